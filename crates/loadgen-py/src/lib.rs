@@ -1,0 +1,1 @@
+//! Bindings: conversions, errors, the GIL; no logic.

@@ -1,0 +1,1 @@
+//! The load generator: a trial document in, a record out.
