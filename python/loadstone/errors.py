@@ -1,0 +1,88 @@
+"""The errors loadstone raises, and nothing else.
+
+LoadstoneError                  everything below; the command line prints it and exits
+├── CampaignError               a campaign file that cannot be planned; holds every mistake found
+├── TargetError                 a target that cannot be reached, or refuses before load starts
+├── ResultError                 a run folder that cannot be written or read
+├── InvalidTrialError           a trial whose numbers must not be used
+└── InputError                  a value or a file somebody gave us that cannot be read
+
+A failed request is none of these: it is an outcome, counted in the record.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class LoadstoneError(Exception):
+    """An error that its reader can act on: one message, and a hint on a line of its own."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistake:
+    """One thing that is wrong in a campaign: where, what stands there, and what may stand there.
+
+    `origin` is the file's name, or "set" for a value that came from the command line; `line`
+    counts from 1 and is absent where there is no line.
+    """
+
+    key: str
+    found: str
+    allowed: str
+    origin: str = ""
+    line: int | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        place = [self.origin] if self.origin else []
+        if self.line is not None:
+            place.append(str(self.line))
+        where = ":".join(place)
+        what = f"found {self.found}, allowed {self.allowed}"
+        text = ": ".join(part for part in (where, self.key, what) if part)
+        return text if self.hint is None else f"{text}\n  hint: {self.hint}"
+
+
+class CampaignError(LoadstoneError):
+    """A campaign that cannot be used; lists all its mistakes at once, one per line."""
+
+    def __init__(self, mistakes: Sequence[Mistake], hint: str | None = None) -> None:
+        assert mistakes, "a campaign without mistakes is not an error"
+        super().__init__("\n".join(str(mistake) for mistake in mistakes), hint)
+        self.mistakes = list(mistakes)
+
+
+class TargetError(LoadstoneError):
+    """A target that cannot be reached or that refuses what a trial needs before load starts."""
+
+
+class ResultError(LoadstoneError):
+    """A run folder that cannot be written, or read back."""
+
+
+class InvalidTrialError(LoadstoneError):
+    """A trial whose numbers must not be used, for the reason in the message."""
+
+
+class InputError(LoadstoneError, ValueError):
+    """A value or a file given to loadstone that cannot be understood."""
+
+    @classmethod
+    def of_value(cls, found: object, allowed: str, hint: str | None = None) -> "InputError":
+        """Return the error for one value, worded like a campaign's mistake."""
+        shown = f'"{found}"' if isinstance(found, str) else str(found)
+        error = cls(f"found {shown}, allowed {allowed}", hint)
+        error.found = shown
+        error.allowed = allowed
+        return error
+
+    found: str | None = None
+    allowed: str | None = None
