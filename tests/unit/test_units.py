@@ -40,7 +40,7 @@ def test_a_size_means_powers_of_two_unless_the_b_says_ten(
 
 @pytest.mark.parametrize("written", ["", "x", "4XB", "-1", -1, "1.2.3K", "0.3", True, 1.5, "KiB"])
 def test_a_size_that_cannot_be_read_says_what_is_allowed(written: str) -> None:
-    with pytest.raises(InputError, match="found .*, allowed a size"):
+    with pytest.raises(InputError, match=r"found .*, allowed a size"):
         units.parse_size(written)
 
 
@@ -80,7 +80,7 @@ def test_a_duration_may_be_composed_and_plain_numbers_are_seconds(
 
 @pytest.mark.parametrize("written", ["", "5x", "1h30", -1, "-5s", float("inf"), True, "s", None])
 def test_a_duration_that_cannot_be_read_says_what_is_allowed(written: str) -> None:
-    with pytest.raises(InputError, match="found .*, allowed a duration"):
+    with pytest.raises(InputError, match=r"found .*, allowed a duration"):
         units.parse_duration_ns(written)
 
 
@@ -93,7 +93,7 @@ def test_a_rate_is_per_second_unless_it_names_another_period() -> None:
 
 @pytest.mark.parametrize("written", ["0/s", 0, -1, "10/fortnight", "fast", True])
 def test_a_rate_that_cannot_be_read_says_what_is_allowed(written: str) -> None:
-    with pytest.raises(InputError, match="found .*, allowed a rate"):
+    with pytest.raises(InputError, match=r"found .*, allowed a rate"):
         units.parse_rate(written)
 
 
@@ -105,7 +105,7 @@ def test_a_fraction_may_be_a_percentage() -> None:
 
 @pytest.mark.parametrize("written", ["150%", 50, -0.1, "half", True])
 def test_a_fraction_stays_between_nothing_and_everything(written: str) -> None:
-    with pytest.raises(InputError, match="found .*, allowed a fraction"):
+    with pytest.raises(InputError, match=r"found .*, allowed a fraction"):
         units.parse_fraction(written)
 
 
