@@ -1,0 +1,140 @@
+# The one list of commands. `make` alone prints it.
+#
+# Needs Python 3.11 or later with venv, a Rust toolchain, a C compiler and make. Everything else
+# is put into .venv, target and build, all three inside this folder and safe to delete.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+LOGS := build/logs
+
+comma := ,
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
+RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+# $(call quietly,NAME,COMMAND) runs COMMAND with its output kept in a log that is only shown when
+# it fails.
+define quietly
+	@mkdir -p $(LOGS)
+	@if ! { $(2); } >$(LOGS)/$(1).log 2>&1 </dev/null; then \
+		tail -n 60 $(LOGS)/$(1).log >&2; \
+		echo "error: $(1) failed; the whole output is in $(LOGS)/$(1).log" >&2; \
+		exit 1; \
+	fi
+endef
+
+.PHONY: help
+help: ## print this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+
+# ---- set-up ---------------------------------------------------------------------------------
+
+.PHONY: setup
+setup: $(STAMPS)/extension ## create .venv with everything in it, and build loadstone into it
+
+.PHONY: build
+build: $(STAMPS)/extension ## the same as setup
+
+.PHONY: tools
+tools:
+	@missing=0; \
+	lack() { echo "error: $$1" >&2; echo "hint: $$2" >&2; missing=1; }; \
+	at_least() { [ "$$(printf '%s\n%s\n' "$$1" "$$2" | sort -V | head -n 1)" = "$$1" ]; }; \
+	if ! command -v $(PYTHON) >/dev/null; then \
+		lack 'no "$(PYTHON)" here' 'install Python 3.11 or later, or name it: make PYTHON=/path/to/python3'; \
+	else \
+		found=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+		at_least 3.11 "$$found" || lack "\"$(PYTHON)\" is Python $$found, 3.11 or later is needed" \
+			'install a later one and name it: make PYTHON=/path/to/python3'; \
+		$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+			lack "\"$(PYTHON)\" cannot create virtual environments" 'on Debian: apt-get install python3-venv'; \
+	fi; \
+	if ! command -v cargo >/dev/null || ! command -v rustc >/dev/null; then \
+		lack 'no Rust toolchain here ("cargo" and "rustc")' \
+			'install Rust $(RUST_NEEDED) or later with rustup; the packages of Debian 12 are too old'; \
+	else \
+		found=$$(rustc --version | cut -d ' ' -f 2); \
+		at_least $(RUST_NEEDED) "$$found" || lack "\"rustc\" is $$found, $(RUST_NEEDED) or later is needed" \
+			'rustup update stable; the packages of Debian 12 are too old'; \
+	fi; \
+	command -v cc >/dev/null || lack 'no C compiler here ("cc")' 'on Debian: apt-get install build-essential'; \
+	exit $$missing
+
+$(STAMPS)/venv: | tools
+	@echo 'creating $(VENV) …'
+	$(call quietly,venv,$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --upgrade 'pip>=25.1')
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/packages: $(STAMPS)/venv pyproject.toml
+	@echo 'installing the Python packages …'
+	$(call quietly,packages,$(BIN)/python -m pip install 'maturin>=1.9$(comma)<2' --group dev)
+	@touch $@
+
+$(STAMPS)/extension: $(STAMPS)/packages $(RUST_SOURCES)
+	@echo 'building loadstone (the first time this takes some minutes) …'
+	$(call quietly,extension,VIRTUAL_ENV="$$PWD/$(VENV)" $(BIN)/maturin develop --release)
+	@touch $@
+
+# ---- use ------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(STAMPS)/extension ## build everything and run the main job on the embedded store, with a report
+	@$(BIN)/loadstone demo
+
+# ---- test -----------------------------------------------------------------------------------
+
+.PHONY: test
+test: test-rust test-python ## run all tests that need no real servers
+
+.PHONY: test-rust
+test-rust: $(STAMPS)/extension ## run the tests of the Rust crates
+	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test --workspace --quiet $(CARGO_TEST_OPTIONS)
+
+.PHONY: test-python
+test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
+	@$(BIN)/python -m pytest -q -m 'not real' $(PYTEST_OPTIONS)
+
+.PHONY: test-real
+test-real: $(STAMPS)/extension servers ## install and start real servers, and test against them
+	@$(BIN)/python -m pytest -q -m real $(PYTEST_OPTIONS)
+
+.PHONY: servers
+servers: $(STAMPS)/venv ## install the real servers that test-real starts
+	@$(BIN)/python -m tests.system.servers install
+
+.PHONY: lint
+lint: $(STAMPS)/extension ## check formats, types, lints and layers
+	$(call quietly,rustfmt,cargo fmt --all --check)
+	$(call quietly,clippy,PYO3_PYTHON="$$PWD/$(BIN)/python" cargo clippy --workspace --all-targets --quiet -- -D warnings)
+	$(call quietly,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
+	$(call quietly,mypy,$(BIN)/python -m mypy)
+	$(call quietly,stubtest,MYPYPATH=python $(BIN)/python -m mypy.stubtest loadstone._loadgen)
+	$(call quietly,layers,$(BIN)/lint-imports)
+
+.PHONY: format
+format: $(STAMPS)/packages ## put all sources into the one format
+	@cargo fmt --all
+	@$(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format --quiet .
+
+.PHONY: bench
+bench: $(STAMPS)/extension ## measure the load generator itself
+	@cargo bench --workspace --quiet
+	@$(BIN)/loadstone calibrate
+
+.PHONY: docs
+docs: $(STAMPS)/extension ## build the documentation of the crates, and check that everything is documented
+	$(call quietly,rustdoc,RUSTDOCFLAGS='-D warnings' PYO3_PYTHON="$$PWD/$(BIN)/python" cargo doc --workspace --no-deps --quiet)
+	@$(BIN)/python -m pytest -q tests/docs $(PYTEST_OPTIONS)
+
+.PHONY: clean
+clean: ## delete everything that the other commands made
+	@rm -rf $(VENV) target build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	@find python tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	@rm -f python/loadstone/_loadgen*.so
