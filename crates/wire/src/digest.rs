@@ -1,0 +1,82 @@
+//! Checksums and digests, and their base64 text.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use crc_fast::CrcAlgorithm;
+use md5::Md5;
+use sha2::{Digest as _, Sha256};
+
+/// The SHA-256 of nothing, in hexadecimal.
+pub const SHA256_OF_NOTHING: &[u8; 64] =
+    b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// Returns the CRC-32C (Castagnoli).
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    u32::try_from(crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes))
+        .expect("a checksum of 32 bits fits")
+}
+
+/// Returns the CRC-64/NVME, which S3 calls CRC64NVME.
+pub fn crc64nvme(bytes: &[u8]) -> u64 {
+    crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes)
+}
+
+/// Returns the MD5.
+pub fn md5(bytes: &[u8]) -> [u8; 16] {
+    Md5::digest(bytes).into()
+}
+
+/// Returns the SHA-256.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+/// The base64 text of a digest, kept where it stands.
+#[derive(Clone, Copy)]
+pub struct Base64 {
+    text: [u8; 44],
+    length: usize,
+}
+
+impl Base64 {
+    /// Encodes at most 32 bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut text = [0; 44];
+        let length = STANDARD
+            .encode_slice(bytes, &mut text)
+            .expect("a digest has at most 32 bytes, whose text has 44");
+        Self { text, length }
+    }
+
+    /// Returns the text.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text[..self.length]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::{hex_of_sha256, write_hex};
+
+    #[test]
+    fn checksums_have_their_catalogued_check_values() {
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+        assert_eq!(crc64nvme(b"123456789"), 0xae8b_1486_0a79_9888);
+        assert_eq!((crc32c(b""), crc64nvme(b"")), (0, 0));
+    }
+
+    #[test]
+    fn digests_of_nothing_are_the_known_ones() {
+        let mut hex = Vec::new();
+        write_hex(&mut hex, &md5(b""));
+        assert_eq!(hex, b"d41d8cd98f00b204e9800998ecf8427e");
+        assert_eq!(&hex_of_sha256(&sha256(b"")), SHA256_OF_NOTHING);
+    }
+
+    #[test]
+    fn base64_pads() {
+        assert_eq!(Base64::of(b"a").as_bytes(), b"YQ==");
+        assert_eq!(Base64::of(&[0xff; 32]).as_bytes().len(), 44);
+        assert_eq!(Base64::of(b"").as_bytes(), b"");
+    }
+}

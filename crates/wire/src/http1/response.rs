@@ -1,0 +1,438 @@
+//! Reads responses: a head, then a body in one of the framings of RFC 9112.
+
+use std::mem::MaybeUninit;
+
+use super::{
+    chunked::{Chunked, Piece},
+    request::Method,
+};
+
+/// The largest response head that is read.
+pub const HEAD_BYTES_MAX: usize = 64 << 10;
+/// The most interim (1xx) responses that are skipped before one that counts.
+pub const INTERIM_MAX: u32 = 32;
+/// The most header lines in one head.
+const HEADERS_MAX: usize = 128;
+/// What every response starts with.
+const START: &[u8] = b"HTTP/1.";
+
+/// Why the bytes received are not a response, or not a whole one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// The first bytes do not start a response.
+    #[error("the answer is not HTTP/1")]
+    NotHttp,
+    /// The status line or a header line breaks the grammar.
+    #[error("the answer's head is malformed")]
+    BadHead,
+    /// The head, or the trailers, are larger than any sane server's.
+    #[error("the answer's head is longer than 64 KiB or has more than 128 lines")]
+    HeadTooLarge,
+    /// A content-length that is no number, or two that differ.
+    #[error("the answer's content-length is malformed or contradicts itself")]
+    BadContentLength,
+    /// A transfer coding other than `chunked`.
+    #[error("the answer's transfer-encoding is not \"chunked\"")]
+    BadTransferEncoding,
+    /// The framing of a chunked body is broken.
+    #[error("the answer's chunked framing is broken")]
+    BadChunk,
+    /// A chunk-size line that does not end.
+    #[error("a chunk-size line of the answer is longer than 4 KiB")]
+    ChunkLineTooLong,
+    /// More interim responses than [`INTERIM_MAX`].
+    #[error("more than 32 interim answers in a row")]
+    TooManyInterim,
+    /// A switch of protocols that nobody asked for.
+    #[error("the server switched protocols, which was not asked for")]
+    UnexpectedUpgrade,
+    /// The connection ended before the first byte of the response.
+    #[error("the connection was closed before the answer")]
+    Closed,
+    /// The connection ended within the response.
+    #[error("the connection was closed in the middle of the answer")]
+    Truncated,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Head,
+    Length(u64),
+    Chunked(Chunked),
+    UntilClose,
+    Done,
+}
+
+/// One step of reading.
+#[derive(Debug)]
+pub struct Progress<'a> {
+    /// How many bytes of the input are used up, the event's own bytes included.
+    pub consumed: usize,
+    /// What they held.
+    pub event: Event<'a>,
+}
+
+/// What a step found.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Nothing yet: the input is used up, give more.
+    More,
+    /// The head of the response.
+    Head(Head<'a>),
+    /// Some bytes of the body, without any framing.
+    Body(&'a [u8]),
+    /// The response is over. Input that is left belongs to no response.
+    End,
+}
+
+/// The head of a response.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    /// The status code, 200 to 999.
+    pub status: u16,
+    /// The length of the body where it is announced; also for HEAD, where none follows.
+    pub content_length: Option<u64>,
+    /// Whether the body is chunked.
+    pub is_chunked: bool,
+    /// Whether the connection may be used again once the body is read.
+    pub keep_alive: bool,
+    raw: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    /// Returns the first value of a header, without the blanks around it.
+    ///
+    /// Goes through the head line by line: for what is asked of few responses.
+    pub fn header(&self, name: &str) -> Option<&'a [u8]> {
+        let mut lines = self.raw.split(|&byte| byte == b'\n');
+        lines.next();
+        lines.find_map(|line| {
+            let (found, value) = line.split_at(memchr::memchr(b':', line)?);
+            found.eq_ignore_ascii_case(name.as_bytes()).then(|| value[1..].trim_ascii())
+        })
+    }
+
+    /// Returns the first value of a header if it is readable text.
+    pub fn header_text(&self, name: &str) -> Option<&'a str> {
+        self.header(name).and_then(|value| std::str::from_utf8(value).ok())
+    }
+}
+
+/// Reads one response after another, from input cut anywhere.
+#[derive(Debug)]
+pub struct ResponseParser {
+    state: State,
+    /// Whether the request was a HEAD, whose response has no body.
+    is_bodiless: bool,
+    interim: u32,
+    /// Whether any byte of the response has come.
+    has_begun: bool,
+    /// The start of a head that did not come in one piece.
+    stash: Vec<u8>,
+}
+
+impl Default for ResponseParser {
+    fn default() -> Self {
+        Self {
+            state: State::Done,
+            is_bodiless: false,
+            interim: 0,
+            has_begun: false,
+            stash: Vec::new(),
+        }
+    }
+}
+
+impl ResponseParser {
+    /// Gets ready for the response to a request of this method.
+    pub fn start(&mut self, method: Method) {
+        self.state = State::Head;
+        self.is_bodiless = method == Method::Head;
+        self.interim = 0;
+        self.has_begun = false;
+        self.stash.clear();
+    }
+
+    /// Whether a byte of the response has come.
+    pub const fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// Reads on. Call again with the input left, until `More` (give new input) or `End`.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is not a response. The connection is of no more use then.
+    pub fn next<'a>(&'a mut self, input: &'a [u8]) -> Result<Progress<'a>, ParseError> {
+        if input.is_empty() && !matches!(self.state, State::Length(0) | State::Done) {
+            return Ok(Progress { consumed: 0, event: Event::More });
+        }
+        match &mut self.state {
+            State::Head => self.next_head(input),
+            State::Length(0) | State::Done => {
+                self.state = State::Done;
+                Ok(Progress { consumed: 0, event: Event::End })
+            }
+            State::Length(left) => {
+                let take = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+                *left -= take as u64;
+                Ok(Progress { consumed: take, event: Event::Body(&input[..take]) })
+            }
+            State::UntilClose => Ok(Progress { consumed: input.len(), event: Event::Body(input) }),
+            State::Chunked(chunked) => Ok(match chunked.step(input)? {
+                Piece::More(consumed) => Progress { consumed, event: Event::More },
+                Piece::Data(skip, length) => Progress {
+                    consumed: skip + length,
+                    event: Event::Body(&input[skip..skip + length]),
+                },
+                Piece::End(consumed) => {
+                    self.state = State::Done;
+                    Progress { consumed, event: Event::End }
+                }
+            }),
+        }
+    }
+
+    /// Says whether the response was complete when the connection was closed by the peer.
+    ///
+    /// # Errors
+    ///
+    /// [`ParseError::Closed`] before the first byte, [`ParseError::Truncated`] within.
+    pub fn close(&mut self) -> Result<(), ParseError> {
+        match self.state {
+            State::UntilClose | State::Done | State::Length(0) => {
+                self.state = State::Done;
+                Ok(())
+            }
+            State::Head if !self.has_begun => Err(ParseError::Closed),
+            State::Head | State::Length(_) | State::Chunked(_) => Err(ParseError::Truncated),
+        }
+    }
+
+    fn next_head<'a>(&'a mut self, input: &'a [u8]) -> Result<Progress<'a>, ParseError> {
+        self.has_begun = true;
+        let mut position = 0;
+        loop {
+            let rest = &input[position..];
+            if !self.stash.is_empty() {
+                break;
+            }
+            if rest.is_empty() {
+                return Ok(Progress { consumed: position, event: Event::More });
+            }
+            // Nearly every head comes in one piece, and is read where it lies.
+            let Some((mut facts, length)) = read_whole(rest)? else {
+                break;
+            };
+            position += length;
+            if !self.is_interim(facts.status)? {
+                self.state = self.framing(&mut facts);
+                let head = facts.head(&rest[..length]);
+                return Ok(Progress { consumed: position, event: Event::Head(head) });
+            }
+        }
+        self.next_split_head(input, position)
+    }
+
+    /// Collects a head that came in pieces.
+    fn next_split_head<'a>(
+        &'a mut self,
+        input: &'a [u8],
+        mut position: usize,
+    ) -> Result<Progress<'a>, ParseError> {
+        loop {
+            let rest = &input[position..];
+            let Some(length) = stash_head(&mut self.stash, rest)? else {
+                return Ok(Progress { consumed: input.len(), event: Event::More });
+            };
+            position += length;
+            let (mut facts, _) = read_whole(&self.stash)?.ok_or(ParseError::BadHead)?;
+            if !self.is_interim(facts.status)? {
+                self.state = self.framing(&mut facts);
+                let head = facts.head(&self.stash);
+                return Ok(Progress { consumed: position, event: Event::Head(head) });
+            }
+            self.stash.clear();
+        }
+    }
+
+    fn is_interim(&mut self, status: u16) -> Result<bool, ParseError> {
+        match status {
+            101 => Err(ParseError::UnexpectedUpgrade),
+            100..200 => {
+                self.interim += 1;
+                if self.interim > INTERIM_MAX { Err(ParseError::TooManyInterim) } else { Ok(true) }
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn framing(&self, facts: &mut Facts) -> State {
+        if self.is_bodiless || matches!(facts.status, 204 | 304) {
+            return State::Length(0);
+        }
+        match (facts.is_chunked, facts.content_length) {
+            (true, _) => State::Chunked(Chunked::new()),
+            (false, Some(length)) => State::Length(length),
+            (false, None) => {
+                facts.keep_alive = false;
+                State::UntilClose
+            }
+        }
+    }
+}
+
+/// What matters for the framing, copied out of a head.
+struct Facts {
+    status: u16,
+    content_length: Option<u64>,
+    is_chunked: bool,
+    keep_alive: bool,
+}
+
+impl Facts {
+    fn head<'a>(&self, raw: &'a [u8]) -> Head<'a> {
+        Head {
+            status: self.status,
+            content_length: self.content_length,
+            is_chunked: self.is_chunked,
+            keep_alive: self.keep_alive,
+            raw,
+        }
+    }
+}
+
+/// Reads a head that lies in the input as a whole; None when its end is not there yet.
+fn read_whole(input: &[u8]) -> Result<Option<(Facts, usize)>, ParseError> {
+    // httparse would skip empty lines first; a response never starts with one.
+    if !input.starts_with(START) {
+        return if START.starts_with(input) { Ok(None) } else { Err(ParseError::NotHttp) };
+    }
+    let mut headers = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut []);
+    let parsed = httparse::ParserConfig::default().parse_response_with_uninit_headers(
+        &mut response,
+        input,
+        &mut headers,
+    );
+    match parsed {
+        Ok(httparse::Status::Complete(length)) if length <= HEAD_BYTES_MAX => {
+            let facts = read_facts(&response)?;
+            Ok(Some((facts, length)))
+        }
+        Ok(_) => Ok(None),
+        // The same bytes must fail the same way however they were cut, so an error counts only
+        // once the whole head is there.
+        Err(error) => match head_end(input, 0) {
+            Some(end) if end <= HEAD_BYTES_MAX => Err(match error {
+                httparse::Error::TooManyHeaders => ParseError::HeadTooLarge,
+                _ => ParseError::BadHead,
+            }),
+            _ => Ok(None),
+        },
+    }
+}
+
+fn read_facts(response: &httparse::Response<'_, '_>) -> Result<Facts, ParseError> {
+    let status = response.code.ok_or(ParseError::BadHead)?;
+    if status < 100 {
+        return Err(ParseError::BadHead);
+    }
+    let mut facts = Facts {
+        status,
+        content_length: None,
+        is_chunked: false,
+        keep_alive: response.version == Some(1),
+    };
+    let mut is_coded = false;
+    for header in response.headers.iter() {
+        // The length tells most headers apart, before a byte is looked at.
+        match header.name.len() {
+            10 if header.name.eq_ignore_ascii_case("connection") => {
+                read_connection(header.value, &mut facts.keep_alive);
+            }
+            14 if header.name.eq_ignore_ascii_case("content-length") => {
+                let length = read_length(header.value)?;
+                if facts.content_length.is_some_and(|earlier| earlier != length) {
+                    return Err(ParseError::BadContentLength);
+                }
+                facts.content_length = Some(length);
+            }
+            17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
+                let coding = header.value.trim_ascii();
+                if is_coded || !coding.eq_ignore_ascii_case(b"chunked") {
+                    return Err(ParseError::BadTransferEncoding);
+                }
+                is_coded = true;
+            }
+            _ => {}
+        }
+    }
+    facts.is_chunked = is_coded;
+    if is_coded && facts.content_length.take().is_some() {
+        // Both at once: chunked holds, and the connection is not to be trusted any further.
+        facts.keep_alive = false;
+    }
+    Ok(facts)
+}
+
+fn read_connection(value: &[u8], keep_alive: &mut bool) {
+    for option in value.split(|&byte| byte == b',') {
+        let option = option.trim_ascii();
+        if option.eq_ignore_ascii_case(b"close") {
+            *keep_alive = false;
+            return;
+        }
+        if option.eq_ignore_ascii_case(b"keep-alive") {
+            *keep_alive = true;
+        }
+    }
+}
+
+fn read_length(value: &[u8]) -> Result<u64, ParseError> {
+    let digits = value.trim_ascii();
+    if digits.is_empty() {
+        return Err(ParseError::BadContentLength);
+    }
+    digits.iter().try_fold(0_u64, |length, &digit| {
+        if !digit.is_ascii_digit() {
+            return Err(ParseError::BadContentLength);
+        }
+        length
+            .checked_mul(10)
+            .and_then(|length| length.checked_add(u64::from(digit - b'0')))
+            .ok_or(ParseError::BadContentLength)
+    })
+}
+
+/// Moves bytes up to the end of the head into the stash; the number moved once the end is there.
+fn stash_head(stash: &mut Vec<u8>, input: &[u8]) -> Result<Option<usize>, ParseError> {
+    let had = stash.len();
+    let room = (HEAD_BYTES_MAX + 1).saturating_sub(had);
+    stash.extend_from_slice(&input[..input.len().min(room)]);
+    let is_start = stash.starts_with(START) || START.starts_with(stash);
+    if !is_start {
+        return Err(ParseError::NotHttp);
+    }
+    // The end may lie across the seam.
+    match head_end(stash, had.saturating_sub(2)) {
+        Some(end) if end <= HEAD_BYTES_MAX => {
+            stash.truncate(end);
+            Ok(Some(end - had))
+        }
+        _ if stash.len() > HEAD_BYTES_MAX => Err(ParseError::HeadTooLarge),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the position behind the empty line that ends a head.
+fn head_end(bytes: &[u8], from: usize) -> Option<usize> {
+    memchr::memchr_iter(b'\n', &bytes[from..]).find_map(|position| {
+        let after = from + position + 1;
+        match &bytes[after..] {
+            [b'\n', ..] => Some(after + 1),
+            [b'\r', b'\n', ..] => Some(after + 2),
+            _ => None,
+        }
+    })
+}
