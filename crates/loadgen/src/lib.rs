@@ -1,1 +1,28 @@
-//! The load generator: a trial document in, a record out.
+//! The load generator: a trial document in, intervals and a summary out.
+//!
+//! In reading order: [`trial`] is what is asked, [`run`] carries it out, and `worker` is the hot
+//! loop. [`requests`] and [`schedule`] decide what is asked of the target and when, [`drivers`]
+//! ask it, [`recorder`] counts. [`reactor`] is what a load thread runs on. Nothing here knows of
+//! Python, campaigns or reports.
+
+pub mod batch;
+pub mod clock;
+pub mod control;
+pub mod dataset;
+pub mod drivers;
+pub mod epoll;
+pub mod error;
+pub mod live;
+pub mod operation;
+pub mod outcome;
+pub mod payload;
+pub mod reactor;
+pub mod recorder;
+pub mod requests;
+pub mod run;
+pub mod schedule;
+pub mod trial;
+
+mod hiccup;
+mod shared;
+mod worker;

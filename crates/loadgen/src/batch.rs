@@ -1,0 +1,123 @@
+//! Complete seconds → Arrow rows, as they stand in a record.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{BinaryBuilder, Int32Builder, Int64Builder, StringBuilder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
+use base64::Engine;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+
+use crate::recorder::Second;
+
+/// Returns the columns of a record's intervals.
+#[must_use]
+pub fn schema() -> Schema {
+    let text = |name| Field::new(name, DataType::Utf8, false);
+    let number = |name| Field::new(name, DataType::Int64, false);
+    let histogram = |name| Field::new(name, DataType::Binary, true);
+    Schema::new(vec![
+        text("agent"),
+        text("stage"),
+        Field::new("iteration", DataType::Int32, false),
+        text("operation"),
+        text("outcome"),
+        number("second"),
+        number("requests"),
+        number("objects"),
+        number("bytes"),
+        histogram("response"),
+        histogram("service"),
+        histogram("first_byte"),
+        histogram("lag"),
+    ])
+}
+
+/// The name of the host that ran the trial itself.
+const LOCAL_AGENT: &str = "local";
+
+/// Returns one row for each stage, iteration, operation and outcome of each second.
+///
+/// # Panics
+/// Never: the columns are built together, so they have one length.
+#[must_use]
+#[expect(clippy::cast_possible_wrap, reason = "counts stay far below 2^63")]
+pub fn of_seconds(seconds: &[(u64, Second)]) -> Option<RecordBatch> {
+    if seconds.is_empty() {
+        return None;
+    }
+    let (mut agents, mut stages) = (StringBuilder::new(), StringBuilder::new());
+    let (mut operations, mut outcomes) = (StringBuilder::new(), StringBuilder::new());
+    let mut iterations = Int32Builder::new();
+    let mut numbers: [Int64Builder; 4] = Default::default();
+    let mut histograms: [BinaryBuilder; 4] = Default::default();
+    let mut serializer = V2DeflateSerializer::new();
+    for (second, rows) in seconds {
+        for (key, row) in rows {
+            agents.append_value(LOCAL_AGENT);
+            stages.append_value(key.stage.name());
+            iterations.append_value(key.iteration as i32);
+            operations.append_value(key.operation.name());
+            outcomes.append_value(key.outcome.name());
+            let values = [*second, row.requests, row.objects, row.bytes];
+            for (builder, value) in numbers.iter_mut().zip(values) {
+                builder.append_value(value as i64);
+            }
+            // Under closed load the intended start is the start: one histogram serves both.
+            let response = row.response.as_deref().filter(|histogram| !histogram.is_empty());
+            let columns = [
+                Some(response.unwrap_or(&row.service)),
+                Some(&row.service),
+                row.first_byte.as_deref(),
+                row.lag.as_deref(),
+            ];
+            for (builder, histogram) in histograms.iter_mut().zip(columns) {
+                builder.append_option(
+                    histogram
+                        .filter(|histogram| !histogram.is_empty())
+                        .map(|histogram| encode(histogram, &mut serializer)),
+                );
+            }
+        }
+    }
+    let [second, requests, objects, bytes] = &mut numbers;
+    let [response, service, first_byte, lag] = &mut histograms;
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(agents.finish()),
+        Arc::new(stages.finish()),
+        Arc::new(iterations.finish()),
+        Arc::new(operations.finish()),
+        Arc::new(outcomes.finish()),
+        Arc::new(second.finish()),
+        Arc::new(requests.finish()),
+        Arc::new(objects.finish()),
+        Arc::new(bytes.finish()),
+        Arc::new(response.finish()),
+        Arc::new(service.finish()),
+        Arc::new(first_byte.finish()),
+        Arc::new(lag.finish()),
+    ];
+    Some(RecordBatch::try_new(Arc::new(schema()), columns).expect("built to the schema above"))
+}
+
+/// Encodes a histogram in the compressed V2 format that other HdrHistogram libraries read.
+///
+/// # Panics
+/// Never: writing to memory cannot fail.
+#[must_use]
+pub fn encode(histogram: &Histogram<u64>, serializer: &mut V2DeflateSerializer) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    serializer.serialize(histogram, &mut bytes).expect("writing to memory cannot fail");
+    bytes
+}
+
+/// As [`encode`], in base64; `None` for an empty histogram.
+#[must_use]
+pub fn encode_base64(histogram: &Histogram<u64>) -> Option<String> {
+    if histogram.is_empty() {
+        return None;
+    }
+    let bytes = encode(histogram, &mut V2DeflateSerializer::new());
+    Some(base64::engine::general_purpose::STANDARD.encode(bytes))
+}

@@ -1,0 +1,81 @@
+//! Driver `null`: does nothing, at once. What it measures is loadstone itself.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::drivers::{BucketState, Client, Driver, Setting};
+use crate::error::Error;
+use crate::operation::{OPERATIONS, Operation};
+use crate::outcome::{Answer, Outcome};
+use crate::reactor::{Reactor, Sleep};
+use crate::requests::Request;
+use crate::trial::Trial;
+
+/// All operations, in the table's order.
+const EVERY_OPERATION: [Operation; OPERATIONS.len()] = {
+    let mut every = [Operation::Put; OPERATIONS.len()];
+    let mut row = 0;
+    while row < OPERATIONS.len() {
+        every[row] = OPERATIONS[row].operation;
+        row += 1;
+    }
+    every
+};
+
+/// The target that answers everything well.
+#[derive(Debug)]
+pub struct Null {
+    dataset: crate::dataset::Dataset,
+}
+
+/// A client of [`Null`].
+#[derive(Debug)]
+pub struct NullClient {
+    reactor: Rc<Reactor>,
+    null: Arc<Null>,
+}
+
+impl Driver for Null {
+    const NAME: &'static str = "null";
+    const SUMMARY: &'static str = "does nothing: measures loadstone itself";
+    const OPERATIONS: &'static [Operation] = &EVERY_OPERATION;
+    const SETTINGS: &'static [Setting] = &[];
+    type Client = NullClient;
+
+    fn check(_trial: &Trial) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn open(trial: &Trial) -> Result<Self, Error> {
+        Ok(Self { dataset: crate::dataset::Dataset::new(trial) })
+    }
+
+    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
+        Ok(Reactor::new(Box::new(Sleep), Clock::real()))
+    }
+
+    fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, _: u32) -> Result<NullClient, Error> {
+        Ok(NullClient { reactor: Rc::clone(reactor), null: Arc::clone(self) })
+    }
+}
+
+impl Client for NullClient {
+    async fn execute(&mut self, request: &Request) -> Answer {
+        let sent_ns = self.reactor.now_ns();
+        self.reactor.turn().await;
+        let ended_ns = self.reactor.now_ns();
+        let info = request.operation.info();
+        let bytes =
+            if info.reads || info.writes { self.null.dataset.size(request.index) } else { 0 };
+        Answer { bytes, ..Answer::plain(Outcome::OK, sent_ns, ended_ns, ended_ns) }
+    }
+
+    async fn ready_bucket(&mut self, _: &str, _: bool) -> Result<BucketState, Error> {
+        Ok(BucketState::Created)
+    }
+
+    async fn sweep_bucket(&mut self, _: &str) -> Result<(u64, bool), Error> {
+        Ok((0, true))
+    }
+}

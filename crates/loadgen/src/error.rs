@@ -1,0 +1,50 @@
+//! Errors of ours: what keeps a trial from running. What a target answers under load is an
+//! [`Outcome`](crate::outcome::Outcome), not an error.
+
+/// Why a trial cannot run or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The document is not a trial, or asks for what cannot be; one mistake a line.
+    #[error("{}", .0.join("\n"))]
+    Trial(Vec<String>),
+    /// The target, its credentials or its buckets are not as they must be before load starts.
+    #[error("{what}: {came_back}{}", hint_line(.hint))]
+    Target {
+        /// What was tried, on what.
+        what: String,
+        /// What came back.
+        came_back: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// The machine refused something that the load generator itself needs.
+    #[error("{what}: {source}")]
+    Host {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
+}
+
+fn hint_line(hint: &Option<String>) -> String {
+    hint.as_ref().map_or_else(String::new, |hint| format!("\nhint: {hint}"))
+}
+
+impl Error {
+    /// Makes the error of a target.
+    pub fn target(what: impl Into<String>, came_back: impl Into<String>) -> Self {
+        Self::Target { what: what.into(), came_back: came_back.into(), hint: None }
+    }
+
+    /// Adds what the user can do.
+    #[must_use]
+    pub fn with_hint(self, text: impl Into<String>) -> Self {
+        match self {
+            Self::Target { what, came_back, .. } => {
+                Self::Target { what, came_back, hint: Some(text.into()) }
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The operations: every kind of request that a workload can ask for.
+
+use serde::{Deserialize, Serialize};
+
+/// One kind of request. The name is the same in campaigns, records and reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Operation {
+    /// Write a whole object.
+    Put,
+    /// Read a whole object.
+    Get,
+    /// Read one range of an object.
+    RangeGet,
+    /// Read several ranges of an object with one request.
+    MultiRangeGet,
+    /// Read an object's metadata.
+    Head,
+    /// List one page of keys.
+    List,
+    /// Delete one object.
+    Delete,
+    /// Delete many objects with one request.
+    BulkDelete,
+    /// Copy an object inside the target.
+    Copy,
+    /// Replace an object's metadata.
+    Post,
+    /// Write an object in parts.
+    MultipartPut,
+    /// Create a bucket.
+    CreateBucket,
+    /// Delete a bucket.
+    DeleteBucket,
+    /// Read a block at an offset.
+    Read,
+    /// Write a block at an offset.
+    Write,
+}
+
+/// What the rest of the program needs to know of an operation.
+#[derive(Debug, Clone, Copy)]
+pub struct OperationInfo {
+    /// Which operation this row describes.
+    pub operation: Operation,
+    /// Its name everywhere.
+    pub name: &'static str,
+    /// One line for people.
+    pub summary: &'static str,
+    /// Whether payload comes from the target.
+    pub reads: bool,
+    /// Whether payload goes to the target.
+    pub writes: bool,
+    /// Whether it needs objects that are there already.
+    pub needs_objects: bool,
+}
+
+macro_rules! operations {
+    ($($variant:ident, $name:literal, $summary:literal, $reads:literal, $writes:literal, $needs:literal;)*) => {
+        /// Every operation, in the order in which lists show them.
+        pub const OPERATIONS: &[OperationInfo] = &[$(OperationInfo {
+            operation: Operation::$variant,
+            name: $name,
+            summary: $summary,
+            reads: $reads,
+            writes: $writes,
+            needs_objects: $needs,
+        }),*];
+    };
+}
+
+operations! {
+    Put,           "put",             "write a whole object",                          false, true,  false;
+    Get,           "get",             "read a whole object",                           true,  false, true;
+    RangeGet,      "range_get",       "read one range of an object",                   true,  false, true;
+    MultiRangeGet, "multi_range_get", "read several ranges of an object in one request", true, false, true;
+    Head,          "head",            "read an object's metadata",                     false, false, true;
+    List,          "list",            "list one page of keys",                         false, false, true;
+    Delete,        "delete",          "delete one object",                             false, false, true;
+    BulkDelete,    "bulk_delete",     "delete many objects with one request",          false, false, true;
+    Copy,          "copy",            "copy an object inside the target",              false, false, true;
+    Post,          "post",            "replace an object's metadata",                  false, false, true;
+    MultipartPut,  "multipart_put",   "write an object in parts",                      false, true,  false;
+    CreateBucket,  "create_bucket",   "create a bucket",                               false, false, false;
+    DeleteBucket,  "delete_bucket",   "delete a bucket",                               false, false, false;
+    Read,          "read",            "read a block at an offset",                     true,  false, true;
+    Write,         "write",           "write a block at an offset",                    false, true,  false;
+}
+
+impl Operation {
+    /// Returns the row of the table that describes this operation.
+    #[must_use]
+    pub fn info(self) -> &'static OperationInfo {
+        &OPERATIONS[self as usize]
+    }
+
+    /// Returns the operation's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.info().name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_stands_at_its_operations_number() {
+        for (number, row) in OPERATIONS.iter().enumerate() {
+            assert_eq!(row.operation as usize, number, "{}", row.name);
+            assert_eq!(serde_json::to_value(row.operation).expect("a string"), row.name);
+        }
+    }
+}

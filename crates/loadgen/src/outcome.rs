@@ -1,0 +1,151 @@
+//! How a request ended: well, or with a failure of a kind that can be counted.
+
+use std::borrow::Cow;
+use std::io;
+
+/// The end of a request: `OK`, a kind of failure, or an HTTP status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Outcome(u16);
+
+macro_rules! kinds {
+    ($($number:literal $constant:ident $name:literal $doc:literal;)*) => {
+        impl Outcome {
+            $(#[doc = $doc] pub const $constant: Self = Self($number);)*
+        }
+
+        /// Every kind that is not an HTTP status: number, name, what it means.
+        const KINDS: &[(Outcome, &str, &str)] = &[$((Outcome::$constant, $name, $doc)),*];
+    };
+}
+
+kinds! {
+    0  OK             "ok"             "The answer was as it should be.";
+    1  DNS            "dns"            "The host's name has no address.";
+    2  REFUSED        "refused"        "The connection was refused.";
+    3  UNREACHABLE    "unreachable"    "No route to the host.";
+    4  RESET          "reset"          "The peer reset the connection.";
+    5  TIMEOUT        "timeout"        "No whole answer came in time.";
+    6  TLS            "tls"            "The TLS handshake or stream failed.";
+    7  CLOSED         "closed"         "The peer closed the connection before answering.";
+    8  TRUNCATED      "truncated"      "The body ended early.";
+    9  OVERLONG       "overlong"       "More came than was asked for.";
+    10 PROTOCOL       "protocol"       "The answer was not the protocol's.";
+    11 MISMATCH       "mismatch"       "The bytes were not those that were written.";
+    12 NO_DESCRIPTORS "no_descriptors" "This process or host has no file descriptors left.";
+    13 NO_PORTS       "no_ports"       "This host has no local ports left towards the target.";
+    14 NO_SPACE       "no_space"       "The target's device is full.";
+    15 IO             "io"             "The kernel reported an error.";
+    16 AUTH           "auth"           "Renewing the credentials failed.";
+    17 NOT_SENT       "not_sent"       "Due but not sent when an open load ended.";
+    18 NOT_FOUND      "not_found"      "The object is not there.";
+    19 DENIED         "denied"         "Permission denied.";
+    20 EXISTS         "exists"         "The object is there already.";
+    21 UNSUPPORTED    "unsupported"    "The target cannot do this.";
+    22 PARTIAL        "partial"        "Part of a bulk request failed.";
+}
+
+impl Outcome {
+    /// Returns the outcome of an HTTP answer that was not what the request asked for.
+    #[must_use]
+    pub fn http(status: u16) -> Self {
+        Self(status.max(100))
+    }
+
+    /// Tells whether the request did what it was for.
+    #[inline]
+    #[must_use]
+    pub fn is_ok(self) -> bool {
+        self == Self::OK
+    }
+
+    /// Returns the HTTP status, if the outcome is one.
+    #[must_use]
+    pub fn http_status(self) -> Option<u16> {
+        (self.0 >= 100).then_some(self.0)
+    }
+
+    /// Returns the kind's name, such as `reset` or `http_503`.
+    #[must_use]
+    pub fn name(self) -> Cow<'static, str> {
+        match self.http_status() {
+            Some(status) => Cow::Owned(format!("http_{status}")),
+            None => KINDS
+                .iter()
+                .find(|(kind, ..)| *kind == self)
+                .map_or(Cow::Borrowed("io"), |(_, name, _)| Cow::Borrowed(*name)),
+        }
+    }
+
+    /// Returns the kind of an error of the kernel's.
+    #[must_use]
+    pub fn of_io(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::ECONNREFUSED) => Self::REFUSED,
+            Some(libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED) => Self::RESET,
+            Some(libc::ETIMEDOUT) => Self::TIMEOUT,
+            Some(libc::EHOSTUNREACH | libc::ENETUNREACH | libc::ENETDOWN) => Self::UNREACHABLE,
+            Some(libc::EMFILE | libc::ENFILE) => Self::NO_DESCRIPTORS,
+            Some(libc::EADDRNOTAVAIL) => Self::NO_PORTS,
+            Some(libc::ENOSPC | libc::EDQUOT) => Self::NO_SPACE,
+            Some(libc::ENOENT) => Self::NOT_FOUND,
+            Some(libc::EACCES | libc::EPERM | libc::EROFS) => Self::DENIED,
+            Some(libc::EEXIST | libc::ENOTEMPTY) => Self::EXISTS,
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => Self::UNSUPPORTED,
+            _ => match error.kind() {
+                io::ErrorKind::TimedOut => Self::TIMEOUT,
+                io::ErrorKind::UnexpectedEof => Self::CLOSED,
+                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::RESET,
+                io::ErrorKind::InvalidData => Self::PROTOCOL,
+                _ => Self::IO,
+            },
+        }
+    }
+}
+
+/// What a driver says of one finished request.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When its first byte was handed to the kernel.
+    pub sent_ns: u64,
+    /// When the first byte of the answer was there; zero where there was none.
+    pub first_byte_ns: u64,
+    /// When the last byte of the answer was there.
+    pub ended_ns: u64,
+    /// Payload bytes moved, good or not.
+    pub bytes: u64,
+    /// Objects concerned: one, or the keys of a listing or bulk request.
+    pub objects: u32,
+    /// Payload bytes whose content was checked.
+    pub verified_bytes: u64,
+}
+
+impl Answer {
+    /// Returns the answer to a request on one object that moved no payload.
+    #[must_use]
+    pub fn plain(outcome: Outcome, sent_ns: u64, first_byte_ns: u64, ended_ns: u64) -> Self {
+        Self { outcome, sent_ns, first_byte_ns, ended_ns, bytes: 0, objects: 1, verified_bytes: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_a_status_names_itself() {
+        let names: std::collections::HashSet<_> = KINDS.iter().map(|(_, name, _)| name).collect();
+        assert_eq!(names.len(), KINDS.len());
+        assert_eq!(Outcome::http(503).name(), "http_503");
+        assert!(!Outcome::http(200).is_ok(), "an unexpected 200 is a failure too");
+    }
+
+    #[test]
+    fn a_refused_connection_is_told_from_a_reset_one() {
+        let of = |number| Outcome::of_io(&io::Error::from_raw_os_error(number));
+        assert_eq!(of(libc::ECONNREFUSED), Outcome::REFUSED);
+        assert_eq!(of(libc::ECONNRESET), Outcome::RESET);
+        assert_eq!(of(libc::EADDRNOTAVAIL), Outcome::NO_PORTS);
+    }
+}

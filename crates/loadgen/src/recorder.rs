@@ -1,0 +1,403 @@
+//! Completions → histograms and counts, one row for each second, stage, operation and outcome.
+//!
+//! A [`Recorder`] belongs to one load thread. Once a second it gives its histograms away and goes
+//! on with empty ones, so that no load thread ever merges, encodes or waits.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use hdrhistogram::Histogram;
+
+use crate::operation::Operation;
+use crate::outcome::{Answer, Outcome};
+
+/// Largest latency that is told apart from larger ones: one hour.
+const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Makes an empty histogram: nanoseconds, 1 to one hour, three significant digits (0.1 %).
+///
+/// # Panics
+/// Never: the bounds are constants that the library accepts.
+#[must_use]
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("constant bounds are sound")
+}
+
+/// A part of a trial, in the order of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Load before the measured part.
+    WarmUp,
+    /// What counts.
+    Measure,
+    /// Load after the measured part, and requests that were still in flight when it ended.
+    CoolDown,
+}
+
+impl Stage {
+    /// Returns the name in records.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WarmUp => "warm-up",
+            Self::Measure => "measure",
+            Self::CoolDown => "cool-down",
+        }
+    }
+}
+
+/// What tells one row of a second from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RowKey {
+    /// Part of the trial.
+    pub stage: Stage,
+    /// From 1.
+    pub iteration: u32,
+    /// A number of the table of operations.
+    pub operation: Operation,
+    /// How the requests ended.
+    pub outcome: Outcome,
+}
+
+impl PartialOrd for Operation {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Operation {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (*self as u8).cmp(&(*other as u8))
+    }
+}
+
+/// What one thread saw of one row in one second.
+#[derive(Debug)]
+pub struct Row {
+    key: RowKey,
+    /// Requests that ended.
+    pub requests: u64,
+    /// Objects concerned.
+    pub objects: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// From the first byte sent to the last received.
+    pub service: Histogram<u64>,
+    /// From the first byte sent to the first received.
+    pub first_byte: Option<Box<Histogram<u64>>>,
+    /// From the intended start; only under open load, where it differs from `service`.
+    pub response: Option<Box<Histogram<u64>>>,
+    /// From the intended start to the first byte sent; only under open load.
+    pub lag: Option<Box<Histogram<u64>>>,
+}
+
+impl Row {
+    fn new(key: RowKey) -> Self {
+        let service = histogram();
+        Self {
+            key,
+            requests: 0,
+            objects: 0,
+            bytes: 0,
+            service,
+            first_byte: None,
+            response: None,
+            lag: None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.requests == 0
+    }
+
+    fn absorb(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.objects += other.objects;
+        self.bytes += other.bytes;
+        add(&mut self.service, &other.service);
+        for (mine, theirs) in [
+            (&mut self.first_byte, &other.first_byte),
+            (&mut self.response, &other.response),
+            (&mut self.lag, &other.lag),
+        ] {
+            if let Some(theirs) = theirs {
+                add(mine.get_or_insert_with(|| Box::new(histogram())), theirs);
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.requests = 0;
+        self.objects = 0;
+        self.bytes = 0;
+        self.service.reset();
+        for histogram in [&mut self.first_byte, &mut self.response, &mut self.lag] {
+            if let Some(histogram) = histogram {
+                histogram.reset();
+            }
+        }
+    }
+}
+
+fn add(mine: &mut Histogram<u64>, theirs: &Histogram<u64>) {
+    mine.add(theirs).expect("all histograms have the same bounds");
+}
+
+/// When a request was meant to start, and whether that differs from its start.
+#[derive(Debug, Clone, Copy)]
+pub enum Intended {
+    /// When its client was free: a closed load.
+    WhenFree,
+    /// At this time: an open load.
+    At(u64),
+}
+
+/// The rows of one second of one thread.
+#[derive(Debug)]
+pub struct Batch {
+    /// Which thread.
+    pub thread: usize,
+    /// Whole seconds since the trial's start. No older second will come from this thread.
+    pub second: u64,
+    /// Its rows.
+    pub rows: Vec<Row>,
+    /// Whether the thread has ended.
+    pub is_last: bool,
+}
+
+/// The recorder of one load thread.
+#[derive(Debug)]
+pub struct Recorder {
+    thread: usize,
+    trial_start_ns: u64,
+    second_end_ns: u64,
+    second: u64,
+    rows: Vec<Row>,
+    spare: Receiver<Row>,
+    out: Sender<Batch>,
+    /// Time in service of all requests, good or not: for Little's law.
+    pub service_ns_total: u64,
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+impl Recorder {
+    /// Makes a recorder that sends its rows to `out` and takes emptied ones back from `spare`.
+    #[must_use]
+    pub fn new(
+        thread: usize,
+        trial_start_ns: u64,
+        out: Sender<Batch>,
+        spare: Receiver<Row>,
+    ) -> Self {
+        Self {
+            thread,
+            trial_start_ns,
+            second_end_ns: trial_start_ns + SECOND_NS,
+            second: 0,
+            rows: Vec::new(),
+            spare,
+            out,
+            service_ns_total: 0,
+        }
+    }
+
+    /// Counts one finished request.
+    #[inline]
+    pub fn record(&mut self, key: RowKey, intended: Intended, answer: &Answer) {
+        if answer.ended_ns >= self.second_end_ns {
+            self.hand_over(answer.ended_ns);
+        }
+        let service_ns = answer.ended_ns.saturating_sub(answer.sent_ns);
+        self.service_ns_total += service_ns;
+        let row = self.row(key);
+        row.requests += 1;
+        row.objects += u64::from(answer.objects);
+        row.bytes += answer.bytes;
+        row.service.saturating_record(service_ns.max(1));
+        if answer.first_byte_ns > 0 {
+            let first_byte_ns = answer.first_byte_ns.saturating_sub(answer.sent_ns);
+            let histogram = row.first_byte.get_or_insert_with(|| Box::new(histogram()));
+            histogram.saturating_record(first_byte_ns.max(1));
+        }
+        if let Intended::At(intended_ns) = intended {
+            let response = row.response.get_or_insert_with(|| Box::new(histogram()));
+            response.saturating_record(answer.ended_ns.saturating_sub(intended_ns).max(1));
+            let lag = row.lag.get_or_insert_with(|| Box::new(histogram()));
+            lag.saturating_record(answer.sent_ns.saturating_sub(intended_ns).max(1));
+        }
+    }
+
+    /// Sends what is finished of the time before `now_ns`.
+    pub fn hand_over(&mut self, now_ns: u64) {
+        let rows: Vec<Row> = self
+            .rows
+            .iter_mut()
+            .filter(|row| !row.is_empty())
+            .map(|row| {
+                let mut fresh = self.spare.try_recv().unwrap_or_else(|_| Row::new(row.key));
+                fresh.key = row.key;
+                std::mem::replace(row, fresh)
+            })
+            .collect();
+        // The collector has gone only when the trial is being torn down: nobody is left to tell.
+        let _ =
+            self.out.send(Batch { thread: self.thread, second: self.second, rows, is_last: false });
+        self.second = now_ns.saturating_sub(self.trial_start_ns) / SECOND_NS;
+        self.second_end_ns = self.trial_start_ns + (self.second + 1) * SECOND_NS;
+    }
+
+    /// Tells whether a second has ended without its rows having been sent.
+    #[must_use]
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        now_ns >= self.second_end_ns
+    }
+
+    /// Sends the rest.
+    pub fn finish(&mut self) {
+        self.hand_over(self.second_end_ns);
+        let second = self.second;
+        let last = Batch { thread: self.thread, second, rows: Vec::new(), is_last: true };
+        let _ = self.out.send(last);
+    }
+
+    #[inline]
+    fn row(&mut self, key: RowKey) -> &mut Row {
+        // A handful of rows at most, the busiest first: a scan beats any map.
+        match self.rows.iter().position(|row| row.key == key) {
+            Some(index) => &mut self.rows[index],
+            None => {
+                self.rows.push(Row::new(key));
+                self.rows.last_mut().expect("one was pushed just now")
+            }
+        }
+    }
+}
+
+/// The rows of one second over all threads.
+pub type Second = BTreeMap<RowKey, Row>;
+
+/// Merges the threads' rows and gives out each second when all threads have passed it.
+#[derive(Debug)]
+pub struct Collector {
+    inbox: Receiver<Batch>,
+    spares: Vec<Sender<Row>>,
+    passed: Vec<Option<u64>>,
+    seconds: BTreeMap<u64, Second>,
+}
+
+impl Collector {
+    /// Makes a collector and one recorder for each thread.
+    #[must_use]
+    pub fn new(threads: usize, trial_start_ns: u64) -> (Self, Vec<Recorder>) {
+        let (sender, inbox) = channel();
+        let mut spares = Vec::new();
+        let recorders = (0..threads)
+            .map(|thread| {
+                let (spare, returned) = channel();
+                spares.push(spare);
+                Recorder::new(thread, trial_start_ns, sender.clone(), returned)
+            })
+            .collect();
+        let passed = vec![None; threads];
+        (Self { inbox, spares, passed, seconds: BTreeMap::new() }, recorders)
+    }
+
+    /// Takes what the threads have sent and returns the seconds that are complete.
+    pub fn collect(&mut self) -> Vec<(u64, Second)> {
+        while let Ok(batch) = self.inbox.try_recv() {
+            let passed = if batch.is_last { u64::MAX } else { batch.second };
+            self.passed[batch.thread] = Some(passed);
+            for mut row in batch.rows {
+                let second = self.seconds.entry(batch.second).or_default();
+                match second.entry(row.key) {
+                    std::collections::btree_map::Entry::Vacant(entry) => {
+                        entry.insert(row);
+                    }
+                    std::collections::btree_map::Entry::Occupied(mut entry) => {
+                        entry.get_mut().absorb(&row);
+                        row.clear();
+                        let _ = self.spares[batch.thread].send(row);
+                    }
+                }
+            }
+        }
+        let complete = self.passed.iter().map(|passed| passed.map_or(0, |second| second.saturating_add(1)));
+        let complete = complete.min().unwrap_or(u64::MAX);
+        let later = self.seconds.split_off(&complete);
+        std::mem::replace(&mut self.seconds, later).into_iter().collect()
+    }
+
+    /// Tells whether every thread has sent its last row.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.passed.iter().all(|passed| *passed == Some(u64::MAX))
+    }
+
+    /// Gives an emptied row back to the threads, so that its memory is used again.
+    pub fn recycle(&mut self, mut row: Row) {
+        row.clear();
+        if let Some(spare) = self.spares.first() {
+            let _ = spare.send(row);
+        }
+        self.spares.rotate_left(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(outcome: Outcome) -> RowKey {
+        RowKey { stage: Stage::Measure, iteration: 1, operation: Operation::Get, outcome }
+    }
+
+    fn answer(sent_ns: u64, ended_ns: u64) -> Answer {
+        Answer { bytes: 10, ..Answer::plain(Outcome::OK, sent_ns, ended_ns, ended_ns) }
+    }
+
+    #[test]
+    fn rows_add_up_over_threads_and_seconds() {
+        let (mut collector, recorders) = Collector::new(2, 0);
+        for (thread, mut recorder) in recorders.into_iter().enumerate() {
+            for request in 0..3000_u64 {
+                let ended_ns = request * 1_000_000 + 1000 + thread as u64;
+                recorder.record(key(Outcome::OK), Intended::WhenFree, &answer(ended_ns - 500, ended_ns));
+            }
+            recorder.finish();
+        }
+        let seconds = collector.collect();
+        assert!(collector.is_over());
+        assert_eq!(seconds.len(), 3);
+        let requests: u64 = seconds.iter().map(|(_, rows)| rows[&key(Outcome::OK)].requests).sum();
+        let recorded: u64 = seconds.iter().map(|(_, rows)| rows[&key(Outcome::OK)].service.len()).sum();
+        assert_eq!((requests, recorded), (6000, 6000));
+    }
+
+    #[test]
+    fn a_second_is_held_until_every_thread_has_passed_it() {
+        let (mut collector, mut recorders) = Collector::new(2, 0);
+        let early = answer(0, 10);
+        let late = answer(0, 2_000_000_000);
+        recorders[0].record(key(Outcome::OK), Intended::WhenFree, &early);
+        recorders[0].record(key(Outcome::OK), Intended::WhenFree, &late);
+        assert!(collector.collect().is_empty());
+        recorders[1].record(key(Outcome::OK), Intended::WhenFree, &early);
+        recorders[1].hand_over(1_000_000_000);
+        let seconds = collector.collect();
+        assert_eq!(seconds.len(), 1);
+        assert_eq!(seconds[0].1[&key(Outcome::OK)].requests, 2);
+    }
+
+    #[test]
+    fn response_runs_from_the_intended_start() {
+        let (mut collector, mut recorders) = Collector::new(1, 0);
+        recorders[0].record(key(Outcome::OK), Intended::At(100), &answer(1100, 2100));
+        recorders[0].finish();
+        let seconds = collector.collect();
+        let row = &seconds[0].1[&key(Outcome::OK)];
+        assert_eq!(row.service.max(), 1000);
+        assert_eq!(row.response.as_ref().expect("an open load").max(), 2000);
+        assert_eq!(row.lag.as_ref().expect("an open load").max(), 1000);
+    }
+}

@@ -1,0 +1,276 @@
+//! Which request is next: operation and object, from the ticket's number and the seed.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::dataset::KeyChooser;
+use crate::operation::Operation;
+use crate::schedule::{mix64, unit};
+use crate::trial::{Options, Trial};
+
+/// One operation on one object (or one bucket, or one batch of keys).
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    /// What to do.
+    pub operation: Operation,
+    /// The object's number; for `list` and bucket operations the bucket's; for `bulk_delete` the
+    /// first of [`Request::keys`] objects, which follow each other in steps of `dataset.buckets`.
+    pub index: u64,
+    /// Objects in a bulk request, otherwise 1.
+    pub keys: u32,
+    /// 64 bits of chance that belong to this request alone: where ranges start, and the like.
+    pub chance: u64,
+    /// Whether the bytes that come back are to be checked.
+    pub is_verified: bool,
+}
+
+/// The tickets that all threads draw from.
+#[derive(Debug, Default)]
+pub struct Tickets {
+    next: AtomicU64,
+    limit: AtomicU64,
+    /// Objects that mixes have put beyond the dataset.
+    fresh: AtomicU64,
+}
+
+impl Tickets {
+    /// Starts a new iteration or stage with `limit` tickets.
+    pub fn restart(&self, limit: u64) {
+        self.limit.store(limit, Ordering::Relaxed);
+        self.next.store(0, Ordering::Release);
+    }
+
+    fn draw(&self, count: u64) -> std::ops::Range<u64> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        // Looked at first, so that clients that ask again and again cannot make it overflow.
+        if self.next.load(Ordering::Relaxed) >= limit {
+            return 0..0;
+        }
+        let first = self.next.fetch_add(count, Ordering::Relaxed);
+        first.min(limit)..(first + count).min(limit)
+    }
+}
+
+/// Objects that a thread remembers having put, for the deletes of a mix.
+const WRITTEN_MAX: usize = 1 << 16;
+
+/// Chooses the requests of one load thread.
+#[derive(Debug)]
+pub struct Requests {
+    shares: Vec<(f64, Operation)>,
+    is_mix: bool,
+    objects: u64,
+    buckets: u64,
+    bulk_keys: u64,
+    trial_seed: u64,
+    seed: u64,
+    verify: f64,
+    chooser: KeyChooser,
+    chunk: u64,
+    tickets: std::ops::Range<u64>,
+    written: VecDeque<u64>,
+}
+
+impl Requests {
+    /// Makes the chooser for one of `threads` threads.
+    #[must_use]
+    pub fn new(trial: &Trial, threads: usize, clients: u32) -> Self {
+        let total: f64 = trial.mix.iter().map(|share| share.weight).sum();
+        let mut sum = 0.0;
+        let shares = trial
+            .mix
+            .iter()
+            .map(|share| {
+                sum += share.weight / total;
+                (sum, share.operation)
+            })
+            .collect();
+        let Options { bulk_keys, .. } = trial.options;
+        // Small enough that no thread sits on work at the end, large enough that many cores do
+        // not fight for one cache line.
+        let chunk = trial.stop.requests.map_or(16, |requests| {
+            (requests / (threads as u64 * u64::from(clients).max(1) * 64)).clamp(1, 16)
+        });
+        Self {
+            shares,
+            is_mix: trial.mix.len() > 1,
+            objects: trial.dataset.objects,
+            buckets: trial.dataset.buckets,
+            bulk_keys: u64::from(bulk_keys).max(1),
+            trial_seed: trial.seed,
+            seed: mix64(trial.seed),
+            verify: trial.verify,
+            chooser: KeyChooser::new(&trial.keys, trial.dataset.objects, trial.seed),
+            chunk,
+            tickets: 0..0,
+            written: VecDeque::new(),
+        }
+    }
+
+    /// Forgets tickets drawn for an earlier stage or iteration; each has chances of its own.
+    pub fn restart(&mut self, iteration: u32, stage: u64) {
+        self.tickets = 0..0;
+        self.seed = mix64(self.trial_seed ^ mix64(u64::from(iteration) << 8 | stage));
+    }
+
+    /// Returns the next request, or `None` when the tickets are used up.
+    #[inline]
+    pub fn next(&mut self, shared: &Tickets) -> Option<Request> {
+        let ticket = match self.tickets.next() {
+            Some(ticket) => ticket,
+            None => {
+                self.tickets = shared.draw(self.chunk);
+                self.tickets.next()?
+            }
+        };
+        let chance = mix64(self.seed ^ mix64(ticket));
+        let operation = self.operation(chance);
+        let is_verified = self.verify >= 1.0 || unit(mix64(chance ^ 1)) < self.verify;
+        let request = Request { operation, index: 0, keys: 1, chance: mix64(chance), is_verified };
+        Some(self.with_object(request, ticket, shared))
+    }
+
+    /// Remembers an object that a mix has put, so that a later delete of the mix may take it.
+    #[inline]
+    pub fn remember(&mut self, request: &Request) {
+        if self.is_mix
+            && request.operation == Operation::Put
+            && request.index >= self.objects
+            && self.written.len() < WRITTEN_MAX
+        {
+            self.written.push_back(request.index);
+        }
+    }
+
+    #[inline]
+    fn operation(&self, chance: u64) -> Operation {
+        if !self.is_mix {
+            return self.shares[0].1;
+        }
+        let draw = unit(chance);
+        self.shares.iter().find(|(upper, _)| draw < *upper).unwrap_or(&self.shares[0]).1
+    }
+
+    /// Chooses the object. In a mix, reads see only the dataset, which the mix never deletes, and
+    /// deletes take only what the mix has put beyond it: so no request asks for an object that
+    /// may be gone already.
+    #[inline]
+    fn with_object(&mut self, mut request: Request, ticket: u64, shared: &Tickets) -> Request {
+        match request.operation {
+            Operation::Delete if self.is_mix => match self.written.pop_front() {
+                Some(index) => request.index = index,
+                None => {
+                    // Nothing of the mix's own is there yet: put what a later delete can take.
+                    request.operation = Operation::Put;
+                    request.index = self.objects + shared.fresh.fetch_add(1, Ordering::Relaxed);
+                }
+            },
+            Operation::Put | Operation::MultipartPut if self.is_mix => {
+                request.index = self.objects + shared.fresh.fetch_add(1, Ordering::Relaxed);
+            }
+            Operation::List | Operation::CreateBucket | Operation::DeleteBucket => {
+                request.index = ticket % self.buckets;
+            }
+            Operation::BulkDelete => {
+                let (bucket, batch) = (ticket % self.buckets, ticket / self.buckets);
+                request.index = bucket + batch * self.bulk_keys * self.buckets;
+                let left = self.objects.saturating_sub(request.index).div_ceil(self.buckets);
+                #[expect(clippy::cast_possible_truncation, reason = "bulk_keys is 32 bits")]
+                let keys = left.min(self.bulk_keys) as u32;
+                request.keys = keys;
+            }
+            _ => request.index = self.chooser.choose(ticket, request.chance),
+        }
+        request
+    }
+}
+
+/// Returns how many bulk requests it takes to delete a whole dataset.
+#[must_use]
+pub fn bulk_requests(objects: u64, buckets: u64, bulk_keys: u64) -> u64 {
+    (0..buckets.min(objects))
+        .map(|bucket| (objects - bucket).div_ceil(buckets).div_ceil(bulk_keys.max(1)))
+        .max()
+        .unwrap_or(0)
+        * buckets
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn trial(mix: &str, rest: &str) -> Trial {
+        serde_json::from_str(&format!(
+            r#"{{"format":1,"id":"0001","run":"{:032x}","seed":7,"phase":"get",
+                "target":{{"name":"t","driver":"null"}},
+                "dataset":{{"bucket_prefix":"b","buckets":3,"objects":1000,"object_prefix":"o",
+                            "size":{{"kind":"fixed","bytes":1}}}},
+                "mix":{mix},"stop":{{"requests":100000}},"load":{{"kind":"closed","clients":1}}
+                {rest}}}"#,
+            1
+        ))
+        .expect("the test's document is sound")
+    }
+
+    fn draw(trial: &Trial, count: u64) -> Vec<Request> {
+        let tickets = Tickets::default();
+        tickets.restart(count);
+        let mut requests = Requests::new(trial, 1, 1);
+        std::iter::from_fn(|| {
+            let request = requests.next(&tickets)?;
+            requests.remember(&request);
+            Some(request)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn sequential_keys_visit_every_object_once() {
+        let drawn = draw(&trial(r#"[{"operation":"get"}]"#, ""), 1000);
+        let seen: HashSet<u64> = drawn.iter().map(|request| request.index).collect();
+        assert_eq!((drawn.len(), seen.len()), (1000, 1000));
+    }
+
+    #[test]
+    fn a_mix_never_asks_for_what_it_may_have_deleted() {
+        let mix = r#"[{"operation":"get","weight":45},{"operation":"head","weight":30},
+                      {"operation":"put","weight":15},{"operation":"delete","weight":10}]"#;
+        let drawn = draw(&trial(mix, ""), 100_000);
+        let (mut there, mut gone) = (HashSet::new(), HashSet::new());
+        for request in &drawn {
+            match request.operation {
+                Operation::Put => assert!(there.insert(request.index) && !gone.contains(&request.index)),
+                Operation::Delete => assert!(there.remove(&request.index) && gone.insert(request.index)),
+                _ => assert!(request.index < 1000 && !gone.contains(&request.index)),
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a share")]
+        let share = |operation| {
+            drawn.iter().filter(|request| request.operation == operation).count() as f64 / 1e5
+        };
+        assert!((share(Operation::Get) - 0.45).abs() < 0.01);
+        assert!((share(Operation::Delete) - 0.10).abs() < 0.01);
+    }
+
+    #[test]
+    fn bulk_deletes_cover_the_dataset_once() {
+        let trial = trial(r#"[{"operation":"bulk_delete"}]"#, r#","options":{"bulk_keys":100}"#);
+        let mut seen = HashSet::new();
+        for request in draw(&trial, bulk_requests(1000, 3, 100)) {
+            for key in 0..u64::from(request.keys) {
+                assert!(seen.insert(request.index + key * 3));
+            }
+        }
+        assert_eq!(seen.len(), 1000);
+        assert!(seen.iter().all(|index| *index < 1000));
+    }
+
+    #[test]
+    fn the_same_seed_asks_for_the_same_objects() {
+        let trial = trial(r#"[{"operation":"get"}]"#, r#","keys":{"order":"uniform"}"#);
+        let indices = |drawn: Vec<Request>| drawn.iter().map(|r| r.index).collect::<Vec<_>>();
+        assert_eq!(indices(draw(&trial, 500)), indices(draw(&trial, 500)));
+    }
+}

@@ -1,0 +1,436 @@
+//! One trial from its start to its summary: threads, collector, and what is told meanwhile.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use serde::Serialize;
+
+use crate::batch;
+use crate::clock::{ClockFacts, monotonic_ns, thread_cpu_ns, thread_run_delay_ns, unix_ns};
+use crate::control::{Buckets, ready_buckets, sweep_buckets};
+use crate::drivers::{Driver, Traffic};
+use crate::error::Error;
+use crate::hiccup::Hiccup;
+use crate::live::{Live, Progress};
+use crate::recorder::{Collector, Recorder};
+use crate::requests::Requests;
+use crate::schedule::Schedule;
+use crate::shared::{Shared, Window};
+use crate::trial::Trial;
+use crate::worker::{Tally, Worker};
+
+/// How often finished seconds are looked for.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The handle by which a trial is stopped from outside. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Control {
+    stop: Arc<AtomicBool>,
+}
+
+impl Control {
+    /// Stops the trial; it ends within a second with what it has.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a running trial gives out.
+#[derive(Debug)]
+pub enum Output<'a> {
+    /// Rows of complete seconds (perhaps none), and how things stand.
+    Seconds(Option<RecordBatch>, &'a Live),
+}
+
+/// Takes what a running trial gives out; `false` interrupts the trial.
+pub type OutputSink<'a> = dyn FnMut(Output<'_>) -> bool + 'a;
+
+/// How a trial ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// As planned.
+    Finished,
+    /// Somebody stopped it.
+    Interrupted,
+    /// Too many requests failed.
+    Stopped,
+}
+
+/// The times of one iteration, in nanoseconds since the trial's start.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct IterationTimes {
+    /// From 1.
+    pub iteration: u32,
+    /// When its load began.
+    pub start_ns: u64,
+    /// When its measured part began.
+    pub measure_start_ns: u64,
+    /// When its measured part ended: at the planned time, or with the last counted request.
+    pub measure_end_ns: u64,
+    /// When the first client found nothing more to do.
+    pub first_done_ns: u64,
+    /// When the last request had ended.
+    pub end_ns: u64,
+}
+
+/// What a trial leaves beside its intervals. Observed, never concluded.
+#[derive(Debug, Clone, Serialize)]
+#[expect(missing_docs, reason = "the record format documents these keys")]
+pub struct Summary {
+    pub state: State,
+    pub reason: Option<String>,
+    pub started_unix_ns: u64,
+    pub started_monotonic_ns: u64,
+    pub ended_unix_ns: u64,
+    pub iterations: Vec<IterationTimes>,
+    pub requests: u64,
+    pub failed: u64,
+    pub bytes: u64,
+    pub verified_requests: u64,
+    pub verified_bytes: u64,
+    pub connections_opened: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub requests_repeated: u64,
+    pub cores: usize,
+    pub clients: u32,
+    pub thread_cpu_ns: Vec<u64>,
+    pub thread_run_delay_ns: Vec<Option<u64>>,
+    pub in_flight_ns: u64,
+    pub hiccup: Option<String>,
+    pub clock: ClockFacts,
+    pub features: BTreeMap<String, String>,
+    pub clients_requests_min: u64,
+    pub clients_requests_max: u64,
+    pub error_examples: BTreeMap<String, String>,
+    pub buckets_created: Vec<String>,
+    pub buckets_foreign: Vec<String>,
+    pub buckets_deleted: Vec<String>,
+    pub buckets_left: Vec<String>,
+    pub objects_swept: u64,
+}
+
+/// What one load thread leaves.
+#[derive(Debug, Default)]
+struct ThreadEnd {
+    tally: Tally,
+    service_ns: u64,
+    cpu_ns: u64,
+    run_delay_ns: Option<u64>,
+}
+
+/// Runs a trial on the driver that its target names.
+///
+/// # Errors
+/// The document is wrong, the target is not as it must be, or this host refused something.
+pub fn run_trial(
+    trial: &Trial,
+    control: &Control,
+    sink: &mut OutputSink<'_>,
+) -> Result<Summary, Error> {
+    let info = crate::drivers::DriverInfo::named(&trial.target.driver)
+        .ok_or_else(|| Error::Trial(vec![format!("no driver \"{}\"", trial.target.driver)]))?;
+    (info.run)(trial, control, sink)
+}
+
+/// Runs a trial on a driver.
+///
+/// # Errors
+/// As [`run_trial`].
+pub fn run<D: Driver>(
+    trial: &Trial,
+    control: &Control,
+    sink: &mut OutputSink<'_>,
+) -> Result<Summary, Error> {
+    let driver = Arc::new(D::open(trial)?);
+    let mut buckets = Buckets::default();
+    if trial.fills_buckets() {
+        buckets = ready_buckets(&driver, trial, &control.stop)?;
+    }
+    let threads = thread_count::<D>(trial);
+    let shared = Arc::new(Shared::new(trial, Arc::clone(&control.stop), threads));
+    let start = Start { unix_ns: unix_ns(), monotonic_ns: monotonic_ns() };
+    let hiccup = Hiccup::start();
+    let (collector, recorders) = Collector::new(threads, start.monotonic_ns);
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let mut progress = Progress::new(trial, start.monotonic_ns);
+    let ends = std::thread::scope(|scope| {
+        let handles: Vec<_> = recorders
+            .into_iter()
+            .enumerate()
+            .map(|(thread, recorder)| {
+                let load = LoadThread {
+                    trial,
+                    driver: &driver,
+                    shared: &shared,
+                    times: &times,
+                    start_ns: start.monotonic_ns,
+                    thread,
+                    threads,
+                };
+                std::thread::Builder::new()
+                    .name(format!("load-{thread}"))
+                    .spawn_scoped(scope, move || load.run(recorder))
+                    .map_err(|source| {
+                        shared.stop_because("a load thread could not be started".into());
+                        Error::Host { what: "start a load thread", source }
+                    })
+            })
+            .collect();
+        let is_watched = handles.iter().all(Result::is_ok);
+        if is_watched {
+            watch(collector, &mut progress, &shared, sink);
+        }
+        handles.into_iter().map(|handle| join(handle?)).collect::<Result<Vec<_>, Error>>()
+    })?;
+    if trial.is_clean_up() && !control.stop.load(Ordering::Relaxed) {
+        buckets = sweep_buckets(&driver, trial, &control.stop)?;
+    }
+    let times = std::mem::take(&mut *times.lock().expect("all threads have ended"));
+    Ok(summary(trial, &shared, &ends, times, start, &progress, hiccup, &driver.features(), buckets))
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Start {
+    unix_ns: u64,
+    monotonic_ns: u64,
+}
+
+fn thread_count<D: Driver>(trial: &Trial) -> usize {
+    let clients = trial.load.clients() as usize;
+    if D::IS_BLOCKING {
+        return clients;
+    }
+    let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    trial.cores.map_or(allowed, |cores| cores as usize).clamp(1, clients)
+}
+
+fn join(
+    handle: std::thread::ScopedJoinHandle<'_, Result<ThreadEnd, Error>>,
+) -> Result<ThreadEnd, Error> {
+    match handle.join() {
+        Ok(end) => end,
+        // A bug of ours: the run must end with its message, not hang.
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// Gives out finished seconds until every thread has sent its last.
+fn watch(
+    mut collector: Collector,
+    progress: &mut Progress,
+    shared: &Shared,
+    sink: &mut OutputSink<'_>,
+) {
+    let mut next_tell_ns = 0;
+    loop {
+        let is_over = collector.is_over();
+        let seconds = collector.collect();
+        for (_, rows) in &seconds {
+            progress.count(rows);
+        }
+        let now_ns = monotonic_ns();
+        if !seconds.is_empty() || now_ns >= next_tell_ns || is_over {
+            let rows = batch::of_seconds(&seconds);
+            let live = progress.live(now_ns);
+            if !sink(Output::Seconds(rows, &live)) {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
+            next_tell_ns = now_ns + 500_000_000;
+        }
+        for row in seconds.into_iter().flat_map(|(_, rows)| rows.into_values()) {
+            collector.recycle(row);
+        }
+        if is_over {
+            return;
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+/// What a load thread needs; the same for each but its number.
+struct LoadThread<'a, D> {
+    trial: &'a Trial,
+    driver: &'a Arc<D>,
+    shared: &'a Arc<Shared>,
+    times: &'a Mutex<Vec<IterationTimes>>,
+    start_ns: u64,
+    thread: usize,
+    threads: usize,
+}
+
+/// Tells the others when a thread ends by a panic, so that nobody waits for it.
+struct StopOnPanic<'a>(&'a Shared);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop_because("a load thread panicked".into());
+        }
+    }
+}
+
+impl<D: Driver> LoadThread<'_, D> {
+    fn run(self, recorder: Recorder) -> Result<ThreadEnd, Error> {
+        let _guard = StopOnPanic(self.shared);
+        // Timers must not be a timer slack (50 microseconds) late.
+        // SAFETY: takes numbers only, and concerns only this thread.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };
+        let result = self.load(recorder);
+        if let Err(error) = &result {
+            self.shared.stop_because(error.to_string());
+        }
+        result
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "clients are 32 bits")]
+    fn load(&self, mut recorder: Recorder) -> Result<ThreadEnd, Error> {
+        let reactor = self.driver.reactor()?;
+        reactor.expect_timeouts_of(self.trial.timeout_ns);
+        let clients = self.trial.load.clients() as usize;
+        let mine = (clients + self.threads - 1 - self.thread) / self.threads;
+        let made: Result<Vec<_>, Error> = (0..mine)
+            .map(|slot| self.driver.client(&reactor, (slot * self.threads + self.thread) as u32))
+            .collect();
+        let made = match made {
+            Ok(made) => made,
+            Err(error) => {
+                recorder.finish();
+                return Err(error);
+            }
+        };
+        let requests = Requests::new(self.trial, self.threads, self.trial.load.clients());
+        let worker =
+            Worker::new(Rc::clone(&reactor), Arc::clone(self.shared), recorder, requests, made);
+        let (cpu_ns, delay_ns) = (thread_cpu_ns(), thread_run_delay_ns());
+        for iteration in 1..=self.trial.iterations {
+            if !self.shared.gate.wait() {
+                break;
+            }
+            if self.thread == 0 {
+                self.shared.begin_iteration();
+                self.begin(iteration, reactor.now_ns());
+            }
+            if !self.shared.gate.wait() {
+                break;
+            }
+            let window = Window::new(self.trial, self.iteration_start_ns());
+            let (start_ns, threads) = (window.start_ns, self.threads);
+            let schedule = Schedule::new(self.trial, self.thread, threads, start_ns, iteration);
+            let result = worker.run_iteration(iteration, window, schedule);
+            self.end(&window, worker.tally.borrow().last_measured_ns, reactor.now_ns());
+            result.map_err(|source| Error::Host { what: "wait for events", source })?;
+        }
+        let (tally, service_ns) = worker.finish();
+        let run_delay_ns = thread_run_delay_ns()
+            .zip(delay_ns)
+            .map(|(after, before)| after.saturating_sub(before));
+        Ok(ThreadEnd { tally, service_ns, cpu_ns: thread_cpu_ns() - cpu_ns, run_delay_ns })
+    }
+
+    fn begin(&self, iteration: u32, start_ns: u64) {
+        self.times.lock().expect("no thread panics here").push(IterationTimes {
+            iteration,
+            start_ns,
+            ..IterationTimes::default()
+        });
+    }
+
+    fn iteration_start_ns(&self) -> u64 {
+        self.times.lock().expect("no thread panics here").last().map_or(0, |times| times.start_ns)
+    }
+
+    /// Notes when this thread ended its part; the latest thread decides.
+    fn end(&self, window: &Window, last_measured_ns: u64, now_ns: u64) {
+        let since = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
+        let first_done_ns = self.shared.first_done_ns.load(Ordering::Relaxed).min(now_ns);
+        let mut times = self.times.lock().expect("no thread panics here");
+        let Some(times) = times.last_mut() else { return };
+        let measure_end_ns = if window.measure_end_ns == u64::MAX
+            || self.shared.measure_over_ns.load(Ordering::Relaxed) < window.measure_end_ns
+        {
+            last_measured_ns.max(window.measure_start_ns)
+        } else {
+            window.measure_end_ns.min(now_ns)
+        };
+        times.measure_start_ns = since(window.measure_start_ns);
+        times.measure_end_ns = times.measure_end_ns.max(since(measure_end_ns));
+        times.first_done_ns = since(first_done_ns);
+        times.end_ns = times.end_ns.max(since(now_ns));
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "one call; a struct would only repeat the names")]
+fn summary(
+    trial: &Trial,
+    shared: &Shared,
+    ends: &[ThreadEnd],
+    mut iterations: Vec<IterationTimes>,
+    start: Start,
+    progress: &Progress,
+    hiccup: Hiccup,
+    features: &[(String, String)],
+    buckets: Buckets,
+) -> Summary {
+    for times in &mut iterations {
+        times.start_ns = times.start_ns.saturating_sub(start.monotonic_ns);
+    }
+    let reason = shared.stopped_by();
+    let state = match (&reason, shared.stop.load(Ordering::Relaxed)) {
+        (Some(_), _) => State::Stopped,
+        (None, true) => State::Interrupted,
+        (None, false) => State::Finished,
+    };
+    let mut traffic = Traffic::default();
+    ends.iter().for_each(|end| traffic.add(end.tally.traffic));
+    let per_client = || ends.iter().flat_map(|end| end.tally.client_requests.iter().copied());
+    Summary {
+        state,
+        reason,
+        started_unix_ns: start.unix_ns,
+        started_monotonic_ns: start.monotonic_ns,
+        ended_unix_ns: unix_ns(),
+        iterations,
+        requests: progress.requests,
+        failed: progress.failed,
+        bytes: progress.bytes,
+        verified_requests: ends.iter().map(|end| end.tally.verified_requests).sum(),
+        verified_bytes: ends.iter().map(|end| end.tally.verified_bytes).sum(),
+        connections_opened: traffic.connections_opened,
+        bytes_sent: traffic.bytes_sent,
+        bytes_received: traffic.bytes_received,
+        requests_repeated: traffic.requests_repeated,
+        cores: ends.len(),
+        clients: trial.load.clients(),
+        thread_cpu_ns: ends.iter().map(|end| end.cpu_ns).collect(),
+        thread_run_delay_ns: ends.iter().map(|end| end.run_delay_ns).collect(),
+        in_flight_ns: ends.iter().map(|end| end.service_ns).sum(),
+        hiccup: batch::encode_base64(&hiccup.stop()),
+        clock: ClockFacts::measure(),
+        features: features.iter().cloned().collect(),
+        clients_requests_min: per_client().min().unwrap_or(0),
+        clients_requests_max: per_client().max().unwrap_or(0),
+        error_examples: shared.examples(),
+        buckets_created: buckets.created,
+        buckets_foreign: buckets.foreign,
+        buckets_deleted: buckets.deleted,
+        buckets_left: buckets.left,
+        objects_swept: buckets.objects_swept,
+    }
+}
+
+impl Traffic {
+    /// Adds what another client moved.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.connections_opened += other.connections_opened;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.requests_repeated += other.requests_repeated;
+    }
+}
+

@@ -1,0 +1,189 @@
+//! When each request is due: at once, at a bounded pace, or at the arrivals of an open load.
+
+use crate::trial::{Arrivals, Load, Trial};
+
+/// Turns a number into another that looks like chance (splitmix64's finaliser, Steele et al. 2014).
+#[inline]
+#[must_use]
+pub fn mix64(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// Maps 64 random bits to a number from 0 up to, not including, 1.
+#[inline]
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "53 bits are what a double holds")]
+pub fn unit(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// The times at which one load thread's requests are due.
+#[derive(Debug)]
+pub enum Schedule {
+    /// As soon as a client is free.
+    Closed,
+    /// As soon as a client is free, but not faster than this.
+    Paced {
+        /// Time between two requests of this thread.
+        gap_ns: f64,
+        /// When the next may start.
+        next_ns: f64,
+    },
+    /// At arrivals that nobody's answer delays.
+    Open {
+        /// Mean time between two arrivals at this thread.
+        gap_ns: f64,
+        /// When the next arrives.
+        next_ns: f64,
+        /// The law.
+        arrivals: Arrivals,
+        /// Arrivals so far; with the seed, the source of chance.
+        count: u64,
+        /// This thread's seed.
+        seed: u64,
+    },
+}
+
+impl Schedule {
+    /// Makes the schedule of thread `thread` of `threads` for an iteration that starts at `start_ns`.
+    ///
+    /// Independent Poisson streams of a share of the rate add up to one of the whole rate; constant
+    /// arrivals are staggered over the threads.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "half a microsecond in a century")]
+    pub fn new(trial: &Trial, thread: usize, threads: usize, start_ns: u64, iteration: u32) -> Self {
+        let gap_ns = |rate_per_s: f64| 1e9 * threads as f64 / rate_per_s;
+        let start = start_ns as f64;
+        match (&trial.load, trial.rate_limit_per_s) {
+            (Load::Open { rate_per_s, arrivals, .. }, _) => {
+                let seed = mix64(trial.seed ^ mix64((thread as u64) << 32 | u64::from(iteration)));
+                let gap_ns = gap_ns(*rate_per_s);
+                let offset = match arrivals {
+                    Arrivals::Constant => gap_ns * thread as f64 / threads as f64,
+                    Arrivals::Poisson => 0.0,
+                };
+                let mut schedule = Self::Open {
+                    gap_ns,
+                    next_ns: start + offset,
+                    arrivals: *arrivals,
+                    count: 0,
+                    seed,
+                };
+                if *arrivals == Arrivals::Poisson {
+                    schedule.advance();
+                }
+                schedule
+            }
+            (Load::Closed { .. }, Some(rate_per_s)) => {
+                Self::Paced { gap_ns: gap_ns(rate_per_s), next_ns: start }
+            }
+            (Load::Closed { .. }, None) => Self::Closed,
+        }
+    }
+
+    /// Returns when the next request is due, without taking it.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times to come")]
+    pub fn peek_ns(&self, now_ns: u64) -> u64 {
+        match self {
+            Self::Closed => now_ns,
+            Self::Paced { next_ns, .. } => (*next_ns as u64).max(now_ns),
+            Self::Open { next_ns, .. } => *next_ns as u64,
+        }
+    }
+
+    /// Takes the next request and returns when it is due.
+    #[inline]
+    #[expect(clippy::cast_precision_loss, reason = "half a microsecond in a century")]
+    pub fn take_ns(&mut self, now_ns: u64) -> u64 {
+        let due_ns = self.peek_ns(now_ns);
+        if let Self::Paced { gap_ns, next_ns } = self {
+            // Time that nobody used is not saved up: a limit bounds bursts too.
+            *next_ns = next_ns.max(now_ns as f64 - *gap_ns) + *gap_ns;
+        } else {
+            self.advance();
+        }
+        due_ns
+    }
+
+    /// Tells whether latency counts from the due time.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Open { .. })
+    }
+
+    fn advance(&mut self) {
+        if let Self::Open { gap_ns, next_ns, arrivals, count, seed } = self {
+            *count += 1;
+            *next_ns += match arrivals {
+                Arrivals::Constant => *gap_ns,
+                // The inverse of the exponential law's distribution function.
+                Arrivals::Poisson => -*gap_ns * (1.0 - unit(mix64(*seed ^ mix64(*count)))).ln(),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "counts of a test")]
+mod tests {
+    use super::*;
+
+    fn trial(load: &str) -> Trial {
+        serde_json::from_str(&format!(
+            r#"{{"format":1,"id":"0001","run":"{:032x}","seed":7,"phase":"get",
+                "target":{{"name":"t","driver":"null"}},
+                "dataset":{{"bucket_prefix":"b","buckets":1,"objects":10,"object_prefix":"o",
+                            "size":{{"kind":"fixed","bytes":1}}}},
+                "mix":[{{"operation":"get"}}],"stop":{{"requests":10}},"load":{load}}}"#,
+            1
+        ))
+        .expect("the test's document is sound")
+    }
+
+    fn arrivals(trial: &Trial, count: usize) -> Vec<u64> {
+        let mut schedule = Schedule::new(trial, 0, 1, 0, 1);
+        (0..count).map(|_| schedule.take_ns(0)).collect()
+    }
+
+    #[test]
+    fn poisson_arrivals_have_the_rate_and_the_spread_of_their_law() {
+        let trial = trial(r#"{"kind":"open","rate_per_s":10000,"clients_max":1}"#);
+        let times = arrivals(&trial, 100_000);
+        let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        assert!((mean / 100_000.0 - 1.0).abs() < 0.02, "mean gap {mean}");
+        assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "an exponential law's sd is its mean");
+    }
+
+    #[test]
+    fn constant_arrivals_do_not_drift() {
+        let trial =
+            trial(r#"{"kind":"open","rate_per_s":30000,"arrivals":"constant","clients_max":1}"#);
+        let times = arrivals(&trial, 30_001);
+        assert_eq!(times[30_000], 1_000_000_000);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_arrivals() {
+        let trial = trial(r#"{"kind":"open","rate_per_s":500,"clients_max":1}"#);
+        assert_eq!(arrivals(&trial, 100), arrivals(&trial, 100));
+    }
+
+    #[test]
+    fn a_pace_is_a_bound_and_is_not_saved_up() {
+        let mut trial = trial(r#"{"kind":"closed","clients":1}"#);
+        trial.rate_limit_per_s = Some(1000.0);
+        let mut schedule = Schedule::new(&trial, 0, 1, 0, 1);
+        assert_eq!(schedule.take_ns(0), 0);
+        assert_eq!(schedule.take_ns(0), 1_000_000);
+        assert_eq!(schedule.take_ns(50_000_000), 50_000_000);
+        assert!(schedule.take_ns(50_000_000) <= 50_000_000 + 1_000_000);
+        assert!(schedule.take_ns(50_000_000) >= 50_000_000 + 999_999);
+    }
+}

@@ -1,0 +1,199 @@
+//! What all load threads of a trial share: the stop, the tickets, the windows, the failures.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+use crate::recorder::Stage;
+use crate::requests::{Tickets, bulk_requests};
+use crate::trial::{Load, Trial};
+
+/// When the stages of an iteration begin and end.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Window {
+    pub(crate) start_ns: u64,
+    pub(crate) measure_start_ns: u64,
+    /// The planned end; `u64::MAX` where only a count ends the measured part.
+    pub(crate) measure_end_ns: u64,
+    pub(crate) cool_down_ns: u64,
+    /// Whether a count may end the measured part.
+    pub(crate) is_counted: bool,
+}
+
+impl Window {
+    pub(crate) fn new(trial: &Trial, start_ns: u64) -> Self {
+        let measure_start_ns = start_ns + trial.warm_up_ns;
+        let end_ns = |duration_ns| measure_start_ns.saturating_add(duration_ns);
+        Self {
+            start_ns,
+            measure_start_ns,
+            measure_end_ns: trial.stop.duration_ns.map_or(u64::MAX, end_ns),
+            cool_down_ns: trial.cool_down_ns,
+            is_counted: trial.stop.requests.is_some(),
+        }
+    }
+
+    /// Returns when the last request may start.
+    #[inline]
+    pub(crate) fn load_end_ns(&self, measure_over_ns: u64) -> u64 {
+        self.measure_end_ns.min(measure_over_ns).saturating_add(self.cool_down_ns)
+    }
+
+    /// Returns the stage of a request that is due at a time, or `None` when the load is over.
+    #[inline]
+    pub(crate) fn stage_at(&self, due_ns: u64, measure_over_ns: u64) -> Option<Stage> {
+        if due_ns < self.measure_start_ns {
+            Some(Stage::WarmUp)
+        } else if due_ns < self.measure_end_ns.min(measure_over_ns) {
+            Some(Stage::Measure)
+        } else if due_ns < self.load_end_ns(measure_over_ns) {
+            Some(Stage::CoolDown)
+        } else {
+            None
+        }
+    }
+
+    /// Returns the stage in which a request counts. Under open load that is the one in which it
+    /// was due: a late answer must not drop out of the measured part. Under closed load it is the
+    /// one in which it ended: throughput counts completions of a window.
+    #[inline]
+    pub(crate) fn stage_of(&self, due: Stage, ended_ns: u64, is_open: bool) -> Stage {
+        match due {
+            _ if is_open => due,
+            Stage::WarmUp if !self.is_counted && ended_ns >= self.measure_start_ns => Stage::Measure,
+            Stage::Measure if ended_ns >= self.measure_end_ns => Stage::CoolDown,
+            due => due,
+        }
+    }
+}
+
+/// The state that threads share. Only the tickets and the stop are touched for every request.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) tickets: [Tickets; 3],
+    /// When the count of the measured part was used up.
+    pub(crate) measure_over_ns: AtomicU64,
+    /// When the first client of the iteration found nothing more to do.
+    pub(crate) first_done_ns: AtomicU64,
+    pub(crate) is_clean_up: bool,
+    pub(crate) is_open: bool,
+    pub(crate) first_operation: Operation,
+    pub(crate) timeout_ns: u64,
+    requests_max: u64,
+    failures: AtomicU64,
+    failures_max: u64,
+    stopped_by: Mutex<Option<String>>,
+    examples: Mutex<BTreeMap<Outcome, String>>,
+    /// Where threads meet between iterations.
+    pub(crate) gate: Gate,
+}
+
+impl Shared {
+    pub(crate) fn new(trial: &Trial, stop: Arc<AtomicBool>, threads: usize) -> Self {
+        let dataset = &trial.dataset;
+        let requests_max = match (trial.stop.requests, trial.mix[0].operation) {
+            // One ticket deletes many objects.
+            (Some(objects), Operation::BulkDelete) => bulk_requests(
+                objects.min(dataset.objects),
+                dataset.buckets,
+                u64::from(trial.options.bulk_keys),
+            ),
+            (Some(requests), _) => requests,
+            (None, _) => u64::MAX,
+        };
+        Self {
+            gate: Gate::new(threads, Arc::clone(&stop)),
+            stop,
+            tickets: Default::default(),
+            measure_over_ns: AtomicU64::new(u64::MAX),
+            first_done_ns: AtomicU64::new(u64::MAX),
+            is_clean_up: trial.is_clean_up(),
+            is_open: matches!(trial.load, Load::Open { .. }),
+            first_operation: trial.mix[0].operation,
+            timeout_ns: trial.timeout_ns,
+            requests_max,
+            failures: AtomicU64::new(0),
+            failures_max: trial.on_error.failures_max(),
+            stopped_by: Mutex::default(),
+            examples: Mutex::default(),
+        }
+    }
+
+    /// Readies the tickets of a new iteration; one thread does this for all.
+    pub(crate) fn begin_iteration(&self) {
+        self.measure_over_ns.store(u64::MAX, Ordering::Relaxed);
+        self.first_done_ns.store(u64::MAX, Ordering::Relaxed);
+        self.tickets[Stage::WarmUp as usize].restart(u64::MAX);
+        self.tickets[Stage::Measure as usize].restart(self.requests_max);
+        self.tickets[Stage::CoolDown as usize].restart(u64::MAX);
+    }
+
+    pub(crate) fn end_measure(&self, now_ns: u64) {
+        self.measure_over_ns.fetch_min(now_ns, Ordering::Relaxed);
+    }
+
+    /// Stops all threads for a reason that the summary names.
+    pub(crate) fn stop_because(&self, reason: String) {
+        self.stopped_by.lock().expect("nobody panics while holding it").get_or_insert(reason);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stopped_by(&self) -> Option<String> {
+        self.stopped_by.lock().expect("nobody panics while holding it").clone()
+    }
+
+    #[cold]
+    pub(crate) fn note_failure(&self, outcome: Outcome, text: impl FnOnce() -> Option<String>) {
+        let mut examples = self.examples.lock().expect("nobody panics while holding it");
+        examples.entry(outcome).or_insert_with(|| text().unwrap_or_else(|| outcome.name().into()));
+        drop(examples);
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
+        if failures > self.failures_max {
+            self.stop_because(format!(
+                "{failures} requests failed, on_error allows {}; the last one: {}",
+                self.failures_max,
+                outcome.name()
+            ));
+        }
+    }
+
+    pub(crate) fn examples(&self) -> BTreeMap<String, String> {
+        let examples = self.examples.lock().expect("nobody panics while holding it");
+        examples.iter().map(|(outcome, text)| (outcome.name().into(), text.clone())).collect()
+    }
+}
+
+/// A barrier that a stop opens, so that no thread waits for one that has given up.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    threads: usize,
+    stop: Arc<AtomicBool>,
+    state: Mutex<(usize, u64)>,
+    opened: Condvar,
+}
+
+impl Gate {
+    fn new(threads: usize, stop: Arc<AtomicBool>) -> Self {
+        Self { threads, stop, state: Mutex::default(), opened: Condvar::new() }
+    }
+
+    /// Waits for all threads; false means that the trial has been stopped.
+    pub(crate) fn wait(&self) -> bool {
+        let mut state = self.state.lock().expect("nobody panics while holding it");
+        let generation = state.1;
+        state.0 += 1;
+        if state.0 == self.threads {
+            *state = (0, generation + 1);
+            self.opened.notify_all();
+        }
+        while state.1 == generation && !self.stop.load(Ordering::Relaxed) {
+            let patience = Duration::from_millis(20);
+            state = self.opened.wait_timeout(state, patience).expect("as above").0;
+        }
+        !self.stop.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,445 @@
+//! The trial document: everything that decides one trial, as JSON.
+
+use serde::{Deserialize, Serialize};
+
+use crate::drivers::DriverInfo;
+use crate::error::Error;
+use crate::operation::Operation;
+
+/// The version of the document that this code reads.
+pub const FORMAT: u32 = 1;
+
+/// One phase of one case on one round's dataset.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Trial {
+    /// Version of the document.
+    pub format: u32,
+    /// The trial's place in its plan, such as `0007`.
+    pub id: String,
+    /// The run it belongs to: 32 hex digits. Payloads carry it.
+    pub run: String,
+    /// All chance comes from here.
+    pub seed: u64,
+    /// The phase's name; `prepare` and `clean-up` have a meaning of their own.
+    pub phase: String,
+    /// Where the load goes.
+    pub target: Target,
+    /// What the load works on.
+    pub dataset: DatasetSpec,
+    /// Which operations, in which shares.
+    pub mix: Vec<Share>,
+    /// What single operations need to know beyond the dataset.
+    #[serde(default)]
+    pub options: Options,
+    /// How requests arrive.
+    pub load: Load,
+    /// Bound on the rate of a closed load, per second over all clients.
+    #[serde(default)]
+    pub rate_limit_per_s: Option<f64>,
+    /// Which objects requests choose.
+    #[serde(default)]
+    pub keys: Keys,
+    /// When an iteration ends; whichever comes first.
+    pub stop: Stop,
+    /// Load before the measured part.
+    #[serde(default)]
+    pub warm_up_ns: u64,
+    /// Load after the measured part.
+    #[serde(default)]
+    pub cool_down_ns: u64,
+    /// How often the measured part is repeated.
+    #[serde(default = "one")]
+    pub iterations: u32,
+    /// Whether connections are kept.
+    #[serde(default)]
+    pub connections: Connections,
+    /// How long one request may take.
+    #[serde(default = "minute_ns")]
+    pub timeout_ns: u64,
+    /// What a failed request does to the trial.
+    #[serde(default)]
+    pub on_error: OnError,
+    /// Share of reads whose bytes are checked, 0 to 1.
+    #[serde(default = "all")]
+    pub verify: f64,
+    /// Whether buckets that loadstone did not mark may be written to.
+    #[serde(default)]
+    pub allow_foreign: bool,
+    /// Load threads; all the cores we may use when absent.
+    #[serde(default)]
+    pub cores: Option<u32>,
+    /// Whether every request is logged.
+    #[serde(default)]
+    pub log_requests: bool,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn minute_ns() -> u64 {
+    60_000_000_000
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+/// A target: its name, its driver, and that driver's own settings.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Target {
+    /// The name in the campaign.
+    pub name: String,
+    /// A name in the table of drivers.
+    pub driver: String,
+    /// Checked by the driver.
+    #[serde(default)]
+    pub settings: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The objects: how many, named how, how large, filled with what.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DatasetSpec {
+    /// Object i lives in bucket `<prefix><i % buckets>`, or in `<prefix>` when there is only one.
+    pub bucket_prefix: String,
+    /// Number of buckets.
+    pub buckets: u64,
+    /// Number of objects.
+    pub objects: u64,
+    /// Object i is called `<prefix><i>`.
+    pub object_prefix: String,
+    /// How large each is.
+    pub size: SizeLaw,
+    /// Share of each page that compresses away, 0 to 1.
+    #[serde(default)]
+    pub compressible: f64,
+    /// Share of pages that repeat others, 0 to 1.
+    #[serde(default)]
+    pub duplicate: f64,
+    /// Grows by one with every rewriting of the dataset.
+    #[serde(default = "first_version")]
+    pub version: u64,
+}
+
+fn first_version() -> u64 {
+    1
+}
+
+/// The law of object sizes, in bytes. The size of an object is a function of the seed and its number.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SizeLaw {
+    /// All the same.
+    Fixed {
+        /// The size.
+        bytes: u64,
+    },
+    /// Equally likely between two bounds, both included.
+    Uniform {
+        /// Smallest size.
+        min: u64,
+        /// Largest size.
+        max: u64,
+    },
+    /// Log-normal, cut at two bounds.
+    Lognormal {
+        /// Half of the objects are smaller.
+        median: f64,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+        /// Smallest size.
+        min: u64,
+        /// Largest size.
+        max: u64,
+    },
+    /// One of a list, by weight.
+    Weighted {
+        /// Size and weight of each choice.
+        choices: Vec<(u64, f64)>,
+    },
+}
+
+/// One operation of a mix and its share.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Share {
+    /// Which operation.
+    pub operation: Operation,
+    /// Its weight against the others.
+    #[serde(default = "all")]
+    pub weight: f64,
+}
+
+/// What single operations need to know.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Options {
+    /// Length of a range; for `read` and `write` the block size.
+    pub range_bytes: Option<u64>,
+    /// Ranges in a `multi_range_get`.
+    pub range_count: u32,
+    /// Part size of a `multipart_put`.
+    pub part_bytes: Option<u64>,
+    /// Keys asked for in one `list`.
+    pub page_keys: u32,
+    /// Prefix that `list` asks for; the dataset's own when absent.
+    pub prefix: Option<String>,
+    /// Delimiter that `list` asks for.
+    pub delimiter: Option<String>,
+    /// Keys in one `bulk_delete`.
+    pub bulk_keys: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            range_bytes: None,
+            range_count: 2,
+            part_bytes: None,
+            page_keys: 1000,
+            prefix: None,
+            delimiter: None,
+            bulk_keys: 1000,
+        }
+    }
+}
+
+/// How requests arrive.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Load {
+    /// So many clients, each of which waits for its answer.
+    Closed {
+        /// How many.
+        clients: u32,
+    },
+    /// So many requests a second, whoever waits.
+    Open {
+        /// The rate over all clients.
+        rate_per_s: f64,
+        /// The law of arrivals.
+        #[serde(default)]
+        arrivals: Arrivals,
+        /// Bound on the requests in flight.
+        clients_max: u32,
+    },
+}
+
+impl Load {
+    /// Returns the largest number of requests in flight.
+    #[must_use]
+    pub fn clients(&self) -> u32 {
+        match self {
+            Self::Closed { clients } => *clients,
+            Self::Open { clients_max, .. } => *clients_max,
+        }
+    }
+}
+
+/// The law of arrivals of an open load.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrivals {
+    /// Independent of each other.
+    #[default]
+    Poisson,
+    /// Evenly spaced.
+    Constant,
+}
+
+/// Which objects requests choose.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Keys {
+    /// The order.
+    #[serde(default)]
+    pub order: Order,
+    /// The exponent of a zipf law; 0.99 when absent.
+    #[serde(default)]
+    pub theta: Option<f64>,
+}
+
+/// The order in which objects are chosen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// One after another, each as often as the others.
+    #[default]
+    Sequential,
+    /// Each as likely as the others.
+    Uniform,
+    /// A few much more likely than the rest.
+    Zipf,
+}
+
+/// When an iteration ends.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Stop {
+    /// After so many requests.
+    #[serde(default)]
+    pub requests: Option<u64>,
+    /// After so long.
+    #[serde(default)]
+    pub duration_ns: Option<u64>,
+}
+
+/// Whether a connection serves more than one request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Connections {
+    /// It stays open.
+    #[default]
+    KeepAlive,
+    /// Each request opens its own.
+    PerRequest,
+}
+
+/// What failed requests do to the trial.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct OnError {
+    /// Go on or stop.
+    #[serde(default)]
+    pub action: OnErrorAction,
+    /// Failures borne before the trial stops.
+    #[serde(default)]
+    pub limit: Option<u64>,
+}
+
+/// Go on or stop.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnErrorAction {
+    /// Count and go on.
+    #[default]
+    Continue,
+    /// Stop at the limit, or at the first.
+    Stop,
+}
+
+impl OnError {
+    /// Returns how many failures the trial bears.
+    #[must_use]
+    pub fn failures_max(&self) -> u64 {
+        match (self.action, self.limit) {
+            (_, Some(limit)) => limit,
+            (OnErrorAction::Continue, None) => u64::MAX,
+            (OnErrorAction::Stop, None) => 0,
+        }
+    }
+}
+
+impl Trial {
+    /// Reads and checks a document.
+    ///
+    /// # Errors
+    /// Every mistake of the document, one a line.
+    pub fn parse(json: &str) -> Result<Self, Error> {
+        let trial: Self = serde_json::from_str(json)
+            .map_err(|error| Error::Trial(vec![format!("trial document: {error}")]))?;
+        let mistakes = trial.mistakes();
+        if mistakes.is_empty() { Ok(trial) } else { Err(Error::Trial(mistakes)) }
+    }
+
+    /// Tells whether this trial makes a dataset without measuring it.
+    #[must_use]
+    pub fn is_clean_up(&self) -> bool {
+        self.phase == "clean-up"
+    }
+
+    /// Tells whether buckets must be there, and be ours, before load starts.
+    #[must_use]
+    pub fn fills_buckets(&self) -> bool {
+        !self.is_clean_up()
+            && self.mix.iter().any(|share| {
+                matches!(
+                    share.operation,
+                    Operation::Put | Operation::MultipartPut | Operation::Copy | Operation::Write
+                )
+            })
+    }
+
+    /// Returns the run's identity as bytes, for payloads.
+    #[must_use]
+    pub fn run_bytes(&self) -> [u8; 16] {
+        u128::from_str_radix(&self.run, 16).unwrap_or_default().to_be_bytes()
+    }
+
+    fn mistakes(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        let mut demand = |holds: bool, text: String| {
+            if !holds {
+                mistakes.push(text);
+            }
+        };
+        demand(
+            self.format == FORMAT,
+            format!("format: found {}, this loadstone reads {FORMAT}", self.format),
+        );
+        demand(
+            self.run.len() == 32 && u128::from_str_radix(&self.run, 16).is_ok(),
+            format!("run: found \"{}\", allowed: 32 hex digits", self.run),
+        );
+        demand(self.dataset.buckets > 0, "dataset.buckets: found 0, allowed: 1 and more".into());
+        demand(
+            (0.0..=1.0).contains(&self.verify),
+            format!("verify: found {}, allowed: 0 to 1", self.verify),
+        );
+        demand(self.load.clients() > 0, "load: found no clients, allowed: 1 and more".into());
+        demand(self.iterations > 0, "iterations: found 0, allowed: 1 and more".into());
+        demand(self.timeout_ns >= 1_000_000, "timeout: allowed: 1ms and more".into());
+        if let Load::Open { rate_per_s, .. } = self.load {
+            demand(
+                rate_per_s.is_finite() && rate_per_s > 0.0,
+                format!("load.rate: found {rate_per_s}, allowed: above 0"),
+            );
+        }
+        demand(
+            self.stop.requests.is_some() || self.stop.duration_ns.is_some() || self.is_clean_up(),
+            "stop: found neither requests nor duration, allowed: one or both".into(),
+        );
+        demand(
+            !self.mix.is_empty() && self.mix.iter().all(|share| share.weight > 0.0),
+            "mix: allowed: one or more operations with weights above 0".into(),
+        );
+        self.check_mix(&mut mistakes);
+        match DriverInfo::named(&self.target.driver) {
+            None => mistakes.push(format!(
+                "target.driver: found \"{}\", allowed: {}",
+                self.target.driver,
+                DriverInfo::names().join(", ")
+            )),
+            Some(info) => {
+                mistakes.extend(self.mix.iter().filter(|share| !info.can(share.operation)).map(
+                    |share| {
+                        format!(
+                            "mix: driver \"{}\" cannot do {}, it can do: {}",
+                            info.name,
+                            share.operation.name(),
+                            info.operation_names().join(", ")
+                        )
+                    },
+                ));
+                mistakes.extend((info.check)(self));
+            }
+        }
+        mistakes
+    }
+
+    fn check_mix(&self, mistakes: &mut Vec<String>) {
+        let weight = |operation| -> f64 {
+            let of = |share: &&Share| share.operation == operation;
+            self.mix.iter().filter(of).map(|share| share.weight).sum()
+        };
+        let (deletes, puts) = (weight(Operation::Delete), weight(Operation::Put));
+        if self.mix.len() > 1 && deletes > puts {
+            mistakes.push(format!(
+                "mix: found delete with {deletes} against put with {puts}; a mix deletes only what \
+                 it has put itself, so delete may not weigh more than put"
+            ));
+        }
+        let alone = [Operation::BulkDelete, Operation::CreateBucket, Operation::DeleteBucket];
+        for share in &self.mix {
+            if self.mix.len() > 1 && alone.contains(&share.operation) {
+                mistakes.push(format!("mix: {} cannot be mixed", share.operation.name()));
+            }
+        }
+    }
+}

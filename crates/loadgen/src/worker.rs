@@ -1,0 +1,213 @@
+//! The hot loop: what each client of a load thread does, over and over.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::drivers::{Client, Traffic};
+use crate::outcome::{Answer, Outcome};
+use crate::reactor::Reactor;
+use crate::recorder::{Intended, Recorder, RowKey, Stage};
+use crate::requests::{Request, Requests};
+use crate::schedule::Schedule;
+use crate::shared::{Shared, Window};
+
+/// A request that a client has taken, and when it is due.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    request: Request,
+    taken_ns: u64,
+    due_ns: u64,
+    stage: Stage,
+}
+
+/// What the clients of one thread share. It lives as long as the thread.
+pub(crate) struct Worker<C> {
+    reactor: Rc<Reactor>,
+    shared: Arc<Shared>,
+    recorder: RefCell<Recorder>,
+    requests: RefCell<Requests>,
+    schedule: RefCell<Schedule>,
+    stage: Cell<Option<Stage>>,
+    iteration: Cell<u32>,
+    window: Cell<Window>,
+    clients: RefCell<Vec<Option<C>>>,
+    /// Totals of the thread, for the summary.
+    pub(crate) tally: RefCell<Tally>,
+}
+
+/// What one thread's clients did, all together.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Tally {
+    pub(crate) verified_requests: u64,
+    pub(crate) verified_bytes: u64,
+    pub(crate) measured_requests: u64,
+    pub(crate) last_measured_ns: u64,
+    pub(crate) client_requests: Vec<u64>,
+    pub(crate) traffic: Traffic,
+}
+
+/// The hot loop, whole. Open and closed loads differ in the schedule alone.
+async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize, mut client: C) {
+    let mut requests = 0;
+    while let Some(turn) = worker.next_turn() {
+        if turn.due_ns > turn.taken_ns {
+            worker.reactor.sleep_until(turn.due_ns).await;
+        }
+        let started_ns = turn.due_ns.max(turn.taken_ns);
+        worker.reactor.set_deadline(started_ns + worker.shared.timeout_ns);
+        let answer = client.execute(&turn.request).await;
+        worker.record(&turn, &answer, &mut client);
+        requests += 1;
+    }
+    worker.tally.borrow_mut().client_requests[slot] += requests;
+    worker.clients.borrow_mut()[slot] = Some(client);
+}
+
+impl<C: Client> Worker<C> {
+    pub(crate) fn new(
+        reactor: Rc<Reactor>,
+        shared: Arc<Shared>,
+        recorder: Recorder,
+        requests: Requests,
+        clients: Vec<C>,
+    ) -> Rc<Self> {
+        let tally = Tally { client_requests: vec![0; clients.len()], ..Tally::default() };
+        Rc::new(Self {
+            reactor,
+            shared,
+            recorder: RefCell::new(recorder),
+            requests: RefCell::new(requests),
+            schedule: RefCell::new(Schedule::Closed),
+            stage: Cell::new(None),
+            iteration: Cell::new(0),
+            window: Cell::default(),
+            clients: RefCell::new(clients.into_iter().map(Some).collect()),
+            tally: RefCell::new(tally),
+        })
+    }
+
+    /// Puts every client to work on an iteration and returns when all have ended.
+    pub(crate) fn run_iteration(
+        self: &Rc<Self>,
+        iteration: u32,
+        window: Window,
+        schedule: Schedule,
+    ) -> std::io::Result<()> {
+        self.iteration.set(iteration);
+        self.window.set(window);
+        self.stage.set(None);
+        *self.schedule.borrow_mut() = schedule;
+        for slot in 0..self.clients.borrow().len() {
+            let client = self.clients.borrow_mut()[slot].take();
+            if let Some(client) = client {
+                self.reactor.spawn(client_loop(Rc::clone(self), slot, client));
+            }
+        }
+        self.reactor.spawn_daemon(Rc::clone(self).hand_over_every_second());
+        self.reactor.run(&self.shared.stop)
+    }
+
+    /// Ends the thread's record.
+    pub(crate) fn finish(&self) -> (Tally, u64) {
+        for client in self.clients.borrow().iter().flatten() {
+            self.tally.borrow_mut().traffic.add(client.traffic());
+        }
+        let mut recorder = self.recorder.borrow_mut();
+        recorder.finish();
+        (self.tally.borrow().clone(), recorder.service_ns_total)
+    }
+
+    #[inline]
+    fn next_turn(&self) -> Option<Turn> {
+        if self.shared.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let now_ns = self.reactor.now_ns();
+        let mut schedule = self.schedule.borrow_mut();
+        let window = self.window.get();
+        loop {
+            let due_ns = schedule.peek_ns(now_ns);
+            let measure_over_ns = self.shared.measure_over_ns.load(Ordering::Relaxed);
+            let Some(stage) = window.stage_at(due_ns, measure_over_ns) else { break };
+            if schedule.is_open() && now_ns >= window.load_end_ns(measure_over_ns) {
+                self.record_not_sent(&mut schedule, now_ns, window.load_end_ns(measure_over_ns));
+                break;
+            }
+            let mut requests = self.requests.borrow_mut();
+            if self.stage.replace(Some(stage)) != Some(stage) {
+                requests.restart(self.iteration.get(), stage as u64);
+            }
+            if let Some(request) = requests.next(&self.shared.tickets[stage as usize]) {
+                schedule.take_ns(now_ns);
+                return Some(Turn { request, taken_ns: now_ns, due_ns, stage });
+            }
+            // Only the measured part has an end by count; what comes after it is cool-down.
+            self.shared.end_measure(now_ns);
+            if window.cool_down_ns == 0 {
+                break;
+            }
+        }
+        self.shared.first_done_ns.fetch_min(now_ns, Ordering::Relaxed);
+        None
+    }
+
+    #[inline]
+    fn record(&self, turn: &Turn, answer: &Answer, client: &mut C) {
+        let mut answer = *answer;
+        if self.shared.is_clean_up && is_absent(answer.outcome) {
+            answer.outcome = Outcome::OK;
+        }
+        let is_open = self.shared.is_open;
+        let stage = self.window.get().stage_of(turn.stage, answer.ended_ns, is_open);
+        let operation = turn.request.operation;
+        let iteration = self.iteration.get();
+        let key = RowKey { stage, iteration, operation, outcome: answer.outcome };
+        let intended = if is_open { Intended::At(turn.due_ns) } else { Intended::WhenFree };
+        self.recorder.borrow_mut().record(key, intended, &answer);
+        let mut tally = self.tally.borrow_mut();
+        if stage == Stage::Measure {
+            tally.measured_requests += 1;
+            tally.last_measured_ns = answer.ended_ns;
+        }
+        if answer.verified_bytes > 0 {
+            tally.verified_requests += 1;
+            tally.verified_bytes += answer.verified_bytes;
+        }
+        if answer.outcome.is_ok() {
+            self.requests.borrow_mut().remember(&turn.request);
+        } else {
+            self.shared.note_failure(answer.outcome, || client.last_error());
+        }
+    }
+
+    /// Counts what was due when an open load ended and nobody had come to send: those requests
+    /// have waited at least until now, and leaving them out would flatter the target.
+    fn record_not_sent(&self, schedule: &mut Schedule, now_ns: u64, load_end_ns: u64) {
+        let operation = self.shared.first_operation;
+        while schedule.peek_ns(now_ns) < load_end_ns {
+            let due_ns = schedule.take_ns(now_ns);
+            let measure_over_ns = self.shared.measure_over_ns.load(Ordering::Relaxed);
+            let Some(stage) = self.window.get().stage_at(due_ns, measure_over_ns) else { break };
+            let iteration = self.iteration.get();
+            let key = RowKey { stage, iteration, operation, outcome: Outcome::NOT_SENT };
+            let answer = Answer::plain(Outcome::NOT_SENT, load_end_ns, 0, load_end_ns);
+            self.recorder.borrow_mut().record(key, Intended::At(due_ns), &answer);
+        }
+    }
+
+    async fn hand_over_every_second(self: Rc<Self>) {
+        loop {
+            let now_ns = self.reactor.now_ns();
+            if self.recorder.borrow().is_due(now_ns) {
+                self.recorder.borrow_mut().hand_over(now_ns);
+            }
+            self.reactor.sleep_until(now_ns + 100_000_000).await;
+        }
+    }
+}
+
+fn is_absent(outcome: Outcome) -> bool {
+    outcome == Outcome::NOT_FOUND || outcome == Outcome::http(404)
+}
