@@ -1,0 +1,225 @@
+"""Golden values: each number comes from a published example or another implementation, named beside
+it.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from loadstone.analysis import significance, statistics
+from loadstone.errors import InputError
+
+# Student's sleep data (Biometrika 6, 1908), as R's `sleep`: hours gained under two drugs.
+SLEEP_A = np.array([0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0])
+SLEEP_B = np.array([1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4])
+
+# Darwin's maize (Fisher, The Design of Experiments, 1935): cross- minus self-fertilised, 1/8 inch.
+DARWIN = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
+
+# Hollander & Wolfe 1973, table 4.1 (R's help of wilcox.test): no ties, exact two-sided p = 0.2544.
+PERMEABILITY_X = [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46]
+PERMEABILITY_Y = [1.15, 0.88, 0.90, 0.74, 1.21]
+
+
+def test_the_paired_ratio_is_the_paired_t_interval_of_r_on_a_logarithmic_scale() -> None:
+    # R: t.test(extra ~ group, paired): -2.4598858 to -0.7001142 on 9 degrees of freedom.
+    found = statistics.paired_ratio(np.exp(SLEEP_A), np.exp(SLEEP_B))
+    assert found.low is not None
+    assert found.high is not None
+    assert math.log(found.low) == pytest.approx(0.7001142, abs=1e-6)
+    assert math.log(found.high) == pytest.approx(2.4598858, abs=1e-6)
+    assert math.log(found.ratio) == pytest.approx(1.58)
+    assert found.degrees_of_freedom == 9
+
+
+def test_the_unpaired_ratio_is_the_welch_interval_of_r_on_a_logarithmic_scale() -> None:
+    # R: t.test(extra ~ group): -3.3654832 to 0.2054832 on 17.776 degrees of freedom.
+    found = statistics.welch_ratio(np.exp(SLEEP_A), np.exp(SLEEP_B))
+    assert found.low is not None
+    assert found.high is not None
+    assert math.log(found.low) == pytest.approx(-0.2054832, abs=1e-6)
+    assert math.log(found.high) == pytest.approx(3.3654832, abs=1e-6)
+    assert found.degrees_of_freedom == pytest.approx(17.776, abs=1e-3)
+
+
+def test_a_single_trial_gives_a_ratio_without_an_interval() -> None:
+    for compare in (statistics.paired_ratio, statistics.welch_ratio):
+        found = compare([100.0], [250.0])
+        assert (found.ratio, found.low, found.high) == (pytest.approx(2.5), None, None)
+
+
+def test_trials_without_any_spread_give_an_interval_of_no_width() -> None:
+    found = statistics.welch_ratio([2.0, 2.0], [3.0, 3.0])
+    assert (found.low, found.high) == (pytest.approx(1.5), pytest.approx(1.5))
+
+
+@pytest.mark.parametrize("bad", [[0.0, 1.0], [-1.0], [], [math.inf], [math.nan]])
+def test_a_ratio_of_what_is_not_above_zero_is_refused(bad: list[float]) -> None:
+    with pytest.raises(InputError):
+        statistics.welch_ratio([1.0, 2.0], bad)
+
+
+def test_pairs_must_match() -> None:
+    with pytest.raises(InputError, match="as many trials of A as of B"):
+        statistics.paired_ratio([1.0, 2.0], [1.0])
+
+
+def test_the_geometric_mean_does_not_depend_on_which_arm_is_the_base() -> None:
+    # Fleming & Wallace 1986, the point of the paper.
+    ratios = [0.5, 2.0, 4.0]
+    assert statistics.geometric_mean(ratios) == pytest.approx(4 ** (1 / 3))
+    inverse = statistics.geometric_mean([1 / ratio for ratio in ratios])
+    assert statistics.geometric_mean(ratios) == pytest.approx(1 / inverse)
+
+
+def test_the_geometric_mean_ratio_is_that_of_the_ratios_of_means() -> None:
+    pairs = [([1.0, 3.0], [4.0, 4.0]), ([10.0, 10.0], [5.0, 5.0])]
+    found = statistics.geometric_mean_ratio(pairs, seed=1)
+    assert found.ratio == pytest.approx(math.sqrt(2.0 * 0.5))
+
+
+def test_the_geometric_mean_ratio_turns_round_with_its_arms() -> None:
+    generator = np.random.default_rng(3)
+    pairs = [(generator.lognormal(0, 0.1, 9), generator.lognormal(1, 0.1, 8)) for _ in range(12)]
+    there = statistics.geometric_mean_ratio(pairs, seed=1)
+    back = statistics.geometric_mean_ratio([(b, a) for a, b in pairs], seed=1)
+    assert there.low is not None
+    assert back.high is not None
+    assert there.ratio == pytest.approx(1 / back.ratio)
+    assert there.low == pytest.approx(1 / back.high, rel=0.003)
+
+
+def test_the_accelerated_bootstrap_is_the_one_of_scipy() -> None:
+    values = np.array([2.1, 3.4, 1.9, 8.8, 2.7, 3.0, 5.1, 2.2, 4.9, 3.3, 2.4, 2.9])
+    generator = np.random.default_rng(5)
+    drawn = values[generator.integers(0, values.size, (200_000, values.size))].mean(axis=1)
+    left_out = (values.sum() - values) / (values.size - 1)
+    low, high = statistics.bca_interval(float(values.mean()), drawn, left_out)
+    theirs = stats.bootstrap(
+        (values,), np.mean, n_resamples=50_000, method="BCa", rng=np.random.default_rng(6)
+    ).confidence_interval
+    assert low == pytest.approx(theirs.low, rel=0.01)
+    assert high == pytest.approx(theirs.high, rel=0.01)
+
+
+def test_equivalence_is_the_one_of_statsmodels() -> None:
+    # statsmodels 0.15: ttost_paired and ttost_ind(usevar="unequal") on logarithms, ± ln 1.03.
+    a = [1003.0, 1041, 987, 1012, 995, 1020, 1008, 1031]
+    b = [1001.0, 1052, 980, 1020, 1003, 1015, 1012, 1040]
+    paired = statistics.equivalence(a, b, is_paired=True)
+    unpaired = statistics.equivalence(a, b, is_paired=False)
+    assert paired.p == pytest.approx(5.9901608709e-06, rel=1e-8)
+    assert unpaired.p == pytest.approx(0.0103509559, rel=1e-8)
+    assert paired.is_equivalent
+    assert unpaired.is_equivalent
+    assert not statistics.equivalence(a, [1.04 * x for x in b], is_paired=True).is_equivalent
+
+
+def test_equivalence_means_that_the_ninety_percent_interval_lies_inside_the_margin() -> None:
+    generator = np.random.default_rng(8)
+    outcomes = set()
+    for _ in range(300):
+        a, b = generator.lognormal(0, 0.03, 8), generator.lognormal(0.01, 0.03, 8)
+        found = statistics.equivalence(a, b, is_paired=False)
+        assert found.is_equivalent == (found.low > 1 / 1.03 and found.high < 1.03)
+        outcomes.add(found.is_equivalent)
+    assert outcomes == {True, False}
+
+
+@pytest.mark.parametrize(("spread", "blocks"), [(0.02, 5), (0.05, 14), (0.30, 30)])
+def test_the_number_of_blocks_follows_from_the_spread_of_a_pilot(
+    spread: float, blocks: int
+) -> None:
+    # The two first rows are those of the methodology, whose formula holds t at its limit's order.
+    assert abs(statistics.repetitions_needed(spread) - blocks) <= 1
+
+
+def test_planned_blocks_reach_their_width_and_one_fewer_does_not() -> None:
+    for spread in (0.01, 0.02, 0.03, 0.05, 0.06):
+        n = statistics.repetitions_needed(spread, cap=200)
+
+        def width(count: int, spread: float = spread) -> float:
+            return float(stats.t.ppf(0.975, count - 1)) * spread / math.sqrt(count)
+
+        assert width(n) <= math.log(1.03)
+        assert n == 2 or width(n - 1) > math.log(1.03)
+
+
+def test_flipping_signs_gives_fishers_own_number() -> None:
+    # Fisher counted 863 of the 32 768 sums as large or larger on one side.
+    assert significance.sign_flip_p(DARWIN, seed=1) == pytest.approx(2 * 863 / 32768, abs=1e-12)
+
+
+def test_drawn_sign_flips_come_close_to_all_of_them_and_are_never_zero() -> None:
+    many = [*DARWIN, *DARWIN[:8]]
+    exact = sum(
+        abs(np.dot(signs, many[:16])) >= abs(sum(many[:16])) - 1e-9
+        for signs in itertools.product([-1, 1], repeat=16)
+    )
+    assert significance.sign_flip_p(many[:16], seed=1) == pytest.approx(exact / 2**16)
+    assert 0 < significance.sign_flip_p([1.0] * 40, seed=1) <= 1e-4
+    normal = 2 * stats.norm.sf(abs(sum(many)) / math.sqrt(sum(d * d for d in many)))
+    assert significance.sign_flip_p(many, seed=1) == pytest.approx(normal, abs=0.004)
+
+
+@pytest.mark.parametrize(("n", "least"), [(3, 0.25), (5, 0.0625), (6, 0.03125)])
+def test_below_six_pairs_nothing_is_significant(n: int, least: float) -> None:
+    assert significance.sign_flip_p([1.0] * n, seed=1) == least
+
+
+def test_mann_whitney_is_exact_on_a_published_example() -> None:
+    found = significance.mann_whitney_p(PERMEABILITY_X, PERMEABILITY_Y)
+    assert found == pytest.approx(0.2544, abs=5e-5)
+
+
+def test_mann_whitney_counts_ties_as_all_divisions_do() -> None:
+    a, b = [1.0, 2, 2, 3, 5, 5], [2.0, 5, 5, 6, 7]
+    pooled = np.array([*a, *b])
+    ranks = stats.rankdata(pooled)
+    sums = [sum(ranks[list(chosen)]) for chosen in itertools.combinations(range(11), 6)]
+    seen = ranks[:6].sum()
+    lower = np.mean([total <= seen for total in sums])
+    upper = np.mean([total >= seen for total in sums])
+    assert significance.mann_whitney_p(a, b) == pytest.approx(2 * min(lower, upper))
+
+
+def test_mann_whitney_without_ties_is_the_exact_method_of_scipy() -> None:
+    generator = np.random.default_rng(2)
+    for n_a, n_b in [(2, 2), (4, 7), (10, 9)]:
+        a, b = generator.normal(size=n_a), generator.normal(0.8, size=n_b)
+        theirs = stats.mannwhitneyu(a, b, method="exact").pvalue
+        assert significance.mann_whitney_p(a, b) == pytest.approx(theirs)
+
+
+def test_large_samples_go_over_to_the_approximation_without_a_jump() -> None:
+    generator = np.random.default_rng(4)
+    a, b = generator.normal(size=44), generator.normal(0.4, size=44)
+    exact = significance.mann_whitney_p(a, b)
+    approximate = stats.mannwhitneyu(a, b, method="asymptotic").pvalue
+    assert exact == pytest.approx(approximate, rel=0.05)
+
+
+def test_the_smallest_reachable_p_is_that_of_the_benchstat_table() -> None:
+    found = [round(significance.smallest_p(n, n), 3) for n in (2, 3, 4, 5)]
+    assert found == [0.333, 0.1, 0.029, 0.008]
+    assert significance.mann_whitney_p([1, 2], [3, 4]) == pytest.approx(1 / 3)
+
+
+def test_the_effect_size_is_u_over_the_number_of_pairs() -> None:
+    u = stats.mannwhitneyu(PERMEABILITY_Y, PERMEABILITY_X).statistic
+    assert significance.a12(PERMEABILITY_X, PERMEABILITY_Y) == pytest.approx(u / 50)
+    assert significance.a12([1, 1], [1, 1]) == 0.5
+
+
+def test_holm_and_benjamini_hochberg_are_those_of_statsmodels() -> None:
+    # statsmodels 0.15: multipletests(p, method="holm" and "fdr_bh").
+    p = [0.01, 0.04, 0.03, 0.005, 0.55, 0.02]
+    assert significance.holm(p) == pytest.approx([0.05, 0.09, 0.09, 0.03, 0.55, 0.08])
+    assert significance.benjamini_hochberg(p) == pytest.approx(
+        [0.03, 0.048, 0.045, 0.03, 0.55, 0.04]
+    )
+    assert significance.holm([]) == []
+    assert significance.benjamini_hochberg([]) == []

@@ -1,0 +1,251 @@
+"""Golden values for what depends on the order of a series, and the gates of a trial."""
+
+import math
+
+import numpy as np
+import pytest
+
+from loadstone.analysis import change_points, series, steadiness, validity
+from loadstone.errors import InputError
+
+# Annual flow of the Nile at Aswan, 1871 to 1970 (Cobb 1978): the level falls after 1898, index 28.
+NILE = [
+    1120, 1160, 963, 1210, 1160, 1160, 813, 1230, 1370, 1140, 995, 935, 1110, 994, 1020, 960, 1180,
+    799, 958, 1140, 1100, 1210, 1150, 1250, 1260, 1220, 1030, 1100, 774, 840, 874, 694, 940, 833,
+    701, 916, 692, 1020, 1050, 969, 831, 726, 456, 824, 702, 1120, 1100, 832, 764, 821, 768, 845,
+    864, 862, 698, 845, 744, 796, 1040, 759, 781, 865, 845, 944, 984, 897, 822, 1010, 771, 676,
+    649, 846, 812, 742, 801, 1040, 860, 874, 848, 890, 744, 749, 838, 1050, 918, 986, 797, 923,
+    975, 815, 1020, 906, 901, 1170, 912, 746, 919, 718, 714, 740,
+]  # fmt: skip
+
+
+def noise(n: int, seed: int) -> np.ndarray:
+    """Return near-normal numbers from a generator that any language can repeat."""
+    state, out = seed, []
+    for _ in range(n):
+        total = 0.0
+        for _ in range(12):
+            state = (1103515245 * state + 12345) % 2**31
+            total += state / 2**31
+        out.append(total - 6)
+    return np.array(out)
+
+
+def autoregressive(n: int, phi: float) -> np.ndarray:
+    errors, x = noise(n, 1), np.zeros(n)
+    for i in range(n):
+        x[i] = (phi * x[i - 1] if i else 0) + errors[i]
+    return x
+
+
+@pytest.mark.parametrize(
+    ("n", "phi", "length"),
+    [
+        (100, 0.0, 2.424568848829155),
+        (300, 0.5, 6.571932658947416),
+        (300, 0.8, 19.740039827789516),
+        (1000, 0.95, 45.858256072807784),
+        (50, 0.3, 1.7570345236279359),
+    ],
+)
+def test_the_block_length_is_that_of_the_arch_package(n: int, phi: float, length: float) -> None:
+    # arch 8.0: optimal_block_length(x).circular on the same series.
+    assert series.politis_white_length(autoregressive(n, phi)) == pytest.approx(length, rel=1e-9)
+
+
+def test_autocorrelation_is_the_textbook_one() -> None:
+    # Box & Jenkins: of 1..5 at lag 1, Σ(x_t - 3)(x_{t+1} - 3) / Σ(x_t - 3)² = 4/10.
+    assert series.autocorrelation([1, 2, 3, 4, 5], 1) == pytest.approx(0.4)
+    assert series.autocorrelation([1, 2, 3, 4, 5], 2) == pytest.approx(-0.1)
+    assert series.autocorrelation([7.0] * 5, 1) == 0.0
+
+
+def test_batch_means_drop_what_is_left_over_in_front() -> None:
+    assert list(series.batch_means([99, 1, 3, 5, 7], 2)) == [2, 6]
+
+
+def test_the_interval_of_batch_means_is_students_t_over_the_batches() -> None:
+    # Means 1..10 twice over: mean 5.5, sd 3.02765, t(9) = 2.262157 (tables).
+    values = np.repeat(np.arange(1.0, 11.0), 2)
+    found = series.batch_means_interval(values)
+    half = 2.262157 * 3.027650 / math.sqrt(10)
+    assert (found.low, found.high) == (pytest.approx(5.5 - half), pytest.approx(5.5 + half))
+    assert not found.is_trusted
+
+
+def test_the_block_bootstrap_draws_whole_blocks_that_wrap_round() -> None:
+    values = np.arange(10.0)
+    drawn = series.circular_block_bootstrap(
+        values, lambda rows: float((rows[1] - rows[0]) % 10), block=10, seed=1, resamples=50
+    )
+    assert set(drawn) == {1.0}
+    with pytest.raises(InputError, match="does not fit"):
+        series.circular_block_bootstrap(values, np.mean, block=11, seed=1)
+
+
+def test_the_block_bootstrap_adds_histograms_before_it_reads_them() -> None:
+    counts = np.tile([9, 1], (20, 1))
+    counts[7] = [0, 10]
+    low, high = series.block_bootstrap_interval(
+        counts, lambda rows: float(rows.sum(axis=0)[1] / rows.sum()), block=2, seed=1
+    )
+    assert low == pytest.approx(0.1)
+    assert high > 0.145
+
+
+def test_mser_is_the_argmin_of_its_formula() -> None:
+    generator = np.random.default_rng(1)
+    for _ in range(20):
+        x = 1000 * (1 - np.exp(-np.arange(300) / 40)) * (1 + 0.05 * generator.normal(size=300))
+        z = [float(np.mean(x[i : i + 5])) for i in range(0, 300, 5)]
+        scores = []
+        for d in range(len(z) - 4):
+            rest = z[d:]
+            centre = sum(rest) / len(rest)
+            scores.append(sum((value - centre) ** 2 for value in rest) / len(rest) ** 2)
+        chosen = scores.index(min(scores))
+        found = steadiness.mser5(x)
+        assert found.is_valid == (chosen <= len(z) / 2)
+        assert found.cut == (5 * chosen if found.is_valid else 0)
+
+
+def test_mser_refuses_a_series_that_is_too_short() -> None:
+    with pytest.raises(InputError, match="at least 25"):
+        steadiness.mser5([1.0] * 24)
+
+
+def test_pelt_finds_the_segments_that_ruptures_finds() -> None:
+    # ruptures 1.1: Pelt(CostNormal(add_small_diag=False), min_size=3, jump=1).
+    steps = np.concatenate(
+        [100 + noise(60, 3), 110 + noise(50, 5), 110 + 4 * noise(70, 7), 95 + 2 * noise(40, 9)]
+    )
+    loose = 3 * math.log(len(steps))
+    assert [end for _, end in change_points.pelt(steps)] == [60, 180, 220]
+    assert [end for _, end in change_points.pelt(steps, penalty=loose)] == [60, 110, 180, 220]
+    assert [end for _, end in change_points.pelt(NILE)] == [100]
+    found = change_points.pelt(NILE, penalty=3 * math.log(100))
+    assert [end for _, end in found] == [28, 97, 100]
+
+
+def test_e_divisive_finds_the_change_of_the_nile() -> None:
+    # Also what signal-processing-algorithms 2.1.6 (MongoDB) returns: [28].
+    (point,) = change_points.e_divisive(NILE, seed=1)
+    assert point.index == 28
+    assert (point.before, point.after) == (pytest.approx(1097.75), pytest.approx(849.972, abs=1e-3))
+    assert point.magnitude == pytest.approx(-0.2257, abs=1e-4)
+
+
+def test_e_divisive_finds_two_changes_and_leaves_out_the_small_one() -> None:
+    # signal-processing-algorithms 2.1.6 returns [25, 45].
+    y = np.concatenate([100 + noise(25, 3), 110 + noise(20, 5), 104 + noise(30, 7)])
+    assert [point.index for point in change_points.e_divisive(y, seed=1)] == [25, 45]
+    small = np.concatenate([100 + noise(25, 3), 120 + noise(20, 5), 116 + noise(30, 7)])
+    assert [point.index for point in change_points.e_divisive(small, seed=1)] == [25]
+
+
+def test_a_long_history_is_searched_in_windows() -> None:
+    history = np.concatenate([100 + noise(130, 3), 120 + noise(130, 5)])
+    assert [point.index for point in change_points.e_divisive(history, seed=1)] == [130]
+
+
+@pytest.mark.parametrize(
+    ("levels", "kind", "steady_from"),
+    [
+        ([100, 100, 100, 100], "flat", 0),
+        ([60, 80, 100, 100], "warm-up", 100),
+        ([140, 100, 100, 100], "slowdown", 50),
+        ([100, 100, 100, 100, 60], "no steady state", None),
+        ([100, 60, 100, 100], "warm-up", 100),
+    ],
+)
+def test_a_trial_is_classified_by_its_segments(
+    levels: list[int], kind: str, steady_from: int | None
+) -> None:
+    x = np.concatenate([level + noise(50, 11 + i) for i, level in enumerate(levels)])
+    found = change_points.classify(x)
+    assert found.kind == kind
+    if steady_from is None:
+        assert found.steady_from is None
+    else:
+        assert found.steady_from == pytest.approx(steady_from, abs=2)
+
+
+def test_trials_of_a_case_that_disagree_are_inconsistent() -> None:
+    assert change_points.agreement(["flat", "flat"]) == "flat"
+    assert change_points.agreement(["flat", "slowdown"]) == "inconsistent"
+
+
+def test_the_drift_of_a_straight_line_is_its_change_over_the_window() -> None:
+    found = steadiness.drift(np.linspace(95, 105, 300))
+    assert found.relative == pytest.approx(0.1, rel=0.05)
+
+
+def test_ls1_says_what_did_not_hold() -> None:
+    ramp = np.linspace(500, 1000, 300)
+    found = steadiness.ls1(ramp, round_s=60, seed=1)
+    assert not found.is_steady
+    assert any("rounds differ" in failure for failure in found.failures)
+    assert any("drift" in failure for failure in found.failures)
+    step = np.concatenate([np.full(150, 1000.0), np.full(150, 1060.0)]) + noise(300, 3)
+    found = steadiness.ls1(step, round_s=60, seed=1)
+    assert not found.is_steady
+    steady = steadiness.ls1(1000 + noise(300, 3), round_s=60, seed=1)
+    assert str(steady) == "steady within ±10% over 5 rounds (300 s)"
+
+
+def test_a_stopped_target_is_not_steady() -> None:
+    assert not steadiness.ls1(np.zeros(300), round_s=60, seed=1).is_steady
+
+
+def test_a_growing_backlog_is_seen() -> None:
+    assert steadiness.is_growing(np.arange(100) + noise(100, 3))
+    assert not steadiness.is_growing(np.full(100, 8.0))
+    assert not steadiness.is_growing(-np.arange(100.0))
+
+
+def test_little_s_law_passes_within_two_percent_and_blames_the_right_side() -> None:
+    def gate(rate: float) -> validity.Gate:
+        return validity.little_gate(clients=10, requests_per_s=rate, service_s_mean=0.01)
+
+    assert gate(1000).outcome == "pass"
+    assert gate(981).outcome == "pass"
+    assert "suspect the client" in gate(880).statement
+    assert "suspect" not in gate(950).statement
+    assert gate(950).outcome == "fail"
+    assert "more requests were in flight" in gate(1030).statement
+    unknown = validity.little_gate(clients=10, requests_per_s=None, service_s_mean=0.01)
+    assert unknown.outcome == "unknown"
+
+
+def test_an_open_load_is_held_to_its_rate_its_lag_and_its_backlog() -> None:
+    assert validity.rate_gate(offered_per_s=100, achieved_per_s=99.2).outcome == "pass"
+    assert validity.rate_gate(offered_per_s=100, achieved_per_s=98).outcome == "fail"
+    assert validity.lag_gate(lag_p99_ns=90_000, service_p99_ns=1_000_000).outcome == "pass"
+    assert validity.lag_gate(lag_p99_ns=110_000, service_p99_ns=1_000_000).outcome == "fail"
+    assert validity.lag_gate(lag_p99_ns=400_000, service_p99_ns=10_000_000).outcome == "pass"
+    assert validity.lag_gate(lag_p99_ns=None, service_p99_ns=1).outcome == "unknown"
+    flight = validity.in_flight_gate(in_flight_mean=11, requests_per_s=1000, service_s_mean=0.01)
+    assert flight.outcome == "fail"
+
+
+def test_errors_are_gated_at_a_thousandth() -> None:
+    assert validity.error_gate(requests=999, failed=1).outcome == "pass"
+    assert validity.error_gate(requests=99, failed=1).outcome == "fail"
+    assert validity.error_gate(requests=0, failed=0).outcome == "unknown"
+
+
+def test_a_quantile_needs_ten_values_beyond_it_to_be_shown() -> None:
+    assert validity.may_print_quantile(0.99, 1000)
+    assert not validity.may_print_quantile(0.99, 999)
+    assert validity.is_resolved_quantile(0.999, 100_000)
+    assert not validity.is_resolved_quantile(0.99, 9_999)
+
+
+@pytest.mark.parametrize(("q", "n"), [(0.99, 368), (0.999, 3_688), (0.9999, 36_887)])
+def test_an_interval_of_a_quantile_exists_from_so_many_values(q: float, n: int) -> None:
+    assert validity.values_for_interval(q) == n
+
+
+def test_none_bad_of_a_million_leaves_three_in_a_million() -> None:
+    assert validity.bad_share_bound(1_000_000) == pytest.approx(3e-6, rel=0.01)
+    assert validity.bad_share_bound(0) == 1.0
