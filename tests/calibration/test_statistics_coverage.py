@@ -89,7 +89,7 @@ def test_the_geometric_mean_of_a_suite_covers() -> None:
         ]
         found = statistics.geometric_mean_ratio(pairs, seed=seed, resamples=600)
         inside += covers(found, 1.25)
-    # Drawing again from ten trials makes their spread √(9/10) of what it is: 93.6 % in 4 000 suites.
+    # Drawing again from ten trials makes their spread √(9/10) of what it is: 93.6 % of 4 000.
     assert 0.92 <= inside / repeats <= 0.97
 
 
