@@ -15,7 +15,6 @@ pub mod error;
 pub mod live;
 pub mod operation;
 pub mod outcome;
-pub mod payload;
 pub mod reactor;
 pub mod recorder;
 pub mod requests;

@@ -4,7 +4,7 @@
 //! on with empty ones, so that no load thread ever merges, encodes or waits.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 
 use hdrhistogram::Histogram;
 
@@ -305,7 +305,16 @@ impl Collector {
 
     /// Takes what the threads have sent and returns the seconds that are complete.
     pub fn collect(&mut self) -> Vec<(u64, Second)> {
-        while let Ok(batch) = self.inbox.try_recv() {
+        loop {
+            let batch = match self.inbox.try_recv() {
+                Ok(batch) => batch,
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    // A thread that failed says nothing more; what it sent still counts.
+                    self.passed.fill(Some(u64::MAX));
+                    break;
+                }
+            };
             let passed = if batch.is_last { u64::MAX } else { batch.second };
             self.passed[batch.thread] = Some(passed);
             for mut row in batch.rows {

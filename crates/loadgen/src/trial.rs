@@ -399,6 +399,7 @@ impl Trial {
             !self.mix.is_empty() && self.mix.iter().all(|share| share.weight > 0.0),
             "mix: allowed: one or more operations with weights above 0".into(),
         );
+        mistakes.extend(self.dataset.size.mistakes());
         self.check_mix(&mut mistakes);
         match DriverInfo::named(&self.target.driver) {
             None => mistakes.push(format!(

@@ -99,7 +99,8 @@ impl<C: Client> Worker<C> {
         self.window.set(window);
         self.stage.set(None);
         *self.schedule.borrow_mut() = schedule;
-        for slot in 0..self.clients.borrow().len() {
+        let slots = self.clients.borrow().len();
+        for slot in 0..slots {
             let client = self.clients.borrow_mut()[slot].take();
             if let Some(client) = client {
                 self.reactor.spawn(client_loop(Rc::clone(self), slot, client));

@@ -51,7 +51,8 @@ impl Default for Law {
 pub struct Simulated {
     law: Law,
     size: crate::dataset::Dataset,
-    start_ns: u64,
+    /// When the virtual clock was started.
+    start_ns: std::sync::OnceLock<u64>,
     /// When each server is free again; only one thread ever uses it.
     free_ns: std::sync::Mutex<Vec<u64>>,
 }
@@ -101,11 +102,11 @@ impl Driver for Simulated {
         let law = law_of(trial).map_err(|error| Error::Trial(vec![error.to_string()]))?;
         let free_ns = std::sync::Mutex::new(vec![0; law.servers]);
         let size = crate::dataset::Dataset::new(trial);
-        Ok(Self { law, size, start_ns: monotonic_ns(), free_ns })
+        Ok(Self { law, size, start_ns: std::sync::OnceLock::new(), free_ns })
     }
 
     fn reactor(&self) -> Result<Rc<Reactor>, Error> {
-        Ok(Reactor::new(Box::new(Sleep), Clock::virtual_at(self.start_ns)))
+        Ok(Reactor::new(Box::new(Sleep), Clock::virtual_at(self.start_ns())))
     }
 
     fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, _: u32) -> Result<SimulatedClient, Error> {
@@ -114,6 +115,10 @@ impl Driver for Simulated {
 }
 
 impl Simulated {
+    fn start_ns(&self) -> u64 {
+        *self.start_ns.get_or_init(monotonic_ns)
+    }
+
     /// Returns when a request that arrives now will have been answered.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "latencies")]
     fn answered_ns(&self, now_ns: u64, chance: u64) -> u64 {
@@ -124,7 +129,8 @@ impl Simulated {
             "uniform" => 2.0 * law.mean_ns * draw,
             _ => law.mean_ns,
         } as u64;
-        let stall = self.start_ns + law.stall_at_ns..self.start_ns + law.stall_at_ns + law.stall_ns;
+        let stall_ns = self.start_ns() + law.stall_at_ns;
+        let stall = stall_ns..stall_ns + law.stall_ns;
         let begin_ns = if stall.contains(&now_ns) { stall.end } else { now_ns };
         let mut free_ns = self.free_ns.lock().expect("one thread");
         let Some(server) = free_ns.iter_mut().min() else { return begin_ns + service_ns };

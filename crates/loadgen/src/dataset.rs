@@ -1,0 +1,382 @@
+//! The objects that a load works on: their names, their sizes, and the order of choosing them.
+//!
+//! Everything is a function of the seed and the object's number, so nothing is kept in memory,
+//! however many objects there are.
+
+use crate::schedule::{mix64, unit};
+use crate::trial::{DatasetSpec, Keys, Order, SizeLaw, Trial};
+
+/// Names and sizes of a dataset's objects.
+#[derive(Debug, Clone)]
+pub struct Dataset {
+    spec: DatasetSpec,
+    seed: u64,
+}
+
+impl Dataset {
+    /// Makes the dataset of a trial.
+    #[must_use]
+    pub fn new(trial: &Trial) -> Self {
+        Self { spec: trial.dataset.clone(), seed: mix64(trial.seed ^ 0x5349_5a45) }
+    }
+
+    /// Returns what the trial says of the dataset.
+    #[must_use]
+    pub fn spec(&self) -> &DatasetSpec {
+        &self.spec
+    }
+
+    /// Returns the number of the bucket in which an object lives.
+    #[inline]
+    #[must_use]
+    pub fn bucket_of(&self, index: u64) -> u64 {
+        index % self.spec.buckets
+    }
+
+    /// Appends the name of a bucket.
+    #[inline]
+    pub fn write_bucket(&self, bucket: u64, out: &mut Vec<u8>) {
+        if self.spec.buckets == 1 {
+            out.extend_from_slice(self.spec.bucket_prefix.trim_end_matches('-').as_bytes());
+        } else {
+            out.extend_from_slice(self.spec.bucket_prefix.as_bytes());
+            write_number(bucket, out);
+        }
+    }
+
+    /// Appends the key of an object.
+    #[inline]
+    pub fn write_key(&self, index: u64, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.spec.object_prefix.as_bytes());
+        write_number(index, out);
+    }
+
+    /// Returns the name of a bucket.
+    ///
+    /// # Panics
+    /// Never: names are text.
+    #[must_use]
+    pub fn bucket(&self, bucket: u64) -> String {
+        let mut name = Vec::new();
+        self.write_bucket(bucket, &mut name);
+        String::from_utf8(name).expect("a prefix and digits are text")
+    }
+
+    /// Returns the number of the object that a key names, if it is one of this dataset's form.
+    #[must_use]
+    pub fn index_of(&self, key: &str) -> Option<u64> {
+        let digits = key.strip_prefix(&self.spec.object_prefix)?;
+        let is_canonical = digits == "0" || !digits.starts_with('0');
+        if !is_canonical || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        digits.parse().ok()
+    }
+
+    /// Returns a number that stands for bucket and key in payloads.
+    #[inline]
+    #[must_use]
+    pub fn key_hash(&self, index: u64) -> u64 {
+        // FNV-1a (Fowler, Noll, Vo) over the prefixes is constant; the number tells the rest apart.
+        mix64(self.prefix_hash() ^ mix64(index))
+    }
+
+    fn prefix_hash(&self) -> u64 {
+        let bytes = self.spec.bucket_prefix.bytes().chain([0]).chain(self.spec.object_prefix.bytes());
+        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
+    /// Returns the size of an object in bytes.
+    #[inline]
+    #[must_use]
+    pub fn size(&self, index: u64) -> u64 {
+        match &self.spec.size {
+            SizeLaw::Fixed { bytes } => *bytes,
+            law => law.draw(mix64(self.seed ^ mix64(index))),
+        }
+    }
+}
+
+impl SizeLaw {
+    /// Returns the size that 64 random bits stand for.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "sizes far below 2^53"
+    )]
+    fn draw(&self, bits: u64) -> u64 {
+        match self {
+            Self::Fixed { bytes } => *bytes,
+            Self::Uniform { min, max } => {
+                min + (u128::from(bits) * u128::from(max - min + 1) >> 64) as u64
+            }
+            Self::Lognormal { median, sigma, min, max } => {
+                // Box and Muller's transform gives a normal deviate.
+                let radius = (-2.0 * (1.0 - unit(bits)).ln()).sqrt();
+                let deviate = radius * (std::f64::consts::TAU * unit(mix64(bits))).cos();
+                let size = (median.ln() + sigma * deviate).exp();
+                (size.round() as u64).clamp(*min, *max)
+            }
+            Self::Weighted { choices } => {
+                let total: f64 = choices.iter().map(|(_, weight)| weight).sum();
+                let mut left = unit(bits) * total;
+                for (bytes, weight) in choices {
+                    left -= weight;
+                    if left < 0.0 {
+                        return *bytes;
+                    }
+                }
+                choices.last().map_or(0, |(bytes, _)| *bytes)
+            }
+        }
+    }
+
+    /// Returns the largest size that can come.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        match self {
+            Self::Fixed { bytes } => *bytes,
+            Self::Uniform { max, .. } | Self::Lognormal { max, .. } => *max,
+            Self::Weighted { choices } => choices.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0),
+        }
+    }
+
+    /// Returns the mistakes in the law, for the trial's check.
+    pub(crate) fn mistakes(&self) -> Vec<String> {
+        match self {
+            Self::Fixed { .. } => Vec::new(),
+            Self::Uniform { min, max } if min <= max => Vec::new(),
+            Self::Lognormal { median, sigma, min, max }
+                if *median > 0.0 && *sigma >= 0.0 && min <= max =>
+            {
+                Vec::new()
+            }
+            Self::Weighted { choices }
+                if !choices.is_empty() && choices.iter().all(|(_, weight)| *weight > 0.0) =>
+            {
+                Vec::new()
+            }
+            law => vec![format!(
+                "dataset.size: found {law:?}, allowed: min up to max, a median and weights above 0"
+            )],
+        }
+    }
+}
+
+/// Appends a number in decimal digits, without the formatter's cost.
+#[inline]
+pub fn write_number(mut number: u64, out: &mut Vec<u8>) {
+    let mut digits = [0_u8; 20];
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        #[expect(clippy::cast_possible_truncation, reason = "a digit")]
+        let digit = (number % 10) as u8;
+        digits[first] = b'0' + digit;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[first..]);
+}
+
+/// Chooses the object that a ticket asks for.
+#[derive(Debug, Clone)]
+pub struct KeyChooser {
+    objects: u64,
+    law: Law,
+}
+
+#[derive(Debug, Clone)]
+enum Law {
+    Sequential,
+    Uniform,
+    Zipf(Zipf),
+}
+
+impl KeyChooser {
+    /// Makes the chooser for `objects` objects.
+    #[must_use]
+    pub fn new(keys: &Keys, objects: u64, seed: u64) -> Self {
+        let law = match keys.order {
+            Order::Sequential => Law::Sequential,
+            Order::Uniform => Law::Uniform,
+            Order::Zipf => Law::Zipf(Zipf::new(objects.max(1), keys.theta.unwrap_or(0.99), seed)),
+        };
+        Self { objects: objects.max(1), law }
+    }
+
+    /// Returns the object's number: by the ticket in sequence, otherwise by 64 random bits.
+    #[inline]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the upper half of the product")]
+    pub fn choose(&self, ticket: u64, chance: u64) -> u64 {
+        match &self.law {
+            Law::Sequential => ticket % self.objects,
+            Law::Uniform => (u128::from(chance) * u128::from(self.objects) >> 64) as u64,
+            Law::Zipf(zipf) => zipf.choose(chance),
+        }
+    }
+}
+
+/// Zipf's law by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
+/// variates from monotone discrete distributions", ACM TOMACS 6(3), 1996): no table, whatever the
+/// number of objects. Ranks are scattered over the objects, so that the hot ones are no neighbours.
+#[derive(Debug, Clone)]
+struct Zipf {
+    objects: u64,
+    theta: f64,
+    h_first: f64,
+    h_last: f64,
+    shift: f64,
+    multiplier: u64,
+    offset: u64,
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "ranks far below 2^53"
+)]
+impl Zipf {
+    fn new(objects: u64, theta: f64, seed: u64) -> Self {
+        // An exponent of exactly 1 has a logarithm for an integral; a hair beside it has not.
+        let theta = if (theta - 1.0).abs() < 1e-9 { 1.0 + 1e-9 } else { theta };
+        let mut zipf = Self {
+            objects,
+            theta,
+            h_first: 0.0,
+            h_last: 0.0,
+            shift: 0.0,
+            multiplier: coprime_near_golden_ratio(objects),
+            offset: mix64(seed) % objects,
+        };
+        zipf.h_first = zipf.integral(1.5) - 1.0;
+        zipf.h_last = zipf.integral(objects as f64 + 0.5);
+        zipf.shift = 2.0 - zipf.inverse(zipf.integral(2.5) - 2.0_f64.powf(-theta));
+        zipf
+    }
+
+    fn integral(&self, rank: f64) -> f64 {
+        (rank.powf(1.0 - self.theta) - 1.0) / (1.0 - self.theta)
+    }
+
+    fn inverse(&self, area: f64) -> f64 {
+        (1.0 + area * (1.0 - self.theta)).powf(1.0 / (1.0 - self.theta))
+    }
+
+    fn choose(&self, chance: u64) -> u64 {
+        let mut bits = chance;
+        loop {
+            let area = self.h_last + unit(bits) * (self.h_first - self.h_last);
+            let point = self.inverse(area);
+            let rank = (point + 0.5).floor().clamp(1.0, self.objects as f64);
+            if rank - point <= self.shift || area >= self.integral(rank + 0.5) - rank.powf(-self.theta)
+            {
+                let rank = rank as u64 - 1;
+                let scattered = u128::from(rank) * u128::from(self.multiplier);
+                return ((scattered + u128::from(self.offset)) % u128::from(self.objects)) as u64;
+            }
+            bits = mix64(bits);
+        }
+    }
+}
+
+/// Returns a number that shares no divisor with `objects`: multiplying by it permutes them.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "any number near it will do"
+)]
+fn coprime_near_golden_ratio(objects: u64) -> u64 {
+    let divisor = |mut a: u64, mut b: u64| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    let mut candidate = ((objects as f64 * 0.618_033_988_75) as u64).max(1);
+    while divisor(candidate, objects) != 1 {
+        candidate += 1;
+    }
+    candidate
+}
+
+#[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "counts of a test")]
+mod tests {
+    use super::*;
+
+    fn chooser(order: Order, objects: u64) -> KeyChooser {
+        KeyChooser::new(&Keys { order, theta: Some(0.99) }, objects, 7)
+    }
+
+    #[test]
+    fn zipf_frequencies_are_those_of_the_law() {
+        const OBJECTS: u64 = 1000;
+        const DRAWS: u64 = 400_000;
+        let chooser = chooser(Order::Zipf, OBJECTS);
+        let mut counts = vec![0_u64; OBJECTS as usize];
+        for ticket in 0..DRAWS {
+            counts[chooser.choose(ticket, mix64(ticket)) as usize] += 1;
+        }
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        let total: f64 = (1..=OBJECTS).map(|rank| (rank as f64).powf(-0.99)).sum();
+        for rank in [1_usize, 2, 3, 10, 30] {
+            let truth = (rank as f64).powf(-0.99) / total * DRAWS as f64;
+            let found = counts[rank - 1] as f64;
+            assert!((found / truth - 1.0).abs() < 0.06, "rank {rank}: {found} against {truth}");
+        }
+    }
+
+    #[test]
+    fn zipf_reaches_every_object_of_a_small_set_and_none_beyond_a_large_one() {
+        let small = chooser(Order::Zipf, 50);
+        let seen: std::collections::HashSet<u64> =
+            (0..20_000).map(|ticket| small.choose(ticket, mix64(ticket))).collect();
+        assert_eq!(seen.len(), 50);
+        let large = chooser(Order::Zipf, 1_000_000_000);
+        assert!((0..20_000).all(|ticket| large.choose(ticket, mix64(ticket)) < 1_000_000_000));
+    }
+
+    #[test]
+    fn uniform_keys_cover_the_objects_evenly() {
+        let chooser = chooser(Order::Uniform, 10);
+        let mut counts = [0_u64; 10];
+        for ticket in 0..100_000 {
+            counts[chooser.choose(ticket, mix64(ticket)) as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn sizes_follow_their_law() {
+        let mean = |law: &SizeLaw| {
+            (0..100_000_u64).map(|index| law.draw(mix64(index)) as f64).sum::<f64>() / 1e5
+        };
+        let uniform = SizeLaw::Uniform { min: 1000, max: 3000 };
+        assert!((mean(&uniform) / 2000.0 - 1.0).abs() < 0.01);
+        let weighted = SizeLaw::Weighted { choices: vec![(100, 3.0), (500, 1.0)] };
+        assert!((mean(&weighted) / 200.0 - 1.0).abs() < 0.02);
+        let (median, sigma) = (10_000.0, 0.5_f64);
+        let lognormal = SizeLaw::Lognormal { median, sigma, min: 1, max: u64::MAX };
+        let truth = median * (sigma * sigma / 2.0).exp();
+        assert!((mean(&lognormal) / truth - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn numbers_are_written_in_digits() {
+        for number in [0, 7, 10, 12_345, u64::MAX] {
+            let mut out = b"x".to_vec();
+            write_number(number, &mut out);
+            assert_eq!(String::from_utf8(out).expect("digits"), format!("x{number}"));
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Known truth in, same truth out: the simulated target on a virtual clock.
+
+use std::collections::BTreeMap;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::RecordBatch;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
+use loadstone_loadgen::run::{Control, Output, State, Summary, run_trial};
+use loadstone_loadgen::trial::Trial;
+use serde_json::{Value, json};
+
+fn trial(changes: Value) -> Trial {
+    let mut document = json!({
+        "format": 1, "id": "0001", "run": "0123456789abcdef0123456789abcdef", "seed": 42,
+        "phase": "get", "target": {"name": "truth", "driver": "simulated", "settings": {}},
+        "dataset": {"bucket_prefix": "b", "buckets": 2, "objects": 1000, "object_prefix": "o-",
+                    "size": {"kind": "fixed", "bytes": 4096}},
+        "mix": [{"operation": "get"}],
+        "load": {"kind": "closed", "clients": 10},
+        "stop": {"requests": 10000}, "cores": 1,
+    });
+    for (key, value) in changes.as_object().expect("changes are an object") {
+        document[key] = value.clone();
+    }
+    Trial::parse(&document.to_string()).expect("the test's document is sound")
+}
+
+struct Ran {
+    summary: Summary,
+    rows: Vec<RecordBatch>,
+}
+
+fn run(trial: &Trial) -> Ran {
+    let mut rows = Vec::new();
+    let summary = run_trial(trial, &Control::default(), &mut |output| {
+        let Output::Seconds(batch, _) = output;
+        rows.extend(batch);
+        true
+    })
+    .expect("the simulated target runs");
+    Ran { summary, rows }
+}
+
+impl Ran {
+    fn sum(&self, column: &str, by: &str) -> BTreeMap<String, i64> {
+        let mut sums = BTreeMap::new();
+        for batch in &self.rows {
+            let keys = batch.column_by_name(by).expect("a column").as_string::<i32>();
+            let values = batch.column_by_name(column).expect("a column").as_primitive::<Int64Type>();
+            for (key, value) in keys.iter().zip(values) {
+                *sums.entry(key.expect("not null").to_owned()).or_default() += value.expect("a number");
+            }
+        }
+        sums
+    }
+
+    fn histogram(&self, column: &str) -> Histogram<u64> {
+        let mut merged = loadstone_loadgen::recorder::histogram();
+        for batch in &self.rows {
+            let values = batch.column_by_name(column).expect("a column").as_binary::<i32>();
+            for bytes in values.iter().flatten() {
+                let part: Histogram<u64> =
+                    Deserializer::new().deserialize(&mut &bytes[..]).expect("a V2 histogram");
+                merged.add(part).expect("same bounds");
+            }
+        }
+        merged
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "latencies below 2^53")]
+fn is_close(found: u64, truth: f64, tolerance: f64) -> bool {
+    (found as f64 / truth - 1.0).abs() <= tolerance
+}
+
+#[test]
+fn a_fixed_latency_comes_back_within_the_histograms_error() {
+    let ran = run(&trial(json!({"target": {"name": "t", "driver": "simulated",
+        "settings": {"latency": "fixed", "mean_ns": 5_000_000.0}}})));
+    let service = ran.histogram("service");
+    assert_eq!(service.len(), 10_000);
+    for quantile in [0.01, 0.5, 0.99, 1.0] {
+        assert!(is_close(service.value_at_quantile(quantile), 5e6, 0.001), "{quantile}");
+    }
+}
+
+#[test]
+fn an_exponential_law_comes_back_at_every_percentile() {
+    let ran = run(&trial(json!({
+        "target": {"name": "t", "driver": "simulated",
+                   "settings": {"latency": "exponential", "mean_ns": 1_000_000.0}},
+        "stop": {"requests": 200_000}})));
+    let service = ran.histogram("service");
+    for quantile in [0.5, 0.9, 0.99] {
+        let truth = -1e6 * (1.0_f64 - quantile).ln();
+        assert!(is_close(service.value_at_quantile(quantile), truth, 0.03), "{quantile}");
+    }
+}
+
+#[test]
+fn closed_throughput_is_clients_over_latency() {
+    let ran = run(&trial(json!({
+        "target": {"name": "t", "driver": "simulated", "settings": {"mean_ns": 10_000_000.0}},
+        "stop": {"duration_ns": 20_000_000_000_u64}})));
+    let times = &ran.summary.iterations[0];
+    assert_eq!(times.measure_end_ns - times.measure_start_ns, 20_000_000_000);
+    // Ten clients at 10 ms each for 20 s.
+    let measured = ran.sum("requests", "stage")["measure"];
+    assert!((19_990..=20_010).contains(&measured), "{measured}");
+}
+
+#[test]
+fn a_stall_of_a_second_shows_in_every_request_due_in_it() {
+    let ran = run(&trial(json!({
+        "target": {"name": "t", "driver": "simulated",
+                   "settings": {"mean_ns": 100_000.0, "stall_at_ns": 5_000_000_000_u64,
+                                "stall_ns": 1_000_000_000_u64}},
+        "load": {"kind": "open", "rate_per_s": 1000.0, "arrivals": "constant", "clients_max": 64},
+        "stop": {"duration_ns": 10_000_000_000_u64}})));
+    let response = ran.histogram("response");
+    assert_eq!(response.len(), 10_000, "late requests are kept, never thinned");
+    // One request a millisecond was due in the stall; each waits for its end.
+    let slow = response.len() - response.count_between(1, 2_000_000);
+    assert!((990..=1010).contains(&slow), "{slow}");
+    assert!(is_close(response.max(), 1e9, 0.01), "{}", response.max());
+    let half_stalled = response.count_between(500_000_000, 2_000_000_000);
+    assert!((490..=510).contains(&half_stalled), "{half_stalled}");
+}
+
+#[test]
+fn intervals_add_up_to_the_totals() {
+    let ran = run(&trial(json!({
+        "target": {"name": "t", "driver": "simulated",
+                   "settings": {"latency": "exponential", "mean_ns": 3_000_000.0, "failures": 0.1}},
+        "iterations": 2})));
+    let by_outcome = ran.sum("requests", "outcome");
+    let total: i64 = by_outcome.values().sum();
+    assert_eq!(total, 20_000);
+    assert_eq!(u64::try_from(total).expect("positive"), ran.summary.requests);
+    assert_eq!(by_outcome["http_503"], i64::try_from(ran.summary.failed).expect("small"));
+    assert!((1800..2200).contains(&by_outcome["http_503"]), "{by_outcome:?}");
+    assert_eq!(ran.histogram("service").len(), 20_000);
+    assert_eq!(ran.summary.state, State::Finished);
+}
+
+#[test]
+fn an_overloaded_open_load_counts_what_was_never_sent() {
+    let ran = run(&trial(json!({
+        "target": {"name": "t", "driver": "simulated",
+                   "settings": {"mean_ns": 10_000_000.0, "servers": 1}},
+        "load": {"kind": "open", "rate_per_s": 1000.0, "arrivals": "constant", "clients_max": 4},
+        "stop": {"duration_ns": 5_000_000_000_u64}})));
+    let by_outcome = ran.sum("requests", "outcome");
+    assert_eq!(by_outcome.values().sum::<i64>(), 5000, "{by_outcome:?}");
+    assert!(by_outcome["not_sent"] > 4000, "{by_outcome:?}");
+}
+
+#[test]
+fn warm_up_and_cool_down_are_kept_apart() {
+    let ran = run(&trial(json!({
+        "target": {"name": "t", "driver": "simulated", "settings": {"mean_ns": 1_000_000.0}},
+        "warm_up_ns": 2_000_000_000_u64, "cool_down_ns": 1_000_000_000_u64,
+        "stop": {"duration_ns": 3_000_000_000_u64}})));
+    let by_stage = ran.sum("requests", "stage");
+    assert!((19_900..=20_100).contains(&by_stage["warm-up"]), "{by_stage:?}");
+    assert!((29_900..=30_100).contains(&by_stage["measure"]), "{by_stage:?}");
+    assert!((9_900..=10_100).contains(&by_stage["cool-down"]), "{by_stage:?}");
+}
+
+#[test]
+fn the_same_plan_and_seed_give_the_same_record() {
+    let document = trial(json!({
+        "target": {"name": "t", "driver": "simulated",
+                   "settings": {"latency": "exponential", "mean_ns": 2_000_000.0}},
+        "load": {"kind": "open", "rate_per_s": 5000.0, "clients_max": 50}}));
+    let (first, second) = (run(&document), run(&document));
+    assert_eq!(first.histogram("response"), second.histogram("response"));
+}
+
+#[test]
+fn too_many_failures_stop_the_trial_and_say_so() {
+    let ran = run(&trial(json!({
+        "target": {"name": "t", "driver": "simulated", "settings": {"failures": 1.0}},
+        "on_error": {"action": "stop", "limit": 5}})));
+    assert_eq!(ran.summary.state, State::Stopped);
+    assert!(ran.summary.reason.expect("a reason").contains("http_503"));
+}
