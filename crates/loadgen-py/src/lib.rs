@@ -1,1 +1,22 @@
-//! Bindings: conversions, errors, the GIL; no logic.
+//! Bindings of the load generator for Python: conversions, errors, the GIL; no logic.
+
+use pyo3::prelude::*;
+
+mod histogram;
+mod tables;
+mod trial;
+
+/// The load generator.
+#[pymodule]
+fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("IS_RELEASE_BUILD", !cfg!(debug_assertions))?;
+    module.add("TargetError", module.py().get_type::<trial::TargetError>())?;
+    module.add_class::<histogram::Histogram>()?;
+    module.add_class::<trial::Control>()?;
+    module.add_function(wrap_pyfunction!(tables::drivers, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::operations, module)?)?;
+    module.add_function(wrap_pyfunction!(trial::check, module)?)?;
+    module.add_function(wrap_pyfunction!(trial::run_trial, module)?)?;
+    Ok(())
+}

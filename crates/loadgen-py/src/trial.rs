@@ -1,0 +1,142 @@
+//! Checking and running a trial from Python.
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
+use arrow_array::{Array, RecordBatch, StructArray};
+use loadstone_loadgen::error::Error;
+use loadstone_loadgen::run::{self, Output};
+use loadstone_loadgen::trial::Trial;
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyTuple};
+
+pyo3::create_exception!(
+    loadstone._loadgen,
+    TargetError,
+    pyo3::exceptions::PyException,
+    "The target, its credentials or its buckets are not as they must be before load starts."
+);
+
+/// The handle by which another thread stops a trial.
+#[pyclass(module = "loadstone._loadgen", frozen)]
+#[derive(Clone, Default)]
+pub(crate) struct Control {
+    inner: run::Control,
+}
+
+#[pymethods]
+impl Control {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops the trial; it ends within a second with what it has.
+    fn stop(&self) {
+        self.inner.stop();
+    }
+}
+
+/// Rows of complete seconds, for `pyarrow.record_batch`.
+#[pyclass(module = "loadstone._loadgen", frozen)]
+struct Batch {
+    rows: RecordBatch,
+}
+
+#[pymethods]
+impl Batch {
+    /// Hands the rows over without a copy, by Arrow's capsule interface.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        // Casting is the receiver's affair; the interface lets a producer ignore the wish.
+        drop(requested_schema);
+        let rows = StructArray::from(self.rows.clone()).to_data();
+        let (array, schema): (FFI_ArrowArray, FFI_ArrowSchema) =
+            to_ffi(&rows).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let schema = PyCapsule::new_with_value(py, schema, c"arrow_schema")?;
+        let array = PyCapsule::new_with_value(py, array, c"arrow_array")?;
+        PyTuple::new(py, [schema, array])
+    }
+}
+
+fn raise(error: Error) -> PyErr {
+    match error {
+        Error::Trial(_) => PyValueError::new_err(error.to_string()),
+        Error::Target { .. } => TargetError::new_err(error.to_string()),
+        Error::Host { .. } => PyOSError::new_err(error.to_string()),
+    }
+}
+
+/// Raises `ValueError` with every mistake of a trial document, one a line.
+#[pyfunction]
+pub(crate) fn check(trial_json: &str) -> PyResult<()> {
+    Trial::parse(trial_json).map(drop).map_err(raise)
+}
+
+/// Runs a trial and returns its summary as JSON.
+///
+/// `on_interval(batch, live)` is called from this thread about once a second; `batch` is None or
+/// rows of complete seconds. What it raises interrupts the trial and is raised again at its end.
+#[pyfunction]
+#[pyo3(signature = (trial_json, on_interval = None, control = None))]
+pub(crate) fn run_trial(
+    py: Python<'_>,
+    trial_json: &str,
+    on_interval: Option<Py<PyAny>>,
+    control: Option<Py<Control>>,
+) -> PyResult<String> {
+    let trial = Trial::parse(trial_json).map_err(raise)?;
+    let control = control.map_or_else(Control::default, |control| control.get().clone());
+    let mut raised: Option<PyErr> = None;
+    let summary = py.detach(|| {
+        run::run_trial(&trial, &control.inner, &mut |output| {
+            let Output::Seconds(rows, live) = output;
+            let live = serde_json::to_value(live).expect("numbers and texts");
+            let result = Python::attach(|py| {
+                // A signal's handler runs even when nobody listens to intervals.
+                let signal = py.check_signals();
+                let told = tell(py, on_interval.as_ref(), rows, &live);
+                signal.and(told)
+            });
+            // Rows that come after the first error are still told: the record must be whole.
+            let is_well = result.is_ok();
+            if let Err(error) = result {
+                raised.get_or_insert(error);
+            }
+            is_well
+        })
+    });
+    let summary = summary.map_err(raise)?;
+    match raised {
+        Some(error) if !error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) => {
+            Err(error)
+        }
+        _ => Ok(serde_json::to_string(&summary).expect("numbers and texts")),
+    }
+}
+
+fn tell(
+    py: Python<'_>,
+    on_interval: Option<&Py<PyAny>>,
+    rows: Option<RecordBatch>,
+    live: &serde_json::Value,
+) -> PyResult<()> {
+    let Some(on_interval) = on_interval else { return Ok(()) };
+    let batch = rows.map(|rows| Py::new(py, Batch { rows })).transpose()?;
+    let row = PyDict::new(py);
+    for (key, value) in live.as_object().into_iter().flatten() {
+        match value {
+            serde_json::Value::String(text) => row.set_item(key, text)?,
+            serde_json::Value::Number(number) => match number.as_u64() {
+                Some(number) => row.set_item(key, number)?,
+                None => row.set_item(key, number.as_f64())?,
+            },
+            _ => row.set_item(key, py.None())?,
+        }
+    }
+    on_interval.call1(py, (batch, row))?;
+    Ok(())
+}
