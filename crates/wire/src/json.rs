@@ -1,1 +1,300 @@
-//! json
+//! The JSON documents of Keystone and Swift.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Who asks Keystone for a token.
+#[derive(Clone, Copy)]
+pub enum Identity<'a> {
+    /// A user of a domain, with a project of a domain.
+    Password {
+        /// The user's name.
+        user: &'a str,
+        /// The user's domain, by name.
+        user_domain: &'a str,
+        /// The password.
+        password: &'a str,
+        /// The project's name.
+        project: &'a str,
+        /// The project's domain, by name.
+        project_domain: &'a str,
+    },
+    /// An application credential, which knows its user and its project.
+    ApplicationCredential {
+        /// The credential's id.
+        id: &'a str,
+        /// The credential's secret.
+        secret: &'a str,
+    },
+}
+
+/// Returns the body of the request for a token (Identity API v3).
+pub fn token_request(identity: &Identity<'_>) -> Vec<u8> {
+    let document = match *identity {
+        Identity::Password { user, user_domain, password, project, project_domain } => json!({
+            "auth": {
+                "identity": {
+                    "methods": ["password"],
+                    "password": {"user": {
+                        "name": user, "domain": {"name": user_domain}, "password": password,
+                    }},
+                },
+                "scope": {"project": {"name": project, "domain": {"name": project_domain}}},
+            }
+        }),
+        Identity::ApplicationCredential { id, secret } => json!({
+            "auth": {"identity": {
+                "methods": ["application_credential"],
+                "application_credential": {"id": id, "secret": secret},
+            }}
+        }),
+    };
+    document.to_string().into_bytes()
+}
+
+/// What Keystone answers.
+#[derive(Debug, Deserialize)]
+pub struct TokenAnswer {
+    token: Token,
+}
+
+#[derive(Debug, Deserialize)]
+struct Token {
+    expires_at: Option<String>,
+    #[serde(default)]
+    catalog: Vec<Service>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Service {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    endpoints: Vec<Endpoint>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Endpoint {
+    interface: String,
+    region: Option<String>,
+    region_id: Option<String>,
+    url: String,
+}
+
+impl TokenAnswer {
+    /// Reads the body of an answer.
+    ///
+    /// # Errors
+    ///
+    /// What serde says about a body that is none.
+    pub fn parse(body: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(body)
+    }
+
+    /// Returns when the token ends, in seconds since 1970.
+    pub fn expires_unix_s(&self) -> Option<u64> {
+        crate::date::parse_iso8601(self.token.expires_at.as_deref()?)
+    }
+
+    /// Returns the object store's URL in the catalogue; any region when none is asked for.
+    pub fn object_store_url(&self, interface: &str, region: Option<&str>) -> Option<&str> {
+        self.object_stores()
+            .find(|endpoint| {
+                let its_region = endpoint.region.as_deref().or(endpoint.region_id.as_deref());
+                endpoint.interface == interface && (region.is_none() || its_region == region)
+            })
+            .map(|endpoint| endpoint.url.as_str())
+    }
+
+    /// Names the object stores of the catalogue, for the one who asked for another.
+    pub fn object_stores_text(&self) -> String {
+        let names: Vec<String> = self
+            .object_stores()
+            .map(|endpoint| {
+                let region = endpoint.region.as_deref().or(endpoint.region_id.as_deref());
+                format!("{} in region \"{}\"", endpoint.interface, region.unwrap_or(""))
+            })
+            .collect();
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    }
+
+    fn object_stores(&self) -> impl Iterator<Item = &Endpoint> {
+        let services = self.token.catalog.iter().filter(|service| service.kind == "object-store");
+        services.flat_map(|service| &service.endpoints)
+    }
+}
+
+/// One line of a container's listing: an object, or a common prefix.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+#[serde(untagged)]
+pub enum ContainerEntry {
+    /// An object.
+    Object {
+        /// Its name.
+        name: String,
+        /// Its size.
+        bytes: u64,
+    },
+    /// What several names start with, up to the delimiter.
+    Prefix {
+        /// The prefix, delimiter included.
+        subdir: String,
+    },
+}
+
+impl ContainerEntry {
+    /// Returns the name or the prefix: what the next page's marker is.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Object { name, .. } => name,
+            Self::Prefix { subdir } => subdir,
+        }
+    }
+}
+
+/// Reads one page of a container's listing.
+///
+/// # Errors
+///
+/// What serde says about a body that is none.
+pub fn parse_container_page(body: &[u8]) -> Result<Vec<ContainerEntry>, serde_json::Error> {
+    serde_json::from_slice(body)
+}
+
+/// One segment of a static large object.
+#[derive(Clone, Debug, Serialize)]
+pub struct Segment {
+    /// `/container/object`
+    pub path: String,
+    /// The MD5 that the store gave for it.
+    pub etag: String,
+    /// Its size.
+    pub size_bytes: u64,
+}
+
+/// Returns the manifest of a static large object.
+pub fn segment_manifest(segments: &[Segment]) -> Vec<u8> {
+    serde_json::to_vec(segments).expect("texts and numbers always have a JSON form")
+}
+
+/// What a bulk request of Swift did; its status is 200 whatever happened.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BulkAnswer {
+    /// The status it really had, such as 200 or 400.
+    pub status: u16,
+    /// The objects deleted.
+    pub deleted: u64,
+    /// The objects that were not there.
+    pub not_found: u64,
+    /// What went wrong for single objects: name and status line.
+    pub errors: Vec<(String, String)>,
+}
+
+/// Reads the answer to a bulk delete.
+///
+/// # Errors
+///
+/// What serde says about a body that is none.
+pub fn parse_bulk_answer(body: &[u8]) -> Result<BulkAnswer, serde_json::Error> {
+    // While it works, Swift keeps the connection alive with blanks before the document.
+    let document: Value = serde_json::from_slice(body.trim_ascii())?;
+    let count = |key: &str| document[key].as_u64().unwrap_or(0);
+    let status = document["Response Status"].as_str().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let errors = document["Errors"].as_array().map_or(&[][..], Vec::as_slice);
+    Ok(BulkAnswer {
+        status: status.split(' ').next().and_then(|code| code.parse().ok()).unwrap_or(0),
+        deleted: count("Number Deleted"),
+        not_found: count("Number Not Found"),
+        errors: errors.iter().map(|pair| (text(&pair[0]), text(&pair[1]))).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_asks_for_a_token_of_its_project() {
+        let identity = Identity::Password {
+            user: "tester",
+            user_domain: "Default",
+            password: "se\"cret",
+            project: "test",
+            project_domain: "lab",
+        };
+        let document: Value = serde_json::from_slice(&token_request(&identity)).unwrap();
+        let auth = &document["auth"];
+        assert_eq!(auth["identity"]["methods"], json!(["password"]));
+        assert_eq!(auth["identity"]["password"]["user"]["password"], "se\"cret");
+        assert_eq!(auth["scope"]["project"]["domain"]["name"], "lab");
+    }
+
+    #[test]
+    fn an_application_credential_asks_without_a_scope() {
+        let identity = Identity::ApplicationCredential { id: "i", secret: "s" };
+        let document: Value = serde_json::from_slice(&token_request(&identity)).unwrap();
+        assert_eq!(document["auth"]["identity"]["application_credential"]["id"], "i");
+        assert_eq!(document["auth"].get("scope"), None);
+    }
+
+    const ANSWER: &str = r#"{"token": {"methods": ["password"],
+        "expires_at": "2013-05-24T00:00:00.000000Z", "catalog": [
+        {"type": "identity", "name": "keystone", "endpoints": []},
+        {"type": "object-store", "endpoints": [
+            {"interface": "public", "region": "one", "region_id": "one", "url": "http://p1/v1/A"},
+            {"interface": "internal", "region_id": "one", "url": "http://i1/v1/A"},
+            {"interface": "public", "region": "two", "url": "http://p2/v1/A"}]}]}}"#;
+
+    #[test]
+    fn the_catalogue_is_searched_by_interface_and_region() {
+        let answer = TokenAnswer::parse(ANSWER.as_bytes()).unwrap();
+        assert_eq!(answer.expires_unix_s(), Some(1_369_353_600));
+        assert_eq!(answer.object_store_url("public", None), Some("http://p1/v1/A"));
+        assert_eq!(answer.object_store_url("public", Some("two")), Some("http://p2/v1/A"));
+        assert_eq!(answer.object_store_url("internal", Some("one")), Some("http://i1/v1/A"));
+        assert_eq!(answer.object_store_url("admin", None), None);
+        assert!(answer.object_stores_text().contains("internal in region \"one\""));
+    }
+
+    #[test]
+    fn a_token_without_a_catalogue_has_no_object_store() {
+        let answer = TokenAnswer::parse(br#"{"token": {"expires_at": null}}"#).unwrap();
+        assert_eq!(answer.object_store_url("public", None), None);
+        assert_eq!((answer.expires_unix_s(), answer.object_stores_text().as_str()), (None, "none"));
+        assert!(TokenAnswer::parse(b"<html>").is_err());
+    }
+
+    #[test]
+    fn a_page_holds_objects_and_prefixes() {
+        let page = parse_container_page(
+            br#"[{"hash": "x", "name": "a/1", "bytes": 10, "content_type": "t"}, {"subdir": "b/"}]"#,
+        )
+        .unwrap();
+        assert_eq!(page[0], ContainerEntry::Object { name: "a/1".to_owned(), bytes: 10 });
+        assert_eq!(page[1].name(), "b/");
+    }
+
+    #[test]
+    fn a_bulk_answer_tells_what_really_happened() {
+        let answer = parse_bulk_answer(
+            br#"   {"Number Not Found": 1, "Response Status": "400 Bad Request",
+            "Number Deleted": 9, "Errors": [["/c/o", "503 Busy"]], "Response Body": ""}"#,
+        )
+        .unwrap();
+        assert_eq!((answer.status, answer.deleted, answer.not_found), (400, 9, 1));
+        assert_eq!(answer.errors, [("/c/o".to_owned(), "503 Busy".to_owned())]);
+    }
+
+    #[test]
+    fn a_manifest_names_its_segments_in_order() {
+        let segment = |number: u64| Segment {
+            path: format!("/c/s{number}"),
+            etag: "e".to_owned(),
+            size_bytes: number,
+        };
+        let manifest = segment_manifest(&[segment(1), segment(2)]);
+        let document: Value = serde_json::from_slice(&manifest).unwrap();
+        assert_eq!(document[1], json!({"path": "/c/s2", "etag": "e", "size_bytes": 2}));
+    }
+}

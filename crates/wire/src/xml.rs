@@ -1,1 +1,381 @@
-//! xml
+//! The XML documents of S3.
+
+use quick_xml::{Reader, escape::resolve_predefined_entity, events::Event};
+
+/// What a store says went wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct StoreError {
+    /// The error's name, such as `NoSuchKey`.
+    pub code: String,
+    /// What the store says to people.
+    pub message: String,
+    /// The region or endpoint that would have been right, where the store tells it.
+    pub instead: Option<String>,
+}
+
+/// Why an answer is of no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum XmlError {
+    /// The document is not well-formed, or ends early.
+    #[error("the answer is not well-formed XML")]
+    Malformed,
+    /// It is another document than the one asked for.
+    #[error("the answer is a document \"{0}\"")]
+    Unexpected(String),
+    /// A document that should be there is not.
+    #[error("the answer has no \"{0}\"")]
+    Missing(&'static str),
+    /// An error that came with the status of success.
+    #[error(transparent)]
+    Store(StoreError),
+}
+
+/// One page of a bucket's listing, apart from its objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListPage {
+    /// The objects on the page.
+    pub objects: u64,
+    /// The common prefixes on the page.
+    pub prefixes: u64,
+    /// Whether more pages follow.
+    pub is_truncated: bool,
+    /// What to ask the next page with.
+    pub next_token: Option<String>,
+}
+
+/// Reads the answer to a ListObjectsV2; every object's key and size goes to `on_object`.
+///
+/// # Errors
+///
+/// Any other document.
+pub fn parse_list_page(
+    xml: &[u8],
+    mut on_object: impl FnMut(&str, u64),
+) -> Result<ListPage, XmlError> {
+    let mut page = ListPage::default();
+    let (mut key, mut size) = (String::new(), 0);
+    expect(xml, &["ListBucketResult"], |depth, name, text| match (depth, name, text) {
+        (2, b"IsTruncated", Some(text)) => page.is_truncated = text.trim() == "true",
+        (2, b"NextContinuationToken", Some(text)) => page.next_token = Some(text.to_owned()),
+        (3, b"Key", Some(text)) => {
+            key.clear();
+            key.push_str(text);
+        }
+        (3, b"Size", Some(text)) => size = text.trim().parse().unwrap_or(0),
+        (2, b"Contents", None) => {
+            page.objects += 1;
+            on_object(&key, size);
+        }
+        (2, b"CommonPrefixes", None) => page.prefixes += 1,
+        _ => {}
+    })?;
+    Ok(page)
+}
+
+/// Writes the body of a DeleteObjects request; the answer will name failures alone.
+pub fn write_delete_objects<'a>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'a str>) {
+    out.extend_from_slice(b"<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+    for key in keys {
+        out.extend_from_slice(b"<Object><Key>");
+        write_escaped(out, key);
+        out.extend_from_slice(b"</Key></Object>");
+    }
+    out.extend_from_slice(b"<Quiet>true</Quiet></Delete>");
+}
+
+/// Reads the answer to a DeleteObjects: the keys that failed, and why.
+///
+/// # Errors
+///
+/// Any other document.
+pub fn parse_delete_answer(xml: &[u8]) -> Result<Vec<(String, StoreError)>, XmlError> {
+    let mut failed = Vec::new();
+    let (mut key, mut error) = (String::new(), StoreError::default());
+    expect(xml, &["DeleteResult"], |depth, name, text| match (depth, name, text) {
+        (3, b"Key", Some(text)) => key = text.to_owned(),
+        (3, b"Code", Some(text)) => error.code = text.to_owned(),
+        (3, b"Message", Some(text)) => error.message = text.to_owned(),
+        (2, b"Error", None) => {
+            failed.push((std::mem::take(&mut key), std::mem::take(&mut error)));
+        }
+        _ => {}
+    })?;
+    Ok(failed)
+}
+
+/// Reads the upload's id out of the answer to a CreateMultipartUpload.
+///
+/// # Errors
+///
+/// Any other document, or one without an id.
+pub fn parse_upload_id(xml: &[u8]) -> Result<String, XmlError> {
+    let mut id = None;
+    expect(xml, &["InitiateMultipartUploadResult"], |depth, name, text| {
+        if (depth, name) == (2, b"UploadId") {
+            id = text.map(str::to_owned);
+        }
+    })?;
+    id.filter(|id| !id.is_empty()).ok_or(XmlError::Missing("UploadId"))
+}
+
+/// Writes the body of a CompleteMultipartUpload request for parts numbered from one.
+pub fn write_complete_upload<'a>(out: &mut Vec<u8>, etags: impl Iterator<Item = &'a str>) {
+    out.extend_from_slice(
+        b"<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">",
+    );
+    for (number, etag) in (1..).zip(etags) {
+        out.extend_from_slice(b"<Part><PartNumber>");
+        crate::encode::write_number(out, number);
+        out.extend_from_slice(b"</PartNumber><ETag>");
+        write_escaped(out, etag);
+        out.extend_from_slice(b"</ETag></Part>");
+    }
+    out.extend_from_slice(b"</CompleteMultipartUpload>");
+}
+
+/// Checks the answer to a CompleteMultipartUpload or a CopyObject.
+///
+/// Both may fail after the status 200 was sent, and then hold an error.
+///
+/// # Errors
+///
+/// The error that it holds, or that it is any other document.
+pub fn check_late_answer(xml: &[u8]) -> Result<(), XmlError> {
+    let roots = ["CompleteMultipartUploadResult", "CopyObjectResult", "CopyPartResult"];
+    expect(xml, &roots, |_, _, _| {})
+}
+
+/// Reads an error document; None when it is none.
+pub fn parse_error(xml: &[u8]) -> Option<StoreError> {
+    match expect(xml, &[], |_, _, _| {}) {
+        Err(XmlError::Store(error)) => Some(error),
+        _ => None,
+    }
+}
+
+/// Returns the body of a CreateBucket request for a region that is not the default one.
+pub fn create_bucket_body(region: &str) -> Vec<u8> {
+    let mut out = b"<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+        <LocationConstraint>"
+        .to_vec();
+    write_escaped(&mut out, region);
+    out.extend_from_slice(b"</LocationConstraint></CreateBucketConfiguration>");
+    out
+}
+
+fn write_escaped(out: &mut Vec<u8>, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'&' => out.extend_from_slice(b"&amp;"),
+            b'<' => out.extend_from_slice(b"&lt;"),
+            b'>' => out.extend_from_slice(b"&gt;"),
+            // A bare carriage return would be read back as a line feed.
+            b'\r' => out.extend_from_slice(b"&#13;"),
+            byte => out.push(byte),
+        }
+    }
+}
+
+/// Walks a document that should have one of these roots; an error document is an error.
+fn expect(
+    xml: &[u8],
+    roots: &[&str],
+    mut visit: impl FnMut(usize, &[u8], Option<&str>),
+) -> Result<(), XmlError> {
+    let mut error = StoreError::default();
+    let root = walk(xml, |depth, name, text| {
+        match (depth, name, text) {
+            (2, b"Code", Some(text)) => error.code = text.to_owned(),
+            (2, b"Message", Some(text)) => error.message = text.to_owned(),
+            (2, b"Region" | b"Endpoint", Some(text)) => error.instead = Some(text.to_owned()),
+            _ => {}
+        }
+        visit(depth, name, text);
+    })?;
+    match root.as_str() {
+        "Error" => Err(XmlError::Store(error)),
+        root if roots.contains(&root) => Ok(()),
+        _ => Err(XmlError::Unexpected(root)),
+    }
+}
+
+/// Goes through a document, and at the end of every element tells its depth and name; its text
+/// too if it held no other elements. Returns the root's name.
+fn walk(xml: &[u8], mut visit: impl FnMut(usize, &[u8], Option<&str>)) -> Result<String, XmlError> {
+    // While it works on a long request, a store may send blanks before the document.
+    let mut reader = Reader::from_reader(xml.trim_ascii_start());
+    reader.config_mut().expand_empty_elements = true;
+    let (mut depth, mut root) = (0_usize, None);
+    let (mut text, mut is_leaf) = (String::new(), false);
+    loop {
+        match reader.read_event().map_err(|_| XmlError::Malformed)? {
+            Event::Start(start) => {
+                depth += 1;
+                text.clear();
+                is_leaf = true;
+                if root.is_none() {
+                    root = Some(String::from_utf8_lossy(start.local_name().as_ref()).into_owned());
+                }
+            }
+            Event::End(end) => {
+                visit(depth, end.local_name().as_ref(), is_leaf.then_some(text.as_str()));
+                depth = depth.checked_sub(1).ok_or(XmlError::Malformed)?;
+                is_leaf = false;
+            }
+            Event::Text(part) => {
+                text.push_str(&part.xml10_content().map_err(|_| XmlError::Malformed)?);
+            }
+            Event::CData(part) => {
+                text.push_str(&part.decode().map_err(|_| XmlError::Malformed)?);
+            }
+            Event::GeneralRef(entity) => {
+                match entity.resolve_char_ref().map_err(|_| XmlError::Malformed)? {
+                    Some(character) => text.push(character),
+                    None => {
+                        let name = entity.decode().map_err(|_| XmlError::Malformed)?;
+                        let value = resolve_predefined_entity(&name);
+                        text.push_str(value.ok_or(XmlError::Malformed)?);
+                    }
+                }
+            }
+            Event::Eof => break,
+            Event::Empty(_) | Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
+            // No store sends one, and entities could be declared there.
+            Event::DocType(_) => return Err(XmlError::Malformed),
+        }
+    }
+    if depth == 0 { root.ok_or(XmlError::Malformed) } else { Err(XmlError::Malformed) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PAGE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>b</Name><Prefix>p</Prefix>
+<KeyCount>2</KeyCount><IsTruncated>true</IsTruncated>
+<Contents><Key>a&amp;b &#x263a;/1</Key><Size>10</Size><Owner><ID>Key</ID></Owner></Contents>
+<Contents><Key><![CDATA[c<d]]></Key><Size>20</Size></Contents>
+<CommonPrefixes><Prefix>x/</Prefix></CommonPrefixes>
+<NextContinuationToken>to/ken==</NextContinuationToken></ListBucketResult>"#;
+
+    #[test]
+    fn a_page_gives_its_objects_and_the_way_to_the_next() {
+        let mut objects = Vec::new();
+        let page =
+            parse_list_page(PAGE.as_bytes(), |key, size| objects.push((key.to_owned(), size)));
+        assert_eq!(objects, [("a&b ☺/1".to_owned(), 10), ("c<d".to_owned(), 20)]);
+        let page = page.unwrap();
+        assert_eq!((page.objects, page.prefixes, page.is_truncated), (2, 1, true));
+        assert_eq!(page.next_token.as_deref(), Some("to/ken=="));
+    }
+
+    #[test]
+    fn an_empty_bucket_has_an_empty_last_page() {
+        let page = parse_list_page(b"<ListBucketResult/>", |_, _| panic!("no object is there"));
+        assert_eq!(page, Ok(ListPage::default()));
+    }
+
+    #[test]
+    fn a_document_cut_short_is_malformed() {
+        for length in 60..PAGE.len() - 1 {
+            if PAGE.is_char_boundary(length) {
+                let found = parse_list_page(&PAGE.as_bytes()[..length], |_, _| ());
+                assert_eq!(found, Err(XmlError::Malformed), "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_escaped_and_read_back() {
+        let mut body = Vec::new();
+        write_delete_objects(&mut body, ["a<b>&c\r", "d"].into_iter());
+        let mut keys = Vec::new();
+        let root = walk(&body, |depth, name, text| {
+            if (depth, name) == (3, b"Key") {
+                keys.push(text.unwrap().to_owned());
+            }
+        });
+        assert_eq!((root.unwrap().as_str(), keys.len()), ("Delete", 2));
+        assert_eq!(keys[0], "a<b>&c\r");
+    }
+
+    #[test]
+    fn a_bulk_delete_names_the_keys_that_failed() {
+        let answer = b"<DeleteResult><Deleted><Key>x</Key></Deleted><Error><Key>k</Key>\
+            <Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>";
+        let failed = parse_delete_answer(answer).unwrap();
+        assert_eq!(failed.len(), 1);
+        assert_eq!((failed[0].0.as_str(), failed[0].1.code.as_str()), ("k", "AccessDenied"));
+        assert_eq!(parse_delete_answer(b"<DeleteResult/>"), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn an_upload_starts_with_its_id_and_ends_with_its_parts() {
+        let answer = b"<InitiateMultipartUploadResult><Bucket>b</Bucket><UploadId>2~a</UploadId>\
+            </InitiateMultipartUploadResult>";
+        assert_eq!(parse_upload_id(answer), Ok("2~a".to_owned()));
+        let none = parse_upload_id(b"<InitiateMultipartUploadResult/>");
+        assert_eq!(none, Err(XmlError::Missing("UploadId")));
+        let mut body = Vec::new();
+        write_complete_upload(&mut body, ["\"e1\"", "\"e2\""].into_iter());
+        let body = String::from_utf8(body).unwrap();
+        assert!(
+            body.contains("<Part><PartNumber>2</PartNumber><ETag>\"e2\"</ETag></Part>"),
+            "{body}"
+        );
+    }
+
+    #[test]
+    fn an_error_with_the_status_of_success_is_an_error() {
+        assert_eq!(
+            check_late_answer(b"\n \n<CopyObjectResult><ETag>x</ETag></CopyObjectResult>"),
+            Ok(())
+        );
+        let late =
+            check_late_answer(b"<Error><Code>SlowDown</Code><Message>wait</Message></Error>");
+        let Err(XmlError::Store(error)) = late else { panic!("{late:?}") };
+        assert_eq!(error.to_string(), "SlowDown: wait");
+        assert_eq!(check_late_answer(b""), Err(XmlError::Malformed));
+        assert_eq!(check_late_answer(b"<html/>"), Err(XmlError::Unexpected("html".to_owned())));
+    }
+
+    #[test]
+    fn an_error_document_is_told_from_a_page_of_a_proxy() {
+        let error = parse_error(
+            b"<?xml version='1.0'?><Error><Code>PermanentRedirect</Code><Message>elsewhere</Message>\
+              <Endpoint>b.s3.eu.example</Endpoint></Error>",
+        )
+        .unwrap();
+        assert_eq!(error.instead.as_deref(), Some("b.s3.eu.example"));
+        assert_eq!(parse_error(b"<html><body>502</body></html>"), None);
+        assert_eq!(parse_error(b"Bad Gateway"), None);
+        assert_eq!(parse_error(b""), None);
+    }
+
+    #[test]
+    fn a_document_may_not_declare_anything() {
+        let bomb = b"<!DOCTYPE x [<!ENTITY a \"b\">]><Error><Code>&a;</Code></Error>";
+        assert_eq!(parse_error(bomb), None);
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic(noise in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse_error(&noise);
+            let _ = parse_list_page(&[b"<ListBucketResult>", noise.as_slice()].concat(), |_, _| ());
+        }
+
+        #[test]
+        fn any_text_is_escaped_so_that_it_reads_back(key in "[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\n]*") {
+            let mut body = Vec::new();
+            write_delete_objects(&mut body, std::iter::once(key.as_str()));
+            let mut found = None;
+            walk(&body, |_, name, text| if name == b"Key" { found = text.map(str::to_owned) }).unwrap();
+            prop_assert_eq!(found.as_deref(), Some(key.as_str()));
+        }
+    }
+}

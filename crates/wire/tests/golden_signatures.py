@@ -1,10 +1,9 @@
 """Write signatures.json: requests signed by botocore, which the Rust signer must match."""
 
+import datetime
 import json
 from pathlib import Path
 from unittest import mock
-
-import datetime
 
 from botocore import auth, awsrequest, credentials
 
