@@ -1,0 +1,57 @@
+"""Installs real servers, or runs one of them until it is interrupted.
+
+python -m tests.system.servers install [swift] [versitygw] [ceph]
+python -m tests.system.servers swift [--auth tempauth|keystone|both]
+python -m tests.system.servers versitygw
+"""
+
+import argparse
+import json
+import signal
+import sys
+import time
+
+from tests.system.servers import swift, versitygw
+from tests.system.servers.install import INSTALLERS, install
+from tests.system.servers.processes import ServerError
+
+
+def main() -> int:
+    """Do what the command line says; the exit code is 1 when a server could not be had."""
+    arguments = _parser().parse_args()
+    if arguments.command == "install":
+        problems = install(arguments.names or list(INSTALLERS))
+        for name, problem in problems.items():
+            print(f'error: no server "{name}": {problem}', file=sys.stderr)
+        return 1 if problems else 0
+    # A terminated process must stop its servers too, so it ends the way an interrupted one does.
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    started = time.monotonic()
+    server = swift.running(arguments.auth) if arguments.command == "swift" else versitygw.running()
+    try:
+        with server as endpoints:
+            print(json.dumps(endpoints, indent=2))
+            print(f"ready after {time.monotonic() - started:.1f} s; Ctrl-C ends it", flush=True)
+            signal.pause()
+    except ServerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("tests.system.servers", None, __doc__, formatter_class=form)
+    commands = parser.add_subparsers(dest="command", required=True)
+    names = commands.add_parser("install", help="install servers (all when none is named)")
+    names.add_argument("names", nargs="*", choices=[*INSTALLERS, []])
+    one = commands.add_parser("swift", help="run Swift until Ctrl-C")
+    one.add_argument("--auth", choices=swift.AUTHS, default="both")
+    commands.add_parser("versitygw", help="run the S3 gateway until Ctrl-C")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

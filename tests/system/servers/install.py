@@ -1,0 +1,115 @@
+"""Installs the real servers into `build/servers`, so that the next start is quick.
+
+Each server says what it needs: packages of the Python index in an environment of their own, a Go
+program, or packages of Debian. What is there already is not asked for again.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.system.servers.processes import ServerError
+
+PROJECT = Path(__file__).resolve().parents[3]
+CACHE = Path(os.environ.get("LOADSTONE_SERVERS", PROJECT / "build" / "servers"))
+BIN = CACHE / "bin"
+
+SWIFT_PACKAGES = ["swift==2.38.3", "pyeclib==1.8.0", "keystonemiddleware", "python-keystoneclient"]
+KEYSTONE_PACKAGES = ["keystone==30.0.0", "waitress"]
+VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+CEPH_PACKAGES = [
+    "ceph-common",
+    "ceph-fuse",
+    "ceph-mds",
+    "ceph-mgr",
+    "ceph-mon",
+    "ceph-osd",
+    "librados2",
+    "radosgw",
+]
+
+
+def install_swift() -> None:
+    """Install Swift and Keystone, each into its own environment, and memcached."""
+    _python_environment("swift", SWIFT_PACKAGES)
+    _python_environment("keystone", KEYSTONE_PACKAGES)
+    if shutil.which("memcached") is None:
+        _debian_packages(["memcached"])
+
+
+def install_versitygw() -> None:
+    """Build the S3 gateway from its source; the first time takes some minutes."""
+    if (BIN / "versitygw").exists():
+        return
+    if shutil.which("go") is None:
+        raise ServerError("versitygw is built with Go, and no Go toolchain is here")
+    print("building versitygw …", flush=True)
+    _run("versitygw", ["go", "install", VERSITYGW], {"GOBIN": str(BIN)})
+
+
+def install_ceph() -> None:
+    """Install the daemons of Ceph; none is started."""
+    if shutil.which("ceph-osd") is None or shutil.which("radosgw") is None:
+        _debian_packages(CEPH_PACKAGES)
+
+
+INSTALLERS = {"swift": install_swift, "versitygw": install_versitygw, "ceph": install_ceph}
+
+
+def install(names: Sequence[str]) -> dict[str, str]:
+    """Install the servers called `names`; give back why, for each one that could not be."""
+    problems = {}
+    for name in names:
+        try:
+            INSTALLERS[name]()
+        except ServerError as error:
+            problems[name] = str(error)
+    return problems
+
+
+def python_of(environment: str) -> Path:
+    """Name the interpreter of one of our environments."""
+    return CACHE / f"{environment}-venv" / "bin" / "python"
+
+
+def _python_environment(name: str, packages: Sequence[str]) -> None:
+    folder = CACHE / f"{name}-venv"
+    stamp = folder / "installed"
+    wanted = "\n".join(packages)
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    print(f"installing {name} …", flush=True)
+    _run(name, [sys.executable, "-m", "venv", "--clear", folder])
+    _run(name, [python_of(name), "-m", "pip", "install", *packages])
+    stamp.write_text(wanted)
+
+
+def _debian_packages(packages: Sequence[str]) -> None:
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise ServerError(f"as root, run: apt-get install {' '.join(packages)}")
+    print(f"installing {' '.join(packages)} …", flush=True)
+    quiet = {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    _run("apt", ["apt-get", "update"], quiet)
+    _run("apt", ["apt-get", "install", "-y", "--no-install-recommends", *packages], quiet)
+
+
+def _run(
+    name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+) -> None:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    log = CACHE / f"install-{name}.log"
+    with log.open("ab") as file:
+        done = subprocess.run(
+            [str(part) for part in command],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env={**os.environ, **(environment or {})},
+            check=False,
+        )
+    if done.returncode:
+        said = log.read_text(errors="replace")[-1500:]
+        raise ServerError(f"could not install {name}:\n{said}\nthe whole output is in {log}")

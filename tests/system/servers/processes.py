@@ -1,0 +1,209 @@
+"""Plain background processes on the loopback interface: started, waited for, and ended by pid.
+
+A process is recorded as `run/NAME.pid` with its pid and the kernel's start time of it, so that
+nothing is ever signalled but what was started here.
+"""
+
+import contextlib
+import ctypes
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+HOST = "127.0.0.1"
+
+# Below the ports that the kernel gives to outgoing connections, so that a test with many
+# connections cannot take a port between the moment it was found free and its use.
+PORTS = range(15000, 32000)
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class ServerError(Exception):
+    """A server could not be installed, started or reached."""
+
+
+class Processes:
+    """The processes of one server, with everything that they write below one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        """Take `directory` for logs (`log/`) and records of pids (`run/`)."""
+        self.directory = directory
+        self.children: dict[str, subprocess.Popen[bytes]] = {}
+        for name in ("run", "log"):
+            (directory / name).mkdir(parents=True, exist_ok=True)
+
+    def start(
+        self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start `command` in a session of its own; it ends at the latest when this process does."""
+        with self.log(name).open("ab") as log:
+            child = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=self.directory,
+                env={**os.environ, **(environment or {})},
+                preexec_fn=_end_with_parent,
+            )
+        self.children[name] = child
+        record = f"{child.pid} {start_time(child.pid)}\n"
+        (self.directory / "run" / f"{name}.pid").write_text(record)
+
+    def log(self, name: str) -> Path:
+        """Name the file with everything that process `name` said."""
+        return self.directory / "log" / f"{name}.log"
+
+    def wait_for(self, what: str, is_ready: Callable[[], bool], limit_s: float = 180) -> None:
+        """Wait until `is_ready`, unless a process ends first or `limit_s` seconds pass."""
+        deadline = time.monotonic() + limit_s
+        while not is_ready():
+            for name, child in self.children.items():
+                if child.poll() is not None:
+                    said = _tail(self.log(name))
+                    raise ServerError(f'"{name}" ended with code {child.returncode}:\n{said}')
+            if time.monotonic() > deadline:
+                raise ServerError(f"{what}: not ready after {limit_s:.0f} s, see {self.directory}")
+            time.sleep(0.05)
+
+    def run(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        environment: Mapping[str, str] | None = None,
+        text: str = "",
+    ) -> str:
+        """Run `command` to its end with `text` as its input, and give back what it printed."""
+        done = subprocess.run(
+            [str(part) for part in command],
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.directory,
+            env={**os.environ, **(environment or {})},
+            check=False,
+        )
+        self.log(name).write_text(done.stdout + done.stderr)
+        if done.returncode:
+            raise ServerError(f'"{name}" ended with code {done.returncode}:\n{done.stderr[-2000:]}')
+        return done.stdout
+
+    def stop(self, *names: str, number: signal.Signals = signal.SIGTERM) -> None:
+        """End the processes called `names` (all when none is named), last started first."""
+        for name in reversed(names or list(self.children)):
+            child = self.children.pop(name)
+            if child.poll() is None:
+                child.send_signal(number)
+            try:
+                child.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+            (self.directory / "run" / f"{name}.pid").unlink(missing_ok=True)
+
+
+def start_time(pid: int) -> str | None:
+    """Tell when the kernel started `pid`, in its own ticks, or None when no such process lives."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] == "Z" else fields[19]
+
+
+def stop_recorded(directory: Path) -> int:
+    """End what is still alive of the processes recorded below `directory`; say how many."""
+    ended = 0
+    for record in sorted((directory / "run").glob("*.pid")):
+        pid, started = record.read_text().split()
+        if start_time(int(pid)) == started:
+            os.kill(int(pid), signal.SIGTERM)
+            deadline = time.monotonic() + 10
+            while start_time(int(pid)) == started and time.monotonic() < deadline:
+                time.sleep(0.02)
+            if start_time(int(pid)) == started:
+                os.kill(int(pid), signal.SIGKILL)
+            ended += 1
+        record.unlink()
+    return ended
+
+
+def free_ports(count: int) -> int:
+    """Find `count` free ports in a row and give back the first."""
+    chance = random.SystemRandom()
+    for _ in range(1000):
+        first = chance.randrange(PORTS.start, PORTS.stop - count)
+        if all(_is_free(port) for port in range(first, first + count)):
+            return first
+    raise ServerError(f"found no {count} free ports in a row on {HOST}")
+
+
+def answers(url: str) -> bool:
+    """Tell whether anything but a server error comes back from `url`."""
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except urllib.error.HTTPError as error:
+        return error.code < 500
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def scratch_directory(name: str) -> Iterator[Path]:
+    """Make a directory for a server's data and delete it at the end.
+
+    In memory where that has room for extended attributes, so that tests do not wait for a disk.
+    """
+    places = [place for place in ("/dev/shm",) if _holds_attributes(place)]
+    directory = Path(tempfile.mkdtemp(prefix=f"ls-{name}-", dir=places[0] if places else None))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _holds_attributes(place: str) -> bool:
+    try:
+        with tempfile.NamedTemporaryFile(dir=place) as probe:
+            os.setxattr(probe.name, "user.loadstone", b"x" * 512)
+    except OSError:
+        return False
+    return True
+
+
+def _end_with_parent() -> None:
+    # Runs in the child before the command: a killed test run must not leave servers behind.
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def _tail(path: Path) -> str:
+    return path.read_text(errors="replace")[-2000:] if path.exists() else ""
+
+
+if sys.platform != "linux":
+    raise ServerError("the real servers are started on Linux only")
