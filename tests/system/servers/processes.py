@@ -90,8 +90,7 @@ class Processes:
         done = subprocess.run(
             [str(part) for part in command],
             input=text,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             cwd=self.directory,
             env={**os.environ, **(environment or {})},
