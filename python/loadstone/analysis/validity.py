@@ -7,8 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy import stats
-
 Outcome = Literal["pass", "fail", "unknown"]
 
 LITTLE_TOLERANCE = 0.02
@@ -132,7 +130,7 @@ def bad_share_bound(checked: int, confidence: float = 0.95) -> float:
 
     1 - (1-confidence)^(1/n), which for large n is the rule of three, 3/n.
     """
-    return float(stats.beta.ppf(confidence, 1, checked)) if checked else 1.0
+    return -math.expm1(math.log1p(-confidence) / checked) if checked else 1.0
 
 
 def _unknown(name: str, wanted: str, why: str) -> Gate:

@@ -1,0 +1,206 @@
+"""An account: what somebody's measurements say, whoever measured and whatever they measured with.
+
+A run of ours, a file of another tool and a published report all become an Account, so that one set
+of rules judges them and one comparison sets them side by side. An account holds numbers and what
+was stated about them; it never holds a conclusion.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Parameter = str | int | float | None
+
+RATE = "requests_per_s"
+BYTE_RATE = "bytes_per_s"
+MEGABYTE_RATE = "megabytes_per_s"
+"""A printed rate whose megabyte may be 10^6 or 2^20 bytes."""
+
+THREAD_RATE = "requests_per_s_per_thread"
+SECONDS = "seconds"
+LOWER_IS_BETTER = frozenset({SECONDS})
+"""Metrics of which less is better, besides every quantile of latency."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One number of one trial of one case.
+
+    `text` is the number as it was printed, which tells how far it was rounded. `spread` is a
+    printed ±, of whatever kind. `block` numbers the interleaved block that the trial ran in and is
+    absent when nobody says that trials were interleaved. `tool` printed the number. `repetition`
+    counts the trials of one case in the order they ran. `work` is how many requests the trial made.
+    `place` says where the number stands.
+    """
+
+    target: str
+    workload: str
+    operation: str
+    parameters: Mapping[str, Parameter]
+    metric: str
+    value: float
+    text: str | None = None
+    spread: float | None = None
+    round: int = 1
+    block: int | None = None
+    repetition: int = 1
+    work: int | None = None
+    place: str = ""
+    tool: str = ""
+    labels: tuple[str, ...] = ()
+
+    @property
+    def size_bytes(self) -> int | None:
+        """How many bytes one request carries, if that is known."""
+        size = self.parameters.get("size")
+        return size if isinstance(size, int) else None
+
+    @property
+    def threads(self) -> int | None:
+        """How many requests were in flight, if that is known."""
+        count = self.parameters.get("threads")
+        return count if isinstance(count, int) else None
+
+    @property
+    def case(self) -> tuple[tuple[str, Parameter], ...]:
+        """What must be equal for two measurements to be of the same case, but for the target."""
+        return (
+            ("workload", self.workload),
+            ("operation", self.operation),
+            ("round", self.round),
+            *sorted(self.parameters.items()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """A limit that was measured or stated apart from the results: of a link, a device, a daemon.
+
+    `resource` is network, device or server; `count` of them work side by side. `low` and `high` are
+    the extremes that were seen.
+    """
+
+    resource: Literal["network", "device", "server", "client"]
+    name: str
+    bytes_per_s: float
+    low: float | None = None
+    high: float | None = None
+    count: int = 1
+    text: str = ""
+    tool: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One thing said about the set-up, so that two places that disagree can be found."""
+
+    quantity: str
+    value: float
+    unit: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disclosure:
+    """What is known of how the measurements were made; None is "not stated", and never "no".
+
+    `spread` names what a printed ± means. `order` says how the arms were ordered in time.
+    """
+
+    replication_unit: str | None = None
+    spread: str | None = None
+    order: Literal["interleaved", "sequential"] | None = None
+    loop: Literal["open", "closed"] | None = None
+    percentiles: Literal["merged histograms", "raw values", "averaged"] | None = None
+    correction: str | None = None
+    suite_members: int | None = None
+    aggregate: str | None = None
+    tuning: str | None = None
+    dataset_bytes: int | None = None
+    client_memory_bytes: int | None = None
+    cache: Literal["cold", "warm", "mixed"] | None = None
+    fill: str | None = None
+    steadiness: str | None = None
+    instrument_ceiling: str | None = None
+    client_cost: str | None = None
+    errors: str | None = None
+    payload: str | None = None
+    durability: str | None = None
+    verified: float | None = None
+    claims_no_difference: bool | None = None
+    all_trials_listed: bool | None = None
+    chart_lines: Literal["markers only", "through unmeasured points"] | None = None
+    speed_up_base: str | None = None
+    tuning_trials: Literal["kept apart", "none", "same data"] | None = None
+    rate_clock: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Measurements of one or several targets, with everything that was stated beside them.
+
+    `comparable` holds, per target, the facts that must agree before a ratio is drawn.
+    `planned_threads` lists the loads that a sweep set out to measure, also where nothing is
+    printed.
+    """
+
+    name: str
+    title: str
+    measurements: tuple[Measurement, ...]
+    ceilings: tuple[Ceiling, ...] = ()
+    statements: tuple[Statement, ...] = ()
+    disclosure: Disclosure = field(default_factory=Disclosure)
+    comparable: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    planned_threads: tuple[int, ...] = ()
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets in the order they first appear."""
+        return tuple(dict.fromkeys(one.target for one in self.measurements))
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics in the order they first appear."""
+        return tuple(dict.fromkeys(one.metric for one in self.measurements))
+
+    def of(self, metric: str, target: str | None = None) -> list[Measurement]:
+        """Return the measurements of one metric, and of one target if it is named."""
+        return [
+            one
+            for one in self.measurements
+            if one.metric == metric and target in (None, one.target)
+        ]
+
+    def headline(self) -> str:
+        """Return the metric that comparisons speak about first."""
+        for metric in (RATE, BYTE_RATE, SECONDS):
+            if metric in self.metrics:
+                return metric
+        return self.metrics[0] if self.metrics else RATE
+
+
+def grouped(
+    measurements: Iterable[Measurement], key: Callable[[Measurement], object]
+) -> dict[object, list[Measurement]]:
+    """Return measurements by a key, both in the order they first appear."""
+    groups: dict[object, list[Measurement]] = {}
+    for one in measurements:
+        groups.setdefault(key(one), []).append(one)
+    return groups
+
+
+def describe_case(measurement: Measurement, leave_out: Sequence[str] = ()) -> str:
+    """Return a case in words: "Ceph, get 1MiB, 250 threads, 6 nodes, round 2"."""
+    from loadstone import units
+
+    parameters = dict(measurement.parameters)
+    size = parameters.pop("size", None)
+    operation = measurement.operation
+    if isinstance(size, int) and "size" not in leave_out:
+        operation = f"{operation} {units.format_size(size)}"
+    words = [measurement.target, measurement.workload, operation]
+    words += [f"{value} {key}" for key, value in parameters.items() if value is not None]
+    if measurement.round > 1 and "round" not in leave_out:
+        words.append(f"round {measurement.round}")
+    return ", ".join(word for word in dict.fromkeys(words) if word)

@@ -1,0 +1,35 @@
+"""What other tools mean by the units they print."""
+
+import re
+
+from loadstone.errors import InputError
+
+MEGABYTE_OF_TOOL = {
+    "rados bench": 2**20,
+    "elbencho": 2**20,
+    "fio": 10**6,
+    "iperf3": 10**6,
+}
+"""How many bytes a tool's "MB" has: rados bench divides by 2^20 and prints "MB/s" all the same."""
+
+PREFIXES = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4}
+
+_RATE = re.compile(r"~?\s*([\d.]+)\s*([kKMGT]?)(i?)(B|b|bit|bits)(?:/s|ps|/sec|\s*per second)")
+
+
+def parse_rate_bytes(text: str, tool: str = "") -> float:
+    """Return a printed rate in bytes per second, as the tool that printed it counts.
+
+    "Gb/s" and "Gbit/s" are bits and powers of ten; "MiB/s" is 2^20; a bare "MB/s" is what the tool
+    means by it, and 10^6 where nobody knows.
+    """
+    match = _RATE.fullmatch(text.strip())
+    if match is None:
+        raise InputError.of_value(text, 'a rate such as "950 MB/s", "907 MiB/s" or "7.61 Gb/s"')
+    number, prefix, binary, unit = match.groups()
+    power = PREFIXES[prefix]
+    if unit != "B":
+        return float(number) * 1000.0**power / 8
+    if binary or MEGABYTE_OF_TOOL.get(tool) == 2**20:
+        return float(number) * 1024.0**power
+    return float(number) * 1000.0**power

@@ -1,0 +1,103 @@
+"""The five published reports as data: their numbers, their hardware and their tables.
+
+In goes nothing; out come an Account for analysis, and the report's own tables byte for byte. The
+numbers are kept as they were printed and never repaired.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from loadstone.analysis.account import Account
+from loadstone.errors import InputError
+from loadstone.published import cern, datasafe, hummingbird, read, skyhook, theflash
+
+PREFIX = "published:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """One published report, or one system of it."""
+
+    name: str
+    file: str
+    account: Callable[[], Account]
+    render: Callable[[], str]
+    details: Callable[[], str]
+
+    @property
+    def title(self) -> str:
+        """What was measured."""
+        return str(read.read_facts(self.file)["title"])
+
+    @property
+    def source(self) -> str:
+        """Where the numbers were published."""
+        return str(read.read_facts(self.file)["source"])
+
+
+PUBLISHED: Mapping[str, Published] = {
+    one.name: one
+    for one in (
+        Published(
+            name="hummingbird",
+            file=hummingbird.FILE,
+            account=hummingbird.account,
+            render=hummingbird.render,
+            details=hummingbird.details,
+        ),
+        Published(
+            name="theflash",
+            file=theflash.FILE,
+            account=theflash.account,
+            render=theflash.render,
+            details=theflash.details,
+        ),
+        *(
+            Published(
+                name=f"theflash-{system.lower()}",
+                file=theflash.FILE,
+                account=partial(theflash.account, (system,)),
+                render=partial(theflash.render, (system,)),
+                details=theflash.details,
+            )
+            for system in theflash.SYSTEMS
+        ),
+        Published(
+            name="cern",
+            file=cern.FILE,
+            account=cern.account,
+            render=cern.render,
+            details=cern.details,
+        ),
+        Published(
+            name="datasafe",
+            file=datasafe.FILE,
+            account=datasafe.account,
+            render=datasafe.render,
+            details=datasafe.details,
+        ),
+        Published(
+            name="skyhook",
+            file=skyhook.FILE,
+            account=skyhook.account,
+            render=skyhook.render,
+            details=skyhook.details,
+        ),
+    )
+}
+
+
+def is_published(text: str) -> bool:
+    """Tell whether an argument names a published report and not a run folder."""
+    return text.startswith(PREFIX)
+
+
+def find(name: str) -> Published:
+    """Return a published report by its name, with or without "published:" before it."""
+    bare = name.removeprefix(PREFIX)
+    if bare not in PUBLISHED:
+        raise InputError(
+            f'there is no published report "{bare}"', f"known are {', '.join(PUBLISHED)}"
+        )
+    return PUBLISHED[bare]

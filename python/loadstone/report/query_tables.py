@@ -1,0 +1,30 @@
+"""Tables of queries in the layout of a published report: averages side by side, and every time."""
+
+from collections.abc import Mapping, Sequence
+
+Times = Mapping[str, Sequence[float]]
+"""The seconds of every repetition of a query, by the query's name, such as "Q01"."""
+
+
+def queries_table(systems: Mapping[str, Times]) -> str:
+    """Return a Markdown table of mean seconds, systems side by side; a query not run is blank."""
+    names = list(dict.fromkeys(name for times in systems.values() for name in times))
+    lines = ["| Query |" + "".join(f" {system:>7} |" for system in systems)]
+    lines.append("| ----- |" + " ------: |" * len(systems))
+    for name in names:
+        cells = "".join(f" {_mean(times.get(name)):>7} |" for times in systems.values())
+        lines.append(f"| {name:<5} |{cells}")
+    return "\n".join(lines) + "\n"
+
+
+def repetitions_block(title: str, times: Times) -> str:
+    """Return every time behind the averages of one system, a query a line, under its title."""
+    lines = [f"* {title}", "```"]
+    for name, seconds in times.items():
+        detail = ", ".join(f"{value:.1f}" for value in seconds)
+        lines.append(f"{name}, avg: {_mean(seconds):>5}, detail: [{detail}]")
+    return "\n".join([*lines, "```"]) + "\n"
+
+
+def _mean(seconds: Sequence[float] | None) -> str:
+    return f"{sum(seconds) / len(seconds):.1f}" if seconds else ""

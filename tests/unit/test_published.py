@@ -1,0 +1,122 @@
+"""The published reports: every number as printed, every table byte for byte."""
+
+from pathlib import Path
+
+import pytest
+
+from loadstone import published
+from loadstone.analysis.account import BYTE_RATE, MEGABYTE_RATE, RATE, SECONDS
+from loadstone.errors import InputError
+
+DATA = Path(__file__).parent.parent / "data" / "published"
+
+
+def fixture(name: str) -> str:
+    return (DATA / name).read_text("utf-8")
+
+
+def rendered(name: str) -> str:
+    return published.find(name).render()
+
+
+def test_the_eighteen_tables_of_hummingbird_are_printed_byte_for_byte_and_in_order() -> None:
+    text = rendered("hummingbird")
+    tables = [table.strip("\n") + "\n" for table in fixture("hummingbird-tables.md").split("\n\n")]
+    assert len(tables) == 18
+    places = [text.index(table) for table in tables]
+    assert places == sorted(places)
+    without_headings = [line for line in text.splitlines() if line.startswith("|")]
+    assert without_headings == [line for table in tables for line in table.splitlines()]
+
+
+def test_hummingbird_has_240_rates_and_every_read_counts_its_three_iterations() -> None:
+    account = published.find("hummingbird").account()
+    assert len(account.of(RATE)) == 240
+    assert {one.text for one in account.measurements} >= {"4970", "16393", "1174"}
+    work = {(one.operation, one.size_bytes): one.work for one in account.measurements}
+    assert work["get", 4096] == 30_000_000
+    assert work["put", 4096] == 10_000_000
+    assert work["delete", 2**20] == 1_000_000
+
+
+@pytest.mark.parametrize(
+    "name", ["theflash-table.md", "theflash-ssd-raw.md", "theflash-ceph-raw.md"]
+)
+def test_the_averages_and_times_of_theflash_are_printed_byte_for_byte(name: str) -> None:
+    assert fixture(name) in rendered("theflash")
+
+
+def test_one_system_of_theflash_prints_its_own_times_only() -> None:
+    assert rendered("theflash-ssd") == fixture("theflash-ssd-raw.md")
+    assert rendered("published:theflash-ceph") == fixture("theflash-ceph-raw.md")
+
+
+def test_theflash_keeps_its_unequal_repetitions() -> None:
+    account = published.find("theflash").account()
+    counts: dict[tuple[str, object], int] = {}
+    for one in account.of(SECONDS):
+        key = (one.target, one.parameters["query"])
+        counts[key] = counts.get(key, 0) + 1
+    assert len(counts) == 44
+    assert counts["SSD", "Q12"] == 10
+    assert counts["SSD", "Q13"] == 9
+    assert counts["Ceph", "Q01"] == 9
+    assert sum(counts.values()) == 429
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("cern-*.tsv")), ids=lambda path: path.stem)
+def test_the_tables_of_cern_are_printed_byte_for_byte(path: Path) -> None:
+    assert path.read_text("utf-8") in rendered("cern")
+
+
+def test_the_damaged_copies_of_cern_are_kept_and_never_used() -> None:
+    account = published.find("cern").account()
+    texts = {one.text for one in account.measurements}
+    assert "2.9" not in texts
+    details = published.find("cern").details()
+    assert "Files/Sec\t7.3 ± 0.5\t25.1 ± 1.2\t33.9 ± 4.4\t36.4\t\t2.9 ± 8.7" in details
+    assert details.count("damaged, not used") == 3
+    assert "2.9 ± 8.7" not in rendered("cern").replace("42.9 ± 8.7", "")
+
+
+def test_a_blank_cell_of_cern_is_no_measurement() -> None:
+    account = published.find("cern").account()
+    downloads = [one for one in account.of(RATE) if one.workload == "downloads of 4 KB"]
+    assert [one.threads for one in downloads] == [1, 4, 8, 12]
+    uploads = [one for one in account.of(RATE) if one.workload == "uploads of 10 MB"]
+    assert max(one.threads or 0 for one in uploads) == 100
+    assert account.planned_threads == (1, 4, 8, 12, 16, 20, 24, 40, 70, 100, 150, 200)
+    assert len(account.of(RATE)) == len(account.of(MEGABYTE_RATE)) == 36
+
+
+@pytest.mark.parametrize("name", ["datasafe-log.txt", "datasafe-rates.tsv"])
+def test_the_log_and_the_rates_of_datasafe_are_printed_byte_for_byte(name: str) -> None:
+    assert fixture(name) in rendered("datasafe")
+
+
+def test_skyhook_counts_each_figure_in_the_units_of_its_tool() -> None:
+    account = published.find("skyhook").account()
+    rates = {one.threads: one.value for one in account.of(BYTE_RATE)}
+    assert rates == {1: 350 * 2**20, 10: 950 * 2**20}
+    ceilings = {one.resource: one for one in account.ceilings}
+    assert ceilings["network"].bytes_per_s == pytest.approx(951.25e6)
+    assert ceilings["network"].high == pytest.approx(1031.25e6)
+    assert ceilings["device"].bytes_per_s == 2540e6
+    assert ceilings["server"].count == 4
+    assert "* Min. Bandwidth: `6.5 Gb/s`" in rendered("skyhook")
+    assert "The average is `7.61 Gb/s` (951 MB/s)." in rendered("skyhook")
+
+
+@pytest.mark.parametrize("name", sorted(published.PUBLISHED))
+def test_every_report_names_its_source_and_shows_its_details(name: str) -> None:
+    one = published.find(name)
+    assert len(one.source) > 20
+    assert len(one.details()) > 100
+    assert one.account().name == name
+    assert all(measurement.place for measurement in one.account().measurements)
+
+
+def test_an_unknown_report_is_refused_with_the_known_names() -> None:
+    with pytest.raises(InputError, match="hummingbird") as caught:
+        published.find("published:humingbird")
+    assert "humingbird" in caught.value.message
