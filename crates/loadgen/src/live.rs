@@ -1,5 +1,7 @@
 //! How things stand while a trial runs.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -47,6 +49,8 @@ pub(crate) struct Progress {
     pub(crate) requests: u64,
     pub(crate) failed: u64,
     pub(crate) bytes: u64,
+    /// Wrong bytes that came back, by kind.
+    pub(crate) mismatches: BTreeMap<String, u64>,
     last_requests: u64,
     last_bytes: u64,
     last: Histogram<u64>,
@@ -69,6 +73,7 @@ impl Progress {
             requests: 0,
             failed: 0,
             bytes: 0,
+            mismatches: BTreeMap::new(),
             last_requests: 0,
             last_bytes: 0,
             last: histogram(),
@@ -87,6 +92,9 @@ impl Progress {
                 self.last_bytes += row.bytes;
             } else {
                 self.failed += row.requests;
+                if key.outcome.is_mismatch() {
+                    *self.mismatches.entry(key.outcome.name().into()).or_default() += row.requests;
+                }
             }
             let latency = row.response.as_deref().unwrap_or(&row.service);
             self.last.add(latency).expect("all histograms have the same bounds");

@@ -42,6 +42,10 @@ kinds! {
     20 EXISTS         "exists"         "The object is there already.";
     21 UNSUPPORTED    "unsupported"    "The target cannot do this.";
     22 PARTIAL        "partial"        "Part of a bulk request failed.";
+    23 CORRUPT        "corrupt"        "A page's checksum was wrong.";
+    24 MISDIRECTED    "misdirected"    "A sound page of another object, place or run.";
+    25 TORN           "torn"           "Pages of different versions in one object.";
+    26 STALE          "stale"          "An older version than the one written last.";
 }
 
 impl Outcome {
@@ -62,6 +66,15 @@ impl Outcome {
     #[must_use]
     pub fn http_status(self) -> Option<u16> {
         (self.0 >= 100).then_some(self.0)
+    }
+
+    /// Tells whether what came back was not what had been written.
+    #[must_use]
+    pub fn is_mismatch(self) -> bool {
+        matches!(
+            self,
+            Self::MISMATCH | Self::CORRUPT | Self::MISDIRECTED | Self::TORN | Self::STALE
+        )
     }
 
     /// Returns the kind's name, such as `reset` or `http_503`.
