@@ -98,9 +98,10 @@ impl ClockFacts {
     #[expect(clippy::cast_precision_loss, reason = "a mean of small numbers")]
     pub fn measure() -> Self {
         const READINGS: u64 = 10_000;
-        let source =
-            std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-                .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned());
+        let source = std::fs::read_to_string(
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        )
+        .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned());
         let begin_ns = monotonic_ns();
         let (mut last_ns, mut step_ns) = (begin_ns, u64::MAX);
         for _ in 0..READINGS {

@@ -82,7 +82,8 @@ impl Dataset {
     }
 
     fn prefix_hash(&self) -> u64 {
-        let bytes = self.spec.bucket_prefix.bytes().chain([0]).chain(self.spec.object_prefix.bytes());
+        let bytes =
+            self.spec.bucket_prefix.bytes().chain([0]).chain(self.spec.object_prefix.bytes());
         bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         })
@@ -141,7 +142,9 @@ impl SizeLaw {
         match self {
             Self::Fixed { bytes } => *bytes,
             Self::Uniform { max, .. } | Self::Lognormal { max, .. } => *max,
-            Self::Weighted { choices } => choices.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0),
+            Self::Weighted { choices } => {
+                choices.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0)
+            }
         }
     }
 
@@ -277,7 +280,8 @@ impl Zipf {
             let area = self.h_last + unit(bits) * (self.h_first - self.h_last);
             let point = self.inverse(area);
             let rank = (point + 0.5).floor().clamp(1.0, self.objects as f64);
-            if rank - point <= self.shift || area >= self.integral(rank + 0.5) - rank.powf(-self.theta)
+            if rank - point <= self.shift
+                || area >= self.integral(rank + 0.5) - rank.powf(-self.theta)
             {
                 let rank = rank as u64 - 1;
                 let scattered = u128::from(rank) * u128::from(self.multiplier);

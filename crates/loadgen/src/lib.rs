@@ -15,6 +15,7 @@ pub mod error;
 pub mod live;
 pub mod operation;
 pub mod outcome;
+pub mod payload;
 pub mod reactor;
 pub mod recorder;
 pub mod requests;

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::io;
 
+use crate::payload::Verdict;
+
 /// The end of a request: `OK`, a kind of failure, or an HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Outcome(u16);
@@ -46,6 +48,8 @@ kinds! {
     24 MISDIRECTED    "misdirected"    "A sound page of another object, place or run.";
     25 TORN           "torn"           "Pages of different versions in one object.";
     26 STALE          "stale"          "An older version than the one written last.";
+    27 PHANTOM        "phantom"        "A version that was never written.";
+    28 FOREIGN        "foreign"        "A sound page of another run.";
 }
 
 impl Outcome {
@@ -73,7 +77,13 @@ impl Outcome {
     pub fn is_mismatch(self) -> bool {
         matches!(
             self,
-            Self::MISMATCH | Self::CORRUPT | Self::MISDIRECTED | Self::TORN | Self::STALE
+            Self::MISMATCH
+                | Self::CORRUPT
+                | Self::MISDIRECTED
+                | Self::TORN
+                | Self::STALE
+                | Self::PHANTOM
+                | Self::FOREIGN
         )
     }
 
@@ -86,6 +96,22 @@ impl Outcome {
                 .iter()
                 .find(|(kind, ..)| *kind == self)
                 .map_or(Cow::Borrowed("io"), |(_, name, _)| Cow::Borrowed(*name)),
+        }
+    }
+
+    /// Returns the outcome of a read whose bytes were checked.
+    #[must_use]
+    pub fn of_verdict(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Ok => Self::OK,
+            Verdict::Truncated => Self::TRUNCATED,
+            Verdict::Overlong => Self::OVERLONG,
+            Verdict::Stale => Self::STALE,
+            Verdict::Phantom => Self::PHANTOM,
+            Verdict::Torn => Self::TORN,
+            Verdict::Misdirected => Self::MISDIRECTED,
+            Verdict::Foreign => Self::FOREIGN,
+            Verdict::Corrupt => Self::CORRUPT,
         }
     }
 

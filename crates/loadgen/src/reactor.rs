@@ -187,9 +187,11 @@ impl Reactor {
         }
         self.timers.borrow_mut().push(Reverse((due_ns, self.current.get())));
         // Woken for another reason (a deadline), the task must go on sleeping.
-        std::future::poll_fn(|_| {
-            if self.now_ns() >= due_ns { Poll::Ready(()) } else { Poll::Pending }
-        })
+        std::future::poll_fn(
+            |_| {
+                if self.now_ns() >= due_ns { Poll::Ready(()) } else { Poll::Pending }
+            },
+        )
         .await;
     }
 

@@ -331,7 +331,8 @@ impl Collector {
                 }
             }
         }
-        let complete = self.passed.iter().map(|passed| passed.map_or(0, |second| second.saturating_add(1)));
+        let complete =
+            self.passed.iter().map(|passed| passed.map_or(0, |second| second.saturating_add(1)));
         let complete = complete.min().unwrap_or(u64::MAX);
         let later = self.seconds.split_off(&complete);
         std::mem::replace(&mut self.seconds, later).into_iter().collect()
@@ -371,7 +372,11 @@ mod tests {
         for (thread, mut recorder) in recorders.into_iter().enumerate() {
             for request in 0..3000_u64 {
                 let ended_ns = request * 1_000_000 + 1000 + thread as u64;
-                recorder.record(key(Outcome::OK), Intended::WhenFree, &answer(ended_ns - 500, ended_ns));
+                recorder.record(
+                    key(Outcome::OK),
+                    Intended::WhenFree,
+                    &answer(ended_ns - 500, ended_ns),
+                );
             }
             recorder.finish();
         }
@@ -379,7 +384,8 @@ mod tests {
         assert!(collector.is_over());
         assert_eq!(seconds.len(), 3);
         let requests: u64 = seconds.iter().map(|(_, rows)| rows[&key(Outcome::OK)].requests).sum();
-        let recorded: u64 = seconds.iter().map(|(_, rows)| rows[&key(Outcome::OK)].service.len()).sum();
+        let recorded: u64 =
+            seconds.iter().map(|(_, rows)| rows[&key(Outcome::OK)].service.len()).sum();
         assert_eq!((requests, recorded), (6000, 6000));
     }
 

@@ -241,8 +241,12 @@ mod tests {
         let (mut there, mut gone) = (HashSet::new(), HashSet::new());
         for request in &drawn {
             match request.operation {
-                Operation::Put => assert!(there.insert(request.index) && !gone.contains(&request.index)),
-                Operation::Delete => assert!(there.remove(&request.index) && gone.insert(request.index)),
+                Operation::Put => {
+                    assert!(there.insert(request.index) && !gone.contains(&request.index))
+                }
+                Operation::Delete => {
+                    assert!(there.remove(&request.index) && gone.insert(request.index))
+                }
                 _ => assert!(request.index < 1000 && !gone.contains(&request.index)),
             }
         }

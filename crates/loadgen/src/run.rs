@@ -328,9 +328,8 @@ impl<D: Driver> LoadThread<'_, D> {
             result.map_err(|source| Error::Host { what: "wait for events", source })?;
         }
         let (tally, service_ns) = worker.finish();
-        let run_delay_ns = thread_run_delay_ns()
-            .zip(delay_ns)
-            .map(|(after, before)| after.saturating_sub(before));
+        let run_delay_ns =
+            thread_run_delay_ns().zip(delay_ns).map(|(after, before)| after.saturating_sub(before));
         Ok(ThreadEnd { tally, service_ns, cpu_ns: thread_cpu_ns() - cpu_ns, run_delay_ns })
     }
 
@@ -435,4 +434,3 @@ impl Traffic {
         self.requests_repeated += other.requests_repeated;
     }
 }
-

@@ -54,7 +54,13 @@ impl Schedule {
     /// arrivals are staggered over the threads.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "half a microsecond in a century")]
-    pub fn new(trial: &Trial, thread: usize, threads: usize, start_ns: u64, iteration: u32) -> Self {
+    pub fn new(
+        trial: &Trial,
+        thread: usize,
+        threads: usize,
+        start_ns: u64,
+        iteration: u32,
+    ) -> Self {
         let gap_ns = |rate_per_s: f64| 1e9 * threads as f64 / rate_per_s;
         let start = start_ns as f64;
         match (&trial.load, trial.rate_limit_per_s) {

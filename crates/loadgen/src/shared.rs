@@ -63,7 +63,9 @@ impl Window {
     pub(crate) fn stage_of(&self, due: Stage, ended_ns: u64, is_open: bool) -> Stage {
         match due {
             _ if is_open => due,
-            Stage::WarmUp if !self.is_counted && ended_ns >= self.measure_start_ns => Stage::Measure,
+            Stage::WarmUp if !self.is_counted && ended_ns >= self.measure_start_ns => {
+                Stage::Measure
+            }
             Stage::Measure if ended_ns >= self.measure_end_ns => Stage::CoolDown,
             due => due,
         }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::RecordBatch;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use loadstone_loadgen::run::{Control, Output, State, Summary, run_trial};
@@ -48,9 +48,11 @@ impl Ran {
         let mut sums = BTreeMap::new();
         for batch in &self.rows {
             let keys = batch.column_by_name(by).expect("a column").as_string::<i32>();
-            let values = batch.column_by_name(column).expect("a column").as_primitive::<Int64Type>();
+            let values =
+                batch.column_by_name(column).expect("a column").as_primitive::<Int64Type>();
             for (key, value) in keys.iter().zip(values) {
-                *sums.entry(key.expect("not null").to_owned()).or_default() += value.expect("a number");
+                *sums.entry(key.expect("not null").to_owned()).or_default() +=
+                    value.expect("a number");
             }
         }
         sums

@@ -8,10 +8,11 @@ use crate::operation::Operation;
 use crate::outcome::Answer;
 use crate::reactor::Reactor;
 use crate::requests::Request;
-use crate::trial::Trial;
 use crate::run::{Control, OutputSink, Summary};
+use crate::trial::Trial;
 
 pub mod null;
+pub mod rados;
 pub mod simulated;
 
 /// What reaches one kind of target. One value serves a whole trial and is shared by its threads;
@@ -49,8 +50,11 @@ pub trait Driver: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// The kernel gave no descriptor or memory.
-    fn client(self: &std::sync::Arc<Self>, reactor: &Rc<Reactor>, index: u32)
-    -> Result<Self::Client, Error>;
+    fn client(
+        self: &std::sync::Arc<Self>,
+        reactor: &Rc<Reactor>,
+        index: u32,
+    ) -> Result<Self::Client, Error>;
 
     /// Returns what the host did not let the driver use, as name and reason, for the record.
     fn features(&self) -> Vec<(String, String)> {
@@ -79,8 +83,11 @@ pub trait Client: 'static {
     ///
     /// # Errors
     /// The bucket is foreign (not marked) and `allow_foreign` is not set, or cannot be made.
-    async fn ready_bucket(&mut self, bucket: &str, allow_foreign: bool)
-    -> Result<BucketState, Error>;
+    async fn ready_bucket(
+        &mut self,
+        bucket: &str,
+        allow_foreign: bool,
+    ) -> Result<BucketState, Error>;
 
     /// Deletes the objects in a bucket whose keys are the dataset's (its prefix and a number),
     /// then the mark and the bucket, if the bucket carries our mark and nothing else is in it.
@@ -191,6 +198,7 @@ pub type RunTrial = fn(&Trial, &Control, &mut OutputSink<'_>) -> Result<Summary,
 
 /// Every driver. To add one, write its file and add its line.
 pub const DRIVERS: &[DriverInfo] = &[
+    DriverInfo::of::<rados::Rados>(),
     DriverInfo::of::<null::Null>(),
     DriverInfo::of::<simulated::Simulated>().for_tests(),
 ];

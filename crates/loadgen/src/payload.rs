@@ -1,0 +1,303 @@
+//! What objects are filled with: pages that say whose they are and whether they are whole.
+//!
+//! Every 4 KiB of an object is a page of its own. It starts with a header that names the run, the
+//! object, the version and the page, and holds a CRC-32C of the whole page; random bytes follow,
+//! which are a function of what the header says. So any range can be made without what precedes
+//! it, what is read can be checked without a stored copy, and a wrong page tells whose it is.
+//!
+//! | bytes | header of a page of 64 bytes and more, little-endian |
+//! |---|---|
+//! | 0–3   | `LDS` and the form: 1 own, 2 duplicate |
+//! | 4–19  | run |
+//! | 20–27 | hash of bucket and key |
+//! | 28–35 | version |
+//! | 36–39 | writer |
+//! | 40–43 | page number |
+//! | 44–51 | length of the object |
+//! | 52–59 | seed |
+//! | 60–63 | CRC-32C of bytes 0–59 and 64 to the page's end |
+//!
+//! The last page of an object is as short as the object makes it. One of 16 to 63 bytes starts
+//! with 16: version (8), a check of run, key, page and length (4), and the CRC-32C of all but
+//! itself (4). One below 16 bytes is random bytes only and is checked by making it again.
+//!
+//! A duplicate page must be the same wherever it stands, so its header names no object: hash,
+//! version, writer and length are zero, and the page number is its place in a small set. That is
+//! the price of the `duplicate` share: such a page shows damage, but hides an exchange for its
+//! twin. Duplicates lie on multiples of 4 KiB; a target that looks for larger ones finds fewer.
+
+mod random;
+mod verifier;
+
+pub use verifier::{Evidence, Verdict, Verifier};
+
+use crate::schedule::mix64;
+use crate::trial::Trial;
+
+/// The unit of payload.
+pub const PAGE_BYTES: usize = 4096;
+
+const HEADER_BYTES: usize = 64;
+/// The shorter header of a page that a whole header does not fit in.
+const TAG_BYTES: usize = 16;
+const MAGIC: [u8; 3] = *b"LDS";
+/// Distinct duplicate pages of a run.
+const DUPLICATES: u64 = 64;
+
+/// What all payload of a trial has in common.
+#[derive(Debug, Clone, Copy)]
+pub struct PayloadSpec {
+    run: [u8; 16],
+    seed: u64,
+    compressible: f64,
+    duplicate: f64,
+    /// Stands for run and seed in the seeds of pages.
+    source: u64,
+}
+
+/// What tells the payload of one object from that of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectId {
+    /// Stands for bucket and key.
+    pub key_hash: u64,
+    /// Grows with each rewriting.
+    pub version: u64,
+    /// Bytes in the whole object.
+    pub length: u64,
+    /// Who wrote it. A reader need not know: checks pass over it.
+    pub writer: u32,
+}
+
+impl ObjectId {
+    /// Names an object that writer 0 writes.
+    #[must_use]
+    pub fn new(key_hash: u64, version: u64, length: u64) -> Self {
+        Self { key_hash, version, length, writer: 0 }
+    }
+}
+
+impl PayloadSpec {
+    /// Describes payload; `compressible` and `duplicate` are shares from 0 to 1.
+    #[must_use]
+    pub fn new(run: [u8; 16], seed: u64, compressible: f64, duplicate: f64) -> Self {
+        let (low, high) =
+            (u128::from_le_bytes(run) as u64, (u128::from_le_bytes(run) >> 64) as u64);
+        // Hashed before anything is added: small seeds that differ by little would else meet.
+        let source = mix64(mix64(mix64(seed) ^ low) ^ high);
+        Self { run, seed, compressible, duplicate, source }
+    }
+
+    /// Returns what the payload of a trial is made by.
+    #[must_use]
+    pub fn of_trial(trial: &Trial) -> Self {
+        let dataset = &trial.dataset;
+        Self::new(trial.run_bytes(), trial.seed, dataset.compressible, dataset.duplicate)
+    }
+
+    fn object_seed(&self, object: &ObjectId) -> u64 {
+        mix64(mix64(self.source ^ object.key_hash) ^ object.version)
+    }
+
+    /// Returns which of the duplicate pages stands here, or `None` for a page of the object's own.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of 2^64, which saturates"
+    )]
+    fn duplicate_at(&self, page_seed: u64, page_bytes: usize) -> Option<u32> {
+        if self.duplicate <= 0.0 || page_bytes < PAGE_BYTES {
+            return None;
+        }
+        let draw = mix64(page_seed ^ 0x6475_706c);
+        let is_duplicate =
+            self.duplicate >= 1.0 || draw < (self.duplicate * u64::MAX as f64) as u64;
+        is_duplicate.then(|| (mix64(draw) % DUPLICATES) as u32)
+    }
+
+    /// Returns where the random part of a page ends and zeros begin.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of at most 4096"
+    )]
+    fn random_end(&self, header_bytes: usize, page_bytes: usize) -> usize {
+        let random = page_bytes as f64 * (1.0 - self.compressible);
+        (random.round() as usize).clamp(header_bytes, page_bytes)
+    }
+
+    /// Returns what a page of 16 to 63 bytes carries instead of its identity.
+    #[expect(clippy::cast_possible_truncation, reason = "half of a hash")]
+    fn tag_check(&self, object: &ObjectId, page: u32) -> u32 {
+        mix64(mix64(mix64(self.source ^ object.key_hash) ^ object.length) ^ u64::from(page)) as u32
+    }
+
+    fn make_page(&self, object: &ObjectId, page: u32, out: &mut [u8]) {
+        let page_seed = mix64(self.object_seed(object) ^ mix64(u64::from(page)));
+        if out.len() >= HEADER_BYTES {
+            self.make_headed_page(object, page, page_seed, out);
+        } else if out.len() >= TAG_BYTES {
+            random::fill(page_seed, &mut out[TAG_BYTES..]);
+            out[0..8].copy_from_slice(&object.version.to_le_bytes());
+            out[8..12].copy_from_slice(&self.tag_check(object, page).to_le_bytes());
+            let crc = tagged_crc(out);
+            out[12..16].copy_from_slice(&crc.to_le_bytes());
+        } else {
+            random::fill(page_seed, out);
+        }
+    }
+
+    fn make_headed_page(&self, object: &ObjectId, page: u32, page_seed: u64, out: &mut [u8]) {
+        let duplicate = self.duplicate_at(page_seed, out.len());
+        let (header, body_seed) = match duplicate {
+            None => (Header::own(self, object, page), page_seed),
+            Some(place) => {
+                (Header::duplicate(self, place), mix64(self.source ^ mix64(u64::from(place))))
+            }
+        };
+        let random_end = self.random_end(HEADER_BYTES, out.len());
+        random::fill(body_seed, &mut out[HEADER_BYTES..random_end]);
+        out[random_end..].fill(0);
+        let header = header.to_bytes();
+        out[..HEADER_BYTES - 4].copy_from_slice(&header);
+        let crc = Crc::new().and(&header).and(&out[HEADER_BYTES..]).value();
+        out[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+/// Writes the bytes of an object from `offset` on.
+///
+/// Whole pages are made in place; of a page that `out` only touches, all is made and part kept.
+///
+/// # Panics
+/// When the range ends beyond the object: the caller has lost count.
+pub fn fill(spec: &PayloadSpec, object: &ObjectId, offset: u64, mut out: &mut [u8]) {
+    assert!(offset + out.len() as u64 <= object.length, "a range lies inside its object");
+    let mut at = offset;
+    while !out.is_empty() {
+        let (page, inside) = locate(at);
+        let page_bytes = page_bytes(object.length, page);
+        let taken = (page_bytes - inside).min(out.len());
+        let (piece, rest) = out.split_at_mut(taken);
+        if taken == page_bytes {
+            spec.make_page(object, page, piece);
+        } else {
+            let mut whole = [0; PAGE_BYTES];
+            spec.make_page(object, page, &mut whole[..page_bytes]);
+            piece.copy_from_slice(&whole[inside..inside + taken]);
+        }
+        at += taken as u64;
+        out = rest;
+    }
+}
+
+/// Returns the page of a byte and its place in it. Pages are counted modulo 2^32, or 16 TiB.
+#[expect(clippy::cast_possible_truncation, reason = "the header has 32 bits for it")]
+fn locate(at: u64) -> (u32, usize) {
+    ((at / PAGE_BYTES as u64) as u32, (at % PAGE_BYTES as u64) as usize)
+}
+
+fn page_bytes(length: u64, page: u32) -> usize {
+    let left = length.saturating_sub(u64::from(page) * PAGE_BYTES as u64);
+    usize::try_from(left).unwrap_or(PAGE_BYTES).min(PAGE_BYTES)
+}
+
+/// The identity of a page of 64 bytes and more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Header {
+    is_duplicate: bool,
+    run: [u8; 16],
+    key_hash: u64,
+    version: u64,
+    writer: u32,
+    page: u32,
+    length: u64,
+    seed: u64,
+}
+
+impl Header {
+    fn own(spec: &PayloadSpec, object: &ObjectId, page: u32) -> Self {
+        Self {
+            is_duplicate: false,
+            run: spec.run,
+            key_hash: object.key_hash,
+            version: object.version,
+            writer: object.writer,
+            page,
+            length: object.length,
+            seed: spec.seed,
+        }
+    }
+
+    fn duplicate(spec: &PayloadSpec, place: u32) -> Self {
+        let nobody = ObjectId { key_hash: 0, version: 0, length: 0, writer: 0 };
+        Self { is_duplicate: true, ..Self::own(spec, &nobody, place) }
+    }
+
+    /// Returns all of the header but the CRC.
+    fn to_bytes(self) -> [u8; HEADER_BYTES - 4] {
+        let mut bytes = [0; HEADER_BYTES - 4];
+        bytes[0..3].copy_from_slice(&MAGIC);
+        bytes[3] = if self.is_duplicate { 2 } else { 1 };
+        bytes[4..20].copy_from_slice(&self.run);
+        bytes[20..28].copy_from_slice(&self.key_hash.to_le_bytes());
+        bytes[28..36].copy_from_slice(&self.version.to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.writer.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.page.to_le_bytes());
+        bytes[44..52].copy_from_slice(&self.length.to_le_bytes());
+        bytes[52..60].copy_from_slice(&self.seed.to_le_bytes());
+        bytes
+    }
+
+    /// Returns what a header says, or `None` if the bytes are none.
+    fn parse(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
+        let is_duplicate = match (bytes[0..3] == MAGIC, bytes[3]) {
+            (true, 1) => false,
+            (true, 2) => true,
+            _ => return None,
+        };
+        Some(Self {
+            is_duplicate,
+            run: array(&bytes[4..20]),
+            key_hash: u64::from_le_bytes(array(&bytes[20..28])),
+            version: u64::from_le_bytes(array(&bytes[28..36])),
+            writer: u32::from_le_bytes(array(&bytes[36..40])),
+            page: u32::from_le_bytes(array(&bytes[40..44])),
+            length: u64::from_le_bytes(array(&bytes[44..52])),
+            seed: u64::from_le_bytes(array(&bytes[52..60])),
+        })
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.try_into().expect("the caller cut as many bytes as it names")
+}
+
+fn tagged_crc(page: &[u8]) -> u32 {
+    Crc::new().and(&page[..12]).and(&page[TAG_BYTES..]).value()
+}
+
+/// A CRC-32C that is taken piece by piece.
+#[derive(Debug, Clone, Copy)]
+struct Crc(u64);
+
+impl Crc {
+    const ALGORITHM: crc_fast::CrcAlgorithm = crc_fast::CrcAlgorithm::Crc32Iscsi;
+
+    fn new() -> Self {
+        Self(0xffff_ffff)
+    }
+
+    #[inline]
+    fn and(self, bytes: &[u8]) -> Self {
+        let mut digest = crc_fast::Digest::new_with_init_state(Self::ALGORITHM, self.0);
+        digest.update(bytes);
+        Self(digest.get_state())
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a CRC of 32 bits in a wider word")]
+    fn value(self) -> u32 {
+        !(self.0 as u32)
+    }
+}

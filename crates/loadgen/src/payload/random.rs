@@ -1,0 +1,115 @@
+//! Random bytes as fast as memory takes them.
+//!
+//! Eight xorshift128+ generators (Vigna, "Further scramblings of Marsaglia's xorshift generators",
+//! 2017) run side by side, so that the compiler can step them all with one or two vector
+//! instructions. The bytes are the same on every processor.
+
+use crate::schedule::mix64;
+
+const LANES: usize = 8;
+const BLOCK_BYTES: usize = LANES * 8;
+
+/// Fills `out` with bytes that are a function of the seed. A shorter fill is the start of a longer.
+pub(super) fn fill(seed: u64, out: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // Short fills stay on the narrow path: the wide units may have to be woken for them.
+        if out.len() >= BLOCK_BYTES && is_x86_feature_detected!("avx512f") {
+            // SAFETY: the processor has AVX-512F; the line above saw to it.
+            return unsafe { fill_avx512(seed, out) };
+        }
+        if out.len() >= BLOCK_BYTES && is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has AVX2; the line above saw to it.
+            return unsafe { fill_avx2(seed, out) };
+        }
+    }
+    fill_lanes(seed, out);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn fill_avx512(seed: u64, out: &mut [u8]) {
+    fill_lanes(seed, out);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn fill_avx2(seed: u64, out: &mut [u8]) {
+    fill_lanes(seed, out);
+}
+
+/// Compiled once for each instruction set that a caller enables.
+#[inline(always)]
+fn fill_lanes(seed: u64, out: &mut [u8]) {
+    let mut first = [0; LANES];
+    let mut second = [0; LANES];
+    for lane in 0..LANES {
+        first[lane] = mix64(seed.wrapping_add(2 * lane as u64));
+        second[lane] = mix64(seed.wrapping_add(2 * lane as u64 + 1));
+    }
+    let mut blocks = out.chunks_exact_mut(BLOCK_BYTES);
+    for block in &mut blocks {
+        step(&mut first, &mut second, block.try_into().expect("chunks are of this size"));
+    }
+    let rest = blocks.into_remainder();
+    if !rest.is_empty() {
+        let mut block = [0; BLOCK_BYTES];
+        step(&mut first, &mut second, &mut block);
+        rest.copy_from_slice(&block[..rest.len()]);
+    }
+}
+
+#[inline(always)]
+fn step(first: &mut [u64; LANES], second: &mut [u64; LANES], block: &mut [u8; BLOCK_BYTES]) {
+    let mut words = [0; LANES];
+    for lane in 0..LANES {
+        let (mut a, b) = (first[lane], second[lane]);
+        words[lane] = a.wrapping_add(b);
+        a ^= a << 23;
+        first[lane] = b;
+        second[lane] = a ^ b ^ (a >> 18) ^ (b >> 5);
+    }
+    for (place, word) in block.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_instruction_set_makes_the_same_bytes() {
+        for length in [1, 63, 64, 65, 4032] {
+            let mut wide = vec![0; length];
+            let mut narrow = vec![0; length];
+            fill(99, &mut wide);
+            fill_lanes(99, &mut narrow);
+            assert_eq!(wide, narrow, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn the_bytes_never_change_between_releases() {
+        let mut bytes = [0; 72];
+        fill(1, &mut bytes);
+        let words: Vec<u64> = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
+            .collect();
+        assert_eq!(words[0], mix64(1).wrapping_add(mix64(2)), "the first is a plain sum");
+        assert_eq!(words[8], 0, "the second step of the first lane");
+    }
+
+    #[test]
+    fn neighbouring_seeds_share_no_words() {
+        let mut seen = std::collections::HashSet::new();
+        for seed in 0..256 {
+            let mut bytes = [0; 4032];
+            fill(mix64(seed), &mut bytes);
+            for word in bytes.chunks_exact(8) {
+                assert!(seen.insert(<[u8; 8]>::try_from(word).expect("eight bytes")));
+            }
+        }
+    }
+}

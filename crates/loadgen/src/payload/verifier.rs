@@ -1,0 +1,409 @@
+//! Checks what was read, in whatever pieces it comes, and says what is wrong with it.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::{
+    Crc, HEADER_BYTES, Header, ObjectId, PAGE_BYTES, PayloadSpec, TAG_BYTES, array, locate,
+    page_bytes, tagged_crc,
+};
+use crate::schedule::mix64;
+
+/// Versions that are tried for a piece of a page that does not name its own.
+const VERSIONS_TRIED: u64 = 16;
+const WRITER: Range<usize> = 36..40;
+const CRC: Range<usize> = 60..64;
+
+/// What a read was, from the best to the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// Every byte was as written.
+    Ok,
+    /// Right as far as it went, but it ended early.
+    Truncated,
+    /// Right, but more came than there is.
+    Overlong,
+    /// Whole, but of a version older than the oldest that may be seen.
+    Stale,
+    /// Whole, but of a version that was never written.
+    Phantom,
+    /// Whole pages of different versions.
+    Torn,
+    /// Whole pages that belong to another object or another place.
+    Misdirected,
+    /// Whole pages of another run.
+    Foreign,
+    /// Bytes that nobody wrote.
+    Corrupt,
+}
+
+impl Verdict {
+    /// Every verdict, from the best to the worst.
+    pub const ALL: [Self; 9] = [
+        Self::Ok,
+        Self::Truncated,
+        Self::Overlong,
+        Self::Stale,
+        Self::Phantom,
+        Self::Torn,
+        Self::Misdirected,
+        Self::Foreign,
+        Self::Corrupt,
+    ];
+
+    /// Returns the name that records and reports use.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Truncated => "truncated",
+            Self::Overlong => "overlong",
+            Self::Stale => "stale",
+            Self::Phantom => "phantom",
+            Self::Torn => "torn",
+            Self::Misdirected => "misdirected",
+            Self::Foreign => "foreign",
+            Self::Corrupt => "corrupt",
+        }
+    }
+}
+
+/// The worst page of a read.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence {
+    verdict: Verdict,
+    offset: u64,
+    expected: ObjectId,
+    found: Option<Header>,
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verdict, offset, expected) = (self.verdict.name(), self.offset, &self.expected);
+        write!(
+            formatter,
+            "{verdict} at offset {offset}: expected key hash {:016x} ",
+            expected.key_hash
+        )?;
+        write!(formatter, "version {} length {}, ", expected.version, expected.length)?;
+        match &self.found {
+            None => write!(formatter, "found bytes that carry no such mark"),
+            Some(found) => write!(
+                formatter,
+                "found key hash {:016x} version {} length {} page {} of run {:032x}",
+                found.key_hash,
+                found.version,
+                found.length,
+                found.page,
+                u128::from_be_bytes(found.run)
+            ),
+        }
+    }
+}
+
+/// Checks one read of one object, piece by piece, and keeps no more of it than a header.
+///
+/// Whole pages are checked by identity and CRC. Parts of pages, at the ends of a range, are made
+/// again and compared; there the writer, and a CRC that depends on it, are passed over if the
+/// part does not hold both.
+#[derive(Debug, Clone)]
+pub struct Verifier {
+    spec: PayloadSpec,
+    object: ObjectId,
+    oldest: u64,
+    range: Range<u64>,
+    at: u64,
+    extra_bytes: u64,
+    head: [u8; HEADER_BYTES],
+    crc: Crc,
+    worst: Verdict,
+    evidence: Option<Evidence>,
+    versions: Option<(u64, u64)>,
+}
+
+impl Verifier {
+    /// Expects the object from `offset` to its end.
+    #[must_use]
+    pub fn new(spec: &PayloadSpec, object: &ObjectId, offset: u64) -> Self {
+        Self::for_range(spec, object, offset..object.length)
+    }
+
+    /// Expects a range of the object. What lies beyond the object's end is not expected.
+    #[must_use]
+    pub fn for_range(spec: &PayloadSpec, object: &ObjectId, range: Range<u64>) -> Self {
+        let end = range.end.min(object.length);
+        let start = range.start.min(end);
+        Self {
+            spec: *spec,
+            object: *object,
+            oldest: object.version,
+            range: start..end,
+            at: start,
+            extra_bytes: 0,
+            head: [0; HEADER_BYTES],
+            crc: Crc::new(),
+            worst: Verdict::Ok,
+            evidence: None,
+            versions: None,
+        }
+    }
+
+    /// Allows versions down to `oldest`, as long as all pages have the same.
+    #[must_use]
+    pub fn allow_since(mut self, oldest: u64) -> Self {
+        self.oldest = oldest.min(self.object.version);
+        self
+    }
+
+    /// Takes the next bytes that came.
+    #[inline]
+    pub fn update(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.at >= self.range.end {
+                self.extra_bytes += bytes.len() as u64;
+                return;
+            }
+            let (page, inside) = locate(self.at);
+            let whole_bytes = page_bytes(self.object.length, page);
+            let wanted = (whole_bytes - inside).min(to_usize(self.range.end - self.at));
+            let (piece, rest) = bytes.split_at(wanted.min(bytes.len()));
+            self.at += piece.len() as u64;
+            if piece.len() == whole_bytes {
+                self.check_page(page, piece);
+            } else {
+                self.absorb(page, inside, piece);
+                if piece.len() == wanted {
+                    self.end_piece();
+                }
+            }
+            bytes = rest;
+        }
+    }
+
+    /// Returns the verdict on all that came, which should have been the whole range.
+    pub fn finish(&mut self) -> Verdict {
+        let is_short = self.at < self.range.end;
+        let (page, inside) = locate(self.at);
+        if is_short && inside > 0 && self.at > self.piece_start(page) {
+            self.at_page_end(page, inside);
+        }
+        if let Some((lowest, highest)) = self.versions {
+            if lowest != highest {
+                self.blame(Verdict::Torn, self.range.start, None);
+            }
+        }
+        if self.extra_bytes > 0 {
+            self.blame(Verdict::Overlong, self.range.end, None);
+        }
+        if is_short {
+            self.blame(Verdict::Truncated, self.at, None);
+        }
+        self.worst
+    }
+
+    /// Returns how many bytes of the range have come.
+    #[must_use]
+    pub fn checked_bytes(&self) -> u64 {
+        self.at - self.range.start
+    }
+
+    /// Returns the first of the worst things seen; complete after [`Verifier::finish`].
+    #[must_use]
+    pub fn evidence(&self) -> Option<Evidence> {
+        self.evidence
+    }
+
+    fn blame(&mut self, verdict: Verdict, offset: u64, found: Option<Header>) {
+        if verdict > self.worst {
+            self.worst = verdict;
+            self.evidence = Some(Evidence { verdict, offset, expected: self.object, found });
+        }
+    }
+
+    fn piece_start(&self, page: u32) -> u64 {
+        (u64::from(page) * PAGE_BYTES as u64).max(self.range.start)
+    }
+
+    /// Keeps the header's bytes of a page that comes in pieces, and sums up the others.
+    fn absorb(&mut self, page: u32, inside: usize, piece: &[u8]) {
+        let is_from_start = self.piece_start(page) == u64::from(page) * PAGE_BYTES as u64;
+        if self.at - piece.len() as u64 == self.piece_start(page) {
+            self.crc = Crc::new();
+        }
+        let head_taken = HEADER_BYTES.saturating_sub(inside).min(piece.len());
+        if head_taken > 0 {
+            self.head[inside..inside + head_taken].copy_from_slice(&piece[..head_taken]);
+            if is_from_start && inside + head_taken == HEADER_BYTES {
+                self.crc = self.crc.and(&self.head[..CRC.start]);
+            }
+        }
+        self.crc = self.crc.and(&piece[head_taken..]);
+    }
+
+    /// Judges the piece that has just become complete.
+    fn end_piece(&mut self) {
+        let (page, last) = locate(self.at - 1);
+        self.at_page_end(page, last + 1);
+    }
+
+    fn at_page_end(&mut self, page: u32, end: usize) {
+        let start = locate(self.piece_start(page)).1;
+        let is_whole = start == 0 && end == page_bytes(self.object.length, page);
+        if is_whole && end < HEADER_BYTES {
+            let head = self.head;
+            self.check_page(page, &head[..end]);
+        } else if is_whole {
+            self.check_header(page, &self.head.clone(), self.crc.value());
+        } else {
+            self.check_piece(page, start..end);
+        }
+    }
+
+    #[inline]
+    fn check_page(&mut self, page: u32, bytes: &[u8]) {
+        match bytes.len() {
+            HEADER_BYTES.. => {
+                let crc = Crc::new().and(&bytes[..CRC.start]).and(&bytes[HEADER_BYTES..]);
+                self.check_header(page, &array(&bytes[..HEADER_BYTES]), crc.value());
+            }
+            TAG_BYTES.. => self.check_tag(page, bytes),
+            _ => {
+                self.head[..bytes.len()].copy_from_slice(bytes);
+                self.check_piece(page, 0..bytes.len());
+            }
+        }
+    }
+
+    #[inline]
+    fn check_header(&mut self, page: u32, head: &[u8; HEADER_BYTES], crc: u32) {
+        let offset = u64::from(page) * PAGE_BYTES as u64;
+        let is_intact = u32::from_le_bytes(array(&head[CRC])) == crc;
+        match Header::parse(head) {
+            Some(found) if is_intact => self.judge(&found, page, offset),
+            found => self.blame(Verdict::Corrupt, offset, found),
+        }
+    }
+
+    /// Judges an intact page by whose it says it is.
+    #[inline]
+    fn judge(&mut self, found: &Header, page: u32, offset: u64) {
+        let object = &self.object;
+        if found.run != self.spec.run || found.seed != self.spec.seed {
+            self.blame(Verdict::Foreign, offset, Some(*found));
+        } else if found.is_duplicate {
+            if !self.expects_duplicate(page, found.page) {
+                self.blame(Verdict::Misdirected, offset, Some(*found));
+            }
+        } else if (found.key_hash, found.page, found.length)
+            != (object.key_hash, page, object.length)
+        {
+            self.blame(Verdict::Misdirected, offset, Some(*found));
+        } else {
+            self.see_version(found.version, offset, Some(*found));
+        }
+    }
+
+    #[inline]
+    fn see_version(&mut self, version: u64, offset: u64, found: Option<Header>) {
+        let (lowest, highest) = self.versions.unwrap_or((version, version));
+        self.versions = Some((lowest.min(version), highest.max(version)));
+        if version < self.oldest {
+            self.blame(Verdict::Stale, offset, found);
+        } else if version > self.object.version {
+            self.blame(Verdict::Phantom, offset, found);
+        }
+    }
+
+    fn expects_duplicate(&self, page: u32, place: u32) -> bool {
+        let whole_bytes = page_bytes(self.object.length, page);
+        self.allowed_versions().any(|version| {
+            let seed = self.spec.object_seed(&ObjectId { version, ..self.object });
+            let page_seed = mix64(seed ^ mix64(u64::from(page)));
+            self.spec.duplicate_at(page_seed, whole_bytes) == Some(place)
+        })
+    }
+
+    /// The allowed versions, newest first; only so many that a bad page costs bounded time.
+    fn allowed_versions(&self) -> impl Iterator<Item = u64> + use<> {
+        let newest = self.object.version;
+        let oldest = self.oldest.max(newest.saturating_sub(VERSIONS_TRIED - 1));
+        (oldest..=newest).rev()
+    }
+
+    fn check_tag(&mut self, page: u32, bytes: &[u8]) {
+        let offset = u64::from(page) * PAGE_BYTES as u64;
+        if u32::from_le_bytes(array(&bytes[12..16])) != tagged_crc(bytes) {
+            self.blame(Verdict::Corrupt, offset, None);
+        } else if u32::from_le_bytes(array(&bytes[8..12]))
+            != self.spec.tag_check(&self.object, page)
+        {
+            self.blame(Verdict::Misdirected, offset, None);
+        } else {
+            self.see_version(u64::from_le_bytes(array(&bytes[..8])), offset, None);
+        }
+    }
+
+    /// Judges part of a page by making the page again: as expected, or else as its header says.
+    fn check_piece(&mut self, page: u32, piece: Range<usize>) {
+        let offset = u64::from(page) * PAGE_BYTES as u64 + piece.start as u64;
+        let mut object = self.object;
+        if piece.start <= WRITER.start && piece.end >= WRITER.end {
+            object.writer = u32::from_le_bytes(array(&self.head[WRITER]));
+        }
+        for version in self.allowed_versions() {
+            if self.is_piece_of(&self.spec, &ObjectId { version, ..object }, page, &piece) {
+                return self.see_version(version, offset, None);
+            }
+        }
+        let has_header = piece.start == 0 && piece.end >= CRC.start;
+        let Some(found) = Header::parse(&self.head).filter(|_| has_header) else {
+            return self.blame(Verdict::Corrupt, offset, None);
+        };
+        let spec =
+            PayloadSpec::new(found.run, found.seed, self.spec.compressible, self.spec.duplicate);
+        let Header { key_hash, version, length, writer, .. } = found;
+        let other = ObjectId { key_hash, version, length, writer };
+        if self.is_piece_of(&spec, &other, found.page, &piece) {
+            self.judge(&found, page, offset);
+        } else {
+            self.blame(Verdict::Corrupt, offset, Some(found));
+        }
+    }
+
+    fn is_piece_of(
+        &self,
+        spec: &PayloadSpec,
+        object: &ObjectId,
+        page: u32,
+        piece: &Range<usize>,
+    ) -> bool {
+        let whole_bytes = page_bytes(object.length, page);
+        if whole_bytes < piece.end {
+            return false;
+        }
+        let mut whole = [0; PAGE_BYTES];
+        let whole = &mut whole[..whole_bytes];
+        spec.make_page(object, page, whole);
+        let is_writer_known = piece.start <= WRITER.start && piece.end >= WRITER.end;
+        let is_passed_over = |place: usize| {
+            whole_bytes >= HEADER_BYTES
+                && !is_writer_known
+                && (WRITER.contains(&place) || CRC.contains(&place))
+        };
+        let head_end = piece.end.min(HEADER_BYTES);
+        let is_head_right = (piece.start..head_end)
+            .all(|place| self.head[place] == whole[place] || is_passed_over(place));
+        if !is_head_right || piece.end <= HEADER_BYTES {
+            return is_head_right;
+        }
+        let mut crc = Crc::new();
+        if piece.start == 0 {
+            crc = crc.and(&whole[..CRC.start]);
+        }
+        crc.and(&whole[piece.start.max(HEADER_BYTES)..piece.end]).value() == self.crc.value()
+    }
+}
+
+fn to_usize(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
