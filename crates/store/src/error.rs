@@ -1,0 +1,100 @@
+//! What can go wrong when a store or a null server starts, and what a request can be refused for.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a store or null server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The configuration is not JSON, or has unknown or wrongly typed keys.
+    #[error("configuration of the store not understood: {0}")]
+    Parse(#[from] serde_json::Error),
+    /// The configuration is well formed but cannot be used.
+    #[error("configuration of the store refused: {key}: {problem}\nhint: {hint}")]
+    Config {
+        /// The key at fault.
+        key: &'static str,
+        /// What is wrong with it.
+        problem: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// The address cannot be listened on.
+    #[error(
+        "cannot listen on {address}: {source}\nhint: another process may hold the port; port 0 takes a free one"
+    )]
+    Listen {
+        /// Address and port that were asked for.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The data directory cannot be used.
+    #[error("data directory \"{}\": {problem}\nhint: {hint}", path.display())]
+    Directory {
+        /// The directory or the file in it.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// The system refused something a server needs.
+    #[error("cannot {action}: {source}")]
+    System {
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Why the storage refused an operation; each front turns it into its own protocol's answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("the bucket does not exist")]
+    NoSuchBucket,
+    #[error("the object does not exist")]
+    NoSuchKey,
+    #[error("the current version is a delete marker")]
+    DeleteMarker,
+    #[error("the version does not exist")]
+    NoSuchVersion,
+    #[error("the upload does not exist")]
+    NoSuchUpload,
+    #[error("the bucket exists already")]
+    BucketExists,
+    #[error("the bucket still holds objects")]
+    BucketNotEmpty,
+    #[error("a precondition failed")]
+    PreconditionFailed,
+    #[error("a part is missing or its ETag differs")]
+    InvalidPart,
+    #[error("parts are not in ascending order")]
+    InvalidPartOrder,
+    #[error("the body ended before its declared length")]
+    Incomplete,
+    #[error("the body is longer than allowed")]
+    TooLarge,
+    #[error(
+        "the store is full: memory_bytes_max is {bytes_max} bytes; delete objects, raise memory_bytes_max or give the store a data directory"
+    )]
+    Full { bytes_max: u64 },
+    #[error("a large object cannot be read: {0}")]
+    Segment(String),
+    #[error("the request's body broke off: {0}")]
+    Body(String),
+    #[error("storage failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl Refusal {
+    /// Returns whether the store has no room left, in memory or on the disk.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            Refusal::Full { .. } => true,
+            Refusal::Io(error) => error.kind() == io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Lies about data: acknowledged and lost, old, corrupt, torn, or back from the dead.
+//!
+//! A detector of lost and damaged data is only believed when it has found some. Which write is
+//! lied about depends on the seed, the key and how often the key was written, never on timing.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::LieConfig;
+use crate::chance;
+use crate::clock;
+use crate::error::StoreError;
+use crate::object::Object;
+
+/// A lie that was told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Lie {
+    /// What kind of lie.
+    pub kind: LieKind,
+    /// The bucket of the object.
+    pub bucket: String,
+    /// The key of the object.
+    pub key: String,
+    /// Which write, read or delete of this key it was, from 0.
+    pub number: u64,
+    /// When, in microseconds since 1970.
+    pub time_unix_us: u64,
+}
+
+/// The kinds of lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LieKind {
+    /// A write was acknowledged and thrown away.
+    LostWrite,
+    /// A read got the version before the current one.
+    StaleRead,
+    /// A write was kept with one wrong byte.
+    CorruptByte,
+    /// A write was kept with its beginning only.
+    Torn,
+    /// A deleted object is about to come back.
+    Resurrect,
+}
+
+/// What to do with a write.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum WriteLie {
+    Lost,
+    CorruptByte(u64),
+    Torn(u64),
+}
+
+/// Decides on lies, and remembers them.
+#[derive(Debug)]
+pub(crate) struct Lies {
+    seed: u64,
+    config: LieConfig,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    keys: HashMap<(Box<str>, Box<str>), KeyState>,
+    told: Vec<Lie>,
+    log: Option<File>,
+}
+
+#[derive(Debug, Default)]
+struct KeyState {
+    writes: u64,
+    reads: u64,
+    deletes: u64,
+    previous: Option<Arc<Object>>,
+}
+
+impl Lies {
+    /// Returns the liar, or `None` when no lie is configured.
+    pub(crate) fn new(config: &LieConfig, seed: u64) -> Result<Option<Lies>, StoreError> {
+        let shares =
+            [config.lost_write, config.stale_read, config.corrupt_byte, config.torn, config.resurrect];
+        if shares.iter().all(|share| *share == 0.0) {
+            return Ok(None);
+        }
+        let open = |path| OpenOptions::new().create(true).append(true).open(path);
+        let log = config.log.as_ref().map(open).transpose().map_err(|source| {
+            StoreError::System { action: "open the log of lies (faults.lies.log)", source }
+        })?;
+        let state = Mutex::new(State { log, ..State::default() });
+        Ok(Some(Lies { seed, config: config.clone(), state }))
+    }
+
+    /// Returns the lies told so far, oldest first.
+    pub(crate) fn told(&self) -> Vec<Lie> {
+        self.state().told.clone()
+    }
+
+    /// Decides on the next write of a key.
+    pub(crate) fn write(&self, bucket: &str, key: &str, length: u64) -> Option<WriteLie> {
+        let mut state = self.state();
+        let number = next(&mut state.key(bucket, key).writes);
+        let falls = |kind, share| self.falls(kind, share, bucket, key, number);
+        let place = |kind| chance::fraction(self.seed, &[kind, bucket, key], number);
+        let (kind, lie) = if falls("lost_write", self.config.lost_write) {
+            (LieKind::LostWrite, WriteLie::Lost)
+        } else if length > 1 && falls("torn", self.config.torn) {
+            let at = 1 + (place("torn at") * (length - 1) as f64) as u64;
+            (LieKind::Torn, WriteLie::Torn(at))
+        } else if length > 0 && falls("corrupt_byte", self.config.corrupt_byte) {
+            let at = (place("corrupt at") * length as f64) as u64;
+            (LieKind::CorruptByte, WriteLie::CorruptByte(at))
+        } else {
+            return None;
+        };
+        state.tell(kind, bucket, key, number);
+        Some(lie)
+    }
+
+    /// Decides on the next read of a key: returns the version to show instead.
+    pub(crate) fn stale_read(&self, bucket: &str, key: &str) -> Option<Arc<Object>> {
+        let mut state = self.state();
+        let entry = state.key(bucket, key);
+        let number = next(&mut entry.reads);
+        let previous = entry.previous.clone()?;
+        if !self.falls("stale_read", self.config.stale_read, bucket, key, number) {
+            return None;
+        }
+        state.tell(LieKind::StaleRead, bucket, key, number);
+        Some(previous)
+    }
+
+    /// Keeps the version that a write replaced, for reads that shall be stale.
+    pub(crate) fn keep_previous(&self, bucket: &str, key: &str, replaced: Option<&Arc<Object>>) {
+        if self.config.stale_read > 0.0 {
+            self.state().key(bucket, key).previous = replaced.cloned();
+        }
+    }
+
+    /// Decides on the next delete of a key: returns after what time it shall come back.
+    pub(crate) fn resurrect(&self, bucket: &str, key: &str) -> Option<Duration> {
+        let mut state = self.state();
+        let number = next(&mut state.key(bucket, key).deletes);
+        if !self.falls("resurrect", self.config.resurrect, bucket, key, number) {
+            return None;
+        }
+        state.tell(LieKind::Resurrect, bucket, key, number);
+        Some(Duration::from_millis(self.config.resurrect_after_ms.unwrap_or(1000)))
+    }
+
+    fn falls(&self, kind: &str, share: f64, bucket: &str, key: &str, number: u64) -> bool {
+        share > 0.0
+            && key.starts_with(&self.config.prefix)
+            && chance::fraction(self.seed, &[kind, bucket, key], number) < share
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn key(&mut self, bucket: &str, key: &str) -> &mut KeyState {
+        self.keys.entry((bucket.into(), key.into())).or_default()
+    }
+
+    fn tell(&mut self, kind: LieKind, bucket: &str, key: &str, number: u64) {
+        let (bucket, key) = (bucket.to_owned(), key.to_owned());
+        let lie = Lie { kind, bucket, key, number, time_unix_us: clock::now_us() };
+        if let Some(log) = &mut self.log
+            && let Ok(mut line) = serde_json::to_vec(&lie)
+        {
+            line.push(b'\n');
+            // The list in memory is complete even where the file cannot grow.
+            let _ = log.write_all(&line);
+        }
+        self.told.push(lie);
+    }
+}
+
+fn next(counter: &mut u64) -> u64 {
+    *counter += 1;
+    *counter - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lies(config: LieConfig) -> Lies {
+        Lies::new(&config, 3).unwrap().unwrap()
+    }
+
+    #[test]
+    fn which_write_is_lost_does_not_depend_on_the_order_of_other_keys() {
+        let lost = |order: [&str; 2]| {
+            let lies = lies(LieConfig { lost_write: 0.2, ..LieConfig::default() });
+            let mut lost = Vec::new();
+            for n in 0..100 {
+                for key in order {
+                    if lies.write("b", key, 10).is_some() {
+                        lost.push((key.to_owned(), n));
+                    }
+                }
+            }
+            lost.sort();
+            assert_eq!(lies.told().len(), lost.len());
+            lost
+        };
+        assert_eq!(lost(["x", "y"]), lost(["y", "x"]));
+        assert!((20..60).contains(&lost(["x", "y"]).len()));
+    }
+
+    #[test]
+    fn places_of_damage_lie_inside_the_object() {
+        let lies =
+            lies(LieConfig { torn: 0.5, corrupt_byte: 1.0, ..LieConfig::default() });
+        for length in [1, 2, 3, 4096] {
+            for _ in 0..200 {
+                match lies.write("b", "k", length).unwrap() {
+                    WriteLie::Torn(at) => assert!((1..length).contains(&at)),
+                    WriteLie::CorruptByte(at) => assert!(at < length),
+                    WriteLie::Lost => unreachable!(),
+                }
+            }
+        }
+        assert_eq!(lies.write("b", "k", 0), None);
+    }
+
+    #[test]
+    fn keys_outside_the_prefix_are_told_the_truth_about() {
+        let prefix = "data/".to_owned();
+        let lies = lies(LieConfig { lost_write: 1.0, prefix, ..LieConfig::default() });
+        assert_eq!(lies.write("b", "mark", 5), None);
+        assert_eq!(lies.write("b", "data/1", 5), Some(WriteLie::Lost));
+    }
+}

@@ -1,0 +1,298 @@
+//! The versions of a bucket's objects in the order of their keys, and what is counted of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Refusal;
+use crate::listing::{self, Page, Query};
+use crate::object::Object;
+
+/// Whether a bucket keeps older versions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Versioning {
+    #[default]
+    Off,
+    Enabled,
+    Suspended,
+}
+
+/// What must hold of the current version for a write to happen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Precondition {
+    pub(crate) if_match: Option<EtagRule>,
+    pub(crate) if_none_match: Option<EtagRule>,
+}
+
+/// An entity tag that is asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum EtagRule {
+    Any,
+    /// Without quotes.
+    OneOf(Vec<String>),
+}
+
+impl EtagRule {
+    /// Returns whether an object with this entity tag is meant.
+    pub(crate) fn matches(&self, etag: &str) -> bool {
+        match self {
+            EtagRule::Any => true,
+            EtagRule::OneOf(etags) => etags.iter().any(|wanted| wanted == etag),
+        }
+    }
+
+    /// Reads `*` or a list of entity tags, with or without quotes.
+    pub(crate) fn parse(text: &str) -> EtagRule {
+        if text.trim() == "*" {
+            return EtagRule::Any;
+        }
+        let etags = text.split(',').map(|part| {
+            part.trim().trim_start_matches("W/").trim_matches('"').to_owned()
+        });
+        EtagRule::OneOf(etags.collect())
+    }
+}
+
+impl Precondition {
+    /// Refuses when the current version is not as the client wants it.
+    pub(crate) fn check(&self, current: Option<&Object>) -> Result<(), Refusal> {
+        let current = current.filter(|object| object.is_live());
+        let unmatched = self
+            .if_match
+            .as_ref()
+            .is_some_and(|rule| !current.is_some_and(|object| rule.matches(&object.etag)));
+        let forbidden = self
+            .if_none_match
+            .as_ref()
+            .is_some_and(|rule| current.is_some_and(|object| rule.matches(&object.etag)));
+        if unmatched || forbidden { Err(Refusal::PreconditionFailed) } else { Ok(()) }
+    }
+}
+
+/// All versions of one key, oldest first; nearly always one.
+#[derive(Debug)]
+enum Slot {
+    One(Arc<Object>),
+    Many(Vec<Arc<Object>>),
+}
+
+impl Slot {
+    fn versions(&self) -> &[Arc<Object>] {
+        match self {
+            Slot::One(object) => std::slice::from_ref(object),
+            Slot::Many(objects) => objects,
+        }
+    }
+
+    fn current(&self) -> &Arc<Object> {
+        self.versions().last().expect("a slot holds at least one version")
+    }
+}
+
+/// The objects of a bucket.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    slots: BTreeMap<Box<str>, Slot>,
+    /// Objects a reader sees.
+    pub(crate) objects: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// The bucket was deleted; what still arrives for it is refused.
+    pub(crate) is_closed: bool,
+}
+
+impl Index {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Returns the current version, delete markers included.
+    pub(crate) fn current(&self, key: &str) -> Option<&Arc<Object>> {
+        self.slots.get(key).map(Slot::current)
+    }
+
+    pub(crate) fn version(&self, key: &str, version_id: &str) -> Option<&Arc<Object>> {
+        let versions = self.slots.get(key)?.versions();
+        versions.iter().find(|object| object.version_id() == version_id)
+    }
+
+    /// Adds a version; returns those it replaces, itself among them when a later one is there.
+    pub(crate) fn insert(&mut self, key: &str, object: Arc<Object>) -> Vec<Arc<Object>> {
+        if !self.slots.contains_key(key) {
+            self.count(None, Some(&object));
+            self.slots.insert(key.into(), Slot::One(object));
+            return Vec::new();
+        }
+        let mut versions = self.take(key);
+        let before = versions.last().cloned();
+        let mut replaced = Vec::new();
+        if object.is_null_version {
+            let twin = versions.iter().position(|version| version.is_null_version);
+            match twin {
+                Some(twin) if versions[twin].id > object.id => replaced.push(object),
+                Some(twin) => {
+                    replaced.push(versions.remove(twin));
+                    versions.push(object);
+                }
+                None => versions.push(object),
+            }
+        } else {
+            versions.push(object);
+        }
+        versions.sort_by_key(|version| version.id);
+        self.put_back(key, before, versions);
+        replaced
+    }
+
+    /// Takes one version out, or the null version when `version_id` is `None`.
+    pub(crate) fn remove(&mut self, key: &str, version_id: Option<&str>) -> Option<Arc<Object>> {
+        let wanted = version_id.unwrap_or("null");
+        let versions = self.slots.get(key)?.versions();
+        let found = versions.iter().position(|object| object.version_id() == wanted)?;
+        let mut versions = self.take(key);
+        let before = versions.last().cloned();
+        let removed = versions.remove(found);
+        self.put_back(key, before, versions);
+        Some(removed)
+    }
+
+    /// Takes exactly this version out, if it is still there.
+    pub(crate) fn remove_exactly(&mut self, key: &str, id: u64) -> Option<Arc<Object>> {
+        let versions = self.slots.get(key)?.versions();
+        let version_id = versions.iter().find(|object| object.id == id)?.version_id();
+        self.remove(key, Some(&version_id))
+    }
+
+    /// Puts `object` in the place of the version with the same identity.
+    pub(crate) fn replace(&mut self, key: &str, object: Arc<Object>) -> bool {
+        let Some(slot) = self.slots.get_mut(key) else { return false };
+        let versions = match slot {
+            Slot::One(one) => std::slice::from_mut(one),
+            Slot::Many(many) => many,
+        };
+        match versions.iter_mut().find(|version| version.id == object.id) {
+            Some(place) => *place = object,
+            None => return false,
+        }
+        true
+    }
+
+    /// Lists the current versions that a reader sees.
+    pub(crate) fn list(&self, query: Query<'_>) -> Page<Arc<Object>> {
+        listing::list(&self.slots, query, |slot| {
+            let current = slot.current();
+            current.is_live().then(|| current.clone())
+        })
+    }
+
+    /// Lists keys with all their versions, newest first.
+    pub(crate) fn list_versions(&self, query: Query<'_>) -> Page<Vec<Arc<Object>>> {
+        listing::list(&self.slots, query, |slot| {
+            Some(slot.versions().iter().rev().cloned().collect())
+        })
+    }
+
+    /// Returns the versions whose time is over at `now_s`.
+    pub(crate) fn expired(&self, now_s: u64) -> Vec<(Box<str>, Arc<Object>)> {
+        let is_over = |object: &Object| object.about.expires_at_s.is_some_and(|at| at <= now_s);
+        let versions = self
+            .slots
+            .iter()
+            .flat_map(|(key, slot)| slot.versions().iter().map(move |object| (key, object)));
+        versions
+            .filter(|(_, object)| is_over(object))
+            .map(|(key, object)| (key.clone(), object.clone()))
+            .collect()
+    }
+
+    fn take(&mut self, key: &str) -> Vec<Arc<Object>> {
+        match self.slots.remove(key) {
+            None => Vec::new(),
+            Some(Slot::One(object)) => vec![object],
+            Some(Slot::Many(objects)) => objects,
+        }
+    }
+
+    fn put_back(&mut self, key: &str, before: Option<Arc<Object>>, mut versions: Vec<Arc<Object>>) {
+        self.count(before.as_deref(), versions.last().cloned().as_deref());
+        match versions.len() {
+            0 => {}
+            1 => drop(self.slots.insert(key.into(), Slot::One(versions.remove(0)))),
+            _ => drop(self.slots.insert(key.into(), Slot::Many(versions))),
+        }
+    }
+
+    fn count(&mut self, before: Option<&Object>, after: Option<&Object>) {
+        if let Some(object) = before.filter(|object| !object.is_delete_marker()) {
+            self.objects -= 1;
+            self.bytes -= object.length();
+        }
+        if let Some(object) = after.filter(|object| !object.is_delete_marker()) {
+            self.objects += 1;
+            self.bytes += object.length();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Body;
+    use crate::budget::Budget;
+    use crate::object::{About, Form};
+
+    fn version(id: u64, is_null_version: bool, form: Form) -> Arc<Object> {
+        Arc::new(Object {
+            id,
+            is_null_version,
+            body: Body::empty(),
+            etag: format!("e{id}").into(),
+            modified_us: id,
+            about: About { form, ..About::default() },
+            _record: Budget::new(1).reserve(0).unwrap(),
+        })
+    }
+
+    #[test]
+    fn the_later_of_two_racing_writes_stays_whichever_arrives_first() {
+        let mut index = Index::default();
+        assert!(index.insert("k", version(2, true, Form::Plain)).is_empty());
+        let replaced = index.insert("k", version(1, true, Form::Plain));
+        assert_eq!(replaced[0].id, 1);
+        assert_eq!(index.current("k").unwrap().id, 2);
+        assert_eq!(index.objects, 1);
+    }
+
+    #[test]
+    fn versions_stay_under_a_delete_marker_and_come_back_without_it() {
+        let mut index = Index::default();
+        index.insert("k", version(1, false, Form::Plain));
+        index.insert("k", version(2, false, Form::Plain));
+        let marker = version(3, false, Form::DeleteMarker);
+        index.insert("k", marker.clone());
+        assert_eq!(index.objects, 0);
+        assert!(index.list(Query { limit: 9, ..Query::default() }).entries.is_empty());
+        assert!(index.remove("k", Some(&marker.version_id())).is_some());
+        assert_eq!(index.current("k").unwrap().id, 2);
+        assert_eq!(index.objects, 1);
+        assert!(index.remove("k", Some("missing")).is_none());
+    }
+
+    #[test]
+    fn preconditions_hold_against_the_current_version_only() {
+        let object = version(1, true, Form::Plain);
+        let only_new =
+            Precondition { if_none_match: Some(EtagRule::Any), ..Precondition::default() };
+        assert!(only_new.check(None).is_ok());
+        assert!(only_new.check(Some(&object)).is_err());
+        assert!(only_new.check(Some(&version(2, true, Form::DeleteMarker))).is_ok());
+        let only_same = Precondition {
+            if_match: Some(EtagRule::parse("\"x\", W/\"e1\"")),
+            ..Precondition::default()
+        };
+        assert!(only_same.check(Some(&object)).is_ok());
+        assert!(only_same.check(None).is_err());
+    }
+}

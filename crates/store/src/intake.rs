@@ -1,0 +1,198 @@
+//! Taking a request's body in: into pages or a file, digested on the way.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::future::poll_fn;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use md5::{Digest, Md5};
+use s3s::checksum::ChecksumHasher;
+
+use crate::account::Storage;
+use crate::body::{Body, Extent, ExtentFile, MemoryPage, PAGE_BYTES, Source};
+use crate::budget::Reservation;
+use crate::error::Refusal;
+use crate::object::Checksums;
+
+/// The first page of a body whose length is not known.
+const FIRST_PAGE_BYTES: usize = 16 << 10;
+
+/// A body that was taken in.
+pub(crate) struct Taken {
+    pub(crate) body: Body,
+    pub(crate) md5: [u8; 16],
+    pub(crate) checksums: Checksums,
+}
+
+impl Taken {
+    /// Returns the MD5 as an entity tag.
+    pub(crate) fn etag(&self) -> Box<str> {
+        hex(&self.md5).into()
+    }
+}
+
+/// Writes bytes as lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Takes a body in. `length` is what the client declared; more or less than that is refused.
+pub(crate) async fn take_in<E: Display>(
+    storage: &Storage,
+    mut stream: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    length: Option<u64>,
+    bytes_max: u64,
+    mut hasher: ChecksumHasher,
+) -> Result<Taken, Refusal> {
+    if length.is_some_and(|length| length > bytes_max) {
+        return Err(Refusal::TooLarge);
+    }
+    let mut md5 = Md5::new();
+    let mut writer = Writer::new(storage, length)?;
+    let mut taken: u64 = 0;
+    while let Some(piece) = poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await {
+        let piece = piece.map_err(|error| Refusal::Body(error.to_string()))?;
+        taken += piece.len() as u64;
+        if taken > length.unwrap_or(bytes_max) {
+            return Err(Refusal::TooLarge);
+        }
+        md5.update(&piece);
+        hasher.update(&piece);
+        writer.write(piece).await?;
+    }
+    if length.is_some_and(|length| taken < length) {
+        return Err(Refusal::Incomplete);
+    }
+    let body = writer.finish().await?;
+    Ok(Taken { body, md5: md5.finalize().into(), checksums: hasher.finalize().into() })
+}
+
+/// Takes bytes in that are at hand.
+pub(crate) async fn take_in_bytes(storage: &Storage, bytes: Bytes) -> Result<Taken, Refusal> {
+    let length = bytes.len() as u64;
+    let once = Once(Some(bytes));
+    take_in(storage, once, Some(length), length, ChecksumHasher::default()).await
+}
+
+struct Once(Option<Bytes>);
+
+impl Stream for Once {
+    type Item = Result<Bytes, std::convert::Infallible>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Self::Item>> {
+        std::task::Poll::Ready(self.0.take().map(Ok))
+    }
+}
+
+/// Collects bytes into pages; with a data directory, full pages go to a file.
+struct Writer<'s> {
+    storage: &'s Storage,
+    /// Bytes still to come, where the client declared them.
+    expected: Option<u64>,
+    page: Vec<u8>,
+    reservation: Option<Reservation>,
+    extents: Vec<Extent>,
+    file: Option<(Arc<File>, Arc<ExtentFile>)>,
+    file_bytes: u64,
+}
+
+impl<'s> Writer<'s> {
+    fn new(storage: &'s Storage, expected: Option<u64>) -> Result<Writer<'s>, Refusal> {
+        Ok(Writer {
+            storage,
+            expected,
+            page: Vec::new(),
+            reservation: None,
+            extents: Vec::new(),
+            file: None,
+            file_bytes: 0,
+        })
+    }
+
+    async fn write(&mut self, mut piece: Bytes) -> Result<(), Refusal> {
+        while !piece.is_empty() {
+            if self.page.len() == self.page.capacity() {
+                self.make_room().await?;
+            }
+            let room = self.page.capacity() - self.page.len();
+            let part = piece.split_to(piece.len().min(room));
+            self.page.extend_from_slice(&part);
+            if let Some(expected) = &mut self.expected {
+                *expected = expected.saturating_sub(part.len() as u64);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a page of the size that is needed, or lets one of unknown need grow.
+    async fn make_room(&mut self) -> Result<(), Refusal> {
+        let grows = self.expected.is_none() && self.page.len() < PAGE_BYTES;
+        if !self.page.is_empty() && !grows {
+            self.end_page().await?;
+        }
+        let wanted = match self.expected {
+            Some(expected) => expected.min(PAGE_BYTES as u64) as usize,
+            None => (self.page.len() * 4).clamp(FIRST_PAGE_BYTES, PAGE_BYTES),
+        };
+        let reservation = self.storage.budget.reserve(wanted as u64)?;
+        self.page.reserve_exact(wanted - self.page.len());
+        self.reservation = Some(reservation);
+        Ok(())
+    }
+
+    async fn end_page(&mut self) -> Result<(), Refusal> {
+        let mut page = std::mem::take(&mut self.page);
+        let Some(mut reservation) = self.reservation.take() else { return Ok(()) };
+        let length = page.len() as u64;
+        let Some(directory) = &self.storage.directory else {
+            // Bytes of exactly their capacity become shared without another allocation.
+            page.shrink_to_fit();
+            reservation.shrink(length);
+            let source = Source::Memory(MemoryPage::new(page.into(), reservation));
+            self.extents.push(Extent { source, offset: 0, length });
+            return Ok(());
+        };
+        let id = self.storage.next_id();
+        let directory = directory.clone();
+        let open = self.file.take();
+        let offset = self.file_bytes;
+        let written = blocking(move || {
+            let (file, kept) = match open {
+                Some(open) => open,
+                None => directory.create_bytes(id).map(|(file, kept)| (Arc::new(file), kept))?,
+            };
+            file.write_all_at(&page, offset)?;
+            Ok((file, kept))
+        });
+        self.file = Some(written.await?);
+        self.file_bytes += length;
+        drop(reservation);
+        Ok(())
+    }
+
+    async fn finish(mut self) -> Result<Body, Refusal> {
+        self.end_page().await?;
+        if let (Some((file, kept)), Some(directory)) = (self.file, &self.storage.directory) {
+            let directory = directory.clone();
+            blocking(move || directory.finish_bytes(&file)).await?;
+            let source = Source::File(kept);
+            self.extents.push(Extent { source, offset: 0, length: self.file_bytes });
+        }
+        Ok(Body::new(self.extents))
+    }
+}
+
+/// Runs work on files away from the threads that serve.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}

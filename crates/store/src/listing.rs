@@ -1,0 +1,211 @@
+//! A page of a sorted map of names: prefix, delimiter, markers, limit, both directions.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// What is asked of a listing; empty strings mean absent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Query<'a> {
+    pub(crate) prefix: &'a str,
+    pub(crate) delimiter: &'a str,
+    /// Names up to this one, in the direction of the listing, are left out.
+    pub(crate) after: &'a str,
+    /// Names from this one on, in the direction of the listing, are left out.
+    pub(crate) before: &'a str,
+    pub(crate) limit: usize,
+    pub(crate) is_reversed: bool,
+}
+
+/// A line of a listing.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Entry<T> {
+    Key(Box<str>, T),
+    /// All names with this beginning, which ends in the delimiter.
+    Prefix(Box<str>),
+}
+
+impl<T> Entry<T> {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Entry::Key(name, _) | Entry::Prefix(name) => name,
+        }
+    }
+}
+
+/// A page of a listing.
+#[derive(Debug)]
+pub(crate) struct Page<T> {
+    pub(crate) entries: Vec<Entry<T>>,
+    /// More would follow.
+    pub(crate) is_truncated: bool,
+}
+
+/// Lists `map` as `query` asks; values that `keep` turns down are not there.
+pub(crate) fn list<V, T>(
+    map: &BTreeMap<Box<str>, V>,
+    query: Query<'_>,
+    keep: impl Fn(&V) -> Option<T>,
+) -> Page<T> {
+    let mut page = Page { entries: Vec::new(), is_truncated: false };
+    let (mut lower, mut upper) = bounds(query);
+    'seek: while query.limit > 0 && can_hold(&lower, &upper) {
+        let mut range =
+            map.range::<str, _>((lower.as_ref().map(|s| &**s), upper.as_ref().map(|s| &**s)));
+        while let Some((name, value)) =
+            if query.is_reversed { range.next_back() } else { range.next() }
+        {
+            let Some(kept) = keep(value) else { continue };
+            let group = group_of(name, query);
+            // The marker of a following page may be the group that ended the page before.
+            let is_through = !query.is_reversed && group == Some(query.after);
+            if page.entries.len() == query.limit && !is_through {
+                page.is_truncated = true;
+                return page;
+            }
+            let Some(group) = group else {
+                page.entries.push(Entry::Key(name.clone(), kept));
+                continue;
+            };
+            if !is_through {
+                page.entries.push(Entry::Prefix(group.into()));
+            }
+            // Jump over the group, however many names it holds.
+            if query.is_reversed {
+                upper = Bound::Excluded(group.to_owned());
+            } else {
+                match successor(group) {
+                    Some(next) => lower = Bound::Included(next),
+                    None => break 'seek,
+                }
+            }
+            continue 'seek;
+        }
+        break;
+    }
+    page
+}
+
+/// Returns the smallest string above all strings that begin with `prefix`, if there is one.
+fn successor(prefix: &str) -> Option<String> {
+    let mut text = prefix.to_owned();
+    while let Some(last) = text.pop() {
+        let next = match last {
+            char::MAX => continue,
+            '\u{d7ff}' => '\u{e000}',
+            _ => char::from_u32(last as u32 + 1)?,
+        };
+        text.push(next);
+        return Some(text);
+    }
+    None
+}
+
+fn group_of<'k>(name: &'k str, query: Query<'_>) -> Option<&'k str> {
+    if query.delimiter.is_empty() {
+        return None;
+    }
+    let found = name[query.prefix.len()..].find(query.delimiter)?;
+    Some(&name[..query.prefix.len() + found + query.delimiter.len()])
+}
+
+fn bounds(query: Query<'_>) -> (Bound<String>, Bound<String>) {
+    let (above, below) = match query.is_reversed {
+        false => (query.after, query.before),
+        true => (query.before, query.after),
+    };
+    let lower = if !above.is_empty() && above >= query.prefix {
+        Bound::Excluded(above.to_owned())
+    } else {
+        Bound::Included(query.prefix.to_owned())
+    };
+    let end = successor(query.prefix);
+    let upper = match (below, end) {
+        ("", None) => Bound::Unbounded,
+        ("", Some(end)) => Bound::Excluded(end),
+        (below, Some(end)) if end.as_str() < below => Bound::Excluded(end),
+        (below, _) => Bound::Excluded(below.to_owned()),
+    };
+    (lower, upper)
+}
+
+/// Returns whether anything can lie between the bounds; `BTreeMap::range` panics if not.
+fn can_hold(lower: &Bound<String>, upper: &Bound<String>) -> bool {
+    match (lower, upper) {
+        (Bound::Included(low) | Bound::Excluded(low), Bound::Excluded(high)) => low < high,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(query: Query<'_>) -> (Vec<String>, bool) {
+        let keys = ["a", "b/", "b/1", "b/2", "c", "d/x/1", "d/x/2", "d/y", "é", "\u{10ffff}z"];
+        let map = keys.iter().map(|key| (Box::from(*key), *key != "c")).collect();
+        let page = list(&map, query, |is_kept: &bool| is_kept.then_some(()));
+        (page.entries.iter().map(|e| e.name().to_owned()).collect(), page.is_truncated)
+    }
+
+    fn all<'a>() -> Query<'a> {
+        Query { limit: 100, ..Query::default() }
+    }
+
+    #[test]
+    fn names_come_in_order_without_those_that_are_not_kept() {
+        let (found, truncated) = names(all());
+        let expected =
+            ["a", "b/", "b/1", "b/2", "d/x/1", "d/x/2", "d/y", "é", "\u{10ffff}z"];
+        assert_eq!(found, expected);
+        assert!(!truncated);
+    }
+
+    #[test]
+    fn a_delimiter_folds_names_into_groups_on_every_level() {
+        assert_eq!(
+            names(Query { delimiter: "/", ..all() }).0,
+            ["a", "b/", "d/", "é", "\u{10ffff}z"]
+        );
+        assert_eq!(
+            names(Query { delimiter: "/", prefix: "d/", ..all() }).0,
+            ["d/x/", "d/y"]
+        );
+        assert_eq!(
+            names(Query { delimiter: "/", is_reversed: true, ..all() }).0,
+            ["\u{10ffff}z", "é", "d/", "b/", "a"]
+        );
+    }
+
+    #[test]
+    fn pages_of_any_size_join_to_the_whole_listing_in_both_directions() {
+        for delimiter in ["", "/"] {
+            for is_reversed in [false, true] {
+                let whole = names(Query { delimiter, is_reversed, ..all() }).0;
+                for limit in 1..5 {
+                    let (mut joined, mut after) = (Vec::new(), String::new());
+                    loop {
+                        let query =
+                            Query { delimiter, is_reversed, limit, after: &after, ..all() };
+                        let (page, truncated) = names(query);
+                        joined.extend(page);
+                        after = joined.last().unwrap().clone();
+                        if !truncated {
+                            break;
+                        }
+                    }
+                    assert_eq!(joined, whole, "limit {limit} {delimiter:?} {is_reversed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn markers_outside_the_prefix_and_crossed_markers_are_harmless() {
+        assert_eq!(names(Query { prefix: "b/", after: "a", ..all() }).0, ["b/", "b/1", "b/2"]);
+        assert!(names(Query { prefix: "b/", after: "c", ..all() }).0.is_empty());
+        assert!(names(Query { after: "d", before: "b", ..all() }).0.is_empty());
+        assert_eq!(names(Query { after: "a", before: "b/2", ..all() }).0, ["b/", "b/1"]);
+        assert_eq!(names(Query { prefix: "\u{10ffff}", ..all() }).0, ["\u{10ffff}z"]);
+        assert_eq!(names(Query { limit: 0, ..all() }), (Vec::new(), false));
+    }
+}

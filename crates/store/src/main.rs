@@ -1,0 +1,73 @@
+//! The store as a program, for use without Python.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use loadstone_store::{Store, StoreConfig, StoreError};
+
+const USAGE: &str = "\
+usage: loadstone-store serve CONFIG.json   the object store (S3 and Swift)
+       loadstone-store serve -             the same, its configuration from the standard input
+It runs until a signal ends it; what a data directory holds survives that.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let ran = match words.as_slice() {
+        ["serve", path] => serve(path),
+        _ => {
+            eprint(USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprint(&format!("error: {error}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(path: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let json = match path {
+        "-" => io::read_to_string(io::stdin())?,
+        path => std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read configuration \"{path}\": {error}"))?,
+    };
+    let store = start(&json)?;
+    announce(&format!("listening on http://{}\n", store.address()))?;
+    loop {
+        std::thread::park();
+    }
+}
+
+fn start(json: &str) -> Result<Store, StoreError> {
+    raise_descriptor_limit();
+    Store::start(StoreConfig::parse(json)?)
+}
+
+/// Lifts the soft limit of open files to the hard one: each connection needs a descriptor.
+fn raise_descriptor_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live value for the time of both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            // Where this is refused the old limit stays, which is an ordinary state of affairs.
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
+fn announce(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(line.as_bytes())?;
+    out.flush()
+}
+
+fn eprint(text: &str) {
+    // Without a standard error there is nobody to tell.
+    let _ = io::stderr().write_all(text.as_bytes());
+}

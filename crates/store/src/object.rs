@@ -1,0 +1,162 @@
+//! One version of an object: its bytes, and everything known about them.
+
+use std::sync::Arc;
+
+use s3s::dto::Checksum;
+use serde::{Deserialize, Serialize};
+
+use crate::body::Body;
+use crate::budget::Reservation;
+use crate::clock;
+
+/// Bytes charged for an object's place in the index beside its key and metadata.
+const RECORD_BYTES: usize = 512;
+
+/// One stored version; never changed in place.
+#[derive(Debug)]
+pub(crate) struct Object {
+    /// Place in the order of all writes, and the version's identity.
+    pub(crate) id: u64,
+    /// Written while the bucket kept no versions.
+    pub(crate) is_null_version: bool,
+    pub(crate) body: Body,
+    /// Without quotes.
+    pub(crate) etag: Box<str>,
+    pub(crate) modified_us: u64,
+    pub(crate) about: About,
+    pub(crate) _record: Reservation,
+}
+
+/// What is about to be written: an object that has no place in the order yet.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) body: Body,
+    pub(crate) etag: Box<str>,
+    pub(crate) about: About,
+}
+
+/// What the client said about an object; kept in the sidecar as it is here.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct About {
+    pub(crate) content_type: Option<Arc<str>>,
+    /// Headers that are stored and given back: cache-control, content-encoding and the like.
+    pub(crate) headers: Vec<(String, String)>,
+    /// User metadata, names in lower case and without the protocol's prefix.
+    pub(crate) metadata: Vec<(String, String)>,
+    pub(crate) tags: Vec<(String, String)>,
+    pub(crate) checksums: Option<Box<Checksums>>,
+    /// Sizes of the parts of a multipart upload.
+    pub(crate) part_bytes: Vec<u64>,
+    pub(crate) form: Form,
+    /// Unix time after which the object is gone.
+    pub(crate) expires_at_s: Option<u64>,
+}
+
+/// What kind of object it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Form {
+    #[default]
+    Plain,
+    /// The record of a delete in a bucket that keeps versions.
+    DeleteMarker,
+    /// Swift: made of the listed segments, resolved when read.
+    StaticLarge(Vec<Segment>),
+    /// Swift: made of all objects under `CONTAINER/PREFIX`, resolved when read.
+    DynamicLarge(String),
+    /// Swift: stands for the object at `CONTAINER/OBJECT`.
+    Symlink(String),
+}
+
+/// A segment of a static large object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Segment {
+    pub(crate) container: String,
+    pub(crate) object: String,
+    pub(crate) etag: String,
+    pub(crate) bytes: u64,
+    /// First and last byte of the segment's object that are used.
+    pub(crate) range: Option<(u64, u64)>,
+}
+
+/// Checksums that the client asked for, in base64 as S3 writes them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Checksums {
+    pub(crate) crc32: Option<String>,
+    pub(crate) crc32c: Option<String>,
+    pub(crate) crc64nvme: Option<String>,
+    pub(crate) sha1: Option<String>,
+    pub(crate) sha256: Option<String>,
+    /// Computed over the parts' checksums, not over the bytes.
+    pub(crate) is_composite: bool,
+}
+
+impl From<Checksum> for Checksums {
+    fn from(found: Checksum) -> Checksums {
+        Checksums {
+            crc32: found.checksum_crc32,
+            crc32c: found.checksum_crc32c,
+            crc64nvme: found.checksum_crc64nvme,
+            sha1: found.checksum_sha1,
+            sha256: found.checksum_sha256,
+            is_composite: false,
+        }
+    }
+}
+
+impl Checksums {
+    /// Returns this, boxed, or `None` when no checksum is set.
+    pub(crate) fn into_option(self) -> Option<Box<Checksums>> {
+        (self != Checksums { is_composite: self.is_composite, ..Checksums::default() })
+            .then(|| Box::new(self))
+    }
+}
+
+impl Object {
+    /// Returns the version as the APIs name it.
+    pub(crate) fn version_id(&self) -> String {
+        if self.is_null_version { "null".to_owned() } else { format!("{:016x}", self.id) }
+    }
+
+    /// Returns the number of bytes a reader gets, without looking segments up.
+    pub(crate) fn length(&self) -> u64 {
+        match &self.about.form {
+            Form::StaticLarge(segments) => segments.iter().map(|segment| segment.bytes).sum(),
+            _ => self.body.length(),
+        }
+    }
+
+    pub(crate) fn is_delete_marker(&self) -> bool {
+        self.about.form == Form::DeleteMarker
+    }
+
+    /// Returns whether a reader sees it now: neither a delete marker nor expired.
+    pub(crate) fn is_live(&self) -> bool {
+        !self.is_delete_marker()
+            && self.about.expires_at_s.is_none_or(|at| at > clock::now_us() / 1_000_000)
+    }
+
+    /// Returns the content type, or the one S3 assumes.
+    pub(crate) fn content_type(&self) -> &str {
+        self.about.content_type.as_deref().unwrap_or("binary/octet-stream")
+    }
+}
+
+impl About {
+    /// Returns the bytes to reserve for the index's record of an object under `key`.
+    pub(crate) fn record_bytes(&self, key: &str) -> u64 {
+        let pairs = self.headers.iter().chain(&self.metadata).chain(&self.tags);
+        let text: usize = pairs.map(|(name, value)| name.len() + value.len() + 48).sum();
+        let form = match &self.form {
+            Form::StaticLarge(segments) => segments
+                .iter()
+                .map(|segment| segment.container.len() + segment.object.len() + 160)
+                .sum(),
+            Form::DynamicLarge(text) | Form::Symlink(text) => text.len(),
+            Form::Plain | Form::DeleteMarker => 0,
+        };
+        (RECORD_BYTES + key.len() + text + form + self.part_bytes.len() * 8) as u64
+    }
+}

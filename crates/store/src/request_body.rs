@@ -1,0 +1,125 @@
+//! The body of a request: shared between the API that reads it and the server that drains it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::time::Sleep;
+
+use crate::faults::Pacer;
+
+/// Bytes that are drained for the sake of the connection; beyond them it is closed.
+const DRAIN_BYTES_MAX: u64 = 64 << 20;
+
+/// A request's body; clones read the same bytes.
+#[derive(Clone)]
+pub(crate) struct RequestBody {
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    incoming: Incoming,
+    is_ended: bool,
+    pacer: Option<Arc<Pacer>>,
+    /// A piece that waits until the link of limited width is through with it.
+    waiting: Option<(Pin<Box<Sleep>>, Bytes)>,
+}
+
+impl RequestBody {
+    pub(crate) fn new(incoming: Incoming, pacer: Option<Arc<Pacer>>) -> RequestBody {
+        let is_ended = incoming.is_end_stream();
+        let shared = Shared { incoming, is_ended, pacer, waiting: None };
+        RequestBody { shared: Arc::new(Mutex::new(shared)) }
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads and drops what is left, so that the client can read the answer and go on.
+    pub(crate) async fn drain(mut self) {
+        if self.shared().is_ended {
+            return;
+        }
+        let drained = async {
+            let mut bytes = 0;
+            while let Some(Ok(piece)) =
+                std::future::poll_fn(|context| Pin::new(&mut self).poll_next(context)).await
+            {
+                bytes += piece.len() as u64;
+                if bytes > DRAIN_BYTES_MAX {
+                    break;
+                }
+            }
+        };
+        // A client that stops sending is not waited for.
+        let _ = tokio::time::timeout(Duration::from_secs(10), drained).await;
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let mut shared = self.shared();
+        loop {
+            if let Some((sleep, piece)) = &mut shared.waiting {
+                ready!(sleep.as_mut().poll(context));
+                let piece = std::mem::take(piece);
+                shared.waiting = None;
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+            let frame = ready!(Pin::new(&mut shared.incoming).poll_frame(context));
+            if frame.is_none() || shared.incoming.is_end_stream() {
+                shared.is_ended = true;
+            }
+            match (frame, &shared.pacer) {
+                (Some(Ok(frame)), Some(pacer)) => match frame.into_data() {
+                    Ok(piece) => {
+                        let sleep = tokio::time::sleep(pacer.incoming(piece.len()));
+                        shared.waiting = Some((Box::pin(sleep), piece));
+                    }
+                    Err(frame) => return Poll::Ready(Some(Ok(frame))),
+                },
+                (frame, _) => return Poll::Ready(frame),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let shared = self.shared();
+        shared.is_ended && shared.waiting.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.shared().incoming.size_hint()
+    }
+}
+
+impl Stream for RequestBody {
+    type Item = Result<Bytes, hyper::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match ready!(self.as_mut().poll_frame(context)) {
+                None => return Poll::Ready(None),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                // Trailers are no bytes of the body.
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(piece) => return Poll::Ready(Some(Ok(piece))),
+                    Err(_) => continue,
+                },
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Copies within the store: whole objects, and ranges as parts of an upload.
+
+use std::sync::Arc;
+
+use s3s::dto::*;
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+
+use super::Front;
+use super::multipart;
+use super::object::shown_version;
+use super::translate::{Described, ReadCondition, checksums_out, etag, timestamp};
+use crate::content::Content;
+use crate::index::Precondition;
+use crate::object::{About, Draft, Form, Object};
+
+/// Finds the source of a copy.
+fn source(
+    front: &Front,
+    named: &CopySource,
+    condition: ReadCondition,
+) -> S3Result<(Arc<Object>, Content)> {
+    let CopySource::Bucket { bucket, key, version_id } = named else {
+        return Err(s3_error!(NotImplemented, "this store has no access points"));
+    };
+    let account = &front.account;
+    let object = account.object(&*account.bucket(bucket)?, key, version_id.as_deref())?;
+    if object.is_delete_marker() {
+        return Err(s3_error!(InvalidRequest, "a delete marker cannot be copied"));
+    }
+    let object = account.follow(object)?;
+    // A copy answers 412 where a read would answer 304.
+    condition.check(&object).map_err(|_| s3_error!(PreconditionFailed))?;
+    let content = account.content(&object)?;
+    Ok((object, content))
+}
+
+pub(super) async fn object(
+    front: &Front,
+    request: S3Request<CopyObjectInput>,
+) -> S3Result<S3Response<CopyObjectOutput>> {
+    let input = request.input;
+    let condition = ReadCondition {
+        if_match: input.copy_source_if_match,
+        if_none_match: input.copy_source_if_none_match,
+        if_modified_since: input.copy_source_if_modified_since,
+        if_unmodified_since: input.copy_source_if_unmodified_since,
+    };
+    let bucket = front.account.bucket(&input.bucket)?;
+    let (source, content) = source(front, &input.copy_source, condition)?;
+    let replaces_metadata = input
+        .metadata_directive
+        .is_some_and(|directive| directive.as_str() == MetadataDirective::REPLACE);
+    let replaces_tags = input
+        .tagging_directive
+        .is_some_and(|directive| directive.as_str() == TaggingDirective::REPLACE);
+    let is_itself = matches!(&input.copy_source, CopySource::Bucket { bucket, key, version_id: None }
+        if **bucket == *input.bucket && **key == *input.key);
+    if is_itself && !replaces_metadata && !replaces_tags {
+        return Err(s3_error!(InvalidRequest, "a copy onto itself has to change something"));
+    }
+    let described = Described {
+        content_type: input.content_type,
+        cache_control: input.cache_control,
+        content_disposition: input.content_disposition,
+        content_encoding: input.content_encoding,
+        content_language: input.content_language,
+        expires: input.expires,
+        metadata: input.metadata,
+        tagging: input.tagging,
+        acl: input.acl,
+    };
+    let given = described.into_about()?;
+    let mut about = if replaces_metadata { given.clone() } else { source.about.clone() };
+    about.tags = if replaces_tags { given.tags } else { source.about.tags.clone() };
+    // The copy is one object of its own, whatever the source was made of.
+    about = About {
+        checksums: source.about.checksums.clone().filter(|checksums| !checksums.is_composite),
+        part_bytes: Vec::new(),
+        form: Form::Plain,
+        expires_at_s: None,
+        ..about
+    };
+    let shown = about.checksums.as_deref().map(checksums_out).unwrap_or_default();
+    let body = front.account.storage.share(&content.body).await.map_err(crate::error::Refusal::Io)?;
+    let draft = Draft { body, etag: content.etag, about };
+    let copied =
+        front.account.put(&bucket, &input.key, draft, &Precondition::default()).await?;
+    Ok(S3Response::new(CopyObjectOutput {
+        copy_object_result: Some(CopyObjectResult {
+            e_tag: Some(etag(&copied.etag)),
+            last_modified: Some(timestamp(copied.modified_us)),
+            checksum_crc32: shown.checksum_crc32,
+            checksum_crc32c: shown.checksum_crc32c,
+            checksum_crc64nvme: shown.checksum_crc64nvme,
+            checksum_sha1: shown.checksum_sha1,
+            checksum_sha256: shown.checksum_sha256,
+            checksum_type: None,
+        }),
+        copy_source_version_id: shown_version(&source),
+        version_id: shown_version(&copied),
+        ..Default::default()
+    }))
+}
+
+pub(super) async fn part(
+    front: &Front,
+    request: S3Request<UploadPartCopyInput>,
+) -> S3Result<S3Response<UploadPartCopyOutput>> {
+    let input = request.input;
+    let condition = ReadCondition {
+        if_match: input.copy_source_if_match,
+        if_none_match: input.copy_source_if_none_match,
+        if_modified_since: input.copy_source_if_modified_since,
+        if_unmodified_since: input.copy_source_if_unmodified_since,
+    };
+    let upload = multipart::find(front, &input.bucket, &input.key, &input.upload_id)?;
+    let (source, content) = source(front, &input.copy_source, condition)?;
+    let length = content.body.length();
+    let range = match &input.copy_source_range {
+        None => 0..length,
+        Some(text) => {
+            let range = Range::parse(text).map_err(|_| s3_error!(InvalidArgument))?;
+            range.check(length).map_err(|_| s3_error!(InvalidRange))?
+        }
+    };
+    let shared = front.account.storage.share(&content.body.slice(range)).await;
+    let shared = shared.map_err(crate::error::Refusal::Io)?;
+    let part = multipart::add_copied(&upload, input.part_number, shared).await?;
+    Ok(S3Response::new(UploadPartCopyOutput {
+        copy_part_result: Some(CopyPartResult {
+            e_tag: Some(etag(&part.0)),
+            last_modified: Some(timestamp(part.1)),
+            ..Default::default()
+        }),
+        copy_source_version_id: shown_version(&source),
+        ..Default::default()
+    }))
+}

@@ -1,0 +1,250 @@
+//! Listings of objects and versions.
+
+use std::sync::Arc;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use s3s::dto::*;
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+
+use super::Front;
+use super::translate::{count, decode_base64, encode_base64, etag, timestamp};
+use crate::listing::{Entry, Query};
+use crate::object;
+
+/// The most lines of a page.
+const PAGE_KEYS_MAX: usize = 1000;
+
+/// What S3 leaves as it is in the keys of a listing with `encoding-type=url`.
+const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b'/');
+
+/// Writes keys as the client wants them: as they are, or safe for XML.
+#[derive(Clone, Copy)]
+struct Writer {
+    is_encoded: bool,
+}
+
+impl Writer {
+    fn new(encoding: Option<&EncodingType>) -> Writer {
+        Writer { is_encoded: encoding.is_some_and(|e| e.as_str() == EncodingType::URL) }
+    }
+
+    fn write(self, key: &str) -> String {
+        match self.is_encoded {
+            true => utf8_percent_encode(key, KEPT).to_string(),
+            false => key.to_owned(),
+        }
+    }
+}
+
+/// The lines of a page, sorted into objects and common prefixes.
+fn lines(
+    entries: &[Entry<Arc<object::Object>>],
+    writer: Writer,
+) -> (Vec<Object>, Vec<CommonPrefix>) {
+    let (mut objects, mut prefixes) = (Vec::new(), Vec::new());
+    for entry in entries {
+        match entry {
+            Entry::Prefix(prefix) => {
+                prefixes.push(CommonPrefix { prefix: Some(writer.write(prefix)) });
+            }
+            Entry::Key(key, object) => objects.push(Object {
+                key: Some(writer.write(key)),
+                e_tag: Some(etag(&object.etag)),
+                last_modified: Some(timestamp(object.modified_us)),
+                size: Some(object.length() as i64),
+                storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
+                ..Default::default()
+            }),
+        }
+    }
+    (objects, prefixes)
+}
+
+pub(super) async fn version_1(
+    front: &Front,
+    request: S3Request<ListObjectsInput>,
+) -> S3Result<S3Response<ListObjectsOutput>> {
+    let input = request.input;
+    let bucket = front.account.bucket(&input.bucket)?;
+    let page = bucket.index().list(Query {
+        prefix: input.prefix.as_deref().unwrap_or_default(),
+        delimiter: input.delimiter.as_deref().unwrap_or_default(),
+        after: input.marker.as_deref().unwrap_or_default(),
+        limit: count(input.max_keys, 1000)?.min(PAGE_KEYS_MAX),
+        ..Query::default()
+    });
+    let writer = Writer::new(input.encoding_type.as_ref());
+    let (contents, prefixes) = lines(&page.entries, writer);
+    let next = page.entries.last().filter(|_| page.is_truncated && input.delimiter.is_some());
+    Ok(S3Response::new(ListObjectsOutput {
+        name: Some(input.bucket),
+        prefix: Some(writer.write(input.prefix.as_deref().unwrap_or_default())),
+        marker: Some(writer.write(input.marker.as_deref().unwrap_or_default())),
+        max_keys: Some(input.max_keys.unwrap_or(1000)),
+        is_truncated: Some(page.is_truncated),
+        next_marker: next.map(|entry| writer.write(entry.name())),
+        contents: (!contents.is_empty()).then_some(contents),
+        common_prefixes: (!prefixes.is_empty()).then_some(prefixes),
+        delimiter: input.delimiter.map(|delimiter| writer.write(&delimiter)),
+        encoding_type: input.encoding_type,
+        request_charged: None,
+    }))
+}
+
+pub(super) async fn version_2(
+    front: &Front,
+    request: S3Request<ListObjectsV2Input>,
+) -> S3Result<S3Response<ListObjectsV2Output>> {
+    let input = request.input;
+    let bucket = front.account.bucket(&input.bucket)?;
+    let continued = match &input.continuation_token {
+        None => None,
+        Some(token) => {
+            let after = decode_base64(token).and_then(|bytes| String::from_utf8(bytes).ok());
+            let invalid = || s3_error!(InvalidArgument, "the continuation token is not ours");
+            Some(after.ok_or_else(invalid)?)
+        }
+    };
+    let after = continued.as_deref().or(input.start_after.as_deref()).unwrap_or_default();
+    let page = bucket.index().list(Query {
+        prefix: input.prefix.as_deref().unwrap_or_default(),
+        delimiter: input.delimiter.as_deref().unwrap_or_default(),
+        after,
+        limit: count(input.max_keys, 1000)?.min(PAGE_KEYS_MAX),
+        ..Query::default()
+    });
+    let writer = Writer::new(input.encoding_type.as_ref());
+    let (contents, prefixes) = lines(&page.entries, writer);
+    let next = page.entries.last().filter(|_| page.is_truncated);
+    Ok(S3Response::new(ListObjectsV2Output {
+        name: Some(input.bucket),
+        prefix: Some(writer.write(input.prefix.as_deref().unwrap_or_default())),
+        max_keys: Some(input.max_keys.unwrap_or(1000)),
+        key_count: Some(page.entries.len() as i32),
+        continuation_token: input.continuation_token,
+        is_truncated: Some(page.is_truncated),
+        next_continuation_token: next.map(|entry| encode_base64(entry.name().as_bytes())),
+        contents: (!contents.is_empty()).then_some(contents),
+        common_prefixes: (!prefixes.is_empty()).then_some(prefixes),
+        delimiter: input.delimiter.map(|delimiter| writer.write(&delimiter)),
+        encoding_type: input.encoding_type,
+        start_after: input.start_after.map(|after| writer.write(&after)),
+        request_charged: None,
+    }))
+}
+
+/// One line of a listing of versions, before it is cut to a page.
+enum Line {
+    Prefix(Box<str>),
+    Version { key: Box<str>, object: Arc<object::Object>, is_latest: bool },
+}
+
+pub(super) async fn versions(
+    front: &Front,
+    request: S3Request<ListObjectVersionsInput>,
+) -> S3Result<S3Response<ListObjectVersionsOutput>> {
+    let input = request.input;
+    let bucket = front.account.bucket(&input.bucket)?;
+    let limit = count(input.max_keys, 1000)?.min(PAGE_KEYS_MAX);
+    let key_marker = input.key_marker.as_deref().unwrap_or_default();
+    let query = Query {
+        prefix: input.prefix.as_deref().unwrap_or_default(),
+        delimiter: input.delimiter.as_deref().unwrap_or_default(),
+        after: key_marker,
+        limit: limit + 1,
+        ..Query::default()
+    };
+    let mut all = Vec::new();
+    {
+        let index = bucket.index();
+        // The key that the page before broke off in the middle of.
+        if let Some(version_id) = &input.version_id_marker {
+            let inside = Query { prefix: key_marker, limit: 1, ..Query::default() };
+            for entry in index.list_versions(inside).entries {
+                let Entry::Key(key, versions) = entry else { continue };
+                if *key != *key_marker {
+                    continue;
+                }
+                let at = versions.iter().position(|object| object.version_id() == *version_id);
+                push_versions(&mut all, &key, versions, at.map_or(usize::MAX, |at| at + 1));
+            }
+        }
+        for entry in index.list_versions(query).entries {
+            match entry {
+                Entry::Prefix(prefix) => all.push(Line::Prefix(prefix)),
+                Entry::Key(key, versions) => push_versions(&mut all, &key, versions, 0),
+            }
+        }
+    }
+    let is_truncated = all.len() > limit;
+    all.truncate(limit);
+    let writer = Writer::new(input.encoding_type.as_ref());
+    let mut output = ListObjectVersionsOutput {
+        name: Some(input.bucket),
+        prefix: Some(writer.write(input.prefix.as_deref().unwrap_or_default())),
+        key_marker: Some(writer.write(key_marker)),
+        version_id_marker: input.version_id_marker,
+        max_keys: Some(input.max_keys.unwrap_or(1000)),
+        is_truncated: Some(is_truncated),
+        delimiter: input.delimiter.map(|delimiter| writer.write(&delimiter)),
+        encoding_type: input.encoding_type,
+        ..Default::default()
+    };
+    if is_truncated {
+        match all.last() {
+            Some(Line::Prefix(prefix)) => output.next_key_marker = Some(writer.write(prefix)),
+            Some(Line::Version { key, object, .. }) => {
+                output.next_key_marker = Some(writer.write(key));
+                output.next_version_id_marker = Some(object.version_id());
+            }
+            None => {}
+        }
+    }
+    for line in all {
+        write_line(&mut output, line, writer);
+    }
+    Ok(S3Response::new(output))
+}
+
+fn push_versions(
+    all: &mut Vec<Line>,
+    key: &str,
+    versions: Vec<Arc<object::Object>>,
+    skipped: usize,
+) {
+    all.extend(versions.into_iter().enumerate().skip(skipped).map(|(age, object)| {
+        Line::Version { key: key.into(), object, is_latest: age == 0 }
+    }));
+}
+
+fn write_line(output: &mut ListObjectVersionsOutput, line: Line, writer: Writer) {
+    let (key, object, is_latest) = match line {
+        Line::Prefix(prefix) => {
+            let prefix = CommonPrefix { prefix: Some(writer.write(&prefix)) };
+            return output.common_prefixes.get_or_insert_default().push(prefix);
+        }
+        Line::Version { key, object, is_latest } => (key, object, is_latest),
+    };
+    if object.is_delete_marker() {
+        output.delete_markers.get_or_insert_default().push(DeleteMarkerEntry {
+            key: Some(writer.write(&key)),
+            is_latest: Some(is_latest),
+            last_modified: Some(timestamp(object.modified_us)),
+            version_id: Some(object.version_id()),
+            ..Default::default()
+        });
+        return;
+    }
+    output.versions.get_or_insert_default().push(ObjectVersion {
+        key: Some(writer.write(&key)),
+        is_latest: Some(is_latest),
+        e_tag: Some(etag(&object.etag)),
+        last_modified: Some(timestamp(object.modified_us)),
+        size: Some(object.length() as i64),
+        version_id: Some(object.version_id()),
+        storage_class: Some(ObjectVersionStorageClass::from_static(
+            ObjectVersionStorageClass::STANDARD,
+        )),
+        ..Default::default()
+    });
+}

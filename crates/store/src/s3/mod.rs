@@ -1,0 +1,108 @@
+//! The S3 API: each operation reads its input, works on the account and writes its output.
+//!
+//! The protocol itself (routing, signatures, XML) is the `s3s` crate's.
+
+mod bucket;
+mod copy;
+mod error;
+mod listing;
+mod multipart;
+mod object;
+mod tagging;
+mod translate;
+
+use std::sync::Arc;
+
+use s3s::auth::SimpleAuth;
+use s3s::config::{S3Config, StaticConfigProvider};
+use s3s::dto::*;
+use s3s::host::{S3Host, VirtualHost};
+use s3s::service::{S3Service, S3ServiceBuilder};
+use s3s::{S3, S3Request, S3Response, S3Result};
+
+use crate::account::Account;
+use crate::route;
+
+/// Returns the service of the S3 API.
+pub(crate) fn service(
+    account: Arc<Account>,
+    credentials: Option<(String, String)>,
+    region: &str,
+) -> S3Service {
+    let mut auth = SimpleAuth::new();
+    if let Some((access_key, secret_key)) = credentials {
+        auth.register(access_key, secret_key.into());
+    }
+    let mut config = S3Config::default();
+    // A DeleteObjects request of 1000 keys of 1024 bytes, with room for escapes.
+    config.xml_max_body_size = 8 << 20;
+    config.normalize_forward_slash_path = false;
+    let mut builder = S3ServiceBuilder::new(Front { account, region: region.to_owned() });
+    builder.set_auth(auth);
+    builder.set_host(Host);
+    builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+    builder.build()
+}
+
+/// Buckets below `localhost`, for clients that use virtual-hosted addresses.
+struct Host;
+
+impl S3Host for Host {
+    fn parse_host_header<'a>(&'a self, host: &'a str) -> S3Result<VirtualHost<'a>> {
+        Ok(match route::bucket_of_host(host) {
+            Some(bucket) => VirtualHost::new("localhost").with_bucket(bucket),
+            None => VirtualHost::new(host),
+        })
+    }
+}
+
+/// The S3 face of the account.
+struct Front {
+    account: Arc<Account>,
+    region: String,
+}
+
+/// Writes the trait's methods, each of which hands its input to a function of the account.
+macro_rules! operations {
+    ($($name:ident($input:ty) -> $output:ty = $place:path;)*) => {
+        #[async_trait::async_trait]
+        impl S3 for Front {
+            $(async fn $name(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
+                $place(self, request).await
+            })*
+        }
+    };
+}
+
+operations! {
+    create_bucket(CreateBucketInput) -> CreateBucketOutput = bucket::create;
+    delete_bucket(DeleteBucketInput) -> DeleteBucketOutput = bucket::delete;
+    head_bucket(HeadBucketInput) -> HeadBucketOutput = bucket::head;
+    list_buckets(ListBucketsInput) -> ListBucketsOutput = bucket::list;
+    get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput = bucket::location;
+    get_bucket_versioning(GetBucketVersioningInput) -> GetBucketVersioningOutput = bucket::versioning;
+    put_bucket_versioning(PutBucketVersioningInput) -> PutBucketVersioningOutput = bucket::set_versioning;
+    get_bucket_tagging(GetBucketTaggingInput) -> GetBucketTaggingOutput = tagging::of_bucket;
+    put_bucket_tagging(PutBucketTaggingInput) -> PutBucketTaggingOutput = tagging::set_of_bucket;
+    delete_bucket_tagging(DeleteBucketTaggingInput) -> DeleteBucketTaggingOutput = tagging::clear_of_bucket;
+    get_object_tagging(GetObjectTaggingInput) -> GetObjectTaggingOutput = tagging::of_object;
+    put_object_tagging(PutObjectTaggingInput) -> PutObjectTaggingOutput = tagging::set_of_object;
+    delete_object_tagging(DeleteObjectTaggingInput) -> DeleteObjectTaggingOutput = tagging::clear_of_object;
+    put_object(PutObjectInput) -> PutObjectOutput = object::put;
+    get_object(GetObjectInput) -> GetObjectOutput = object::get;
+    head_object(HeadObjectInput) -> HeadObjectOutput = object::head;
+    delete_object(DeleteObjectInput) -> DeleteObjectOutput = object::delete;
+    delete_objects(DeleteObjectsInput) -> DeleteObjectsOutput = object::delete_many;
+    get_object_attributes(GetObjectAttributesInput) -> GetObjectAttributesOutput = object::attributes;
+    copy_object(CopyObjectInput) -> CopyObjectOutput = copy::object;
+    upload_part_copy(UploadPartCopyInput) -> UploadPartCopyOutput = copy::part;
+    list_objects(ListObjectsInput) -> ListObjectsOutput = listing::version_1;
+    list_objects_v2(ListObjectsV2Input) -> ListObjectsV2Output = listing::version_2;
+    list_object_versions(ListObjectVersionsInput) -> ListObjectVersionsOutput = listing::versions;
+    create_multipart_upload(CreateMultipartUploadInput) -> CreateMultipartUploadOutput = multipart::create;
+    upload_part(UploadPartInput) -> UploadPartOutput = multipart::part;
+    complete_multipart_upload(CompleteMultipartUploadInput) -> CompleteMultipartUploadOutput = multipart::complete;
+    abort_multipart_upload(AbortMultipartUploadInput) -> AbortMultipartUploadOutput = multipart::abort;
+    list_parts(ListPartsInput) -> ListPartsOutput = multipart::list_parts;
+    list_multipart_uploads(ListMultipartUploadsInput) -> ListMultipartUploadsOutput = multipart::list_uploads;
+}

@@ -1,0 +1,393 @@
+//! Objects: write, read, ask about, delete.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use s3s::dto::*;
+use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
+
+use super::Front;
+use super::translate::{
+    Described, Promise, ReadCondition, UPLOAD_BYTES_MAX, checksums_out, etag, header,
+    marked_deleted, metadata, precondition, timestamp,
+};
+use crate::bucket::Bucket;
+use crate::content::Content;
+use crate::error::Refusal;
+use crate::intake::take_in;
+use crate::object::{Checksums, Draft, Object};
+
+pub(super) async fn put(
+    front: &Front,
+    request: S3Request<PutObjectInput>,
+) -> S3Result<S3Response<PutObjectOutput>> {
+    let length = body_length(&request.headers, request.input.content_length)?;
+    let trailer_names = header_text(&request.headers, "x-amz-trailer");
+    let input = request.input;
+    let promise = Promise {
+        md5: input.content_md5,
+        checksums: Checksums {
+            crc32: input.checksum_crc32,
+            crc32c: input.checksum_crc32c,
+            crc64nvme: input.checksum_crc64nvme,
+            sha1: input.checksum_sha1,
+            sha256: input.checksum_sha256,
+            is_composite: false,
+        },
+        algorithm: input.checksum_algorithm.map(|algorithm| algorithm.as_str().to_owned()),
+        trailer: request.trailing_headers,
+    };
+    let described = Described {
+        content_type: input.content_type,
+        cache_control: input.cache_control,
+        content_disposition: input.content_disposition,
+        content_encoding: input.content_encoding,
+        content_language: input.content_language,
+        expires: input.expires,
+        metadata: input.metadata,
+        tagging: input.tagging,
+        acl: input.acl,
+    };
+    let precondition = precondition(input.if_match, input.if_none_match);
+    let bucket = front.account.bucket(&input.bucket)?;
+    // Checked before the body is taken in as well, so that a refusal is cheap.
+    precondition.check(bucket.index().current(&input.key).map(|object| &**object))?;
+    let mut about = described.into_about()?;
+    let hasher = promise.hasher(trailer_names);
+    let body = input.body.map_or_else(s3s::Body::empty, s3s::Body::from);
+    let taken = take_in(&front.account.storage, body, length, UPLOAD_BYTES_MAX, hasher).await?;
+    promise.check(&taken.md5, &taken.checksums)?;
+    about.checksums = taken.checksums.clone().into_option();
+    let draft = Draft { etag: taken.etag(), body: taken.body, about };
+    let object = front.account.put(&bucket, &input.key, draft, &precondition).await?;
+    let checksums = checksums_out(&taken.checksums);
+    Ok(S3Response::new(PutObjectOutput {
+        e_tag: Some(etag(&object.etag)),
+        version_id: shown_version(&object),
+        checksum_crc32: checksums.checksum_crc32,
+        checksum_crc32c: checksums.checksum_crc32c,
+        checksum_crc64nvme: checksums.checksum_crc64nvme,
+        checksum_sha1: checksums.checksum_sha1,
+        checksum_sha256: checksums.checksum_sha256,
+        ..Default::default()
+    }))
+}
+
+/// Returns the length of the body itself, not of the frames it travels in.
+pub(super) fn body_length(
+    headers: &http::HeaderMap,
+    content_length: Option<i64>,
+) -> S3Result<Option<u64>> {
+    let invalid = || s3_error!(InvalidArgument, "the length of the body is not a number");
+    match header_text(headers, "x-amz-decoded-content-length") {
+        Some(text) => text.parse().map(Some).map_err(|_| invalid()),
+        None => content_length.map(|n| u64::try_from(n).map_err(|_| invalid())).transpose(),
+    }
+}
+
+pub(super) fn header_text<'h>(headers: &'h http::HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Returns the version identity where the bucket keeps versions.
+pub(super) fn shown_version(object: &Object) -> Option<String> {
+    (!object.is_null_version).then(|| object.version_id())
+}
+
+/// An object found for a read.
+struct Found {
+    object: Arc<Object>,
+    content: Content,
+    /// The bytes that are wanted, where not all.
+    range: Option<Range<u64>>,
+    parts_count: Option<i32>,
+}
+
+/// What a read names.
+struct Wanted<'a> {
+    bucket: &'a str,
+    key: &'a str,
+    version_id: Option<&'a str>,
+    part_number: Option<i32>,
+    range: Option<s3s::dto::Range>,
+}
+
+fn find(front: &Front, wanted: &Wanted<'_>, condition: ReadCondition) -> S3Result<Found> {
+    let account = &front.account;
+    let bucket = account.bucket(wanted.bucket)?;
+    let object = account.object(&bucket, wanted.key, wanted.version_id);
+    let object = object.map_err(|refusal| missing(&bucket, wanted.key, refusal))?;
+    if object.is_delete_marker() {
+        return Err(marked_deleted(&object));
+    }
+    let object = account.follow(object)?;
+    condition.check(&object)?;
+    let content = account.content(&object)?;
+    let length = content.body.length();
+    let unsatisfiable = || {
+        let mut error = s3_error!(InvalidRange);
+        let mut headers = http::HeaderMap::new();
+        headers.extend(
+            format!("bytes */{length}").parse().ok().map(|v| (http::header::CONTENT_RANGE, v)),
+        );
+        error.set_headers(headers);
+        error
+    };
+    let mut parts_count = None;
+    let range = match (wanted.part_number, wanted.range) {
+        (Some(_), Some(_)) => {
+            return Err(s3_error!(InvalidRequest, "partNumber and Range exclude each other"));
+        }
+        (None, None) => None,
+        (None, Some(range)) => Some(range.check(length).map_err(|_| unsatisfiable())?),
+        (Some(number), None) => {
+            parts_count = part_count(&object);
+            Some(part_range(&object, number, length)?)
+        }
+    };
+    Ok(Found { object, content, range, parts_count })
+}
+
+/// Adds to a refusal what S3 says of a key under a delete marker.
+fn missing(bucket: &Bucket, key: &str, refusal: Refusal) -> S3Error {
+    let is_marked = matches!(refusal, Refusal::DeleteMarker);
+    let mut error = S3Error::from(refusal);
+    if is_marked && let Some(marker) = bucket.index().current(key) {
+        let mut marked = marked_deleted(marker);
+        marked.set_code(S3ErrorCode::NoSuchKey);
+        error = marked;
+    }
+    error
+}
+
+fn part_count(object: &Object) -> Option<i32> {
+    let count = object.about.part_bytes.len();
+    (count > 0).then_some(count as i32)
+}
+
+fn part_range(object: &Object, number: i32, length: u64) -> S3Result<Range<u64>> {
+    let parts = &object.about.part_bytes;
+    let index = usize::try_from(number - 1).map_err(|_| s3_error!(InvalidArgument))?;
+    if parts.is_empty() && index == 0 {
+        return Ok(0..length);
+    }
+    let size = parts.get(index).ok_or_else(|| {
+        let mut error = s3_error!(InvalidRange, "the object has no part {number}");
+        error.set_status_code(http::StatusCode::RANGE_NOT_SATISFIABLE);
+        error
+    })?;
+    let start: u64 = parts[..index].iter().sum();
+    Ok(start..start + size)
+}
+
+pub(super) async fn get(
+    front: &Front,
+    request: S3Request<GetObjectInput>,
+) -> S3Result<S3Response<GetObjectOutput>> {
+    let input = request.input;
+    let wanted = Wanted {
+        bucket: &input.bucket,
+        key: &input.key,
+        version_id: input.version_id.as_deref(),
+        part_number: input.part_number,
+        range: input.range,
+    };
+    let condition = ReadCondition {
+        if_match: input.if_match,
+        if_none_match: input.if_none_match,
+        if_modified_since: input.if_modified_since,
+        if_unmodified_since: input.if_unmodified_since,
+    };
+    let found = find(front, &wanted, condition)?;
+    let about = &found.object.about;
+    let length = found.content.body.length();
+    let body = match &found.range {
+        Some(range) => found.content.body.slice(range.clone()),
+        None => found.content.body.clone(),
+    };
+    let mut output = GetObjectOutput {
+        accept_ranges: Some("bytes".to_owned()),
+        content_length: Some(body.length() as i64),
+        content_range: found.range.as_ref().map(|range| content_range(range, length)),
+        content_type: Some(found.object.content_type().to_owned()),
+        cache_control: header(about, "cache-control"),
+        content_disposition: header(about, "content-disposition"),
+        content_encoding: header(about, "content-encoding"),
+        content_language: header(about, "content-language"),
+        e_tag: Some(etag(&found.content.etag)),
+        expires: expires(&found.object),
+        last_modified: Some(timestamp(found.object.modified_us)),
+        metadata: metadata(&about.metadata),
+        parts_count: found.parts_count,
+        tag_count: (!about.tags.is_empty()).then_some(about.tags.len() as i32),
+        version_id: shown_version(&found.object),
+        ..Default::default()
+    };
+    // Checksums are of the whole object: with a part of it they would only confuse.
+    if input.checksum_mode.is_some()
+        && found.range.is_none()
+        && let Some(checksums) = &about.checksums
+    {
+        let shown = checksums_out(checksums);
+        output.checksum_crc32 = shown.checksum_crc32;
+        output.checksum_crc32c = shown.checksum_crc32c;
+        output.checksum_crc64nvme = shown.checksum_crc64nvme;
+        output.checksum_sha1 = shown.checksum_sha1;
+        output.checksum_sha256 = shown.checksum_sha256;
+        output.checksum_type = Some(checksum_type(checksums));
+    }
+    output.body = Some(StreamingBlob::new(body.stream()));
+    Ok(S3Response::new(output))
+}
+
+fn content_range(range: &Range<u64>, length: u64) -> String {
+    format!("bytes {}-{}/{length}", range.start, range.end.saturating_sub(1))
+}
+
+fn expires(object: &Object) -> Option<Timestamp> {
+    Timestamp::parse(TimestampFormat::HttpDate, &header(&object.about, "expires")?).ok()
+}
+
+fn checksum_type(checksums: &Checksums) -> ChecksumType {
+    ChecksumType::from_static(match checksums.is_composite {
+        true => ChecksumType::COMPOSITE,
+        false => ChecksumType::FULL_OBJECT,
+    })
+}
+
+pub(super) async fn head(
+    front: &Front,
+    request: S3Request<HeadObjectInput>,
+) -> S3Result<S3Response<HeadObjectOutput>> {
+    let input = request.input;
+    let wanted = Wanted {
+        bucket: &input.bucket,
+        key: &input.key,
+        version_id: input.version_id.as_deref(),
+        part_number: input.part_number,
+        range: input.range,
+    };
+    let condition = ReadCondition {
+        if_match: input.if_match,
+        if_none_match: input.if_none_match,
+        if_modified_since: input.if_modified_since,
+        if_unmodified_since: input.if_unmodified_since,
+    };
+    let found = find(front, &wanted, condition)?;
+    let about = &found.object.about;
+    let length = found.content.body.length();
+    let shown_length = found.range.as_ref().map_or(length, |range| range.end - range.start);
+    let mut output = HeadObjectOutput {
+        accept_ranges: Some("bytes".to_owned()),
+        content_length: Some(shown_length as i64),
+        content_range: found.range.as_ref().map(|range| content_range(range, length)),
+        content_type: Some(found.object.content_type().to_owned()),
+        cache_control: header(about, "cache-control"),
+        content_disposition: header(about, "content-disposition"),
+        content_encoding: header(about, "content-encoding"),
+        content_language: header(about, "content-language"),
+        e_tag: Some(etag(&found.content.etag)),
+        expires: expires(&found.object),
+        last_modified: Some(timestamp(found.object.modified_us)),
+        metadata: metadata(&about.metadata),
+        parts_count: found.parts_count,
+        version_id: shown_version(&found.object),
+        ..Default::default()
+    };
+    if input.checksum_mode.is_some()
+        && let Some(checksums) = &about.checksums
+    {
+        let shown = checksums_out(checksums);
+        output.checksum_crc32 = shown.checksum_crc32;
+        output.checksum_crc32c = shown.checksum_crc32c;
+        output.checksum_crc64nvme = shown.checksum_crc64nvme;
+        output.checksum_sha1 = shown.checksum_sha1;
+        output.checksum_sha256 = shown.checksum_sha256;
+        output.checksum_type = Some(checksum_type(checksums));
+    }
+    Ok(S3Response::new(output))
+}
+
+pub(super) async fn attributes(
+    front: &Front,
+    request: S3Request<GetObjectAttributesInput>,
+) -> S3Result<S3Response<GetObjectAttributesOutput>> {
+    let input = request.input;
+    let bucket = front.account.bucket(&input.bucket)?;
+    let object = front.account.object(&bucket, &input.key, input.version_id.as_deref())?;
+    let object = front.account.follow(object)?;
+    let content = front.account.content(&object)?;
+    let wants = |name| input.object_attributes.iter().any(|wanted| wanted.as_str() == name);
+    let checksum = object.about.checksums.as_ref().map(|checksums| Checksum {
+        checksum_type: Some(checksum_type(checksums)),
+        ..checksums_out(checksums)
+    });
+    let parts = part_count(&object)
+        .map(|count| GetObjectAttributesParts { total_parts_count: Some(count), ..Default::default() });
+    Ok(S3Response::new(GetObjectAttributesOutput {
+        checksum: checksum.filter(|_| wants(ObjectAttributes::CHECKSUM)),
+        e_tag: wants(ObjectAttributes::ETAG).then(|| etag(&content.etag)),
+        object_parts: parts.filter(|_| wants(ObjectAttributes::OBJECT_PARTS)),
+        object_size: wants(ObjectAttributes::OBJECT_SIZE).then(|| content.body.length() as i64),
+        storage_class: wants(ObjectAttributes::STORAGE_CLASS)
+            .then(|| StorageClass::from_static(StorageClass::STANDARD)),
+        last_modified: Some(timestamp(object.modified_us)),
+        version_id: shown_version(&object),
+        ..Default::default()
+    }))
+}
+
+pub(super) async fn delete(
+    front: &Front,
+    request: S3Request<DeleteObjectInput>,
+) -> S3Result<S3Response<DeleteObjectOutput>> {
+    let input = request.input;
+    let bucket = front.account.bucket(&input.bucket)?;
+    if let Some(rule) = input.if_match {
+        precondition(Some(rule), None)
+            .check(bucket.index().current(&input.key).map(|object| &**object))?;
+    }
+    let deleted = front.account.delete(&bucket, &input.key, input.version_id.as_deref()).await?;
+    Ok(S3Response::new(DeleteObjectOutput {
+        delete_marker: deleted.is_marker.then_some(true),
+        version_id: deleted.version_id,
+        ..Default::default()
+    }))
+}
+
+pub(super) async fn delete_many(
+    front: &Front,
+    request: S3Request<DeleteObjectsInput>,
+) -> S3Result<S3Response<DeleteObjectsOutput>> {
+    let input = request.input;
+    if input.delete.objects.len() > 1000 {
+        return Err(s3_error!(MalformedXML, "at most 1000 keys can be deleted at once"));
+    }
+    let bucket = front.account.bucket(&input.bucket)?;
+    let is_quiet = input.delete.quiet.unwrap_or(false);
+    let mut output = DeleteObjectsOutput::default();
+    for named in input.delete.objects {
+        match front.account.delete(&bucket, &named.key, named.version_id.as_deref()).await {
+            Ok(deleted) if !is_quiet => {
+                let marker = deleted.is_marker && named.version_id.is_none();
+                output.deleted.get_or_insert_default().push(DeletedObject {
+                    key: Some(named.key),
+                    delete_marker: deleted.is_marker.then_some(true),
+                    delete_marker_version_id: deleted.version_id.filter(|_| marker),
+                    version_id: named.version_id,
+                });
+            }
+            Ok(_) => {}
+            Err(refusal) => {
+                let error = S3Error::from(refusal);
+                output.errors.get_or_insert_default().push(Error {
+                    code: Some(error.code().as_str().to_owned()),
+                    key: Some(named.key),
+                    message: error.message().map(str::to_owned),
+                    version_id: named.version_id,
+                });
+            }
+        }
+    }
+    Ok(S3Response::new(output))
+}

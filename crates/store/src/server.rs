@@ -1,0 +1,368 @@
+//! The server: threads that accept connections, and what happens to each request on them.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use s3s::service::S3Service;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+
+use crate::account::{Account, Storage};
+use crate::budget::Budget;
+use crate::config::StoreConfig;
+use crate::directory::Directory;
+use crate::error::StoreError;
+use crate::faults::{Gate, Lie, Lies, Pacer, Verdict};
+use crate::reply::{Reply, ReplyBody};
+use crate::request_body::RequestBody;
+use crate::route::{self, Api};
+use crate::s3;
+use crate::swift::Swift;
+
+/// How often objects whose time is over are swept out.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A running store; it stops when it is dropped.
+#[derive(Debug)]
+pub struct Store {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+    service: Arc<Service>,
+}
+
+/// What a store has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreCounters {
+    /// Requests that came in, those refused included.
+    pub requests: u64,
+    /// Connections that were accepted.
+    pub connections: u64,
+    /// Connections that are open now.
+    pub connections_open: u64,
+    /// Bytes held in memory now.
+    pub memory_bytes: u64,
+}
+
+/// What all threads of a store share.
+struct Service {
+    account: Arc<Account>,
+    s3: S3Service,
+    swift: Swift,
+    gate: Option<Gate>,
+    pacer: Option<Arc<Pacer>>,
+    requests: AtomicU64,
+    connections: AtomicU64,
+    /// Open connections of each thread.
+    open: Vec<AtomicUsize>,
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Service").finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Starts a store on threads of its own; it listens when this returns.
+    pub fn start(config: StoreConfig) -> Result<Store, StoreError> {
+        config.check()?;
+        let credentials = config.resolve_credentials()?;
+        let threads = config.threads.unwrap_or_else(|| {
+            std::thread::available_parallelism().map_or(1, |threads| threads.get())
+        });
+        let account = Arc::new(open_account(&config)?);
+        let listener = listen(&config.bind, config.port)?;
+        let address = listener
+            .local_addr()
+            .map_err(|source| StoreError::System { action: "name the listening socket", source })?;
+        let service = Arc::new(Service {
+            s3: s3::service(account.clone(), credentials.s3.clone(), &config.region),
+            swift: Swift::new(account.clone(), credentials.swift, &config),
+            gate: Gate::new(&config.faults),
+            pacer: config.faults.bytes_per_s.map(|bytes| Arc::new(Pacer::new(bytes))),
+            requests: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            open: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+            account,
+        });
+        let (stop, stopped) = watch::channel(false);
+        let mut store = Store { address, stop, threads: Vec::new(), service };
+        let mut inboxes = Vec::new();
+        for thread in 0..threads {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            inboxes.push(sender);
+            let service = store.service.clone();
+            let stopped = stopped.clone();
+            store.spawn("store", move || serve(thread, &service, receiver, stopped))?;
+        }
+        let service = store.service.clone();
+        store.spawn("store-accept", move || accept(listener, &service, &inboxes, stopped))?;
+        Ok(store)
+    }
+
+    fn spawn(
+        &mut self,
+        name: &str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> Result<(), StoreError> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+        let thread = thread
+            .map_err(|source| StoreError::System { action: "start a thread of the store", source })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Returns the port that the store listens on.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Returns the address that the store listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns what the store has done so far.
+    pub fn counters(&self) -> StoreCounters {
+        let service = &self.service;
+        let open: usize = service.open.iter().map(|open| open.load(Ordering::Relaxed)).sum();
+        StoreCounters {
+            requests: service.requests.load(Ordering::Relaxed),
+            connections: service.connections.load(Ordering::Relaxed),
+            connections_open: open as u64,
+            memory_bytes: service.account.storage.budget.bytes(),
+        }
+    }
+
+    /// Returns the lies told so far, oldest first: the truth for a detector's test.
+    pub fn lies(&self) -> Vec<Lie> {
+        self.service.account.lies.as_ref().map(Lies::told).unwrap_or_default()
+    }
+
+    /// Stops the store: closes its connections and waits for its threads.
+    pub fn stop(&mut self) {
+        // Without a receiver every thread has ended already.
+        let _ = self.stop.send(true);
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so; the others still have to be waited for.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn open_account(config: &StoreConfig) -> Result<Account, StoreError> {
+    let budget = Budget::new(config.memory_bytes_max);
+    let lies = Lies::new(&config.faults.lies, config.faults.seed)?;
+    let Some(root) = &config.data else {
+        return Ok(Account::new(Storage::new(budget, None), lies));
+    };
+    std::fs::create_dir_all(root).map_err(|error| StoreError::Directory {
+        path: root.clone(),
+        problem: error.to_string(),
+        hint: "name a directory that can be made and written to",
+    })?;
+    let directory = Directory::open(root, config.fsync)?;
+    let found = directory.load()?;
+    let account = Account::new(Storage::new(budget, Some(directory)), lies);
+    account.restore(found)?;
+    Ok(account)
+}
+
+fn listen(bind: &str, port: u16) -> Result<StdListener, StoreError> {
+    let failed = |source| StoreError::Listen { address: format!("{bind}:{port}"), source };
+    let listener = StdListener::bind((bind, port)).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    Ok(listener)
+}
+
+fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+/// Accepts connections and gives each to the thread with the fewest.
+fn accept(
+    listener: StdListener,
+    service: &Arc<Service>,
+    inboxes: &[mpsc::UnboundedSender<StdStream>],
+    mut stopped: watch::Receiver<bool>,
+) {
+    let Ok(runtime) = runtime() else { return };
+    runtime.block_on(async {
+        let Ok(listener) = TcpListener::from_std(listener) else { return };
+        let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = stopped.changed() => return,
+                _ = sweep.tick() => {
+                    service.account.sweep_expired();
+                    continue;
+                }
+            };
+            match accepted.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => {
+                    service.connections.fetch_add(1, Ordering::Relaxed);
+                    let load = |thread: &usize| service.open[*thread].load(Ordering::Relaxed);
+                    let thread = (0..inboxes.len()).min_by_key(load).unwrap_or(0);
+                    service.open[thread].fetch_add(1, Ordering::Relaxed);
+                    if inboxes[thread].send(stream).is_err() {
+                        return;
+                    }
+                }
+                // Out of descriptors: connections wait in the backlog until some are closed.
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    });
+}
+
+/// Serves the connections of one thread.
+fn serve(
+    thread: usize,
+    service: &Arc<Service>,
+    mut inbox: mpsc::UnboundedReceiver<StdStream>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let Ok(runtime) = runtime() else { return };
+    runtime.block_on(async {
+        loop {
+            let stream = tokio::select! {
+                stream = inbox.recv() => stream,
+                _ = stopped.changed() => None,
+            };
+            let Some(stream) = stream else { return };
+            let service = service.clone();
+            tokio::spawn(async move {
+                // A connection that fails concerns its client, who sees it.
+                let _ = serve_connection(&service, stream).await;
+                service.open[thread].fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+    });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+}
+
+async fn serve_connection(
+    service: &Arc<Service>,
+    stream: StdStream,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    stream.set_nodelay(true)?;
+    let stream = TcpStream::from_std(stream)?;
+    let answer = service_fn(|request| service.clone().answer(request));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .serve_connection(TokioIo::new(stream), answer);
+    Ok(connection.await?)
+}
+
+/// The connection is to be closed without an answer.
+#[derive(Debug, thiserror::Error)]
+#[error("connection closed on request")]
+struct Reset;
+
+impl Service {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Reply, Reset> {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let (parts, incoming) = request.into_parts();
+        let api = route::api(&parts.uri, &parts.headers);
+        let verdict = match &self.gate {
+            Some(gate) => {
+                gate.draw(route::class(api, &parts.method, &parts.uri, &parts.headers))
+            }
+            None => Verdict::default(),
+        };
+        let waits_for_continue = parts.headers.contains_key(header::EXPECT);
+        let body = RequestBody::new(incoming, self.pacer.clone());
+        if !verdict.delay.is_zero() {
+            tokio::time::sleep(verdict.delay).await;
+        }
+        if verdict.is_reset {
+            return Err(Reset);
+        }
+        let mut reply = match (verdict.status, api) {
+            (Some(status), _) => failure(api, status, verdict.is_throttled),
+            (None, Api::Swift) => self.swift.answer(parts, body.clone()).await,
+            (None, Api::S3) => {
+                let body = s3s::Body::http_body(body.clone());
+                match self.s3.call(Request::from_parts(parts, body)).await {
+                    Ok(reply) => reply.map(ReplyBody::s3),
+                    Err(_) => failure(Api::S3, 500, false),
+                }
+            }
+        };
+        if !waits_for_continue {
+            body.drain().await;
+        }
+        self.finish(&mut reply, api, number, verdict);
+        Ok(reply)
+    }
+
+    fn finish(&self, reply: &mut Reply, api: Api, number: u64, verdict: Verdict) {
+        let name = match api {
+            Api::S3 => "x-amz-request-id",
+            Api::Swift => "x-trans-id",
+        };
+        if let Ok(value) = HeaderValue::from_str(&format!("tx{number:020x}")) {
+            if api == Api::Swift {
+                reply.headers_mut().insert("x-openstack-request-id", value.clone());
+            }
+            reply.headers_mut().insert(name, value);
+        }
+        if let Some(share) = verdict.truncate_at {
+            reply.body_mut().truncate(share);
+        }
+        if let Some(pacer) = &self.pacer {
+            reply.body_mut().pace(pacer);
+        }
+    }
+}
+
+/// Returns the answer of a failure on request, in the words of the API.
+fn failure(api: Api, status: u16, is_throttled: bool) -> Reply {
+    let status = match api {
+        Api::Swift if is_throttled => StatusCode::TOO_MANY_REQUESTS,
+        _ => StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE),
+    };
+    let (kind, text) = match api {
+        Api::Swift => {
+            let reason = status.canonical_reason().unwrap_or("Error");
+            ("text/html; charset=UTF-8", format!("<html><h1>{reason}</h1></html>"))
+        }
+        Api::S3 => {
+            let (code, message) = match status.as_u16() {
+                503 if is_throttled => ("SlowDown", "Please reduce your request rate."),
+                503 => ("ServiceUnavailable", "Please try again."),
+                500 => ("InternalError", "We encountered an internal error. Please try again."),
+                403 => ("AccessDenied", "Access Denied"),
+                404 => ("NoSuchKey", "The specified key does not exist."),
+                _ => ("InjectedFault", "This failure was asked for."),
+            };
+            let text = format!(
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\
+                 <Error><Code>{code}</Code><Message>{message}</Message></Error>"
+            );
+            ("application/xml", text)
+        }
+    };
+    let mut reply = Response::new(ReplyBody::bytes(text));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    reply
+}

@@ -1,0 +1,79 @@
+//! The account: its containers, and its own metadata.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::Swift;
+use super::answer::{Failure, empty, json as json_reply, set, text};
+use super::call::Call;
+use super::container::query;
+use crate::clock;
+use crate::listing::{self, Entry};
+use crate::reply::Reply;
+
+/// Answers GET and HEAD of the account.
+pub(super) fn show(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
+    let mut reply = match call.method {
+        Method::HEAD => empty(StatusCode::NO_CONTENT),
+        _ => list(swift, call)?,
+    };
+    let buckets: Vec<_> = swift.account.buckets().values().cloned().collect();
+    let (mut objects, mut bytes) = (0, 0);
+    for bucket in &buckets {
+        let index = bucket.index();
+        objects += index.objects;
+        bytes += index.bytes;
+    }
+    set(&mut reply, "x-account-container-count", buckets.len());
+    set(&mut reply, "x-account-object-count", objects);
+    set(&mut reply, "x-account-bytes-used", bytes);
+    for (name, value) in swift.account.metadata() {
+        set(&mut reply, format!("x-account-meta-{name}"), value);
+    }
+    Ok(reply)
+}
+
+fn list(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
+    let page =
+        listing::list(&swift.account.buckets(), query(call)?, |bucket| Some(bucket.clone()));
+    if call.wants_json() {
+        let lines = page.entries.iter().map(|entry| match entry {
+            Entry::Prefix(prefix) => json!({"subdir": prefix}),
+            Entry::Key(name, bucket) => {
+                let index = bucket.index();
+                json!({"name": name, "count": index.objects, "bytes": index.bytes,
+                       "last_modified": clock::format_iso(bucket.created_us)})
+            }
+        });
+        return Ok(json_reply(StatusCode::OK, &lines.collect::<Value>()));
+    }
+    if page.entries.is_empty() {
+        return Ok(empty(StatusCode::NO_CONTENT));
+    }
+    let lines: String = page.entries.iter().map(|entry| format!("{}\n", entry.name())).collect();
+    Ok(text(StatusCode::OK, lines))
+}
+
+/// Answers POST of the account.
+pub(super) fn change(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
+    let (set, removed) = (
+        call.prefixed("x-account-meta-"),
+        call.prefixed("x-remove-account-meta-"),
+    );
+    swift.account.change_metadata(|metadata| merge(metadata, set, removed));
+    Ok(empty(StatusCode::NO_CONTENT))
+}
+
+/// Sets and removes metadata one by one; an empty value removes as well.
+pub(super) fn merge(
+    metadata: &mut Vec<(String, String)>,
+    set: Vec<(String, String)>,
+    removed: Vec<(String, String)>,
+) {
+    for (name, value) in set.into_iter().chain(removed.into_iter().map(|(name, _)| (name, String::new()))) {
+        metadata.retain(|(known, _)| *known != name);
+        if !value.is_empty() {
+            metadata.push((name, value));
+        }
+    }
+}

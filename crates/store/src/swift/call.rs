@@ -1,0 +1,131 @@
+//! A request to the Swift API, taken apart.
+
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use percent_encoding::percent_decode_str;
+
+use super::answer::Failure;
+use crate::request_body::RequestBody;
+
+/// The longest names that Swift allows.
+const CONTAINER_BYTES_MAX: usize = 256;
+const OBJECT_BYTES_MAX: usize = 1024;
+
+/// A request to the Swift API.
+pub(super) struct Call {
+    pub(super) method: Method,
+    pub(super) headers: HeaderMap,
+    /// The path, decoded.
+    pub(super) path: String,
+    query: Vec<(String, String)>,
+    pub(super) body: RequestBody,
+}
+
+/// What the path of a storage request names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Place {
+    pub(super) account: String,
+    pub(super) container: String,
+    pub(super) object: String,
+}
+
+impl Call {
+    pub(super) fn new(parts: Parts, body: RequestBody) -> Result<Call, Failure> {
+        let path = decode(parts.uri.path())?;
+        let query = parts.uri.query().unwrap_or_default();
+        let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decode(&name.replace('+', " "))?, decode(&value.replace('+', " "))?))
+        });
+        let query = pairs.collect::<Result<_, Failure>>()?;
+        Ok(Call { method: parts.method, headers: parts.headers, path, query, body })
+    }
+
+    /// Returns what a path below `/v1/` names.
+    pub(super) fn place(&self) -> Result<Place, Failure> {
+        let mut parts = self.path.splitn(5, '/').skip(2).map(str::to_owned);
+        let place = Place {
+            account: parts.next().unwrap_or_default(),
+            container: parts.next().unwrap_or_default(),
+            object: parts.next().unwrap_or_default(),
+        };
+        if place.container.len() > CONTAINER_BYTES_MAX || place.object.len() > OBJECT_BYTES_MAX {
+            return Err(Failure::new(StatusCode::BAD_REQUEST, "the name is too long"));
+        }
+        Ok(place)
+    }
+
+    /// Returns a parameter of the query.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns a header as text.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        header_text(&self.headers, name)
+    }
+
+    /// Returns the headers below `prefix`, by the rest of their names.
+    pub(super) fn prefixed(&self, prefix: &str) -> Vec<(String, String)> {
+        self.headers
+            .iter()
+            .filter_map(|(name, value)| {
+                let name = name.as_str().strip_prefix(prefix).filter(|name| !name.is_empty())?;
+                Some((name.to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            })
+            .collect()
+    }
+
+    /// Returns the host that the client asked, for addresses in answers.
+    pub(super) fn host(&self) -> &str {
+        self.header("host").unwrap_or("localhost")
+    }
+
+    /// Returns the body's length, where the client declared it.
+    pub(super) fn content_length(&self) -> Result<Option<u64>, Failure> {
+        let Some(text) = self.header(header::CONTENT_LENGTH.as_str()) else {
+            if self.headers.contains_key(header::TRANSFER_ENCODING) {
+                return Ok(None);
+            }
+            return Err(Failure::new(StatusCode::LENGTH_REQUIRED, "Content-Length is missing"));
+        };
+        let length = text.parse();
+        length.map(Some).map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "bad Content-Length"))
+    }
+
+    /// Reads the whole body, which must not be longer than `bytes_max`.
+    pub(super) async fn text(&mut self, bytes_max: usize) -> Result<bytes::Bytes, Failure> {
+        let collected = Limited::new(self.body.clone(), bytes_max).collect().await;
+        match collected {
+            Ok(collected) => Ok(collected.to_bytes()),
+            Err(error) if error.is::<http_body_util::LengthLimitError>() => {
+                Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too long"))
+            }
+            Err(error) => Err(Failure::new(StatusCode::BAD_REQUEST, error)),
+        }
+    }
+
+    /// Returns whether the client wants JSON.
+    pub(super) fn wants_json(&self) -> bool {
+        match self.parameter("format") {
+            Some(format) => format == "json",
+            None => self
+                .header(header::ACCEPT.as_str())
+                .is_some_and(|accept| accept.contains("application/json")),
+        }
+    }
+}
+
+/// Returns a header as text.
+pub(super) fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
+}
+
+/// Decodes `%41`; what is not UTF-8 then is refused.
+pub(super) fn decode(text: &str) -> Result<String, Failure> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    let decoded = decoded
+        .map_err(|_| Failure::new(StatusCode::PRECONDITION_FAILED, "the name is not UTF-8"))?;
+    Ok(decoded.into_owned())
+}

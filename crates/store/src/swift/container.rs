@@ -1,0 +1,195 @@
+//! Containers: make, change, list, delete.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode, header};
+use serde_json::{Value, json};
+
+use super::account::merge;
+use super::answer::{Failure, empty, json as json_reply, set, text};
+use super::call::{Call, Place};
+use super::info::{DEFAULT_POLICY, LISTING_LIMIT};
+use super::{Swift, info};
+use crate::bucket::{Bucket, Settings};
+use crate::clock;
+use crate::error::Refusal;
+use crate::index::Versioning;
+use crate::listing::{Entry, Page, Query};
+use crate::object::Object;
+use crate::reply::Reply;
+
+/// Reads what a listing is asked for.
+pub(super) fn query(call: &Call) -> Result<Query<'_>, Failure> {
+    let text = |name| call.parameter(name).unwrap_or_default();
+    let limit = match call.parameter("limit") {
+        None | Some("") => LISTING_LIMIT,
+        Some(limit) => limit.parse().ok().filter(|limit| *limit <= LISTING_LIMIT).ok_or_else(
+            || {
+                let problem = format!("limit goes up to {LISTING_LIMIT}");
+                Failure::new(StatusCode::PRECONDITION_FAILED, problem)
+            },
+        )?,
+    };
+    Ok(Query {
+        prefix: text("prefix"),
+        delimiter: text("delimiter"),
+        after: text("marker"),
+        before: text("end_marker"),
+        limit,
+        is_reversed: is_true(call.parameter("reverse")),
+    })
+}
+
+fn is_true(text: Option<&str>) -> bool {
+    text.is_some_and(|text| {
+        ["true", "1", "yes", "on", "t", "y"].iter().any(|word| text.eq_ignore_ascii_case(word))
+    })
+}
+
+/// Answers GET and HEAD of a container.
+pub(super) fn show(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
+    let bucket = swift.account.bucket(&place.container)?;
+    let mut reply = match call.method {
+        Method::HEAD => empty(StatusCode::NO_CONTENT),
+        _ if call.parameter("versions").is_some() => list_versions(&bucket, call)?,
+        _ => list(&bucket, call)?,
+    };
+    let settings = bucket.settings();
+    let (objects, bytes) = {
+        let index = bucket.index();
+        (index.objects, index.bytes)
+    };
+    set(&mut reply, "x-container-object-count", objects);
+    set(&mut reply, "x-container-bytes-used", bytes);
+    set(&mut reply, "x-timestamp", clock::format_seconds(bucket.created_us));
+    set(&mut reply, header::LAST_MODIFIED, clock::format_http_date(bucket.created_us));
+    set(&mut reply, header::ACCEPT_RANGES, "bytes");
+    let policy = settings.policy.as_deref().unwrap_or(DEFAULT_POLICY);
+    set(&mut reply, "x-storage-policy", policy);
+    if settings.versioning != Versioning::Off {
+        let is_enabled = settings.versioning == Versioning::Enabled;
+        set(&mut reply, "x-versions-enabled", if is_enabled { "True" } else { "False" });
+    }
+    for (name, value) in &settings.metadata {
+        set(&mut reply, format!("x-container-meta-{name}"), value);
+    }
+    if let Some(acl) = &settings.read_acl {
+        set(&mut reply, "x-container-read", acl);
+    }
+    if let Some(acl) = &settings.write_acl {
+        set(&mut reply, "x-container-write", acl);
+    }
+    Ok(reply)
+}
+
+fn list(bucket: &Bucket, call: &Call) -> Result<Reply, Failure> {
+    let page: Page<Arc<Object>> = bucket.index().list(query(call)?);
+    if call.wants_json() {
+        let lines = page.entries.iter().map(|entry| match entry {
+            Entry::Prefix(prefix) => json!({"subdir": prefix}),
+            Entry::Key(name, object) => line(name, object),
+        });
+        return Ok(json_reply(StatusCode::OK, &lines.collect::<Value>()));
+    }
+    if page.entries.is_empty() {
+        return Ok(empty(StatusCode::NO_CONTENT));
+    }
+    let mut lines = String::new();
+    for entry in &page.entries {
+        lines.push_str(entry.name());
+        lines.push('\n');
+    }
+    Ok(text(StatusCode::OK, lines))
+}
+
+fn line(name: &str, object: &Object) -> Value {
+    json!({
+        "name": name,
+        "hash": object.etag,
+        "bytes": object.length(),
+        "content_type": object.content_type(),
+        "last_modified": clock::format_iso(object.modified_us),
+    })
+}
+
+/// Lists all versions, newest first within a name.
+fn list_versions(bucket: &Bucket, call: &Call) -> Result<Reply, Failure> {
+    let query = query(call)?;
+    let page = bucket.index().list_versions(query);
+    let mut lines = Vec::new();
+    for entry in &page.entries {
+        match entry {
+            Entry::Prefix(prefix) => lines.push(json!({"subdir": prefix})),
+            Entry::Key(name, versions) => {
+                for (age, object) in versions.iter().enumerate() {
+                    let mut shown = line(name, object);
+                    shown["version_id"] = json!(object.version_id());
+                    shown["is_latest"] = json!(age == 0);
+                    if object.is_delete_marker() {
+                        shown["content_type"] =
+                            json!("application/x-deleted;swift_versions_deleted=1");
+                    }
+                    lines.push(shown);
+                }
+            }
+        }
+    }
+    lines.truncate(info::LISTING_LIMIT);
+    Ok(json_reply(StatusCode::OK, &Value::Array(lines)))
+}
+
+/// Answers PUT of a container.
+pub(super) fn create(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
+    let policy = call.header("x-storage-policy").map(str::to_owned);
+    let mut settings = Settings { policy: policy.clone(), ..Settings::default() };
+    apply(&mut settings, call);
+    match swift.account.create_bucket(&place.container, settings) {
+        Ok(_) => return Ok(text(StatusCode::CREATED, "")),
+        Err(Refusal::BucketExists) => {}
+        Err(refusal) => return Err(refusal.into()),
+    }
+    let bucket = swift.account.bucket(&place.container)?;
+    if policy.is_some() && policy != bucket.settings().policy {
+        return Err(Failure::new(
+            StatusCode::CONFLICT,
+            "the container exists with another storage policy",
+        ));
+    }
+    swift.account.change_bucket(&bucket, |settings| apply(settings, call))?;
+    Ok(text(StatusCode::ACCEPTED, ""))
+}
+
+/// Answers POST of a container.
+pub(super) fn change(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
+    let bucket = swift.account.bucket(&place.container)?;
+    swift.account.change_bucket(&bucket, |settings| apply(settings, call))?;
+    Ok(empty(StatusCode::NO_CONTENT))
+}
+
+fn apply(settings: &mut Settings, call: &Call) {
+    merge(
+        &mut settings.metadata,
+        call.prefixed("x-container-meta-"),
+        call.prefixed("x-remove-container-meta-"),
+    );
+    let acl = |name: &str, known: &mut Option<String>| {
+        if let Some(text) = call.header(name) {
+            *known = (!text.is_empty()).then(|| text.to_owned());
+        }
+    };
+    acl("x-container-read", &mut settings.read_acl);
+    acl("x-container-write", &mut settings.write_acl);
+    if let Some(text) = call.header("x-versions-enabled") {
+        settings.versioning = match (is_true(Some(text)), settings.versioning) {
+            (true, _) => Versioning::Enabled,
+            (false, Versioning::Off) => Versioning::Off,
+            (false, _) => Versioning::Suspended,
+        };
+    }
+}
+
+/// Answers DELETE of a container.
+pub(super) fn delete(swift: &Swift, place: &Place) -> Result<Reply, Failure> {
+    swift.account.delete_bucket(&place.container)?;
+    Ok(empty(StatusCode::NO_CONTENT))
+}

@@ -1,0 +1,90 @@
+//! Copies of objects within the account.
+
+use http::{StatusCode, header};
+
+use super::answer::{Failure, set};
+use super::call::{Call, Place, decode};
+use super::object::{created, describe, precondition};
+use super::{Swift, large};
+use crate::clock;
+use crate::error::Refusal;
+use crate::object::{About, Draft, Form};
+use crate::reply::Reply;
+
+/// Answers COPY: from the path to the `Destination`.
+pub(super) async fn from_here(
+    swift: &Swift,
+    call: &Call,
+    place: &Place,
+) -> Result<Reply, Failure> {
+    let destination = named(call, "destination")?;
+    copy(swift, call, (&place.container, &place.object), destination).await
+}
+
+/// Answers PUT with `X-Copy-From`: from there to the path.
+pub(super) async fn to_here(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
+    let source = named(call, "x-copy-from")?;
+    copy(swift, call, (&source.0, &source.1), (place.container.clone(), place.object.clone()))
+        .await
+}
+
+/// Reads a header of the form `CONTAINER/OBJECT`.
+fn named(call: &Call, name: &str) -> Result<(String, String), Failure> {
+    let text = decode(call.header(name).unwrap_or_default().trim_start_matches('/'))?;
+    match text.split_once('/') {
+        Some((container, object)) if !object.is_empty() => {
+            Ok((container.to_owned(), object.to_owned()))
+        }
+        _ => Err(Failure::new(
+            StatusCode::PRECONDITION_FAILED,
+            format!("{name} is not of the form CONTAINER/OBJECT"),
+        )),
+    }
+}
+
+async fn copy(
+    swift: &Swift,
+    call: &Call,
+    (from_container, from_object): (&str, &str),
+    (to_container, to_object): (String, String),
+) -> Result<Reply, Failure> {
+    let account = &swift.account;
+    let from = account.bucket(from_container)?;
+    let to = account.bucket(&to_container)?;
+    let source = account.object(&from, from_object, call.parameter("version-id"))?;
+    let source = account.follow(source)?;
+    let copies_manifest = call.parameter("multipart-manifest") == Some("get");
+    let (body, etag, form) = if copies_manifest && large::is_large(&source) {
+        (source.body.clone(), source.etag.clone(), source.about.form.clone())
+    } else {
+        let content = account.content(&source)?;
+        (content.body, content.etag, Form::Plain)
+    };
+    let mut about = About { form, part_bytes: Vec::new(), ..source.about.clone() };
+    apply_given(&mut about, call)?;
+    let body = account.storage.share(&body).await.map_err(Refusal::Io)?;
+    let draft = Draft { body, etag, about };
+    let copied = account.put(&to, &to_object, draft, &precondition(call)).await?;
+    let mut reply = created(&copied, &copied.etag);
+    set(&mut reply, "x-copied-from", format!("{from_container}/{from_object}"));
+    let modified = clock::format_http_date(source.modified_us);
+    set(&mut reply, "x-copied-from-last-modified", modified);
+    Ok(reply)
+}
+
+/// Puts what the client said about the copy over what was known of the source.
+fn apply_given(about: &mut About, call: &Call) -> Result<(), Failure> {
+    let given = describe(call)?;
+    if call.header("x-fresh-metadata").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
+        about.metadata.clear();
+    }
+    for (name, value) in given.metadata {
+        about.metadata.retain(|(known, _)| *known != name);
+        about.metadata.push((name, value));
+    }
+    if call.header(header::CONTENT_TYPE.as_str()).is_some() {
+        about.content_type = given.content_type;
+    }
+    about.expires_at_s = given.expires_at_s;
+    Ok(())
+}

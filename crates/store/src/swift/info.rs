@@ -1,0 +1,44 @@
+//! What this store can do, as `/info` says it.
+
+use http::StatusCode;
+use serde_json::json;
+
+use super::answer::json as json_reply;
+use super::{Swift, bulk, large, object};
+use crate::reply::Reply;
+
+/// Listings hold at most this many lines.
+pub(super) const LISTING_LIMIT: usize = 10_000;
+
+/// Name of the policy of containers for which none was named.
+pub(super) const DEFAULT_POLICY: &str = "default";
+
+/// Answers `GET /info`.
+pub(super) fn info(swift: &Swift) -> Reply {
+    let document = json!({
+        "swift": {
+            "version": concat!("loadstone ", env!("CARGO_PKG_VERSION")),
+            "max_file_size": object::OBJECT_BYTES_MAX,
+            "max_container_name_length": 256,
+            "max_object_name_length": 1024,
+            "container_listing_limit": LISTING_LIMIT,
+            "account_listing_limit": LISTING_LIMIT,
+            "policies": [{"name": DEFAULT_POLICY, "aliases": DEFAULT_POLICY, "default": true}],
+        },
+        "slo": {
+            "max_manifest_segments": large::SEGMENTS_MAX,
+            "max_manifest_size": large::MANIFEST_BYTES_MAX,
+            "min_segment_size": 1,
+        },
+        "dlo": {"max_segments": LISTING_LIMIT},
+        "bulk_delete": {"max_deletes_per_request": bulk::DELETES_MAX, "max_failed_deletes": 1000},
+        "bulk_upload": {"max_containers_per_extraction": 10_000},
+        "tempurl": {"methods": ["GET", "HEAD", "PUT", "POST", "DELETE"],
+                    "allowed_digests": ["sha1", "sha256", "sha512"]},
+        "object_versioning": {},
+        "symlink": {"symloop_max": 10, "static_links": false},
+        "tempauth": {"account_acls": false},
+        "loadstone": {"region": swift.region},
+    });
+    json_reply(StatusCode::OK, &document)
+}

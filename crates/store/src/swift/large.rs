@@ -1,0 +1,172 @@
+//! Static large objects: a manifest of segments that reads as one object.
+
+use std::sync::Arc;
+
+use http::{StatusCode, header};
+use md5::{Digest, Md5};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::answer::{Failure, json as json_reply, set};
+use super::call::{Call, Place};
+use super::object::{check_etag, created, describe};
+use super::{Swift, bulk};
+use crate::body::Body;
+use crate::bucket::Bucket;
+use crate::clock;
+use crate::index::Precondition;
+use crate::intake::hex;
+use crate::object::{Draft, Form, Object, Segment};
+use crate::reply::Reply;
+
+pub(super) const SEGMENTS_MAX: usize = 10_000;
+pub(super) const MANIFEST_BYTES_MAX: usize = 8 << 20;
+
+/// A segment as a client names it.
+#[derive(Deserialize)]
+struct Named {
+    path: String,
+    #[serde(default)]
+    etag: Option<String>,
+    #[serde(default)]
+    size_bytes: Option<u64>,
+    #[serde(default)]
+    range: Option<String>,
+}
+
+pub(super) fn is_large(object: &Object) -> bool {
+    matches!(object.about.form, Form::StaticLarge(_) | Form::DynamicLarge(_))
+}
+
+/// Answers PUT with `multipart-manifest=put`.
+pub(super) async fn put(
+    swift: &Swift,
+    call: &mut Call,
+    place: &Place,
+    bucket: &Arc<Bucket>,
+    precondition: &Precondition,
+) -> Result<Reply, Failure> {
+    let text = call.text(MANIFEST_BYTES_MAX).await?;
+    let invalid = |problem: String| Failure::new(StatusCode::BAD_REQUEST, problem);
+    let named: Vec<Named> = serde_json::from_slice(&text)
+        .map_err(|error| invalid(format!("the manifest is not understood: {error}")))?;
+    if named.is_empty() || named.len() > SEGMENTS_MAX {
+        return Err(invalid(format!("a manifest has 1 to {SEGMENTS_MAX} segments")));
+    }
+    let (mut segments, mut problems) = (Vec::with_capacity(named.len()), Vec::new());
+    for segment in &named {
+        match find(swift, segment) {
+            Ok(found) => segments.push(found),
+            Err(problem) => problems.push(format!("{}, {problem}", segment.path)),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(invalid(format!("Errors:\n{}", problems.join("\n"))));
+    }
+    let mut md5 = Md5::new();
+    for segment in &segments {
+        md5.update(match segment.range {
+            Some((first, last)) => format!("{}:{first}-{last};", segment.etag),
+            None => segment.etag.clone(),
+        });
+    }
+    let etag = hex(&md5.finalize());
+    check_etag(call, &etag)?;
+    let mut about = describe(call)?;
+    about.form = Form::StaticLarge(segments);
+    let draft = Draft { body: Body::empty(), etag: etag.as_str().into(), about };
+    let object = swift.account.put(bucket, &place.object, draft, precondition).await?;
+    Ok(created(&object, &format!("\"{etag}\"")))
+}
+
+/// Finds a segment, which has to be what the client says of it.
+fn find(swift: &Swift, named: &Named) -> Result<Segment, String> {
+    let path = named.path.trim_start_matches('/');
+    let (container, object) = path.split_once('/').ok_or("400 Bad Request")?;
+    let found = swift
+        .account
+        .bucket(container)
+        .and_then(|bucket| swift.account.object(&bucket, object, None))
+        .and_then(|found| swift.account.follow(found))
+        .map_err(|_| "404 Not Found")?;
+    let content = swift.account.content(&found).map_err(|refusal| refusal.to_string())?;
+    if named.etag.as_ref().is_some_and(|etag| etag.trim_matches('"') != &*content.etag) {
+        return Err("Etag Mismatch".to_owned());
+    }
+    let length = content.body.length();
+    if named.size_bytes.is_some_and(|size| size != length) {
+        return Err("Size Mismatch".to_owned());
+    }
+    let range = match &named.range {
+        None => None,
+        Some(text) => Some(parse_range(text, length).ok_or("Unsatisfiable Range")?),
+    };
+    Ok(Segment {
+        container: container.to_owned(),
+        object: object.to_owned(),
+        etag: found.etag.to_string(),
+        bytes: range.map_or(length, |(first, last)| last - first + 1),
+        range,
+    })
+}
+
+/// Reads `first-last`, `first-` or `-suffix`.
+fn parse_range(text: &str, length: u64) -> Option<(u64, u64)> {
+    match super::ranges::parse(Some(&format!("bytes={text}")), length) {
+        super::ranges::Wanted::Ranges(ranges) if ranges.len() == 1 => {
+            Some((ranges[0].start, ranges[0].end - 1))
+        }
+        _ => None,
+    }
+}
+
+/// Answers GET with `multipart-manifest=get`.
+pub(super) fn show(swift: &Swift, call: &Call, object: &Object, segments: &[Segment]) -> Reply {
+    let is_raw = call.parameter("format") == Some("raw");
+    let lines = segments.iter().map(|segment| {
+        let path = format!("/{}/{}", segment.container, segment.object);
+        let range = segment.range.map(|(first, last)| format!("{first}-{last}"));
+        let mut line = match is_raw {
+            true => json!({"path": path, "etag": segment.etag, "size_bytes": segment.bytes}),
+            false => {
+                let found = swift
+                    .account
+                    .bucket(&segment.container)
+                    .and_then(|bucket| swift.account.object(&bucket, &segment.object, None));
+                let (content_type, modified_us) = match &found {
+                    Ok(found) => (found.content_type(), found.modified_us),
+                    Err(_) => ("application/octet-stream", object.modified_us),
+                };
+                json!({"name": path, "hash": segment.etag, "bytes": segment.bytes,
+                       "content_type": content_type,
+                       "last_modified": clock::format_iso(modified_us)})
+            }
+        };
+        if let Some(range) = range {
+            line["range"] = json!(range);
+        }
+        line
+    });
+    let mut reply = json_reply(StatusCode::OK, &lines.collect::<Value>());
+    set(&mut reply, "x-static-large-object", "True");
+    set(&mut reply, header::ETAG, &object.etag);
+    reply
+}
+
+/// Answers DELETE with `multipart-manifest=delete`: the segments go with the manifest.
+pub(super) async fn delete(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
+    let bucket = swift.account.bucket(&place.container)?;
+    let object = swift.account.object(&bucket, &place.object, None)?;
+    let mut paths = Vec::new();
+    if let Form::StaticLarge(segments) = &object.about.form {
+        paths.extend(
+            segments.iter().map(|s| (s.container.clone(), s.object.clone())),
+        );
+        // A segment may be used twice and can go only once.
+        paths.sort();
+        paths.dedup();
+    }
+    paths.push((place.container.clone(), place.object.clone()));
+    let outcome = bulk::delete_each(swift, paths).await;
+    Ok(outcome.into_reply(call.wants_json()))
+}

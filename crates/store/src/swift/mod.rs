@@ -1,0 +1,193 @@
+//! The Swift API: TempAuth and Keystone tokens, accounts, containers, objects, large objects.
+
+mod account;
+mod answer;
+mod archive;
+mod bulk;
+mod call;
+mod container;
+mod copy;
+mod identity;
+mod info;
+mod large;
+mod object;
+mod ranges;
+mod read;
+mod temp_url;
+mod token;
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use http::request::Parts;
+use http::{Method, StatusCode, header};
+use md5::{Digest, Md5};
+
+use self::answer::{Failure, empty, set, text};
+use self::call::{Call, Place};
+use self::identity::ApplicationCredential;
+use self::token::Tokens;
+use crate::account::Account;
+use crate::config::StoreConfig;
+use crate::intake::hex;
+use crate::reply::Reply;
+use crate::request_body::RequestBody;
+
+/// The Swift face of the account.
+pub(crate) struct Swift {
+    account: Arc<Account>,
+    /// User and password; nobody can log in without them.
+    user: Option<(String, String)>,
+    project: String,
+    region: String,
+    tokens: Tokens,
+    application_credentials: RwLock<Vec<ApplicationCredential>>,
+}
+
+impl Swift {
+    pub(crate) fn new(
+        account: Arc<Account>,
+        user: Option<(String, String)>,
+        config: &StoreConfig,
+    ) -> Swift {
+        Swift {
+            account,
+            user,
+            project: config.project.clone(),
+            region: config.region.clone(),
+            tokens: Tokens::new(config.token_seconds),
+            application_credentials: RwLock::default(),
+        }
+    }
+
+    /// Answers a request.
+    pub(crate) async fn answer(&self, parts: Parts, body: RequestBody) -> Reply {
+        let is_head = parts.method == Method::HEAD;
+        let answered = match Call::new(parts, body) {
+            Ok(mut call) => self.dispatch(&mut call).await,
+            Err(failure) => Err(failure),
+        };
+        let mut reply = answered.unwrap_or_else(Failure::into_reply);
+        // The answer to HEAD states the length that GET would have; it says so itself.
+        if is_head && !reply.headers().contains_key(header::CONTENT_LENGTH) {
+            set(&mut reply, header::CONTENT_LENGTH, 0);
+        }
+        reply
+    }
+
+    async fn dispatch(&self, call: &mut Call) -> Result<Reply, Failure> {
+        let first = call.path[1..].split('/').next().unwrap_or_default();
+        match first {
+            "auth" if call.method == Method::GET => identity::version_1(self, call),
+            "v3" => identity::version_3(self, call).await,
+            "info" => Ok(info::info(self)),
+            "healthcheck" => Ok(text(StatusCode::OK, "OK")),
+            "v1" => self.store(call).await,
+            _ => Err(not_allowed()),
+        }
+    }
+
+    async fn store(&self, call: &mut Call) -> Result<Reply, Failure> {
+        let place = call.place()?;
+        self.authorize(call, &place)?;
+        if let Some(format) = call.parameter("extract-archive").map(str::to_owned)
+            && call.method == Method::PUT
+        {
+            return archive::extract(self, call, &place, &format).await;
+        }
+        if call.parameter("bulk-delete").is_some()
+            && matches!(call.method, Method::POST | Method::DELETE)
+        {
+            return bulk::delete(self, call).await;
+        }
+        let level = (!place.container.is_empty(), !place.object.is_empty());
+        match (level, call.method.as_str()) {
+            ((false, _), "GET" | "HEAD") => account::show(self, call),
+            ((false, _), "POST") => account::change(self, call),
+            ((true, false), "GET" | "HEAD") => container::show(self, call, &place),
+            ((true, false), "PUT") => container::create(self, call, &place),
+            ((true, false), "POST") => container::change(self, call, &place),
+            ((true, false), "DELETE") => container::delete(self, &place),
+            ((true, true), "GET" | "HEAD") => read::read(self, call, &place),
+            ((true, true), "PUT") => object::put(self, call, &place).await,
+            ((true, true), "POST") => object::post(self, call, &place).await,
+            ((true, true), "DELETE") => object::delete(self, call, &place).await,
+            ((true, true), "COPY") => copy::from_here(self, call, &place).await,
+            (_, "OPTIONS") => Ok(empty(StatusCode::OK)),
+            _ => Err(not_allowed()),
+        }
+    }
+
+    /// Refuses who may not do this: a token, a signed URL or an open container is needed.
+    fn authorize(&self, call: &Call, place: &Place) -> Result<(), Failure> {
+        if let Some(signature) = call.parameter("temp_url_sig") {
+            return temp_url::check(self, call, place, signature);
+        }
+        let token = call.header("x-auth-token").or_else(|| call.header("x-storage-token"));
+        if token.and_then(|name| self.tokens.find(name)).is_some() {
+            if place.account == self.account_name() {
+                return Ok(());
+            }
+            return Err(Failure::new(StatusCode::FORBIDDEN, "this is not your account"));
+        }
+        if self.is_open(call, place) {
+            return Ok(());
+        }
+        Err(Failure {
+            header: Some((
+                header::WWW_AUTHENTICATE,
+                format!("Swift realm=\"{}\"", self.account_name()),
+            )),
+            ..Failure::new(StatusCode::UNAUTHORIZED, "a token is needed that has not expired")
+        })
+    }
+
+    /// Returns whether everybody may read this.
+    fn is_open(&self, call: &Call, place: &Place) -> bool {
+        if !matches!(call.method, Method::GET | Method::HEAD)
+            || place.account != self.account_name()
+        {
+            return false;
+        }
+        let Ok(bucket) = self.account.bucket(&place.container) else { return false };
+        let acl = bucket.settings().read_acl.unwrap_or_default();
+        let allows = |what: &str| acl.split(',').any(|rule| rule.trim() == what);
+        if place.object.is_empty() { allows(".rlistings") } else { allows(".r:*") }
+    }
+
+    fn account_name(&self) -> String {
+        format!("AUTH_{}", self.project)
+    }
+
+    fn storage_url(&self, call: &Call) -> String {
+        format!("http://{}/v1/{}", call.host(), self.account_name())
+    }
+
+    fn is_known(&self, user: &str, password: &str) -> bool {
+        self.user.as_ref().is_some_and(|known| known.0 == user && known.1 == password)
+    }
+
+    fn user_name(&self) -> &str {
+        self.user.as_ref().map_or("", |(name, _)| name)
+    }
+
+    fn user_id(&self) -> String {
+        hex(&Md5::digest(format!("user {}", self.user_name())))
+    }
+
+    fn project_id(&self) -> String {
+        hex(&Md5::digest(format!("project {}", self.project)))
+    }
+
+    fn credentials(&self) -> Vec<ApplicationCredential> {
+        self.application_credentials.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn add_credential(&self, credential: ApplicationCredential) {
+        let known = &self.application_credentials;
+        known.write().unwrap_or_else(PoisonError::into_inner).push(credential);
+    }
+}
+
+fn not_allowed() -> Failure {
+    Failure::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not allowed for this resource")
+}

@@ -1,0 +1,95 @@
+//! HTTP ranges: read from the header, and written as one range or as several in one body.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use crate::body::Body;
+use crate::reply::Piece;
+
+/// More ranges than this in one request are not served.
+const RANGES_MAX: usize = 100;
+
+/// What a `Range` header asks for.
+#[derive(Debug, PartialEq)]
+pub(super) enum Wanted {
+    /// The header is absent or not understood: everything.
+    Whole,
+    /// Ranges that lie inside the body, at least one.
+    Ranges(Vec<Range<u64>>),
+    /// No range lies inside the body.
+    Nothing,
+}
+
+/// Reads a `Range` header against a body's length.
+pub(super) fn parse(header: Option<&str>, length: u64) -> Wanted {
+    let Some(list) = header.and_then(|text| text.trim().strip_prefix("bytes=")) else {
+        return Wanted::Whole;
+    };
+    let mut ranges = Vec::new();
+    for part in list.split(',') {
+        let Some((first, last)) = part.trim().split_once('-') else { return Wanted::Whole };
+        let range = match (first.parse::<u64>(), last.parse::<u64>()) {
+            (Ok(first), Ok(last)) if first <= last => first..last.saturating_add(1).min(length),
+            (Ok(first), Err(_)) if last.is_empty() => first..length,
+            (Err(_), Ok(suffix)) if first.is_empty() => length.saturating_sub(suffix)..length,
+            _ => return Wanted::Whole,
+        };
+        if range.start < range.end {
+            ranges.push(range);
+        }
+    }
+    if ranges.is_empty() || ranges.len() > RANGES_MAX {
+        return Wanted::Nothing;
+    }
+    Wanted::Ranges(ranges)
+}
+
+/// Writes several ranges as `multipart/byteranges`.
+pub(super) fn multipart(
+    body: &Body,
+    ranges: &[Range<u64>],
+    content_type: &str,
+    boundary: &str,
+) -> VecDeque<Piece> {
+    let mut pieces = VecDeque::new();
+    let mut opening = format!("--{boundary}\r\n");
+    for range in ranges {
+        let head = format!(
+            "{opening}Content-Type: {content_type}\r\nContent-Range: bytes {}-{}/{}\r\n\r\n",
+            range.start,
+            range.end - 1,
+            body.length(),
+        );
+        pieces.push_back(Piece::Bytes(head.into()));
+        pieces.push_back(Piece::Stream(body.slice(range.clone()).stream()));
+        opening = format!("\r\n--{boundary}\r\n");
+    }
+    pieces.push_back(Piece::Bytes(format!("\r\n--{boundary}--").into()));
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_to_the_body_and_those_outside_left_out() {
+        let ranges = |header, length| parse(Some(header), length);
+        assert_eq!(ranges("bytes=0-9", 100), Wanted::Ranges(vec![0..10]));
+        assert_eq!(ranges("bytes=90-", 100), Wanted::Ranges(vec![90..100]));
+        assert_eq!(ranges("bytes=-10", 100), Wanted::Ranges(vec![90..100]));
+        assert_eq!(ranges("bytes=-200", 100), Wanted::Ranges(vec![0..100]));
+        assert_eq!(ranges("bytes=95-200, 200-300", 100), Wanted::Ranges(vec![95..100]));
+        assert_eq!(ranges("bytes=0-1,5-6", 100), Wanted::Ranges(vec![0..2, 5..7]));
+        assert_eq!(ranges("bytes=100-", 100), Wanted::Nothing);
+        assert_eq!(ranges("bytes=-5", 0), Wanted::Nothing);
+    }
+
+    #[test]
+    fn headers_that_are_not_understood_are_not_there() {
+        for header in ["bytes=a-b", "bytes=5-4", "bytes=", "lines=1-2", "bytes=-"] {
+            assert_eq!(parse(Some(header), 100), Wanted::Whole, "{header}");
+        }
+        assert_eq!(parse(None, 100), Wanted::Whole);
+    }
+}

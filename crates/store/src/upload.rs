@@ -1,0 +1,108 @@
+//! Multipart uploads: parts that wait to become an object.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use md5::{Digest, Md5};
+
+use crate::body::Body;
+use crate::error::Refusal;
+use crate::intake::hex;
+use crate::object::{About, Checksums};
+
+/// An open multipart upload. It does not survive a restart.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    pub(crate) id: Box<str>,
+    pub(crate) key: Box<str>,
+    pub(crate) started_us: u64,
+    pub(crate) about: About,
+    parts: Mutex<BTreeMap<i32, Part>>,
+}
+
+/// A part of an upload.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) body: Body,
+    pub(crate) md5: [u8; 16],
+    pub(crate) modified_us: u64,
+    pub(crate) checksums: Checksums,
+}
+
+/// The parts of a finished upload, joined.
+pub(crate) struct Completed {
+    pub(crate) body: Body,
+    pub(crate) etag: Box<str>,
+    pub(crate) part_bytes: Vec<u64>,
+}
+
+impl Upload {
+    pub(crate) fn new(id: u64, key: &str, started_us: u64, about: About) -> Arc<Upload> {
+        Arc::new(Upload {
+            id: format!("{id:016x}").into(),
+            key: key.into(),
+            started_us,
+            about,
+            parts: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn parts(&self) -> MutexGuard<'_, BTreeMap<i32, Part>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Joins the parts that the client names, each by number and entity tag.
+    pub(crate) fn join(&self, named: &[(i32, String)]) -> Result<Completed, Refusal> {
+        if named.is_empty() {
+            return Err(Refusal::InvalidPart);
+        }
+        if !named.is_sorted_by(|(before, _), (after, _)| before < after) {
+            return Err(Refusal::InvalidPartOrder);
+        }
+        let parts = self.parts();
+        let mut md5 = Md5::new();
+        let mut bodies = Vec::with_capacity(named.len());
+        for (number, etag) in named {
+            let part = parts.get(number).ok_or(Refusal::InvalidPart)?;
+            if *etag != hex(&part.md5) {
+                return Err(Refusal::InvalidPart);
+            }
+            md5.update(part.md5);
+            bodies.push(&part.body);
+        }
+        Ok(Completed {
+            etag: format!("{}-{}", hex(&md5.finalize()), named.len()).into(),
+            part_bytes: bodies.iter().map(|body| body.length()).collect(),
+            body: Body::join(bodies),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_join_only_in_ascending_order_and_with_the_right_entity_tags() {
+        let upload = Upload::new(1, "k", 0, About::default());
+        let part = Part {
+            body: Body::empty(),
+            md5: [7; 16],
+            modified_us: 0,
+            checksums: Checksums::default(),
+        };
+        upload.parts().insert(1, part.clone());
+        upload.parts().insert(2, part);
+        let etag = hex(&[7; 16]);
+        let named = |numbers: &[i32]| {
+            let list: Vec<_> = numbers.iter().map(|number| (*number, etag.clone())).collect();
+            upload.join(&list)
+        };
+        assert!(named(&[1, 2]).unwrap().etag.ends_with("-2"));
+        assert!(matches!(named(&[2, 1]), Err(Refusal::InvalidPartOrder)));
+        assert!(matches!(named(&[1, 1]), Err(Refusal::InvalidPartOrder)));
+        assert!(matches!(named(&[1, 3]), Err(Refusal::InvalidPart)));
+        assert!(matches!(named(&[]), Err(Refusal::InvalidPart)));
+        assert!(matches!(upload.join(&[(1, "no".into())]), Err(Refusal::InvalidPart)));
+    }
+}
