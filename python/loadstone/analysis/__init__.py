@@ -1,1 +1,140 @@
+"""Run → Findings: pure functions; nothing here prints, draws or writes.
 
+`analyse` is the one way in. A finding is a field of `Findings`, made by one module of this folder
+from a Run alone, so that all of them can be made again from the run folder at any time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from loadstone.analysis import resources, timeline
+from loadstone.analysis.finding import Finding, Severity
+from loadstone.analysis.labels import error_sentences, explain, label_trial, severity
+from loadstone.analysis.part import Part, read_parts
+from loadstone.analysis.summary import Cell, summarise
+from loadstone.results.record import Record, Run
+
+__all__ = ["Findings", "TrialFacts", "analyse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFacts:
+    """One planned trial and what became of it; `state` is "not run" when it left no record."""
+
+    trial: str
+    target: str
+    workload: str
+    phase: str
+    operations: tuple[str, ...]
+    parameters: Mapping[str, object]
+    round: int
+    block: int
+    is_measured: bool
+    state: str
+    reason: str | None
+    started_unix_ns: int | None
+    duration_s: float | None
+    requests: int | None
+    failed: int | None
+    labels: tuple[str, ...]
+    errors: tuple[str, ...]
+    absent_probes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Everything analysis says about one run; every report is made from this.
+
+    `cells` has one entry per target, workload, phase, operation, parameters, round and iteration;
+    `totals` the same with all iterations added up, and is what a reader is shown first.
+    """
+
+    cells: tuple[Cell, ...]
+    totals: tuple[Cell, ...]
+    trials: tuple[TrialFacts, ...]
+    timelines: tuple[timeline.Timeline, ...]
+    resources: tuple[resources.ResourceSeries, ...]
+    findings: tuple[Finding, ...]
+
+
+def analyse(run: Run) -> Findings:
+    """Return what a run says."""
+    parts: list[Part] = []
+    lines: list[timeline.Timeline] = []
+    series: list[resources.ResourceSeries] = []
+    peaks: dict[str, resources.Peaks] = {}
+    facts: dict[str, TrialFacts] = {}
+    rate_points = timeline.points_per_trial(run.records)
+    probe_points = resources.points_per_trial(run.records)
+    origin_ns = _origin_unix_ns(run.records)
+    # One trial's tables at a time: those of a long run do not fit into memory together.
+    for record in run.records:
+        intervals, probes = record.intervals, record.probes
+        facts[record.id] = _facts(record.trial, record, intervals)
+        if not record.trial["measured"]:
+            continue
+        parts.extend(read_parts(record, intervals))
+        lines.extend(timeline.read_timelines(record, intervals, rate_points))
+        peaks[record.id] = resources.peaks(probes)
+        series.extend(resources.read_resources(record, probes, origin_ns, probe_points))
+    cells, totals = summarise(parts, peaks)
+    trials = tuple(facts.get(doc["id"]) or _facts(doc, None, None) for doc in run.plan)
+    return Findings(
+        cells=cells,
+        totals=totals,
+        trials=trials,
+        timelines=tuple(lines),
+        resources=tuple(series),
+        findings=_findings(totals, trials),
+    )
+
+
+def _origin_unix_ns(records: Sequence[Record]) -> int:
+    starts = (record.summary.get("started_unix_ns") for record in records)
+    return min((start for start in starts if start), default=0)
+
+
+def _facts(
+    trial: Mapping[str, Any], record: Record | None, intervals: pa.Table | None
+) -> TrialFacts:
+    summary = record.summary if record is not None else {}
+    ends = [entry["end_ns"] for entry in summary.get("iterations") or ()]
+    state = "not run" if record is None else summary.get("state") or "interrupted"
+    return TrialFacts(
+        trial=trial["id"],
+        target=trial["case"]["target"],
+        workload=trial["case"]["workload"],
+        phase=trial["phase"],
+        operations=tuple(entry["operation"] for entry in trial["mix"]),
+        parameters=trial["case"]["parameters"],
+        round=trial["round"],
+        block=trial["block"],
+        is_measured=trial["measured"],
+        state=state,
+        reason=summary.get("reason"),
+        started_unix_ns=summary.get("started_unix_ns"),
+        duration_s=max(ends) / 1e9 if ends else None,
+        requests=summary.get("requests"),
+        failed=summary.get("failed"),
+        labels=label_trial(record) if record is not None else (),
+        errors=tuple(error_sentences(record, intervals)) if record is not None else (),
+        absent_probes=record.absent_probes if record is not None else {},
+    )
+
+
+def _findings(totals: Sequence[Cell], trials: Sequence[TrialFacts]) -> tuple[Finding, ...]:
+    """Return one finding for each label in the run, and for what was planned and did not run."""
+    findings = []
+    missing = tuple(trial.trial for trial in trials if trial.state == "not run")
+    if missing:
+        text = f"{len(missing)} of {len(trials)} planned trials did not run"
+        findings.append(Finding(rule="NOT RUN", severity="problem", statement=text, cases=missing))
+    for label in dict.fromkeys(label for cell in totals for label in cell.labels):
+        cases = tuple(cell.name for cell in totals if label in cell.labels)
+        text = f"{len(cases)} of {len(totals)} results: {explain(label)}"
+        findings.append(Finding(rule=label, severity=severity(label), statement=text, cases=cases))
+    order: tuple[Severity, ...] = ("problem", "caution", "note")
+    return tuple(sorted(findings, key=lambda finding: order.index(finding.severity)))

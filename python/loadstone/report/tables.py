@@ -105,7 +105,9 @@ def threads_table(columns: Sequence[ThreadsColumn], marks: DecimalMarks = POINTS
     for start in range(0, len(columns), COLUMNS_PER_BLOCK):
         block = columns[start : start + COLUMNS_PER_BLOCK]
         files = [format_measured(c.files_per_s, marks.files, marks.spread) for c in block]
-        megabytes = [format_measured(c.megabytes_per_s, marks.megabytes, marks.spread) for c in block]
+        megabytes = [
+            format_measured(c.megabytes_per_s, marks.megabytes, marks.spread) for c in block
+        ]
         lines.append("\t".join(["Threads", *(str(column.threads) for column in block)]))
         lines.append("\t".join(["Files/Sec", *files]))
         lines.append("\t".join(["MB/Sec", *megabytes]))

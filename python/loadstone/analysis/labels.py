@@ -1,0 +1,115 @@
+"""Labels: what a reader must know before using a number, as a short word beside it.
+
+A label never changes a number. Those a trial was recorded with are kept as they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from loadstone import units
+from loadstone.analysis.finding import Severity
+from loadstone.analysis.part import Part
+from loadstone.analysis.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
+from loadstone.results.record import Record
+
+if TYPE_CHECKING:
+    from loadstone.analysis.summary import Cell
+
+LABELS: Mapping[str, str] = {
+    "INTERRUPTED": "stopped by hand or by a signal before its end; the numbers are what was seen",
+    "STOPPED": "stopped by the campaign's own rule on failed requests",
+    "RUNNING": "still running when this was read",
+    "CORRUPT": "data read back was wrong: the performance numbers are void",
+    "ERRORS": "some requests failed; rates count the good ones only",
+    "NOTHING": "not one request succeeded",
+    "n=1": "one trial: nothing is known about how far another one would lie",
+    "SHORT": "measured for less than a minute, or fewer than 1000 requests",
+    "LITTLE": "requests in flight do not agree with rate times time: the accounting is in doubt",
+    "IDLE": "clients spent more than 2 % of the time outside requests: the rate may be their limit",
+    "OVERLOAD": "less than 99 % of the rate asked for was achieved",
+    "LAG": "requests left later than they were due: the load generator could not keep the schedule",
+}
+
+VOIDING = frozenset({"INTERRUPTED", "STOPPED", "RUNNING", "CORRUPT", "NOTHING", "LITTLE", "LAG"})
+"""Labels under which a number must not be used as a result."""
+
+REMARKS = frozenset({"n=1", "SHORT"})
+"""Labels that say how little was measured, not that something went wrong."""
+
+SHORT_S = 60
+SHORT_REQUESTS = 1000
+LITTLE_REQUESTS_PER_CLIENT = 100
+
+
+def label_trial(record: Record) -> tuple[str, ...]:
+    """Return the labels of one trial: those it was recorded with, and how it ended."""
+    labels = list(record.labels)
+    state = record.summary.get("state")
+    labels += ["INTERRUPTED"] if state == "interrupted" else []
+    labels += ["STOPPED"] if state == "stopped" else []
+    labels += ["CORRUPT"] if any((record.summary.get("mismatches") or {}).values()) else []
+    return tuple(dict.fromkeys(labels))
+
+
+def label_cell(cell: "Cell", parts: Sequence[Part]) -> tuple[str, ...]:
+    """Return the labels of a cell: those of its trials, and what its own numbers give rise to."""
+    labels = [label for part in parts for label in label_trial(part.record)]
+    labels += ["ERRORS"] if cell.failed else []
+    labels += ["NOTHING"] if not cell.good else []
+    labels += ["n=1"] if len(cell.trials) == 1 else []
+    is_short = cell.duration_s / len(cell.trials) < SHORT_S or cell.good < SHORT_REQUESTS
+    labels += ["SHORT"] if is_short else []
+    labels += _schedule_labels(cell, parts)
+    return tuple(dict.fromkeys(labels))
+
+
+def explain(label: str) -> str:
+    """Return the sentence behind a label; a label of somebody else's stands for itself."""
+    return LABELS.get(label, "recorded with the trial")
+
+
+def severity(label: str) -> Severity:
+    """Return how grave a label is."""
+    if label in VOIDING:
+        return "problem"
+    return "note" if label in REMARKS else "caution"
+
+
+def _schedule_labels(cell: "Cell", parts: Sequence[Part]) -> list[str]:
+    labels = []
+    clients = cell.load.get("clients") or cell.load.get("clients_max") or 1
+    # The first and the last request of each client are cut by the window: few requests prove less.
+    is_enough = isinstance(clients, int) and cell.requests >= LITTLE_REQUESTS_PER_CLIENT * clients
+    if cell.little is not None and is_enough:
+        # Too much in flight cannot be; too little is time that clients spent outside requests.
+        labels += ["LITTLE"] if cell.little > 1 + LITTLE_TOLERANCE else []
+        labels += ["IDLE"] if cell.little < 1 - LITTLE_TOLERANCE else []
+    if cell.load.get("kind") != "open":
+        return labels
+    offered = cell.load.get("rate_per_s")
+    if isinstance(offered, (int, float)) and offered > 0:
+        achieved = sum(part.mix.answered for part in parts) / cell.duration_s
+        rate = rate_gate(offered_per_s=float(offered), achieved_per_s=achieved)
+        labels += ["OVERLOAD"] if rate.outcome == "fail" else []
+    lag = lag_gate(
+        lag_p99_ns=cell.lag.quantiles["p99"] if cell.lag else None,
+        service_p99_ns=cell.service.quantiles["p99"] if cell.service else None,
+    )
+    labels += ["LAG"] if lag.outcome == "fail" else []
+    return labels
+
+
+def error_sentences(record: Record, intervals: pa.Table) -> list[str]:
+    """Return one line per kind of error, with the first message that came back."""
+    failed = intervals.filter(pc.field("outcome") != "ok")
+    counts = failed.group_by("outcome").aggregate([("requests", "sum")]).to_pylist()
+    examples = record.summary.get("error_examples") or {}
+    lines = []
+    for row in sorted(counts, key=lambda row: (-row["requests_sum"], row["outcome"])):
+        kind, count = row["outcome"], units.format_count(row["requests_sum"])
+        example = f": {examples[kind]}" if kind in examples else ""
+        lines.append(f"{count} × {kind}{example}")
+    return lines

@@ -1,0 +1,146 @@
+"""A part: what one operation did in one iteration of one trial, while it was being measured.
+
+Parts are sums (counts, times, histograms, seconds), so that any number of them adds up to a cell,
+and a trial's table need not be kept in memory once its parts are made.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from loadstone.analysis.latency import merge
+from loadstone.results.record import Record
+
+if TYPE_CHECKING:
+    from loadstone._loadgen import Histogram
+
+SECOND_NS = 1_000_000_000
+LATENCIES = ("response", "service", "first_byte", "lag")
+NOT_SENT = "not_sent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """All operations of one iteration together, good and failed: what the schedule speaks of."""
+
+    answered: int
+    service_count: int
+    service_sum_ns: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The measured stage of one operation in one iteration of one trial.
+
+    `rates` and `byte_rates` hold good work of each whole second inside the window.
+    """
+
+    record: Record
+    operation: str
+    iteration: int
+    start_ns: int
+    end_ns: int
+    first_done_ns: int | None
+    last_done_ns: int | None
+    good: int
+    objects: int
+    bytes: int
+    errors: Mapping[str, int]
+    histograms: Mapping[str, "Histogram | None"]
+    rates: NDArray[np.float64]
+    byte_rates: NDArray[np.float64]
+    mix: Mix
+
+    @property
+    def duration_s(self) -> float:
+        """How long was measured."""
+        return (self.end_ns - self.start_ns) / SECOND_NS
+
+
+def read_parts(record: Record, intervals: pa.Table) -> Iterable[Part]:
+    """Return the parts of one trial, iterations in order and operations as its mix lists them."""
+    measured = intervals.filter(pc.field("stage") == "measure")
+    names = [entry["operation"] for entry in record.trial["mix"]]
+    for iteration in sorted(set(measured["iteration"].to_pylist())):
+        of_iteration = measured.filter(pc.field("iteration") == iteration)
+        mix = _mix(of_iteration)
+        for operation in sorted(
+            set(of_iteration["operation"].to_pylist()),
+            key=lambda name: (names.index(name) if name in names else len(names), name),
+        ):
+            rows = of_iteration.filter(pc.field("operation") == operation)
+            yield _part(record, operation, iteration, rows, of_iteration, mix)
+
+
+def _part(
+    record: Record, operation: str, iteration: int, rows: pa.Table, all_rows: pa.Table, mix: Mix
+) -> Part:
+    good = rows.filter(pc.field("outcome") == "ok")
+    entry = _entry(record, iteration)
+    # A killed trial has no account of its iterations: the whole seconds on disk stand in for it.
+    seconds = pc.min_max(all_rows["second"]).as_py()
+    start_ns = entry.get("measure_start_ns", seconds["min"] * SECOND_NS)
+    end_ns = max(start_ns + 1, entry.get("measure_end_ns", (seconds["max"] + 1) * SECOND_NS))
+    first, last = math.ceil(start_ns / SECOND_NS), end_ns // SECOND_NS
+    return Part(
+        record=record,
+        operation=operation,
+        iteration=iteration,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        first_done_ns=entry.get("first_done_ns"),
+        last_done_ns=entry.get("end_ns"),
+        good=_sum(good, "requests"),
+        objects=_sum(good, "objects"),
+        bytes=_sum(good, "bytes"),
+        errors=_errors(rows),
+        histograms={name: merge(column(good, name)) for name in LATENCIES},
+        rates=_per_second(good, "requests", first, last),
+        byte_rates=_per_second(good, "bytes", first, last),
+        mix=mix,
+    )
+
+
+def column(rows: pa.Table, name: str) -> Iterable[bytes | None]:
+    """Return one column of histograms; nothing when the table has no such column."""
+    return (value.as_py() for value in rows[name]) if name in rows.column_names else ()
+
+
+def _entry(record: Record, iteration: int) -> Mapping[str, int]:
+    entries = record.summary.get("iterations") or ()
+    return next((entry for entry in entries if entry["iteration"] == iteration), {})
+
+
+def _mix(rows: pa.Table) -> Mix:
+    times = merge(column(rows, "service"))
+    answered = rows.filter(pc.field("outcome") != NOT_SENT)
+    return Mix(
+        answered=_sum(answered, "requests"),
+        service_count=times.count if times is not None else 0,
+        service_sum_ns=times.mean * times.count if times is not None else 0.0,
+    )
+
+
+def _sum(rows: pa.Table, name: str) -> int:
+    return int(pc.sum(rows[name]).as_py() or 0)
+
+
+def _errors(rows: pa.Table) -> dict[str, int]:
+    failed = rows.filter(pc.field("outcome") != "ok")
+    counts = failed.group_by("outcome").aggregate([("requests", "sum")]).to_pylist()
+    return {row["outcome"]: row["requests_sum"] for row in counts if row["requests_sum"]}
+
+
+def _per_second(good: pa.Table, name: str, first: int, last: int) -> NDArray[np.float64]:
+    """Return the sums of whole seconds; one cut by an end of the window would look too slow."""
+    sums = np.zeros(max(0, last - first))
+    seconds = good["second"].to_numpy() - first
+    inside = (seconds >= 0) & (seconds < sums.size)
+    np.add.at(sums, seconds[inside], good[name].to_numpy()[inside])
+    return sums

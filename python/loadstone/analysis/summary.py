@@ -1,0 +1,290 @@
+"""A run in numbers: one cell per operation of a case, round and iteration.
+
+Throughput is good work over the common wall time of the measure stage. A cell adds up its blocks,
+trials and agents: counts, times and histograms, never rates or percentiles.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadstone.analysis.labels import label_cell
+from loadstone.analysis.latency import Latency, Timeouts, combine, latency
+from loadstone.analysis.naming import describe_parameters
+from loadstone.analysis.part import SECOND_NS, Part
+from loadstone.analysis.resources import Peaks
+from loadstone.analysis.validity import in_flight_gate, little_gate
+
+SPREAD_OF_SECONDS = "standard deviation of the one-second rates"
+SPREAD_OF_TRIALS = "standard deviation of the trials' rates"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How far rates lie apart; `kind` says which rates, `n` how many."""
+
+    kind: str
+    n: int
+    requests_per_s: float
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRate:
+    """What one trial of a cell reached: the unit of repetition in every comparison."""
+
+    trial: str
+    block: int
+    requests_per_s: float
+    bytes_per_s: float
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """What the load cost the hosts it came from; absent where it was not observed."""
+
+    cpu_us_per_request: float | None
+    rss_bytes_max: float | None
+    sockets_max: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One operation of one case in one round and iteration, over all its trials.
+
+    `requests` counts good and failed ones, `good` the good ones, which alone make the rates.
+    `iteration` is None where all iterations are added up. `first_done_s` is when the first client
+    ran out of work, `last_done_s` when the last request was done, both from the start of measuring,
+    in the slowest of the trials.
+    """
+
+    target: str
+    workload: str
+    phase: str
+    operation: str
+    parameters: Mapping[str, object]
+    round: int
+    iteration: int | None
+    iterations: int
+    load: Mapping[str, object]
+    trials: tuple[str, ...]
+    requests: int
+    good: int
+    objects: int
+    bytes: int
+    errors: Mapping[str, int]
+    duration_s: float
+    requests_per_s: float
+    objects_per_s: float
+    bytes_per_s: float
+    spread_of_seconds: Spread | None
+    spread_of_trials: Spread | None
+    trial_rates: tuple[TrialRate, ...]
+    first_done_s: float | None
+    last_done_s: float | None
+    response: Latency | None
+    service: Latency | None
+    first_byte: Latency | None
+    lag: Latency | None
+    little: float | None
+    client: Client
+    labels: tuple[str, ...]
+
+    @property
+    def failed(self) -> int:
+        """How many requests failed."""
+        return self.requests - self.good
+
+    @property
+    def name(self) -> str:
+        """The cell in words: "ceph, get, 4KiB, 250 threads, round 2"."""
+        words = [self.target, self.operation, describe_parameters(self.parameters)]
+        words += [f"round {self.round}"]
+        words += [f"iteration {self.iteration}"] if self.iteration is not None else []
+        return ", ".join(word for word in words if word)
+
+    @property
+    def headline(self) -> Latency | None:
+        """The latency a reader is shown first: response time, else service time."""
+        return self.response or self.service
+
+
+def summarise(
+    parts: Sequence[Part], peaks: Mapping[str, Peaks]
+) -> tuple[tuple[Cell, ...], tuple[Cell, ...]]:
+    """Return the cells of each iteration, and the totals with all iterations added up.
+
+    `peaks` holds what each trial took of its client at most, by the trial's id.
+    """
+    cells = (_cell(group, peaks, group[0].iteration) for group in _groups(parts, each=True))
+    totals = (_cell(group, peaks, None) for group in _groups(parts, each=False))
+    return tuple(cells), tuple(totals)
+
+
+def _groups(parts: Iterable[Part], *, each: bool) -> list[list[Part]]:
+    """Return the parts of each cell: of each iteration, or of all iterations together."""
+    groups: dict[tuple[object, ...], list[Part]] = {}
+    for part in parts:
+        trial = part.record.trial
+        case = trial["case"]
+        key = (
+            case["target"],
+            case["workload"],
+            trial["phase"],
+            part.operation,
+            json.dumps(case["parameters"], sort_keys=True),
+            trial["round"],
+            part.iteration if each else None,
+        )
+        groups.setdefault(key, []).append(part)
+    return list(groups.values())
+
+
+def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) -> Cell:
+    trial = parts[0].record.trial
+    records = {part.record.id: part.record for part in parts}
+    duration_s = sum(part.duration_s for part in parts)
+    good = sum(part.good for part in parts)
+    errors = _errors(parts)
+    requests = good + sum(errors.values())
+    timeouts = Timeouts(
+        count=errors.get("timeout", 0),
+        requests=requests,
+        timeout_ns=trial.get("timeout_ns") or 0,
+    )
+    rates = tuple(_trial_rate(name, parts) for name in records)
+    cell = Cell(
+        target=trial["case"]["target"],
+        workload=trial["case"]["workload"],
+        phase=trial["phase"],
+        operation=parts[0].operation,
+        parameters=trial["case"]["parameters"],
+        round=trial["round"],
+        iteration=iteration,
+        iterations=len({part.iteration for part in parts}),
+        load=trial["load"],
+        trials=tuple(records),
+        requests=requests,
+        good=good,
+        objects=sum(part.objects for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        errors=errors,
+        duration_s=duration_s,
+        requests_per_s=good / duration_s,
+        objects_per_s=sum(part.objects for part in parts) / duration_s,
+        bytes_per_s=sum(part.bytes for part in parts) / duration_s,
+        spread_of_seconds=_spread(
+            SPREAD_OF_SECONDS,
+            np.concatenate([part.rates for part in parts]),
+            np.concatenate([part.byte_rates for part in parts]),
+        ),
+        spread_of_trials=_spread(
+            SPREAD_OF_TRIALS,
+            np.array([rate.requests_per_s for rate in rates]),
+            np.array([rate.bytes_per_s for rate in rates]),
+        ),
+        trial_rates=rates,
+        first_done_s=_latest_s(parts, [part.first_done_ns for part in parts]),
+        last_done_s=_latest_s(parts, [part.last_done_ns for part in parts]),
+        response=_latency(parts, "response", timeouts),
+        service=_latency(parts, "service", timeouts),
+        first_byte=_latency(parts, "first_byte", timeouts),
+        lag=_latency(parts, "lag", timeouts),
+        little=_little(parts),
+        client=_client(parts, peaks),
+        labels=(),
+    )
+    return replace(cell, labels=label_cell(cell, parts))
+
+
+def _errors(parts: list[Part]) -> dict[str, int]:
+    """Return failed requests by kind, the most frequent first."""
+    counts: dict[str, int] = {}
+    for part in parts:
+        for kind, count in part.errors.items():
+            counts[kind] = counts.get(kind, 0) + count
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _latency(parts: list[Part], name: str, timeouts: Timeouts) -> Latency | None:
+    return latency(combine(part.histograms[name] for part in parts), timeouts)
+
+
+def _trial_rate(name: str, parts: list[Part]) -> TrialRate:
+    own = [part for part in parts if part.record.id == name]
+    duration_s = sum(part.duration_s for part in own)
+    return TrialRate(
+        trial=name,
+        block=own[0].record.trial["block"],
+        requests_per_s=sum(part.good for part in own) / duration_s,
+        bytes_per_s=sum(part.bytes for part in own) / duration_s,
+        duration_s=duration_s,
+    )
+
+
+def _spread(
+    kind: str, rates: NDArray[np.float64], byte_rates: NDArray[np.float64]
+) -> Spread | None:
+    if rates.size < 2:
+        return None
+    return Spread(
+        kind=kind,
+        n=int(rates.size),
+        requests_per_s=float(rates.std(ddof=1)),
+        bytes_per_s=float(byte_rates.std(ddof=1)),
+    )
+
+
+def _latest_s(parts: list[Part], ends: Sequence[int | None]) -> float | None:
+    spans = [
+        (end - part.start_ns) / SECOND_NS
+        for part, end in zip(parts, ends, strict=True)
+        if end is not None
+    ]
+    return max(spans, default=None)
+
+
+def _little(parts: list[Part]) -> float | None:
+    """Return Little's ratio over all operations: 1 when the books of requests and time agree.
+
+    Closed load: rate times mean service time over clients. Open load: requests in flight, as they
+    were counted, over rate times mean service time.
+    """
+    count = sum(part.mix.service_count for part in parts)
+    window_s = sum(part.duration_s for part in parts)
+    if not count:
+        return None
+    rate = count / window_s
+    service_s = sum(part.mix.service_sum_ns for part in parts) / count / SECOND_NS
+    load = parts[0].record.trial["load"]
+    if load["kind"] == "closed":
+        return little_gate(
+            clients=load["clients"], requests_per_s=rate, service_s_mean=service_s
+        ).value
+    # The count of requests in flight is the trial's, and cannot be told apart by iteration.
+    records = {part.record.id: part.record for part in parts}
+    if any(len(record.summary.get("iterations") or ()) != 1 for record in records.values()):
+        return None
+    in_flight_ns = sum(record.summary.get("in_flight_ns") or 0 for record in records.values())
+    return in_flight_gate(
+        in_flight_mean=in_flight_ns / SECOND_NS / window_s if in_flight_ns else None,
+        requests_per_s=rate,
+        service_s_mean=service_s,
+    ).value
+
+
+def _client(parts: list[Part], peaks: Mapping[str, Peaks]) -> Client:
+    """Return the cost of a request: of the whole trial, whose threads serve all operations."""
+    records = {part.record.id: part.record for part in parts}.values()
+    requests = sum(record.summary.get("requests") or 0 for record in records)
+    cpu_ns = sum(sum(record.summary.get("thread_cpu_ns") or ()) for record in records)
+    seen = [peaks[record.id] for record in records if record.id in peaks]
+    return Client(
+        cpu_us_per_request=cpu_ns / 1000 / requests if cpu_ns and requests else None,
+        rss_bytes_max=max((p.rss_bytes for p in seen if p.rss_bytes is not None), default=None),
+        sockets_max=max((p.sockets for p in seen if p.sockets is not None), default=None),
+    )

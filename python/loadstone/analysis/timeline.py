@@ -1,0 +1,189 @@
+"""A run over time: rates, latencies and errors of each trial, in steps that a chart can carry.
+
+A long trial is drawn in wider steps; the step is part of the data, so that a chart can name it.
+Histograms of a step are merged before a percentile is read from it.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from loadstone.analysis.latency import merge
+from loadstone.analysis.validity import may_print_quantile
+from loadstone.results.record import Record
+
+SECOND_NS = 1_000_000_000
+POINTS_PER_RUN = 6000
+POINTS_PER_TRIAL_MAX = 240
+POINTS_PER_TRIAL_MIN = 12
+REQUESTS_FOR_P99 = 1000
+
+_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatePoint:
+    """The rates of one step, from good requests; `elapsed_s` is the middle of the step."""
+
+    elapsed_s: float
+    stage: str
+    requests_per_s: float
+    bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencyPoint:
+    """The latencies of one step; absent where the step has too few requests for them."""
+
+    elapsed_s: float
+    stage: str
+    p50_ns: int | None
+    p99_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorPoint:
+    """How often one kind of error came in one step."""
+
+    elapsed_s: float
+    kind: str
+    per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeline:
+    """One operation of one trial over time."""
+
+    trial: str
+    target: str
+    workload: str
+    phase: str
+    operation: str
+    parameters: Mapping[str, object]
+    round: int
+    block: int
+    rate_step_s: int
+    latency_step_s: int
+    rates: tuple[RatePoint, ...]
+    latencies: tuple[LatencyPoint, ...]
+    errors: tuple[ErrorPoint, ...]
+
+
+def points_per_trial(records: Sequence[Record]) -> int:
+    """Return how many points each trial's lines may have, so that one page can show them all."""
+    lines = sum(len(record.trial["mix"]) for record in records if record.trial["measured"])
+    return min(POINTS_PER_TRIAL_MAX, max(POINTS_PER_TRIAL_MIN, POINTS_PER_RUN // max(1, lines)))
+
+
+def read_timelines(record: Record, intervals: pa.Table, points: int) -> Iterable[Timeline]:
+    """Return one trial over time, each operation with at most about so many points."""
+    trial, case = record.trial, record.trial["case"]
+    end_s = _end_s(record, intervals)
+    for entry in trial["mix"]:
+        operation = entry["operation"]
+        rows = intervals.filter(pc.field("operation") == operation)
+        if not rows.num_rows:
+            continue
+        good = rows.filter(pc.field("outcome") == "ok")
+        step = step_s(end_s, points)
+        latency_step = _latency_step_s(good, end_s, step)
+        yield Timeline(
+            trial=trial["id"],
+            target=case["target"],
+            workload=case["workload"],
+            phase=trial["phase"],
+            operation=operation,
+            parameters=case["parameters"],
+            round=trial["round"],
+            block=trial["block"],
+            rate_step_s=step,
+            latency_step_s=latency_step,
+            rates=tuple(_rates(good, step, end_s)),
+            latencies=tuple(_latencies(good, latency_step)),
+            errors=tuple(_errors(rows, step, end_s)),
+        )
+
+
+def step_s(duration_s: float, points: int) -> int:
+    """Return the shortest round step that needs no more points than this."""
+    for step in _STEPS_S:
+        if duration_s <= step * points:
+            return step
+    return math.ceil(duration_s / points / _STEPS_S[-1]) * _STEPS_S[-1]
+
+
+def _end_s(record: Record, intervals: pa.Table) -> float:
+    ends = [entry["end_ns"] for entry in record.summary.get("iterations") or ()]
+    if ends:
+        return float(max(ends)) / SECOND_NS
+    return float((pc.max(intervals["second"]).as_py() or 0) + 1)
+
+
+def _latency_step_s(good: pa.Table, end_s: float, step: int) -> int:
+    """Return a step wide enough for a p99, unless that left fewer points than a line needs."""
+    requests = int(pc.sum(good["requests"]).as_py() or 0)
+    wanted = REQUESTS_FOR_P99 * end_s / requests if requests else end_s
+    return max(step, step_s(max(1.0, min(wanted, end_s / POINTS_PER_TRIAL_MIN)), 1))
+
+
+def _rates(good: pa.Table, step: int, end_s: float) -> Iterable[RatePoint]:
+    requests: dict[tuple[str, int], int] = {}
+    sizes: dict[tuple[str, int], int] = {}
+    for row in good.select(["stage", "second", "requests", "bytes"]).to_pylist():
+        key = (row["stage"], row["second"] // step)
+        requests[key] = requests.get(key, 0) + row["requests"]
+        sizes[key] = sizes.get(key, 0) + row["bytes"]
+    # A step that two stages share is cut where they meet, which whole seconds do not show: it
+    # would look like a dip of both.
+    stages_of: dict[int, set[str]] = {}
+    for stage, index in requests:
+        stages_of.setdefault(index, set()).add(stage)
+    for stage, index in _with_gaps(requests):
+        length = min(step, end_s - index * step)
+        if length < step / 2 or len(stages_of.get(index, set())) > 1:
+            continue
+        yield RatePoint(
+            elapsed_s=index * step + length / 2,
+            stage=stage,
+            requests_per_s=requests.get((stage, index), 0) / length,
+            bytes_per_s=sizes.get((stage, index), 0) / length,
+        )
+
+
+def _with_gaps(counts: Mapping[tuple[str, int], int]) -> Iterable[tuple[str, int]]:
+    """Return every step of every stage, those in which nothing ended among them."""
+    for stage in dict.fromkeys(stage for stage, _ in counts):
+        steps = [index for name, index in counts if name == stage]
+        yield from ((stage, index) for index in range(min(steps), max(steps) + 1))
+
+
+def _latencies(good: pa.Table, step: int) -> Iterable[LatencyPoint]:
+    encoded: dict[tuple[str, int], list[bytes]] = {}
+    columns = [name for name in ("response", "service") if name in good.column_names]
+    for row in good.select(["stage", "second", *columns]).to_pylist():
+        value = row.get("response") or row.get("service")
+        if value is not None:
+            encoded.setdefault((row["stage"], row["second"] // step), []).append(value)
+    for (stage, index), values in sorted(encoded.items(), key=lambda item: item[0][1]):
+        merged = merge(values)
+        if merged is None:
+            continue
+        quantiles = [merged.quantile(q) if may_print_quantile(q, merged.count) else None
+                     for q in (0.5, 0.99)]  # fmt: skip
+        yield LatencyPoint(
+            elapsed_s=(index + 0.5) * step, stage=stage, p50_ns=quantiles[0], p99_ns=quantiles[1]
+        )
+
+
+def _errors(rows: pa.Table, step: int, end_s: float) -> Iterable[ErrorPoint]:
+    failed = rows.filter(pc.field("outcome") != "ok")
+    counts: dict[tuple[str, int], int] = {}
+    for row in failed.select(["outcome", "second", "requests"]).to_pylist():
+        key = (row["outcome"], row["second"] // step)
+        counts[key] = counts.get(key, 0) + row["requests"]
+    for (kind, index), count in sorted(counts.items(), key=lambda item: (item[0][1], item[0][0])):
+        length = min(step, max(end_s - index * step, 1.0))
+        yield ErrorPoint(elapsed_s=index * step + length / 2, kind=kind, per_s=count / length)
