@@ -30,6 +30,67 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
+/// A digest that is fed piece by piece.
+#[derive(Debug)]
+pub enum Running {
+    /// CRC-32C.
+    Crc32c(crc_fast::Digest),
+    /// CRC-64/NVME.
+    Crc64Nvme(crc_fast::Digest),
+    /// MD5.
+    Md5(Md5),
+    /// SHA-256.
+    Sha256(Sha256),
+}
+
+impl Running {
+    /// Starts a CRC-32C.
+    pub fn crc32c() -> Self {
+        Self::Crc32c(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi))
+    }
+
+    /// Starts a CRC-64/NVME.
+    pub fn crc64nvme() -> Self {
+        Self::Crc64Nvme(crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme))
+    }
+
+    /// Starts an MD5.
+    pub fn md5() -> Self {
+        Self::Md5(Md5::new())
+    }
+
+    /// Starts a SHA-256.
+    pub fn sha256() -> Self {
+        Self::Sha256(Sha256::new())
+    }
+
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Crc32c(digest) | Self::Crc64Nvme(digest) => digest.update(bytes),
+            Self::Md5(digest) => digest.update(bytes),
+            Self::Sha256(digest) => digest.update(bytes),
+        }
+    }
+
+    /// Returns the digest and its length; checksums stand big-endian, as S3 wants them.
+    pub fn finish(self) -> ([u8; 32], usize) {
+        let mut out = [0; 32];
+        let length = match self {
+            Self::Crc32c(digest) => copy(&mut out, &digest.finalize().to_be_bytes()[4..]),
+            Self::Crc64Nvme(digest) => copy(&mut out, &digest.finalize().to_be_bytes()),
+            Self::Md5(digest) => copy(&mut out, &digest.finalize()),
+            Self::Sha256(digest) => copy(&mut out, &digest.finalize()),
+        };
+        (out, length)
+    }
+}
+
+fn copy(out: &mut [u8; 32], bytes: &[u8]) -> usize {
+    out[..bytes.len()].copy_from_slice(bytes);
+    bytes.len()
+}
+
 /// The base64 text of a digest, kept where it stands.
 #[derive(Clone, Copy)]
 pub struct Base64 {
@@ -71,6 +132,22 @@ mod tests {
         write_hex(&mut hex, &md5(b""));
         assert_eq!(hex, b"d41d8cd98f00b204e9800998ecf8427e");
         assert_eq!(&hex_of_sha256(&sha256(b"")), SHA256_OF_NOTHING);
+    }
+
+    #[test]
+    fn a_digest_fed_in_pieces_is_that_of_the_whole() {
+        let starts: [fn() -> Running; 4] =
+            [Running::crc32c, Running::crc64nvme, Running::md5, Running::sha256];
+        let found = starts.map(|start| {
+            let mut running = start();
+            b"123456789".chunks(4).for_each(|piece| running.update(piece));
+            let (bytes, length) = running.finish();
+            bytes[..length].to_vec()
+        });
+        assert_eq!(found[0], crc32c(b"123456789").to_be_bytes());
+        assert_eq!(found[1], crc64nvme(b"123456789").to_be_bytes());
+        assert_eq!(found[2], md5(b"123456789"));
+        assert_eq!(found[3], sha256(b"123456789"));
     }
 
     #[test]

@@ -36,7 +36,7 @@ def sign(moment, region, method, path, query, headers, payload, token):
     signer = auth.S3SigV4Auth(keys, "s3", region)
     signer._should_sha256_sign_payload = lambda _: payload is not None
     now = datetime.datetime.fromisoformat(moment)
-    with mock.patch.object(auth, "get_current_datetime", lambda *_: now.replace(tzinfo=None)):
+    with mock.patch.object(auth, "get_current_datetime", return_value=now.replace(tzinfo=None)):
         signer.add_auth(request)
     return {
         "unix_s": int(now.timestamp()),
