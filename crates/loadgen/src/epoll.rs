@@ -18,6 +18,8 @@ const NOBODY: TaskIndex = TaskIndex::MAX;
 struct Readiness {
     readable: Cell<bool>,
     writable: Cell<bool>,
+    /// The peer has ended its side, which is told only once: from then on reading always tells.
+    hung_up: Cell<bool>,
     reader: Cell<TaskIndex>,
     writer: Cell<TaskIndex>,
 }
@@ -70,6 +72,7 @@ impl Epoll {
         let readiness = Rc::new(Readiness {
             readable: Cell::new(false),
             writable: Cell::new(false),
+            hung_up: Cell::new(false),
             reader: Cell::new(NOBODY),
             writer: Cell::new(NOBODY),
         });
@@ -149,11 +152,15 @@ impl Park for Epoll {
             #[expect(clippy::cast_possible_truncation, reason = "a slot number that we gave")]
             let Some(Some(readiness)) = slots.slots.get(slot as usize) else { continue };
             #[expect(clippy::cast_sign_loss, reason = "flag bits")]
-            let (input, output, both) = (
+            let (input, hangup, output, both) = (
                 (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
+                libc::EPOLLRDHUP as u32,
                 libc::EPOLLOUT as u32,
                 (libc::EPOLLERR | libc::EPOLLHUP) as u32,
             );
+            if flags & (hangup | both) != 0 {
+                readiness.hung_up.set(true);
+            }
             if flags & (input | both) != 0 {
                 readiness.readable.set(true);
                 let reader = readiness.reader.replace(NOBODY);
@@ -190,10 +197,11 @@ impl Watch {
         wait_for(reactor, &self.readiness.writable, &self.readiness.writer).await
     }
 
-    /// Notes that a read found nothing or less than asked: the next must wait for an event.
+    /// Notes that a read found nothing or less than asked: the next must wait for an event, unless
+    /// the end has come, for which there will be no other.
     #[inline]
     pub fn drained(&self) {
-        self.readiness.readable.set(false);
+        self.readiness.readable.set(self.readiness.hung_up.get());
     }
 
     /// Notes that a write took less than offered: the next must wait for an event.
