@@ -142,6 +142,9 @@ impl Account {
     pub(crate) fn delete_bucket(&self, name: &str) -> Result<(), Refusal> {
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         let bucket = buckets.get(name).ok_or(Refusal::NoSuchBucket)?;
+        if self.may_expire.load(Ordering::Relaxed) {
+            self.sweep_bucket(bucket, clock::now_us() / 1_000_000);
+        }
         let mut index = bucket.open_index()?;
         if !index.is_empty() {
             return Err(Refusal::BucketNotEmpty);
@@ -399,16 +402,20 @@ impl Account {
         let now_s = clock::now_us() / 1_000_000;
         let buckets: Vec<_> = self.buckets().values().cloned().collect();
         for bucket in buckets {
-            let expired = bucket.index().expired(now_s);
-            for (key, object) in expired {
-                let Ok(mut index) = bucket.open_index() else { break };
-                if index.remove_exactly(&key, object.id).is_none() {
-                    continue;
-                }
-                if let Some(directory) = &self.storage.directory {
-                    // What cannot be unlinked now is unlinked by the next sweep after a restart.
-                    let _ = directory.forget_object(bucket.id, &object);
-                }
+            self.sweep_bucket(&bucket, now_s);
+        }
+    }
+
+    fn sweep_bucket(&self, bucket: &Bucket, now_s: u64) {
+        let expired = bucket.index().expired(now_s);
+        for (key, object) in expired {
+            let Ok(mut index) = bucket.open_index() else { break };
+            if index.remove_exactly(&key, object.id).is_none() {
+                continue;
+            }
+            if let Some(directory) = &self.storage.directory {
+                // What cannot be unlinked now is unlinked by the next sweep after a restart.
+                let _ = directory.forget_object(bucket.id, &object);
             }
         }
     }

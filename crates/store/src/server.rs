@@ -249,13 +249,25 @@ fn serve(
             let Some(stream) = stream else { return };
             let service = service.clone();
             tokio::spawn(async move {
+                let _open = Open { service: &service, thread };
                 // A connection that fails concerns its client, who sees it.
                 let _ = serve_connection(&service, stream).await;
-                service.open[thread].fetch_sub(1, Ordering::Relaxed);
             });
         }
     });
     runtime.shutdown_timeout(Duration::from_secs(1));
+}
+
+/// An open connection in the count of its thread, whichever way it ends.
+struct Open<'s> {
+    service: &'s Service,
+    thread: usize,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.service.open[self.thread].fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 async fn serve_connection(

@@ -22,14 +22,14 @@ use http::request::Parts;
 use http::{Method, StatusCode, header};
 use md5::{Digest, Md5};
 
-use self::answer::{Failure, empty, set, text};
+use self::answer::{Failure, empty, text};
 use self::call::{Call, Place};
 use self::identity::ApplicationCredential;
 use self::token::Tokens;
 use crate::account::Account;
 use crate::config::StoreConfig;
 use crate::intake::hex;
-use crate::reply::Reply;
+use crate::reply::{Reply, ReplyBody};
 use crate::request_body::RequestBody;
 
 /// The Swift face of the account.
@@ -66,12 +66,9 @@ impl Swift {
             Ok(mut call) => self.dispatch(&mut call).await,
             Err(failure) => Err(failure),
         };
-        let mut reply = answered.unwrap_or_else(Failure::into_reply);
-        // The answer to HEAD states the length that GET would have; it says so itself.
-        if is_head && !reply.headers().contains_key(header::CONTENT_LENGTH) {
-            set(&mut reply, header::CONTENT_LENGTH, 0);
-        }
-        reply
+        let reply = answered.unwrap_or_else(Failure::into_reply);
+        // The text of a refusal is no body of a HEAD.
+        if is_head { reply.map(|_| ReplyBody::empty()) } else { reply }
     }
 
     async fn dispatch(&self, call: &mut Call) -> Result<Reply, Failure> {
