@@ -1,0 +1,73 @@
+"""How the buckets of a dataset are called, and whether two datasets would share one."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from loadstone.campaign.dataset import Dataset, FixedSize
+
+# The longest and the strictest rule of the stores we know: DNS labels, as S3 demands.
+LENGTH_MAX = 63
+_ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_ALLOWED_S3 = re.compile(r"[a-z0-9][a-z0-9.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """The buckets of one dataset: a prefix and how many."""
+
+    prefix: str
+    count: int
+
+    def first(self) -> str:
+        """Return the name of the first bucket."""
+        return self.prefix.rstrip("-") if self.count == 1 else f"{self.prefix}0"
+
+    def last(self) -> str:
+        """Return the name of the last bucket, which is the longest."""
+        return self.first() if self.count == 1 else f"{self.prefix}{self.count - 1}"
+
+    def contains(self, name: str) -> bool:
+        """Tell whether one of the buckets has this name."""
+        if self.count == 1:
+            return name == self.first()
+        number = name.removeprefix(self.prefix)
+        is_number = number.isdigit() and str(int(number)) == number
+        return name.startswith(self.prefix) and is_number and int(number) < self.count
+
+    def overlap(self, other: "Buckets") -> str | None:
+        """Return a name that both have, or None."""
+        short, long = sorted((self, other), key=lambda buckets: len(buckets.prefix))
+        # When the longer prefix is the shorter one and digits, its bucket 0 has the smallest
+        # number that the shorter could have too.
+        return long.first() if short.contains(long.first()) else None
+
+    def mistake(self, driver: str) -> str | None:
+        """Return what is allowed if a name is not, or None."""
+        pattern = _ALLOWED_S3 if driver == "s3" else _ALLOWED
+        cases = "lower-case letters" if driver == "s3" else "letters"
+        if not pattern.fullmatch(self.last()):
+            return f"a prefix that makes names of {cases}, digits, dots and dashes"
+        if len(self.last()) > LENGTH_MAX:
+            return f"a prefix that makes names of at most {LENGTH_MAX} characters"
+        if driver == "s3" and len(self.first()) < 3:
+            return "a prefix that makes names of at least 3 characters"
+        return None
+
+
+def bucket_prefix(dataset: Dataset, fields: Mapping[str, str]) -> str:
+    """Return a dataset's prefix with its braces filled in."""
+    size = dataset.size
+    assert size is not None
+    assert dataset.objects is not None
+    return dataset.prefix.format(
+        **fields,
+        size=str(size.written()).lower() if isinstance(size, FixedSize) else size.kind,
+        buckets=dataset.buckets,
+        objects=dataset.objects,
+    )
+
+
+def slug(name: str) -> str:
+    """Return a name as it can stand in a bucket's name."""
+    return re.sub(r"[^a-z0-9.-]", "-", name.lower())

@@ -1,0 +1,184 @@
+"""What a campaign's keys may not say together, and what its targets cannot do."""
+
+from collections.abc import Iterator
+
+from loadstone import units
+from loadstone.campaign.case import Case, cases_of
+from loadstone.campaign.dataset import FixedSize
+from loadstone.campaign.drivers import Drivers
+from loadstone.campaign.mistakes import KeyMistake, listed, shown
+from loadstone.campaign.phase import Phase
+from loadstone.campaign.placement import buckets_of, dataset_key, places, shared_bucket
+from loadstone.campaign.schema import Campaign
+from loadstone.campaign.target import resolve_settings
+
+# What the stores' protocols allow in one request; larger objects are written in parts.
+PUT_BYTES_MAX = {"s3": 5 << 30, "swift": 5 << 30}
+PART_BYTES_MIN = {"s3": 5 << 20}
+PARTS_MAX = {"s3": 10_000, "swift": 1000}
+
+_READS_NOTHING_NEW = frozenset(
+    {"get", "range_get", "multi_range_get", "head", "list", "read"}
+)  # fmt: skip
+_ANY_RUN = "0" * 32
+
+
+def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
+    """Return everything that keeps a well-spelled campaign from being planned."""
+    mistakes: list[KeyMistake] = []
+    for name, target in campaign.targets.items():
+        _, wrong = resolve_settings(target, drivers)
+        mistakes += [mistake.below(("targets", name)) for mistake in wrong]
+    cases, wrong = cases_of(campaign)
+    mistakes += wrong
+    incomplete = False
+    for case in cases:
+        missing = list(_missing(case))
+        incomplete = incomplete or bool(missing)
+        mistakes += missing or [
+            *_wrong_case(case),
+            *_wrong_operations(case, campaign, drivers),
+            *_wrong_sizes(case, campaign),
+        ]
+    if not incomplete and not wrong:
+        mistakes += _wrong_names(campaign, cases)
+    return list(dict.fromkeys(mistakes))
+
+
+def _missing(case: Case) -> Iterator[KeyMistake]:
+    workload, path = case.workload, case.source.path
+    if not workload.phases:
+        yield KeyMistake(
+            path=path(("phases",)), found="nothing", allowed="phases, like [put, get, delete]"
+        )
+    if workload.dataset is None:
+        yield KeyMistake(
+            path=path(("dataset",)),
+            found="nothing",
+            allowed="a dataset, like {objects: 1000, size: 4KiB}",
+        )
+    else:
+        for key in ("objects", "size"):
+            if getattr(workload.dataset, key) is None:
+                yield KeyMistake(
+                    path=path(("dataset", key)),
+                    found="nothing",
+                    allowed=f"a value; {key} is required here or in the sweep",
+                )
+    if workload.load is None and any(phase.load is None for phase in workload.phases):
+        yield KeyMistake(
+            path=path(("load",)),
+            found="nothing",
+            allowed="a load, like {threads: 16} or {rate: 1000/s}",
+        )
+
+
+def _wrong_case(case: Case) -> Iterator[KeyMistake]:
+    workload, path = case.workload, case.source.path
+    dataset = workload.dataset
+    writes = any(set(phase.operations) - _READS_NOTHING_NEW for phase in workload.phases)
+    if dataset and workload.rounds > 1 and writes and "{round}" not in dataset.prefix:
+        yield KeyMistake(
+            path=path(("dataset", "prefix")),
+            found=shown(dataset.prefix),
+            allowed="a prefix with {round} in it, because each round writes objects of its own",
+        )
+    for index, phase in enumerate(workload.phases):
+        load = case.load(phase)
+        if load.rate_per_s is not None and phase.rate_limit_per_s is not None:
+            yield KeyMistake(
+                path=path(("phases", index, "rate_limit")),
+                found="it with an open load",
+                allowed="it with threads",
+            )
+
+
+def _wrong_operations(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    driver = drivers.get(campaign.targets[case.target].driver)
+    if driver is None:
+        return
+    for index, phase in enumerate(case.workload.phases):
+        for operation in phase.operations:
+            if operation not in driver.operations:
+                key = ("op",) if phase.op is not None else ("mix", operation)
+                yield KeyMistake(
+                    path=case.source.path(("phases", index, *key)),
+                    found=shown(operation),
+                    allowed=f'what driver {driver.name} of target "{case.target}" can do: '
+                    f"{listed(driver.operations)}",
+                )
+
+
+def _wrong_sizes(case: Case, campaign: Campaign) -> Iterator[KeyMistake]:
+    driver = campaign.targets[case.target].driver
+    for index, phase in enumerate(case.workload.phases):
+        law = case.dataset(phase).size
+        assert law is not None
+        largest_bytes = law.largest_bytes()
+        place = case.source.path(("phases", index))
+        limit = PUT_BYTES_MAX.get(driver)
+        if limit and largest_bytes > limit and "put" in phase.operations:
+            yield KeyMistake(
+                path=(*place, "op" if phase.op else "mix"),
+                found=f"put of objects of {units.format_bytes(largest_bytes)}",
+                allowed=f"objects up to {units.format_bytes(limit)} in one request to {driver}",
+                hint="use op: multipart_put with a part_size",
+            )
+        if phase.range_bytes is not None and isinstance(law, FixedSize):
+            allowed_bytes = law.size_bytes // (phase.range_count or 1)
+            if phase.range_bytes > allowed_bytes:
+                yield KeyMistake(
+                    path=(*place, "range"),
+                    found=units.format_bytes(phase.range_bytes),
+                    allowed=f"ranges that fit into objects of {units.format_bytes(law.size_bytes)}",
+                )
+        yield from _wrong_parts(phase, driver, largest_bytes, place)
+
+
+def _wrong_parts(
+    phase: Phase, driver: str, largest_bytes: int, place: tuple[str | int, ...]
+) -> Iterator[KeyMistake]:
+    if phase.part_bytes is None:
+        return
+    least, most = PART_BYTES_MIN.get(driver, 1), PARTS_MAX.get(driver)
+    if phase.part_bytes < least and largest_bytes > phase.part_bytes:
+        yield KeyMistake(
+            path=(*place, "part_size"),
+            found=units.format_bytes(phase.part_bytes),
+            allowed=f"at least {units.format_bytes(least)} for {driver}",
+        )
+    elif most and -(-largest_bytes // phase.part_bytes) > most:
+        yield KeyMistake(
+            path=(*place, "part_size"),
+            found=f"{-(-largest_bytes // phase.part_bytes)} parts an object",
+            allowed=f"at most {most} for {driver}: parts of "
+            f"{units.format_bytes(-(-largest_bytes // most))} or more",
+        )
+
+
+def _wrong_names(campaign: Campaign, cases: list[Case]) -> Iterator[KeyMistake]:
+    found = places(cases, campaign.name, _ANY_RUN)
+    sources = {
+        dataset_key(case, phase, number, campaign.name, _ANY_RUN): case
+        for case in cases
+        for phase in case.workload.phases
+        for number in range(1, case.workload.rounds + 1)
+    }
+    for key, prefix in found.items():
+        buckets = buckets_of(key, prefix)
+        allowed = buckets.mistake(campaign.targets[key.target].driver)
+        if allowed is not None:
+            yield KeyMistake(
+                path=sources[key].source.path(("dataset", "prefix")),
+                found=f'"{buckets.last()}" as the name of a bucket',
+                allowed=allowed,
+            )
+    shared = shared_bucket(found)
+    if shared is not None:
+        one, other, name = shared
+        yield KeyMistake(
+            path=sources[other].source.path(("dataset", "prefix")),
+            found=f'bucket "{name}" in two datasets: prefixes "{found[one]}" and "{found[other]}"',
+            allowed="prefixes that keep datasets apart",
+            hint='end the prefix with a dash, as in "bench-{round}-"',
+        )

@@ -1,0 +1,208 @@
+"""What is wrong in a campaign, and where: every mistake gets its file, line and key."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from loadstone.errors import InputError, Mistake
+
+Path = tuple[str | int, ...]
+
+SET_ORIGIN = "set"
+
+# Two spellings of one key: a mistake is looked up, and shown, at the one that was written.
+SYNONYMS: Mapping[str | int, str] = {"buckets": "containers", "endpoints": "endpoint"}
+
+_PHRASES: Mapping[str, str] = {
+    "missing": "a value; this key is required",
+    "model_type": "a map of keys",
+    "dict_type": "a map of keys",
+    "mapping_type": "a map of keys",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "string_type": "text",
+    "string_too_short": "text that is not empty",
+    "int_type": "a whole number",
+    "too_short": "a list with at least one entry",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyMistake:
+    """One wrong key, named by its path below the place that was checked."""
+
+    path: Path
+    found: str
+    allowed: str
+    hint: str | None = None
+
+    def below(self, path: Path) -> "KeyMistake":
+        """Return the same mistake, seen from further up."""
+        return KeyMistake(
+            path=(*path, *self.path), found=self.found, allowed=self.allowed, hint=self.hint
+        )
+
+
+class KeyMistakesError(ValueError):
+    """Several keys of one place that do not fit together."""
+
+    def __init__(self, mistakes: Sequence[KeyMistake]) -> None:
+        super().__init__("; ".join(f"{mistake.path}: {mistake.allowed}" for mistake in mistakes))
+        self.mistakes = tuple(mistakes)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a campaign came from: its file, the line of each key, and what was set from outside."""
+
+    origin: str = ""
+    lines: Mapping[Path, int] = field(default_factory=dict)
+    overridden: frozenset[Path] = frozenset()
+
+    def place(self, mistake: KeyMistake) -> Mistake:
+        """Return a mistake with the line of its key, or of the nearest key around it."""
+        path = self._as_written(mistake.path)
+        origin, line = self.origin, None
+        for length in range(len(path), -1, -1):
+            part = path[:length]
+            if part in self.overridden:
+                origin = SET_ORIGIN
+                break
+            if part in self.lines:
+                line = self.lines[part]
+                break
+        return Mistake(
+            origin=origin,
+            line=line,
+            key=".".join(str(step) for step in path),
+            found=mistake.found,
+            allowed=mistake.allowed,
+            hint=mistake.hint,
+        )
+
+    def _as_written(self, path: Path) -> Path:
+        written: Path = ()
+        for step in path:
+            synonym = SYNONYMS.get(step, "")
+            exact = (*written, step)
+            is_known = exact in self.lines or exact in self.overridden
+            other = (*written, synonym)
+            is_other = synonym and (other in self.lines or other in self.overridden)
+            written = other if is_other and not is_known else exact
+        return written
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message names it; a map or a list by what it is, not by its content."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value}"' if len(value) <= 60 else f'"{value[:57]}..."'
+        case dict():
+            return "a map of keys"
+        case list() | tuple():
+            return "a list"
+    return str(value)
+
+
+def listed(names: Iterable[object]) -> str:
+    """Return names as a sentence lists them."""
+    return ", ".join(str(name) for name in names)
+
+
+def nearest(name: object, names: Iterable[str]) -> str | None:
+    """Return a hint that names what was probably meant."""
+    close = difflib.get_close_matches(str(name), list(names), n=1, cutoff=0.6)
+    return f'did you mean "{close[0]}"?' if close else None
+
+
+def translate(error: ValidationError, known_keys: "KnownKeys") -> list[KeyMistake]:
+    """Return what pydantic found wrong, in our words."""
+    mistakes: list[KeyMistake] = []
+    for detail in error.errors(include_url=False):
+        path = tuple(detail["loc"])
+        cause = (detail.get("ctx") or {}).get("error")
+        if isinstance(cause, KeyMistakesError):
+            mistakes += [mistake.below(path) for mistake in cause.mistakes]
+        elif isinstance(cause, InputError):
+            mistakes.append(_of_input_error(path, cause))
+        elif detail["type"] == "extra_forbidden":
+            mistakes.append(unknown_key(path, known_keys.below(path[:-1])))
+        else:
+            mistakes.append(_of_detail(path, detail))
+    return mistakes
+
+
+def unknown_key(path: Path, allowed: Sequence[str]) -> KeyMistake:
+    """Return the mistake of a key that means nothing where it stands."""
+    names = [name for name in allowed if name != path[-1]]
+    return KeyMistake(
+        path=path,
+        found="an unknown key",
+        allowed=listed(names) or "no keys here",
+        hint=nearest(path[-1], names),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKeys:
+    """The keys that may stand at each place, read from the JSON Schema of a campaign."""
+
+    schema: Mapping[str, Any]
+
+    def below(self, path: Path) -> list[str]:
+        """Return the keys allowed in the map at `path`."""
+        node: Mapping[str, Any] = self.schema
+        for step in path:
+            node = self._resolved(node)
+            properties = node.get("properties", {})
+            if isinstance(step, int):
+                node = node.get("items", {})
+            elif step in properties:
+                node = properties[step]
+            else:
+                extra = node.get("additionalProperties", {})
+                node = extra if isinstance(extra, dict) else {}
+        return list(self._resolved(node).get("properties", {}))
+
+    def _resolved(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
+        while True:
+            if "$ref" in node:
+                node = self.schema["$defs"][node["$ref"].rsplit("/", 1)[-1]]
+                continue
+            for choice in node.get("anyOf", ()):
+                if "$ref" in choice or choice.get("type") in ("object", "array"):
+                    node = choice
+                    break
+            else:
+                return node
+
+
+def _of_input_error(path: Path, error: InputError) -> KeyMistake:
+    found, allowed = error.found, error.allowed
+    if found is None or allowed is None:
+        found, _, allowed = error.message.removeprefix("found ").partition(", allowed ")
+    return KeyMistake(path=path, found=found, allowed=allowed, hint=error.hint)
+
+
+def _of_detail(path: Path, detail: ErrorDetails) -> KeyMistake:
+    kind = detail["type"]
+    found = "nothing" if kind == "missing" else shown(detail["input"])
+    context = detail.get("ctx") or {}
+    hint = None
+    if kind in ("literal_error", "enum"):
+        allowed = str(context["expected"]).replace("'", '"')
+        names = [name.strip(' "') for name in allowed.replace(" or ", ",").split(",")]
+        hint = nearest(detail["input"], names)
+    elif kind == "string_pattern_mismatch":
+        allowed = f"text that matches {context['pattern']}"
+    else:
+        allowed = _PHRASES.get(kind, detail["msg"][:1].lower() + detail["msg"][1:])
+    return KeyMistake(path=path, found=found, allowed=allowed, hint=hint)

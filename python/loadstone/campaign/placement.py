@@ -1,0 +1,99 @@
+"""Where each dataset lives: datasets that differ get buckets that differ."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.campaign.bucket_names import Buckets, bucket_prefix, slug
+from loadstone.campaign.case import Case
+from loadstone.campaign.dataset import Dataset
+from loadstone.campaign.phase import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetKey:
+    """What makes a dataset the same one: the target, the name the campaign gives, the content."""
+
+    target: str
+    prefix: str
+    content: str
+
+
+def content_document(dataset: Dataset) -> dict[str, Any]:
+    """Return a dataset as a trial document spells it, but for its place and its version."""
+    assert dataset.size is not None, "check.py lets no dataset pass without a size"
+    return {
+        "buckets": dataset.buckets,
+        "objects": dataset.objects,
+        "object_prefix": dataset.object_prefix,
+        "size": dataset.size.document(),
+        "compressible": dataset.compressible,
+        "duplicate": dataset.duplicate,
+    }
+
+
+def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str) -> DatasetKey:
+    """Return the dataset of a phase in one round."""
+    dataset = case.dataset(phase)
+    fields = {
+        "name": slug(name),
+        "workload": slug(case.workload.name),
+        "target": slug(case.target),
+        "round": str(round_number),
+        "run": run[:8],
+    }
+    content = json.dumps(content_document(dataset), sort_keys=True)
+    return DatasetKey(case.target, bucket_prefix(dataset, fields), content)
+
+
+def places(cases: Iterable[Case], name: str, run: str) -> dict[DatasetKey, str]:
+    """Return the bucket prefix of every dataset, in the order of the campaign file.
+
+    Where a campaign gives two different datasets one name, as a sweep over sizes does, the second
+    gets "d2-" behind it, the third "d3-".
+    """
+    found: dict[DatasetKey, str] = {}
+    used: dict[tuple[str, str], int] = {}
+    for case in cases:
+        for phase in case.workload.phases:
+            for round_number in range(1, case.workload.rounds + 1):
+                key = dataset_key(case, phase, round_number, name, run)
+                if key in found:
+                    continue
+                place = (key.target, key.prefix)
+                number = used[place] = used.get(place, 0) + 1
+                found[key] = key.prefix if number == 1 else numbered(key.prefix, "d", number)
+    return found
+
+
+def numbered(prefix: str, letter: str, number: int) -> str:
+    """Return a prefix that tells one of several apart, whether or not it ends in a dash."""
+    dash = "" if prefix.endswith(("-", ".", "_")) else "-"
+    return f"{prefix}{dash}{letter}{number}-"
+
+
+def buckets_of(key: DatasetKey, prefix: str) -> Buckets:
+    """Return the buckets of a dataset that lives at a prefix."""
+    return Buckets(prefix, json.loads(key.content)["buckets"])
+
+
+def shared_bucket(found: Mapping[DatasetKey, str]) -> tuple[DatasetKey, DatasetKey, str] | None:
+    """Return two datasets on one target that would share a bucket, and that bucket's name."""
+    by_prefix: dict[tuple[str, str], list[DatasetKey]] = {}
+    for key, prefix in found.items():
+        by_prefix.setdefault((key.target, prefix), []).append(key)
+        # The only bucket of a dataset loses its last dash, and can meet names without one.
+        if prefix.rstrip("-") != prefix:
+            by_prefix.setdefault((key.target, prefix.rstrip("-")), []).append(key)
+    for key, prefix in found.items():
+        buckets = buckets_of(key, prefix)
+        first = buckets.first()
+        for length in range(1, len(first) + 1):
+            for other in by_prefix.get((key.target, first[:length]), ()):
+                if other == key:
+                    continue
+                name = buckets.overlap(buckets_of(other, found[other]))
+                if name is not None:
+                    return other, key, name
+    return None

@@ -1,0 +1,293 @@
+"""Campaign → Plan: the trials in the order they will run; pure, and the same for the same seed."""
+
+import hashlib
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.campaign import lifecycle, placement, trial
+from loadstone.campaign.case import Case, cases_of
+from loadstone.campaign.check import campaign_mistakes
+from loadstone.campaign.drivers import Driver, Drivers, DriverTable, read_drivers
+from loadstone.campaign.estimate import Estimate, estimate
+from loadstone.campaign.lifecycle import Need, State
+from loadstone.campaign.placement import DatasetKey
+from loadstone.campaign.schedule import suites
+from loadstone.campaign.schema import Campaign
+from loadstone.campaign.target import resolve_settings
+from loadstone.campaign.trial import PlannedTrial, Setting, Step
+from loadstone.errors import CampaignError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The trials of a campaign in order, with the rests between them."""
+
+    name: str
+    seed: int
+    run: str
+    trials: tuple[PlannedTrial, ...]
+    drivers: Mapping[str, Driver]
+    replication: Mapping[str, float]
+
+    @property
+    def suites(self) -> int:
+        """How many starts of the schedule the plan covers; 1 without a schedule."""
+        return 1 + max((planned.suite for planned in self.trials), default=0)
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Return the trial documents in order, as the manifest keeps them."""
+        return [planned.document for planned in self.trials]
+
+    def estimate(
+        self, *, requests_per_s: float | None = None, bytes_per_s: float | None = None
+    ) -> Estimate:
+        """Return what the plan will cost, given the rates that one may assume of the targets."""
+        return estimate(
+            self.trials,
+            self.replication,
+            requests_per_s=requests_per_s,
+            bytes_per_s=bytes_per_s,
+        )
+
+
+def make_plan(
+    campaign: Campaign, drivers: DriverTable | None = None, run: str | None = None
+) -> Plan:
+    """Plan a campaign; raise with every mistake if it cannot be run as it is.
+
+    `run` is the run's identity, 32 hex digits. Without one it is made from the campaign, so that
+    the same campaign gives the same plan.
+    """
+    table = read_drivers(drivers)
+    wrong = campaign_mistakes(campaign, table)
+    if wrong:
+        raise CampaignError([campaign.source.place(mistake) for mistake in wrong])
+    run = run or _run_of(campaign)
+    cases, _ = cases_of(campaign)
+    planner = _Planner(campaign, table, cases, run)
+    for stop in _stops(campaign, cases, run):
+        planner.add(stop)
+    planner.finish()
+    return Plan(
+        name=campaign.name,
+        seed=campaign.seed,
+        run=run,
+        trials=tuple(planner.trials),
+        drivers={name: table[target.driver] for name, target in campaign.targets.items()},
+        replication={
+            name: target.replication
+            for name, target in campaign.targets.items()
+            if target.replication is not None
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stop:
+    """A measured step on its way into the plan."""
+
+    step: Step
+    key: DatasetKey
+    suite: int
+    is_first: bool
+    pause_after_ns: int
+    next_need: Need | None
+
+
+@dataclass(slots=True)
+class _Held:
+    """What the planner knows of one dataset while it goes along."""
+
+    document: dict[str, Any]
+    threads: int
+    prefix: str
+    state: State = State.ABSENT
+    version: int = 0
+    generation: int = 1
+
+
+def _run_of(campaign: Campaign) -> str:
+    text = json.dumps(campaign.document(), sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _stops(campaign: Campaign, cases: Sequence[Case], run: str) -> list[_Stop]:
+    """Return the measured steps in order, each with what comes next to its dataset."""
+    stops: list[_Stop] = []
+    for suite in range(suites(campaign.schedule)):
+        for number in range(campaign.blocks):
+            block = suite * campaign.blocks + number + 1
+            order = list(cases)
+            # Interleaved, so that a slow drift of the target hits every case alike.
+            random.Random(f"{campaign.seed}/{block}").shuffle(order)
+            for case in order:
+                stops += _stops_of_case(campaign, case, block, suite, run)
+    return _with_next_needs(stops, campaign)
+
+
+def _stops_of_case(campaign: Campaign, case: Case, block: int, suite: int, run: str) -> list[_Stop]:
+    stops: list[_Stop] = []
+    touched: set[DatasetKey] = set()
+    workload = case.workload
+    for phase in workload.phases:
+        for round_number in range(1, workload.rounds + 1):
+            key = placement.dataset_key(case, phase, round_number, campaign.name, run)
+            is_last = round_number == workload.rounds
+            stops.append(
+                _Stop(
+                    step=Step(case=case, phase=phase, round_number=round_number, block=block),
+                    key=key,
+                    suite=suite,
+                    is_first=key not in touched,
+                    pause_after_ns=phase.pause_after_ns if is_last else workload.round_pause_ns,
+                    next_need=None,
+                )
+            )
+            touched.add(key)
+    return stops
+
+
+def _with_next_needs(stops: Sequence[_Stop], campaign: Campaign) -> list[_Stop]:
+    result: list[_Stop] = []
+    coming: dict[DatasetKey, Need] = {}
+    for stop in reversed(stops):
+        driver = campaign.targets[stop.step.case.target].driver
+        result.append(
+            _Stop(
+                step=stop.step,
+                key=stop.key,
+                suite=stop.suite,
+                is_first=stop.is_first,
+                pause_after_ns=stop.pause_after_ns,
+                next_need=coming.get(stop.key),
+            )
+        )
+        coming[stop.key] = lifecycle.need_of_phase(driver, stop.step.phase, is_first=stop.is_first)
+    return result[::-1]
+
+
+class _Planner:
+    """Goes through the steps, carries the datasets' states, and puts in what they need."""
+
+    def __init__(
+        self, campaign: Campaign, drivers: Drivers, cases: Sequence[Case], run: str
+    ) -> None:
+        self.trials: list[PlannedTrial] = []
+        self._campaign = campaign
+        self._places = placement.places(cases, campaign.name, run)
+        self._held: dict[DatasetKey, _Held] = {}
+        self._left_over: list[_Held] = []
+        self._pause_ns = 0
+        self._suite = 0
+        self._threads = {
+            case.workload.name: trial.prepare_threads(list(cases), case.workload.name)
+            for case in cases
+        }
+        self._settings = {
+            name: Setting(
+                run=run,
+                seed=campaign.seed,
+                driver=drivers[target.driver],
+                target={
+                    "name": name,
+                    "driver": target.driver,
+                    "settings": resolve_settings(target, drivers)[0],
+                },
+                allow_foreign=name in campaign.allow_foreign,
+            )
+            for name, target in campaign.targets.items()
+        }
+
+    def add(self, stop: _Stop) -> None:
+        """Put a measured step into the plan, and before and behind it what its dataset needs."""
+        self._suite = stop.suite
+        step = stop.step
+        document = trial.measured_document(self._settings[step.case.target], step)
+        held = self._hold(stop, document)
+        need = lifecycle.need_of(document, is_first=stop.is_first)
+        if not need.is_met_by(held.state):
+            held = self._meet(need, held, stop.key)
+        self._emit(document, held, pause_ns=self._pause_ns, is_first=stop.is_first)
+        self._pause_ns = stop.pause_after_ns
+        if self._is_over(stop.next_need):
+            self._clean_up(held)
+
+    def finish(self) -> None:
+        """Put what is still to be deleted at the end of the plan."""
+        if not self._campaign.keep_data:
+            for held in (*self._left_over, *self._held.values()):
+                self._clean_up(held)
+
+    def _hold(self, stop: _Stop, document: dict[str, Any]) -> _Held:
+        held = self._held.get(stop.key)
+        if held is None:
+            threads = self._threads[stop.step.case.workload.name]
+            held = self._held[stop.key] = _Held(document, threads, self._places[stop.key])
+        # What is put in before a trial, or behind it, is named after that trial.
+        held.document = document
+        return held
+
+    def _meet(self, need: Need, held: _Held, key: DatasetKey) -> _Held:
+        if need is not Need.FULL and held.state is not State.ABSENT:
+            held = self._remove(held, key)
+        if self._campaign.prepare == "never":
+            return held
+        driver = self._driver(held)
+        if need is Need.FULL and lifecycle.can_prepare(driver):
+            self._emit(trial.prepare_of(held.document, driver, held.threads), held)
+        if need is Need.EMPTY and held.state is State.ABSENT:
+            self._emit(trial.prepare_buckets_of(held.document, held.threads), held)
+        return held
+
+    def _remove(self, held: _Held, key: DatasetKey) -> _Held:
+        """Make room for new objects: delete the old ones, or go on in buckets of another name."""
+        if self._is_early():
+            self._clean_up(held)
+            return held
+        self._left_over.append(held)
+        generation = held.generation + 1
+        fresh = self._held[key] = _Held(
+            held.document,
+            held.threads,
+            placement.numbered(self._places[key], "g", generation),
+            version=held.version,
+            generation=generation,
+        )
+        return fresh
+
+    def _is_early(self) -> bool:
+        return self._campaign.clean_up == "early" and not self._campaign.keep_data
+
+    def _is_over(self, next_need: Need | None) -> bool:
+        """Tell whether nothing to come wants the objects that are there now."""
+        return self._is_early() and next_need in (None, Need.FRESH, Need.ABSENT)
+
+    def _clean_up(self, held: _Held) -> None:
+        if held.state is not State.ABSENT and lifecycle.can_clean_up(self._driver(held)):
+            self._emit(trial.clean_up_of(held.document, held.threads), held)
+
+    def _driver(self, held: _Held) -> Driver:
+        return self._settings[held.document["case"]["target"]].driver
+
+    def _emit(
+        self, document: dict[str, Any], held: _Held, pause_ns: int = 0, is_first: bool = False
+    ) -> None:
+        held.version += lifecycle.writes_dataset(document)
+        dataset = {
+            **document["dataset"],
+            "bucket_prefix": held.prefix,
+            "version": max(1, held.version),
+        }
+        document = {**document, "id": f"{len(self.trials) + 1:04d}", "dataset": dataset}
+        held.state = lifecycle.state_after(document, held.state)
+        self.trials.append(
+            PlannedTrial(
+                document=document,
+                pause_before_ns=pause_ns,
+                suite=self._suite,
+                is_first=is_first,
+            )
+        )

@@ -1,0 +1,255 @@
+"""One workload from flags, without a file: what `loadstone bench OPERATION TARGET` runs."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+
+from loadstone.campaign.drivers import DriverTable
+from loadstone.campaign.parse import campaign_of
+from loadstone.campaign.phase import OPERATIONS, READ_BY
+from loadstone.campaign.schema import Campaign
+from loadstone.campaign.source import Document
+from loadstone.errors import CampaignError, Mistake
+
+THREADS = 16
+SIZE = "4KiB"
+COUNT = 1000
+BLOCK = "4KiB"
+PART_SIZE = "8MiB"
+RANGE_COUNT = 4
+# A put that ends by the clock writes new objects all the time, and must not run out of names.
+COUNT_OF_TIMED_PUT = 10_000_000
+
+# The proportions that mixed object benchmarks usually run.
+MIXED = {"get": 45, "head": 30, "put": 15, "delete": 10}
+
+TARGET_ALLOWED = (
+    "null, a path, s3+http://HOST:PORT, swift+http://HOST:PORT/v3, swift+http://HOST/auth/v1.0, "
+    "an http:// or https:// address, or s3 or swift with the address in the environment"
+)
+
+# Flags are named in mistakes by what was typed, not by the campaign key behind them.
+_FLAGS = {
+    "load.threads": "--threads",
+    "load.rate": "--rate",
+    "load.arrivals": "--arrivals",
+    "load.clients_max": "--clients-max",
+    "dataset.size": "--size",
+    "dataset.objects": "--count",
+    "dataset.buckets": "--buckets",
+    "dataset.prefix": "--prefix",
+    "dataset.object_prefix": "--object-prefix",
+    "rounds": "--rounds",
+    "seed": "--seed",
+    "verify": "--verify",
+    "timeout": "--timeout",
+    "connections": "--connections",
+    "on_error": "--on-error",
+    "prepare": "--prepare",
+}
+_TOP_KEYS = (
+    "seed",
+    "rounds",
+    "verify",
+    "timeout",
+    "connections",
+    "on_error",
+    "prepare",
+    "keep_data",
+)
+_PHASE_FLAGS = {
+    "iterations": "--iterations",
+    "duration": "--duration",
+    "warm_up": "--ramp-up",
+    "cool_down": "--ramp-down",
+    "range": "--block",
+    "range_count": "--range-count",
+    "part_size": "--part-size",
+    "rate_limit": "--rate-limit",
+    "keys.order": "--keys",
+    "keys.theta": "--theta",
+    "op": "OPERATION",
+    "mix": "OPERATION",
+}
+
+
+class Flags(TypedDict, total=False):
+    """What may be said of a workload on the command line; what is absent or None is usual."""
+
+    threads: int | str | None
+    rate: str | float | None
+    arrivals: str | None
+    clients_max: int | None
+    size: int | str | None
+    count: int | str | None
+    buckets: int | str | None
+    prefix: str | None
+    object_prefix: str | None
+    duration: str | float | None
+    iterations: int | None
+    rounds: int | None
+    ramp_up: str | float | None
+    ramp_down: str | float | None
+    rate_limit: str | float | None
+    keys: str | None
+    theta: float | None
+    block: int | str | None
+    range_count: int | None
+    part_size: int | str | None
+    verify: bool | str | float | None
+    timeout: str | float | None
+    connections: str | None
+    on_error: str | None
+    seed: int | None
+    prepare: str | None
+    keep_data: bool
+    allow_foreign: bool
+
+
+def campaign_from_flags(
+    operation: str,
+    target: str,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    drivers: DriverTable | None = None,
+    environ: Mapping[str, str] | None = None,
+    **flags: Unpack[Flags],
+) -> Campaign:
+    """Return the campaign that flags describe.
+
+    `operation` is one operation, several with commas between them, which run one after another,
+    "mixed", or a mix of one's own such as "get=3,put=1". `settings` are further settings of the
+    target's driver, and `overrides` go last, as `--set` puts them into a campaign file.
+    """
+    driver, target_settings = parse_target(target)
+    operations = [name.strip() for name in operation.split(",") if name.strip()]
+    data = {
+        "name": "bench",
+        "targets": {driver: {"driver": driver, **target_settings, **(settings or {})}},
+        "dataset": _dataset(operations, flags),
+        "load": _load(flags),
+        "phases": _phases(operations, flags),
+        "allow_foreign": [driver] if flags.get("allow_foreign") else None,
+        **{key: flags.get(key) for key in _TOP_KEYS},
+    }
+    document = Document("", _given(data))
+    try:
+        return campaign_of(
+            document,
+            overrides,
+            drivers=drivers,
+            environ=os.environ if environ is None else environ,
+        )
+    except CampaignError as error:
+        raise CampaignError([_with_flag(mistake) for mistake in error.mistakes]) from error
+
+
+def parse_target(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the driver and the settings that one word for a target means."""
+    scheme, plus, address = text.partition("+")
+    if plus and scheme in ("s3", "swift") and address.startswith(("http://", "https://")):
+        return scheme, _addressed(scheme, address)
+    if text in ("null", "s3", "swift"):
+        return text, {}
+    if text.startswith(("/", "./", "../", "file:")):
+        return "file", {"path": text.removeprefix("file:")}
+    if text.startswith(("http://", "https://")):
+        is_swift = re.search(r"/auth/v1|/v3/?$|:5000(/|$)", text) is not None
+        driver = "swift" if is_swift else "s3"
+        return driver, _addressed(driver, text)
+    hint = None
+    if text.startswith("s3://"):
+        hint = "s3://NAME is a bucket; a target is the address of the store that holds it"
+    raise CampaignError(
+        [Mistake(key="TARGET", found=f'"{text}"', allowed=TARGET_ALLOWED, hint=hint)]
+    )
+
+
+def _addressed(driver: str, address: str) -> dict[str, Any]:
+    return {"auth_url": address} if driver == "swift" else {"endpoints": address}
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _load(flags: Flags) -> dict[str, Any]:
+    threads, rate = flags.get("threads"), flags.get("rate")
+    if threads is None and rate is None:
+        threads = THREADS
+    open_keys = {key: flags.get(key) for key in ("arrivals", "clients_max")}
+    return _given({"threads": threads, "rate": rate, **open_keys})
+
+
+def _dataset(operations: Sequence[str], flags: Flags) -> dict[str, Any]:
+    count, size = flags.get("count"), flags.get("size")
+    if count is None:
+        is_timed = flags.get("duration") is not None
+        is_put = list(operations) in (["put"], ["multipart_put"])
+        count = COUNT_OF_TIMED_PUT if is_timed and is_put else COUNT
+    names = {key: flags.get(key) for key in ("buckets", "prefix", "object_prefix")}
+    return _given({"objects": count, "size": SIZE if size is None else size, **names})
+
+
+def _phases(operations: Sequence[str], flags: Flags) -> list[dict[str, Any]]:
+    shared = _given(
+        {
+            "duration": flags.get("duration"),
+            "warm_up": flags.get("ramp_up"),
+            "cool_down": flags.get("ramp_down"),
+            "rate_limit": flags.get("rate_limit"),
+            "iterations": flags.get("iterations"),
+            "keys": _given({"order": flags.get("keys"), "theta": flags.get("theta")}) or None,
+        }
+    )
+    mix: dict[str, Any] = {}
+    if list(operations) == ["mixed"]:
+        mix = dict(MIXED)
+    elif operations and all("=" in name for name in operations):
+        mix = {name.partition("=")[0]: _weight(name.partition("=")[2]) for name in operations}
+    if mix:
+        return [{**shared, "mix": mix, **_own(list(mix), flags, is_only=True)}]
+    is_only = len(operations) == 1
+    return [{**shared, "op": name, **_own([name], flags, is_only=is_only)} for name in operations]
+
+
+def _own(operations: Sequence[str], flags: Flags, *, is_only: bool) -> dict[str, Any]:
+    """Return the keys that only some operations read.
+
+    Of several phases each takes the keys it can read; an only phase takes all that were given,
+    so that a useless one is refused instead of ignored.
+    """
+    given = {
+        "range": (flags.get("block"), BLOCK),
+        "range_count": (flags.get("range_count"), RANGE_COUNT),
+        "part_size": (flags.get("part_size"), PART_SIZE),
+    }
+    keys = {}
+    for key, (value, usual) in given.items():
+        is_read = any(operation in READ_BY[key] for operation in operations)
+        if is_read or is_only:
+            keys[key] = usual if is_read and value is None else value
+    return _given(keys)
+
+
+def _weight(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _with_flag(mistake: Mistake) -> Mistake:
+    key = mistake.key
+    if match := re.fullmatch(r"phases\.\d+\.(.+)", key):
+        inner = match[1]
+        key = _PHASE_FLAGS.get(inner) or ("OPERATION" if inner.startswith("mix") else key)
+    elif key.startswith("targets."):
+        key = "TARGET " + key.split(".", 2)[-1]
+    key = _FLAGS.get(key, "OPERATION" if key == "phases" else key)
+    hint = mistake.hint
+    if key == "OPERATION" and hint is None and mistake.found.strip('"') not in OPERATIONS:
+        hint = 'several operations run one after another: "put,get,delete"'
+    return Mistake(key=key, found=mistake.found, allowed=mistake.allowed, hint=hint)

@@ -1,0 +1,135 @@
+"""The kinds of value a campaign's keys take: what people may write, and what it becomes.
+
+Each kind reads what people write, keeps it as nanoseconds, bytes or a fraction, and writes it
+back in a spelling that reads as the same value, so that a campaign survives being stored.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from loadstone import units
+from loadstone.errors import InputError
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+NAME_ALLOWED = "a name of letters, digits, dots, dashes and underscores, at most 64"
+
+
+def _between(
+    read: Callable[[Any], Any], allowed: str, least: float, most: float | None = None
+) -> Callable[[Any], Any]:
+    def read_between(value: Any) -> Any:
+        result = read(value)
+        if result < least or (most is not None and result > most):
+            raise InputError.of_value(value, allowed)
+        return result
+
+    return read_between
+
+
+def _read_count(value: Any) -> int:
+    if isinstance(value, (int, str)):
+        return units.parse_count(value)
+    raise InputError.of_value(value, units.COUNT_ALLOWED)
+
+
+def _read_flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise InputError.of_value(value, "true or false")
+
+
+def _read_verify(value: Any) -> float:
+    return float(value) if isinstance(value, bool) else units.parse_fraction(value)
+
+
+def _read_number(value: Any) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    raise InputError.of_value(value, "a number")
+
+
+def _text_or_integer(description: str) -> dict[str, Any]:
+    return {
+        "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}],
+        "description": description,
+    }
+
+
+def _text_or_number(description: str) -> dict[str, Any]:
+    return {
+        "anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}],
+        "description": description,
+    }
+
+
+def format_duration_exactly(duration_ns: int) -> str:
+    """Return a duration in the largest unit that loses nothing: "300s", "250ms"."""
+    for unit in ("s", "ms", "us"):
+        if duration_ns % units.DURATION_UNITS[unit] == 0:
+            return f"{duration_ns // units.DURATION_UNITS[unit]}{unit}"
+    return f"{duration_ns}ns"
+
+
+Size = Annotated[
+    int,
+    BeforeValidator(units.parse_size),
+    PlainSerializer(units.format_size, return_type=str),
+    WithJsonSchema(_text_or_integer(units.SIZE_ALLOWED)),
+]
+PositiveSize = Annotated[
+    int,
+    BeforeValidator(_between(units.parse_size, "a size of at least 1 byte", 1)),
+    PlainSerializer(units.format_size, return_type=str),
+    WithJsonSchema(_text_or_integer(units.SIZE_ALLOWED)),
+]
+Duration = Annotated[
+    int,
+    BeforeValidator(units.parse_duration_ns),
+    PlainSerializer(format_duration_exactly, return_type=str),
+    WithJsonSchema(_text_or_number(units.DURATION_ALLOWED)),
+]
+PositiveDuration = Annotated[
+    int,
+    BeforeValidator(_between(units.parse_duration_ns, "a duration of at least 1ms", 1_000_000)),
+    PlainSerializer(format_duration_exactly, return_type=str),
+    WithJsonSchema(_text_or_number(units.DURATION_ALLOWED)),
+]
+Rate = Annotated[
+    float,
+    BeforeValidator(units.parse_rate),
+    WithJsonSchema(_text_or_number(units.RATE_ALLOWED)),
+]
+Fraction = Annotated[
+    float,
+    BeforeValidator(units.parse_fraction),
+    WithJsonSchema(_text_or_number(units.FRACTION_ALLOWED)),
+]
+Verify = Annotated[
+    float,
+    BeforeValidator(_read_verify),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "boolean"}, {"type": "number", "minimum": 0}, {"type": "string"}],
+            "description": f"true, false, or {units.FRACTION_ALLOWED}",
+        }
+    ),
+]
+Count = Annotated[
+    int,
+    BeforeValidator(_read_count),
+    WithJsonSchema(_text_or_integer(units.COUNT_ALLOWED)),
+]
+PositiveCount = Annotated[
+    int,
+    BeforeValidator(_between(_read_count, "a whole number of at least 1", 1)),
+    WithJsonSchema(_text_or_integer("a whole number of at least 1; underscores may group digits")),
+]
+Number = Annotated[float, BeforeValidator(_read_number), WithJsonSchema({"type": "number"})]
+PositiveNumber = Annotated[
+    float,
+    BeforeValidator(_between(_read_number, "a number above 0", 1e-300)),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0}),
+]
+Flag = Annotated[bool, BeforeValidator(_read_flag), WithJsonSchema({"type": "boolean"})]
