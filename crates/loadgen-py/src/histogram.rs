@@ -49,10 +49,10 @@ impl Histogram {
 
     /// Returns how many values lie at or below a value.
     fn count_at_or_below(&self, value_ns: u64) -> u64 {
-        self.counts.iter_recorded().take_while(|step| step.value_iterated_to() <= value_ns).fold(
-            0,
-            |count, step| count + step.count_at_value(),
-        )
+        self.counts
+            .iter_recorded()
+            .take_while(|step| step.value_iterated_to() <= value_ns)
+            .fold(0, |count, step| count + step.count_at_value())
     }
 
     #[getter]

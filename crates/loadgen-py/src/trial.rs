@@ -3,6 +3,7 @@
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::{Array, RecordBatch, StructArray};
 use loadstone_loadgen::error::Error;
+use loadstone_loadgen::live::Live;
 use loadstone_loadgen::run::{self, Output};
 use loadstone_loadgen::trial::Trial;
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -79,26 +80,29 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
 /// Runs a trial and returns its summary as JSON.
 ///
 /// `on_interval(batch, live)` is called from this thread about once a second; `batch` is None or
-/// rows of complete seconds. What it raises interrupts the trial and is raised again at its end.
+/// rows of complete seconds. `on_requests(batch)` gets requests one by one when the trial logs
+/// them. What either raises interrupts the trial and is raised again at its end.
 #[pyfunction]
-#[pyo3(signature = (trial_json, on_interval = None, control = None))]
+#[pyo3(signature = (trial_json, on_interval = None, control = None, on_requests = None))]
 pub(crate) fn run_trial(
     py: Python<'_>,
     trial_json: &str,
     on_interval: Option<Py<PyAny>>,
     control: Option<Py<Control>>,
+    on_requests: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let trial = Trial::parse(trial_json).map_err(raise)?;
     let control = control.map_or_else(Control::default, |control| control.get().clone());
     let mut raised: Option<PyErr> = None;
     let summary = py.detach(|| {
         run::run_trial(&trial, &control.inner, &mut |output| {
-            let Output::Seconds(rows, live) = output;
-            let live = serde_json::to_value(live).expect("numbers and texts");
             let result = Python::attach(|py| {
                 // A signal's handler runs even when nobody listens to intervals.
                 let signal = py.check_signals();
-                let told = tell(py, on_interval.as_ref(), rows, &live);
+                let told = match output {
+                    Output::Seconds(rows, live) => tell(py, on_interval.as_ref(), rows, live),
+                    Output::Requests(rows) => tell_requests(py, on_requests.as_ref(), rows),
+                };
                 signal.and(told)
             });
             // Rows that come after the first error are still told: the record must be whole.
@@ -118,13 +122,24 @@ pub(crate) fn run_trial(
     }
 }
 
+fn tell_requests(
+    py: Python<'_>,
+    on_requests: Option<&Py<PyAny>>,
+    rows: RecordBatch,
+) -> PyResult<()> {
+    let Some(on_requests) = on_requests else { return Ok(()) };
+    on_requests.call1(py, (Py::new(py, Batch { rows })?,))?;
+    Ok(())
+}
+
 fn tell(
     py: Python<'_>,
     on_interval: Option<&Py<PyAny>>,
     rows: Option<RecordBatch>,
-    live: &serde_json::Value,
+    live: &Live,
 ) -> PyResult<()> {
     let Some(on_interval) = on_interval else { return Ok(()) };
+    let live = serde_json::to_value(live).expect("numbers and texts");
     let batch = rows.map(|rows| Py::new(py, Batch { rows })).transpose()?;
     let row = PyDict::new(py);
     for (key, value) in live.as_object().into_iter().flatten() {

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{BinaryBuilder, Int32Builder, Int64Builder, StringBuilder};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::builder::{
+    BinaryBuilder, Int32Builder, Int64Builder, StringBuilder, StringDictionaryBuilder,
+};
+use arrow_array::types::Int16Type;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use base64::Engine;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
-use crate::recorder::Second;
+use crate::recorder::{LogRow, Second};
 
 /// Returns the columns of a record's intervals.
 #[must_use]
@@ -99,6 +102,42 @@ pub fn of_seconds(seconds: &[(u64, Second)]) -> Option<RecordBatch> {
         Arc::new(lag.finish()),
     ];
     Some(RecordBatch::try_new(Arc::new(schema()), columns).expect("built to the schema above"))
+}
+
+/// Returns one row for each logged request; its times are nanoseconds since the trial's start, and
+/// `first_byte_ns` is zero where no answer came.
+///
+/// # Panics
+/// Never: the columns are built together, so they have one length.
+#[must_use]
+#[expect(clippy::cast_possible_wrap, reason = "numbers and times stay far below 2^63")]
+pub fn of_requests(log: &[LogRow]) -> Option<RecordBatch> {
+    if log.is_empty() {
+        return None;
+    }
+    let text = |of: &dyn Fn(&LogRow) -> String| -> ArrayRef {
+        let mut builder = StringDictionaryBuilder::<Int16Type>::new();
+        for row in log {
+            builder.append_value(of(row));
+        }
+        Arc::new(builder.finish())
+    };
+    let number = |of: &dyn Fn(&LogRow) -> u64| -> ArrayRef {
+        Arc::new(log.iter().map(|row| Some(of(row) as i64)).collect::<Int64Array>())
+    };
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("stage", text(&|row| row.key.stage.name().into())),
+        ("iteration", number(&|row| u64::from(row.key.iteration))),
+        ("operation", text(&|row| row.key.operation.name().into())),
+        ("outcome", text(&|row| row.key.outcome.name().into())),
+        ("object", number(&|row| row.index)),
+        ("bytes", number(&|row| row.bytes)),
+        ("intended_ns", number(&|row| row.intended_ns)),
+        ("sent_ns", number(&|row| row.sent_ns)),
+        ("first_byte_ns", number(&|row| row.first_byte_ns)),
+        ("ended_ns", number(&|row| row.ended_ns)),
+    ];
+    Some(RecordBatch::try_from_iter(columns).expect("all columns come from the same rows"))
 }
 
 /// Encodes a histogram in the compressed V2 format that other HdrHistogram libraries read.

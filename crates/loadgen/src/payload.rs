@@ -12,7 +12,7 @@
 //! | 20–27 | hash of bucket and key |
 //! | 28–35 | version |
 //! | 36–39 | writer |
-//! | 40–43 | page number |
+//! | 40–43 | page number, modulo 2^32 |
 //! | 44–51 | length of the object |
 //! | 52–59 | seed |
 //! | 60–63 | CRC-32C of bytes 0–59 and 64 to the page's end |
@@ -94,8 +94,8 @@ impl PayloadSpec {
         Self::new(trial.run_bytes(), trial.seed, dataset.compressible, dataset.duplicate)
     }
 
-    fn object_seed(&self, object: &ObjectId) -> u64 {
-        mix64(mix64(self.source ^ object.key_hash) ^ object.version)
+    fn page_seed(&self, object: &ObjectId, page: u64) -> u64 {
+        mix64(mix64(mix64(self.source ^ object.key_hash) ^ object.version) ^ mix64(page))
     }
 
     /// Returns which of the duplicate pages stands here, or `None` for a page of the object's own.
@@ -105,14 +105,14 @@ impl PayloadSpec {
         clippy::cast_precision_loss,
         reason = "a share of 2^64, which saturates"
     )]
-    fn duplicate_at(&self, page_seed: u64, page_bytes: usize) -> Option<u32> {
+    fn duplicate_at(&self, page_seed: u64, page_bytes: usize) -> Option<u64> {
         if self.duplicate <= 0.0 || page_bytes < PAGE_BYTES {
             return None;
         }
         let draw = mix64(page_seed ^ 0x6475_706c);
         let is_duplicate =
             self.duplicate >= 1.0 || draw < (self.duplicate * u64::MAX as f64) as u64;
-        is_duplicate.then(|| (mix64(draw) % DUPLICATES) as u32)
+        is_duplicate.then(|| mix64(draw) % DUPLICATES)
     }
 
     /// Returns where the random part of a page ends and zeros begin.
@@ -129,12 +129,12 @@ impl PayloadSpec {
 
     /// Returns what a page of 16 to 63 bytes carries instead of its identity.
     #[expect(clippy::cast_possible_truncation, reason = "half of a hash")]
-    fn tag_check(&self, object: &ObjectId, page: u32) -> u32 {
-        mix64(mix64(mix64(self.source ^ object.key_hash) ^ object.length) ^ u64::from(page)) as u32
+    fn tag_check(&self, object: &ObjectId, page: u64) -> u32 {
+        mix64(mix64(mix64(self.source ^ object.key_hash) ^ object.length) ^ page) as u32
     }
 
-    fn make_page(&self, object: &ObjectId, page: u32, out: &mut [u8]) {
-        let page_seed = mix64(self.object_seed(object) ^ mix64(u64::from(page)));
+    fn make_page(&self, object: &ObjectId, page: u64, out: &mut [u8]) {
+        let page_seed = self.page_seed(object, page);
         if out.len() >= HEADER_BYTES {
             self.make_headed_page(object, page, page_seed, out);
         } else if out.len() >= TAG_BYTES {
@@ -148,12 +148,12 @@ impl PayloadSpec {
         }
     }
 
-    fn make_headed_page(&self, object: &ObjectId, page: u32, page_seed: u64, out: &mut [u8]) {
+    fn make_headed_page(&self, object: &ObjectId, page: u64, page_seed: u64, out: &mut [u8]) {
         let duplicate = self.duplicate_at(page_seed, out.len());
         let (header, body_seed) = match duplicate {
             None => (Header::own(self, object, page), page_seed),
             Some(place) => {
-                (Header::duplicate(self, place), mix64(self.source ^ mix64(u64::from(place))))
+                (Header::duplicate(self, place), mix64(self.source ^ mix64(place)))
             }
         };
         let random_end = self.random_end(HEADER_BYTES, out.len());
@@ -192,14 +192,14 @@ pub fn fill(spec: &PayloadSpec, object: &ObjectId, offset: u64, mut out: &mut [u
     }
 }
 
-/// Returns the page of a byte and its place in it. Pages are counted modulo 2^32, or 16 TiB.
-#[expect(clippy::cast_possible_truncation, reason = "the header has 32 bits for it")]
-fn locate(at: u64) -> (u32, usize) {
-    ((at / PAGE_BYTES as u64) as u32, (at % PAGE_BYTES as u64) as usize)
+/// Returns the page of a byte and its place in it.
+#[expect(clippy::cast_possible_truncation, reason = "below 4096")]
+fn locate(at: u64) -> (u64, usize) {
+    (at / PAGE_BYTES as u64, (at % PAGE_BYTES as u64) as usize)
 }
 
-fn page_bytes(length: u64, page: u32) -> usize {
-    let left = length.saturating_sub(u64::from(page) * PAGE_BYTES as u64);
+fn page_bytes(length: u64, page: u64) -> usize {
+    let left = length.saturating_sub(page * PAGE_BYTES as u64);
     usize::try_from(left).unwrap_or(PAGE_BYTES).min(PAGE_BYTES)
 }
 
@@ -217,20 +217,21 @@ struct Header {
 }
 
 impl Header {
-    fn own(spec: &PayloadSpec, object: &ObjectId, page: u32) -> Self {
+    #[expect(clippy::cast_possible_truncation, reason = "counted modulo 2^32, or 16 TiB")]
+    fn own(spec: &PayloadSpec, object: &ObjectId, page: u64) -> Self {
         Self {
             is_duplicate: false,
             run: spec.run,
             key_hash: object.key_hash,
             version: object.version,
             writer: object.writer,
-            page,
+            page: page as u32,
             length: object.length,
             seed: spec.seed,
         }
     }
 
-    fn duplicate(spec: &PayloadSpec, place: u32) -> Self {
+    fn duplicate(spec: &PayloadSpec, place: u64) -> Self {
         let nobody = ObjectId { key_hash: 0, version: 0, length: 0, writer: 0 };
         Self { is_duplicate: true, ..Self::own(spec, &nobody, place) }
     }

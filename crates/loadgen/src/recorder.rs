@@ -152,17 +152,35 @@ pub enum Intended {
     At(u64),
 }
 
+/// One request, for the log. Times are nanoseconds since the trial's start.
+#[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "the columns of the log are documented with the record")]
+pub struct LogRow {
+    pub key: RowKey,
+    pub index: u64,
+    pub intended_ns: u64,
+    pub sent_ns: u64,
+    pub first_byte_ns: u64,
+    pub ended_ns: u64,
+    pub bytes: u64,
+}
+
+/// Rows of the log that a thread keeps before it gives them away.
+const LOG_ROWS_MAX: usize = 1 << 14;
+
 /// The rows of one second of one thread.
 #[derive(Debug)]
 pub struct Batch {
     /// Which thread.
     pub thread: usize,
-    /// Whole seconds since the trial's start. No older second will come from this thread.
+    /// Whole seconds since the trial's start.
     pub second: u64,
     /// Its rows.
     pub rows: Vec<Row>,
-    /// Whether the thread has ended.
-    pub is_last: bool,
+    /// Its requests one by one, when they are logged.
+    pub log: Vec<LogRow>,
+    /// The thread will send nothing more of this second and those before it.
+    pub passed: Option<u64>,
 }
 
 /// The recorder of one load thread.
@@ -175,6 +193,7 @@ pub struct Recorder {
     rows: Vec<Row>,
     spare: Receiver<Row>,
     out: Sender<Batch>,
+    log: Option<Vec<LogRow>>,
     /// Time in service of all requests, good or not: for Little's law.
     pub service_ns_total: u64,
 }
@@ -198,8 +217,45 @@ impl Recorder {
             rows: Vec::new(),
             spare,
             out,
+            log: None,
             service_ns_total: 0,
         }
+    }
+
+    /// Has every request logged from now on.
+    pub fn log_requests(&mut self) {
+        self.log = Some(Vec::with_capacity(LOG_ROWS_MAX));
+    }
+
+    /// Logs one finished request, if requests are logged.
+    #[inline]
+    pub fn log(&mut self, key: RowKey, index: u64, intended: Intended, answer: &Answer) {
+        let Some(log) = &mut self.log else { return };
+        let since = |time_ns: u64| time_ns.saturating_sub(self.trial_start_ns);
+        let intended_ns = match intended {
+            Intended::WhenFree => answer.sent_ns,
+            Intended::At(intended_ns) => intended_ns,
+        };
+        log.push(LogRow {
+            key,
+            index,
+            intended_ns: since(intended_ns),
+            sent_ns: since(answer.sent_ns),
+            first_byte_ns: since(answer.first_byte_ns),
+            ended_ns: since(answer.ended_ns),
+            bytes: answer.bytes,
+        });
+        if log.len() >= LOG_ROWS_MAX {
+            self.send(Vec::new(), None);
+        }
+    }
+
+    fn send(&mut self, rows: Vec<Row>, passed: Option<u64>) {
+        let fresh = || Vec::with_capacity(LOG_ROWS_MAX);
+        let log = self.log.as_mut().map_or_else(Vec::new, |log| std::mem::replace(log, fresh()));
+        let batch = Batch { thread: self.thread, second: self.second, rows, log, passed };
+        // The collector has gone only when the trial is being torn down: nobody is left to tell.
+        let _ = self.out.send(batch);
     }
 
     /// Counts one finished request.
@@ -240,9 +296,7 @@ impl Recorder {
                 std::mem::replace(row, fresh)
             })
             .collect();
-        // The collector has gone only when the trial is being torn down: nobody is left to tell.
-        let _ =
-            self.out.send(Batch { thread: self.thread, second: self.second, rows, is_last: false });
+        self.send(rows, Some(self.second));
         self.second = now_ns.saturating_sub(self.trial_start_ns) / SECOND_NS;
         self.second_end_ns = self.trial_start_ns + (self.second + 1) * SECOND_NS;
     }
@@ -256,9 +310,7 @@ impl Recorder {
     /// Sends the rest.
     pub fn finish(&mut self) {
         self.hand_over(self.second_end_ns);
-        let second = self.second;
-        let last = Batch { thread: self.thread, second, rows: Vec::new(), is_last: true };
-        let _ = self.out.send(last);
+        self.send(Vec::new(), Some(u64::MAX));
     }
 
     #[inline]
@@ -284,6 +336,7 @@ pub struct Collector {
     spares: Vec<Sender<Row>>,
     passed: Vec<Option<u64>>,
     seconds: BTreeMap<u64, Second>,
+    log: Vec<LogRow>,
 }
 
 impl Collector {
@@ -300,7 +353,7 @@ impl Collector {
             })
             .collect();
         let passed = vec![None; threads];
-        (Self { inbox, spares, passed, seconds: BTreeMap::new() }, recorders)
+        (Self { inbox, spares, passed, seconds: BTreeMap::new(), log: Vec::new() }, recorders)
     }
 
     /// Takes what the threads have sent and returns the seconds that are complete.
@@ -315,8 +368,10 @@ impl Collector {
                     break;
                 }
             };
-            let passed = if batch.is_last { u64::MAX } else { batch.second };
-            self.passed[batch.thread] = Some(passed);
+            if batch.passed.is_some() {
+                self.passed[batch.thread] = batch.passed;
+            }
+            self.log.extend(batch.log);
             for mut row in batch.rows {
                 let second = self.seconds.entry(batch.second).or_default();
                 match second.entry(row.key) {
@@ -336,6 +391,11 @@ impl Collector {
         let complete = complete.min().unwrap_or(u64::MAX);
         let later = self.seconds.split_off(&complete);
         std::mem::replace(&mut self.seconds, later).into_iter().collect()
+    }
+
+    /// Returns the requests logged since the last call.
+    pub fn take_log(&mut self) -> Vec<LogRow> {
+        std::mem::take(&mut self.log)
     }
 
     /// Tells whether every thread has sent its last row.

@@ -44,6 +44,8 @@ impl Control {
 pub enum Output<'a> {
     /// Rows of complete seconds (perhaps none), and how things stand.
     Seconds(Option<RecordBatch>, &'a Live),
+    /// Requests one by one, when they are logged.
+    Requests(RecordBatch),
 }
 
 /// Takes what a running trial gives out; `false` interrupts the trial.
@@ -236,6 +238,11 @@ fn watch(
             progress.count(rows);
         }
         let now_ns = monotonic_ns();
+        if let Some(rows) = batch::of_requests(&collector.take_log())
+            && !sink(Output::Requests(rows))
+        {
+            shared.stop.store(true, Ordering::Relaxed);
+        }
         if !seconds.is_empty() || now_ns >= next_tell_ns || is_over {
             let rows = batch::of_seconds(&seconds);
             let live = progress.live(now_ns);
@@ -291,6 +298,9 @@ impl<D: Driver> LoadThread<'_, D> {
 
     #[expect(clippy::cast_possible_truncation, reason = "clients are 32 bits")]
     fn load(&self, mut recorder: Recorder) -> Result<ThreadEnd, Error> {
+        if self.trial.log_requests {
+            recorder.log_requests();
+        }
         let reactor = self.driver.reactor()?;
         reactor.expect_timeouts_of(self.trial.timeout_ns);
         let clients = self.trial.load.clients() as usize;

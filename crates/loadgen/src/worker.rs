@@ -166,7 +166,10 @@ impl<C: Client> Worker<C> {
         let iteration = self.iteration.get();
         let key = RowKey { stage, iteration, operation, outcome: answer.outcome };
         let intended = if is_open { Intended::At(turn.due_ns) } else { Intended::WhenFree };
-        self.recorder.borrow_mut().record(key, intended, &answer);
+        let mut recorder = self.recorder.borrow_mut();
+        recorder.record(key, intended, &answer);
+        recorder.log(key, turn.request.index, intended, &answer);
+        drop(recorder);
         let mut tally = self.tally.borrow_mut();
         if stage == Stage::Measure {
             tally.measured_requests += 1;

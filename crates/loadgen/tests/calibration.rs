@@ -30,17 +30,20 @@ fn trial(changes: Value) -> Trial {
 struct Ran {
     summary: Summary,
     rows: Vec<RecordBatch>,
+    log: Vec<RecordBatch>,
 }
 
 fn run(trial: &Trial) -> Ran {
-    let mut rows = Vec::new();
+    let (mut rows, mut log) = (Vec::new(), Vec::new());
     let summary = run_trial(trial, &Control::default(), &mut |output| {
-        let Output::Seconds(batch, _) = output;
-        rows.extend(batch);
+        match output {
+            Output::Seconds(batch, _) => rows.extend(batch),
+            Output::Requests(batch) => log.push(batch),
+        }
         true
     })
     .expect("the simulated target runs");
-    Ran { summary, rows }
+    Ran { summary, rows, log }
 }
 
 impl Ran {
@@ -188,4 +191,28 @@ fn too_many_failures_stop_the_trial_and_say_so() {
         "on_error": {"action": "stop", "limit": 5}})));
     assert_eq!(ran.summary.state, State::Stopped);
     assert!(ran.summary.reason.expect("a reason").contains("http_503"));
+}
+
+#[test]
+fn the_log_has_every_request_once() {
+    let ran = run(&trial(json!({
+        "target": {"name": "t", "driver": "simulated",
+                   "settings": {"latency": "exponential", "mean_ns": 2_000_000.0}},
+        "stop": {"requests": 50_000}, "log_requests": true})));
+    let logged: usize = ran.log.iter().map(RecordBatch::num_rows).sum();
+    assert_eq!(logged, 50_000);
+    let longest = ran.log.iter().flat_map(|batch| {
+        let times =
+            |name| batch.column_by_name(name).expect("a column").as_primitive::<Int64Type>();
+        times("ended_ns")
+            .values()
+            .iter()
+            .zip(times("sent_ns").values())
+            .map(|(end, sent)| end - sent)
+    });
+    let longest = longest.max().expect("there are rows");
+    assert!(
+        ran.histogram("service")
+            .equivalent(u64::try_from(longest).expect("positive"), ran.histogram("service").max())
+    );
 }

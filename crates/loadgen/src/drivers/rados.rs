@@ -68,7 +68,6 @@ pub struct Rados {
     payload: PayloadSpec,
     range_bytes: Option<u64>,
     page_keys: u32,
-    inboxes: std::sync::Mutex<Vec<Arc<Inbox>>>,
 }
 
 impl std::fmt::Debug for Rados {
@@ -173,7 +172,6 @@ impl Driver for Rados {
             payload: PayloadSpec::of_trial(trial),
             range_bytes: trial.options.range_bytes,
             page_keys: trial.options.page_keys,
-            inboxes: std::sync::Mutex::default(),
             settings,
         };
         rados.connections[0].context(&rados.settings.pool, "")?;
@@ -184,7 +182,6 @@ impl Driver for Rados {
         let inbox =
             Inbox::new().map_err(|source| Error::Host { what: "open an eventfd", source })?;
         INBOX.set(Some(Arc::clone(&inbox)));
-        self.inboxes.lock().expect("nobody panics while holding it").push(Arc::clone(&inbox));
         Ok(Reactor::new(Box::new(InboxPark(inbox)), Clock::real()))
     }
 

@@ -7,7 +7,6 @@ use super::{
     Crc, HEADER_BYTES, Header, ObjectId, PAGE_BYTES, PayloadSpec, TAG_BYTES, array, locate,
     page_bytes, tagged_crc,
 };
-use crate::schedule::mix64;
 
 /// Versions that are tried for a piece of a page that does not name its own.
 const VERSIONS_TRIED: u64 = 16;
@@ -220,13 +219,13 @@ impl Verifier {
         }
     }
 
-    fn piece_start(&self, page: u32) -> u64 {
-        (u64::from(page) * PAGE_BYTES as u64).max(self.range.start)
+    fn piece_start(&self, page: u64) -> u64 {
+        (page * PAGE_BYTES as u64).max(self.range.start)
     }
 
     /// Keeps the header's bytes of a page that comes in pieces, and sums up the others.
-    fn absorb(&mut self, page: u32, inside: usize, piece: &[u8]) {
-        let is_from_start = self.piece_start(page) == u64::from(page) * PAGE_BYTES as u64;
+    fn absorb(&mut self, page: u64, inside: usize, piece: &[u8]) {
+        let is_from_start = self.piece_start(page) == page * PAGE_BYTES as u64;
         if self.at - piece.len() as u64 == self.piece_start(page) {
             self.crc = Crc::new();
         }
@@ -246,21 +245,21 @@ impl Verifier {
         self.at_page_end(page, last + 1);
     }
 
-    fn at_page_end(&mut self, page: u32, end: usize) {
+    fn at_page_end(&mut self, page: u64, end: usize) {
         let start = locate(self.piece_start(page)).1;
         let is_whole = start == 0 && end == page_bytes(self.object.length, page);
         if is_whole && end < HEADER_BYTES {
             let head = self.head;
             self.check_page(page, &head[..end]);
         } else if is_whole {
-            self.check_header(page, &self.head.clone(), self.crc.value());
+            self.check_header(page, &{ self.head }, self.crc.value());
         } else {
             self.check_piece(page, start..end);
         }
     }
 
     #[inline]
-    fn check_page(&mut self, page: u32, bytes: &[u8]) {
+    fn check_page(&mut self, page: u64, bytes: &[u8]) {
         match bytes.len() {
             HEADER_BYTES.. => {
                 let crc = Crc::new().and(&bytes[..CRC.start]).and(&bytes[HEADER_BYTES..]);
@@ -275,8 +274,8 @@ impl Verifier {
     }
 
     #[inline]
-    fn check_header(&mut self, page: u32, head: &[u8; HEADER_BYTES], crc: u32) {
-        let offset = u64::from(page) * PAGE_BYTES as u64;
+    fn check_header(&mut self, page: u64, head: &[u8; HEADER_BYTES], crc: u32) {
+        let offset = page * PAGE_BYTES as u64;
         let is_intact = u32::from_le_bytes(array(&head[CRC])) == crc;
         match Header::parse(head) {
             Some(found) if is_intact => self.judge(&found, page, offset),
@@ -286,7 +285,7 @@ impl Verifier {
 
     /// Judges an intact page by whose it says it is.
     #[inline]
-    fn judge(&mut self, found: &Header, page: u32, offset: u64) {
+    fn judge(&mut self, found: &Header, page: u64, offset: u64) {
         let object = &self.object;
         if found.run != self.spec.run || found.seed != self.spec.seed {
             self.blame(Verdict::Foreign, offset, Some(*found));
@@ -294,9 +293,7 @@ impl Verifier {
             if !self.expects_duplicate(page, found.page) {
                 self.blame(Verdict::Misdirected, offset, Some(*found));
             }
-        } else if (found.key_hash, found.page, found.length)
-            != (object.key_hash, page, object.length)
-        {
+        } else if !is_place_of(found, object, page) {
             self.blame(Verdict::Misdirected, offset, Some(*found));
         } else {
             self.see_version(found.version, offset, Some(*found));
@@ -314,12 +311,11 @@ impl Verifier {
         }
     }
 
-    fn expects_duplicate(&self, page: u32, place: u32) -> bool {
+    fn expects_duplicate(&self, page: u64, place: u32) -> bool {
         let whole_bytes = page_bytes(self.object.length, page);
         self.allowed_versions().any(|version| {
-            let seed = self.spec.object_seed(&ObjectId { version, ..self.object });
-            let page_seed = mix64(seed ^ mix64(u64::from(page)));
-            self.spec.duplicate_at(page_seed, whole_bytes) == Some(place)
+            let page_seed = self.spec.page_seed(&ObjectId { version, ..self.object }, page);
+            self.spec.duplicate_at(page_seed, whole_bytes) == Some(u64::from(place))
         })
     }
 
@@ -330,8 +326,8 @@ impl Verifier {
         (oldest..=newest).rev()
     }
 
-    fn check_tag(&mut self, page: u32, bytes: &[u8]) {
-        let offset = u64::from(page) * PAGE_BYTES as u64;
+    fn check_tag(&mut self, page: u64, bytes: &[u8]) {
+        let offset = page * PAGE_BYTES as u64;
         if u32::from_le_bytes(array(&bytes[12..16])) != tagged_crc(bytes) {
             self.blame(Verdict::Corrupt, offset, None);
         } else if u32::from_le_bytes(array(&bytes[8..12]))
@@ -344,16 +340,20 @@ impl Verifier {
     }
 
     /// Judges part of a page by making the page again: as expected, or else as its header says.
-    fn check_piece(&mut self, page: u32, piece: Range<usize>) {
-        let offset = u64::from(page) * PAGE_BYTES as u64 + piece.start as u64;
+    fn check_piece(&mut self, page: u64, piece: Range<usize>) {
+        let offset = page * PAGE_BYTES as u64 + piece.start as u64;
         let mut object = self.object;
         if piece.start <= WRITER.start && piece.end >= WRITER.end {
             object.writer = u32::from_le_bytes(array(&self.head[WRITER]));
         }
-        for version in self.allowed_versions() {
-            if self.is_piece_of(&self.spec, &ObjectId { version, ..object }, page, &piece) {
-                return self.see_version(version, offset, None);
-            }
+        let mut matches = self.allowed_versions().filter(|&version| {
+            self.is_piece_of(&self.spec, &ObjectId { version, ..object }, page, &piece)
+        });
+        match (matches.next(), matches.next()) {
+            (Some(version), None) => return self.see_version(version, offset, None),
+            // Zeros, duplicates and very short pieces are the same in several versions.
+            (Some(_), Some(_)) => return,
+            (None, _) => {}
         }
         let has_header = piece.start == 0 && piece.end >= CRC.start;
         let Some(found) = Header::parse(&self.head).filter(|_| has_header) else {
@@ -363,7 +363,7 @@ impl Verifier {
             PayloadSpec::new(found.run, found.seed, self.spec.compressible, self.spec.duplicate);
         let Header { key_hash, version, length, writer, .. } = found;
         let other = ObjectId { key_hash, version, length, writer };
-        if self.is_piece_of(&spec, &other, found.page, &piece) {
+        if self.is_piece_of(&spec, &other, u64::from(found.page), &piece) {
             self.judge(&found, page, offset);
         } else {
             self.blame(Verdict::Corrupt, offset, Some(found));
@@ -374,7 +374,7 @@ impl Verifier {
         &self,
         spec: &PayloadSpec,
         object: &ObjectId,
-        page: u32,
+        page: u64,
         piece: &Range<usize>,
     ) -> bool {
         let whole_bytes = page_bytes(object.length, page);
@@ -402,6 +402,13 @@ impl Verifier {
         }
         crc.and(&whole[piece.start.max(HEADER_BYTES)..piece.end]).value() == self.crc.value()
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "pages are counted modulo 2^32")]
+fn is_place_of(found: &Header, object: &ObjectId, page: u64) -> bool {
+    found.key_hash == object.key_hash
+        && found.page == page as u32
+        && found.length == object.length
 }
 
 fn to_usize(bytes: u64) -> usize {
