@@ -143,6 +143,7 @@ def trial_rows(document, rate, seconds, *, failed_per_s=0, kind="http_503", wobb
         for index, swing in enumerate(swings):
             second = (iteration - 1) * seconds + index
             good = rate + swing
+            early = histogram(mean_ns / 2, good, seed=second + 1)
             encoded = histogram(mean_ns, good, seed=int(document["id"]) * 1000 + second)
             row = {
                 "agent": "client-1",
@@ -156,7 +157,7 @@ def trial_rows(document, rate, seconds, *, failed_per_s=0, kind="http_503", wobb
                 "bytes": good * payload,
                 "response": encoded,
                 "service": encoded,
-                "first_byte": encoded if operation == "get" else None,
+                "first_byte": early if operation == "get" else None,
                 "lag": None,
             }
             rows.append(row)

@@ -134,7 +134,7 @@ def _findings(totals: Sequence[Cell], trials: Sequence[TrialFacts]) -> tuple[Fin
         findings.append(Finding(rule="NOT RUN", severity="problem", statement=text, cases=missing))
     for label in dict.fromkeys(label for cell in totals for label in cell.labels):
         cases = tuple(cell.name for cell in totals if label in cell.labels)
-        text = f"{len(cases)} of {len(totals)} results: {explain(label)}"
+        text = f"{explain(label)} ({len(cases)} of {len(totals)} results)"
         findings.append(Finding(rule=label, severity=severity(label), statement=text, cases=cases))
     order: tuple[Severity, ...] = ("problem", "caution", "note")
     return tuple(sorted(findings, key=lambda finding: order.index(finding.severity)))

@@ -38,7 +38,8 @@ class CurvePoint:
 class Latency:
     """What a merged histogram says; a percentile it cannot support is absent, with the reason.
 
-    `quantiles` has every name of QUANTILES.
+    `quantiles` has every name of QUANTILES. `at_least` bounds those that lie among requests which
+    timed out, and whose true time nobody knows.
     """
 
     count: int
@@ -47,6 +48,7 @@ class Latency:
     max_ns: int
     quantiles: Mapping[str, int | None]
     unresolved: Mapping[str, str]
+    at_least: Mapping[str, int]
     curve: tuple[CurvePoint, ...] = field(repr=False)
 
 
@@ -89,11 +91,16 @@ def latency(histogram: "Histogram | None", timeouts: Timeouts | None = None) -> 
         return None
     quantiles: dict[str, int | None] = {}
     unresolved: dict[str, str] = {}
+    at_least: dict[str, int] = {}
     for name, q in QUANTILES.items():
-        reason = _reason_against(q, histogram.count, timeouts)
-        quantiles[name] = None if reason else histogram.quantile(q)
-        if reason:
-            unresolved[name] = reason
+        quantiles[name] = None
+        if not may_print_quantile(q, histogram.count):
+            unresolved[name] = _too_few(q, histogram.count)
+        elif timeouts is not None and timeouts.count > (1 - q) * timeouts.requests:
+            unresolved[name] = _timed_out(timeouts)
+            at_least[name] = timeouts.timeout_ns
+        else:
+            quantiles[name] = histogram.quantile(q)
     return Latency(
         count=histogram.count,
         mean_ns=histogram.mean,
@@ -101,19 +108,20 @@ def latency(histogram: "Histogram | None", timeouts: Timeouts | None = None) -> 
         max_ns=histogram.max,
         quantiles=quantiles,
         unresolved=unresolved,
+        at_least=at_least,
         curve=_curve(histogram),
     )
 
 
-def _reason_against(q: float, count: int, timeouts: Timeouts | None) -> str | None:
-    if not may_print_quantile(q, count):
-        needed = round(TAIL_PRINTED / (1 - q))
-        return f"needs {units.format_count(needed)} requests, has {units.format_count(count)}"
-    if timeouts is not None and timeouts.count > (1 - q) * timeouts.requests:
-        share = timeouts.count / timeouts.requests
-        longer = units.format_duration(timeouts.timeout_ns)
-        return f"{share:.2%} of the requests timed out: at least {longer}"
-    return None
+def _too_few(q: float, count: int) -> str:
+    needed = units.format_count(round(TAIL_PRINTED / (1 - q)))
+    return f"needs {needed} requests, has {units.format_count(count)}"
+
+
+def _timed_out(timeouts: Timeouts) -> str:
+    share = timeouts.count / timeouts.requests
+    longer = units.format_duration(timeouts.timeout_ns)
+    return f"{share:.2%} of the requests timed out: at least {longer}"
 
 
 def _curve(histogram: "Histogram") -> tuple[CurvePoint, ...]:

@@ -1,0 +1,143 @@
+"""The JSON report: every number of the findings, for programs. Its schema is published.
+
+An absent number is null. Times are integer nanoseconds, rates per second, sizes bytes.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from loadstone.analysis import Findings, TrialFacts
+from loadstone.analysis.latency import Latency
+from loadstone.analysis.summary import Cell, Spread
+from loadstone.report.options import Options
+from loadstone.results.record import Run
+
+FORMAT = 1
+
+
+def render(run: Run, findings: Findings, options: Options) -> bytes:
+    """Return the JSON report, indented, its keys in a fixed order."""
+    text = json.dumps(document(run, findings), indent=2, ensure_ascii=False, allow_nan=False)
+    return (text + "\n").encode()
+
+
+def document(run: Run, findings: Findings) -> dict[str, Any]:
+    """Return the JSON report as plain values."""
+    manifest = run.manifest
+    return {
+        "format": FORMAT,
+        "run": {
+            "id": manifest.get("run"),
+            "name": run.name,
+            "state": run.state,
+            "seed": manifest.get("seed"),
+            "started": manifest.get("started"),
+            "ended": manifest.get("ended"),
+            "loadstone": manifest.get("loadstone"),
+            "versions": manifest.get("versions") or {},
+            "host": manifest.get("host") or {},
+        },
+        "cases": [_cell(cell) for cell in findings.cells],
+        "totals": [_cell(cell) for cell in findings.totals],
+        "trials": [_trial(trial) for trial in findings.trials],
+        "findings": [finding.to_json() for finding in findings.findings],
+    }
+
+
+def _cell(cell: Cell) -> dict[str, Any]:
+    return {
+        "target": cell.target,
+        "workload": cell.workload,
+        "phase": cell.phase,
+        "operation": cell.operation,
+        "parameters": dict(cell.parameters),
+        "round": cell.round,
+        "iteration": cell.iteration,
+        "iterations": cell.iterations,
+        "load": dict(cell.load),
+        "trials": list(cell.trials),
+        "requests": cell.requests,
+        "good_requests": cell.good,
+        "failed_requests": cell.failed,
+        "errors": dict(cell.errors),
+        "objects": cell.objects,
+        "bytes": cell.bytes,
+        "duration_s": cell.duration_s,
+        "first_done_s": cell.first_done_s,
+        "last_done_s": cell.last_done_s,
+        "requests_per_s": cell.requests_per_s,
+        "objects_per_s": cell.objects_per_s,
+        "bytes_per_s": cell.bytes_per_s,
+        "spread_of_seconds": _spread(cell.spread_of_seconds),
+        "spread_of_trials": _spread(cell.spread_of_trials),
+        "trial_rates": [
+            {
+                "trial": rate.trial,
+                "block": rate.block,
+                "requests_per_s": rate.requests_per_s,
+                "bytes_per_s": rate.bytes_per_s,
+                "duration_s": rate.duration_s,
+            }
+            for rate in cell.trial_rates
+        ],
+        "response_ns": _latency(cell.response),
+        "service_ns": _latency(cell.service),
+        "first_byte_ns": _latency(cell.first_byte),
+        "lag_ns": _latency(cell.lag),
+        "little": cell.little,
+        "client": {
+            "cpu_us_per_request": cell.client.cpu_us_per_request,
+            "rss_bytes_max": cell.client.rss_bytes_max,
+            "sockets_max": cell.client.sockets_max,
+        },
+        "labels": list(cell.labels),
+    }
+
+
+def _spread(spread: Spread | None) -> dict[str, Any] | None:
+    if spread is None:
+        return None
+    return {
+        "kind": spread.kind,
+        "n": spread.n,
+        "requests_per_s": spread.requests_per_s,
+        "bytes_per_s": spread.bytes_per_s,
+    }
+
+
+def _latency(latency: Latency | None) -> dict[str, Any] | None:
+    if latency is None:
+        return None
+    return {
+        "count": latency.count,
+        **latency.quantiles,
+        "max": latency.max_ns,
+        "mean": latency.mean_ns,
+        "min": latency.min_ns,
+        "unresolved": dict(latency.unresolved),
+        "at_least": dict(latency.at_least),
+    }
+
+
+def _trial(trial: TrialFacts) -> Mapping[str, Any]:
+    return {
+        "trial": trial.trial,
+        "state": trial.state,
+        "reason": trial.reason,
+        "target": trial.target,
+        "workload": trial.workload,
+        "phase": trial.phase,
+        "operations": list(trial.operations),
+        "parameters": dict(trial.parameters),
+        "round": trial.round,
+        "block": trial.block,
+        "measured": trial.is_measured,
+        "started_unix_ns": trial.started_unix_ns,
+        "duration_s": trial.duration_s,
+        "requests": trial.requests,
+        "failed": trial.failed,
+        "labels": list(trial.labels),
+        "errors": list(trial.errors),
+        "absent_probes": dict(trial.absent_probes),
+    }

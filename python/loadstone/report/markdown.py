@@ -1,0 +1,84 @@
+"""The report as Markdown: the same tables as on a terminal, for a wiki or a pull request."""
+
+from collections.abc import Sequence
+
+from loadstone.analysis import Findings
+from loadstone.report.layout import (
+    Table,
+    client_table,
+    errors_table,
+    iterations_table,
+    latency_table,
+    results_table,
+    trials_table,
+)
+from loadstone.report.opening import opening
+from loadstone.report.options import Options
+from loadstone.report.templates import render_template
+from loadstone.results.record import Run
+
+
+def render(run: Run, findings: Findings, options: Options) -> bytes:
+    """Return the report as GitHub-flavoured Markdown.
+
+    With a table template, that table stands alone, so that it can be pasted as it is.
+    """
+    if options.table is not None:
+        return render_template(options.table, findings, options).encode()
+    first = opening(run, findings)
+    blocks = [f"# {_escaped(first.title)}", " ".join(map(_escaped, first.sentences))]
+    blocks.append(f"**{_escaped(first.verdict)}**")
+    tables = (
+        results_table(findings, options),
+        iterations_table(findings, options),
+        latency_table(findings),
+        client_table(findings),
+        errors_table(findings),
+        trials_table(findings),
+    )
+    for table in tables:
+        if table is not None and table.rows:
+            blocks += _table_blocks(table)
+    if findings.findings:
+        blocks.append("## What to know")
+        blocks.append(
+            "\n".join(f"- **{f.rule}**: {_escaped(f.statement)}" for f in findings.findings)
+        )
+    return ("\n\n".join(blocks) + "\n").encode()
+
+
+def _table_blocks(table: Table) -> list[str]:
+    blocks = [f"## {table.title}"]
+    if table.caption:
+        blocks.append(_escaped(table.caption))
+    blocks.append(_grid(table))
+    # Two spaces at a line's end keep notes apart without making paragraphs of them.
+    if table.notes:
+        blocks.append("  \n".join(map(_escaped, table.notes)))
+    return blocks
+
+
+def _grid(table: Table) -> str:
+    heads = [c.head if not c.unit else f"{c.head}, {c.unit}" for c in table.columns]
+    lines = [[_escaped(cell) for cell in row] for row in (heads, *table.rows)]
+    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(heads))]
+    rights = [column.align == "right" for column in table.columns]
+    text = [_row(line, widths, rights) for line in lines]
+    rule = (
+        "-" * (width - 1) + ":" if right else "-" * width
+        for width, right in zip(widths, rights, strict=True)
+    )
+    text.insert(1, f"| {' | '.join(rule)} |")
+    return "\n".join(text)
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], rights: Sequence[bool]) -> str:
+    padded = (
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, width, right in zip(cells, widths, rights, strict=True)
+    )
+    return f"| {' | '.join(padded)} |"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")

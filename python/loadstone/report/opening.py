@@ -1,0 +1,143 @@
+"""How a readable report begins: what was measured, on what, from where, and what it is worth."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from loadstone import units
+from loadstone.analysis import Findings
+from loadstone.analysis.labels import VOIDING
+from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
+from loadstone.results.record import Run
+
+Standing = Literal["good", "caution", "void"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """The first lines: a title, sentences, and one line on how far the numbers may be trusted."""
+
+    title: str
+    sentences: tuple[str, ...]
+    standing: Standing
+    verdict: str
+
+
+def opening(run: Run, findings: Findings) -> Opening:
+    """Return the opening of a report on one run."""
+    standing, verdict = _verdict(run, findings)
+    sentences = [_what(run, findings), _when(run, findings), _where(run)]
+    description = (run.manifest.get("campaign") or {}).get("description")
+    if description:
+        sentences.insert(0, str(description))
+    return Opening(
+        title=run.name,
+        sentences=tuple(sentence for sentence in sentences if sentence),
+        standing=standing,
+        verdict=verdict,
+    )
+
+
+def _what(run: Run, findings: Findings) -> str:
+    measured = [trial for trial in run.plan if trial["measured"]]
+    operations = _unique(entry["operation"] for trial in measured for entry in trial["mix"])
+    sizes = _unique(_size(trial["dataset"]["size"]) for trial in measured if trial.get("dataset"))
+    targets = _unique(
+        f"{trial['case']['target']} ({trial['target']['driver']})" for trial in measured
+    )
+    text = f"{_listed(operations)} of {_listed(sizes)} objects on {_listed(targets)}"
+    text = f"{_listed(operations)} on {_listed(targets)}" if not sizes else text
+    loads = _unique(describe_load(trial["load"]) for trial in measured)
+    varied = _varied(measured)
+    words = [loads[0]] if len(loads) == 1 else []
+    words += [f"{name}: {values}" for name, values in varied.items()]
+    rounds = len({trial["round"] for trial in measured})
+    blocks = len({trial["block"] for trial in measured})
+    words += [f"{rounds} rounds"] if rounds > 1 else []
+    words += [f"{blocks} interleaved blocks"] if blocks > 1 else []
+    text = "; ".join([text, *words])
+    return f"{text[:1].upper()}{text[1:]}." if measured else "Nothing was measured."
+
+
+def _when(run: Run, findings: Findings) -> str:
+    done = [trial for trial in findings.trials if trial.is_measured and trial.state != "not run"]
+    planned = [trial for trial in findings.trials if trial.is_measured]
+    seconds = sum(trial.duration_s or 0 for trial in done)
+    count = f"{len(done)} of {len(planned)}" if len(done) != len(planned) else f"{len(done)}"
+    length = units.format_duration(seconds * 1e9)
+    started = str(run.manifest.get("started") or "").replace("T", " ").replace("Z", " UTC")
+    since = f", started {started}" if started else ""
+    plural = "" if count == "1" else "s"
+    return f"{count} measured trial{plural}, {length} under load{since}; the run {_state(run)}."
+
+
+def _where(run: Run) -> str:
+    host = run.manifest.get("host") or {}
+    name = host.get("hostname") or host.get("name")
+    version = run.manifest.get("loadstone")
+    by = f"by loadstone {version}" if version else "by loadstone"
+    return f"Load came from {name}, {by}." if name else f"Measured {by}."
+
+
+def _state(run: Run) -> str:
+    states = {
+        "finished": "finished",
+        "running": "is still going on",
+        "interrupted": "was interrupted",
+        "failed": "failed",
+    }
+    return states.get(run.state, run.state)
+
+
+def _verdict(run: Run, findings: Findings) -> tuple[Standing, str]:
+    void = [cell for cell in findings.totals if VOIDING & set(cell.labels)]
+    problems = [finding for finding in findings.findings if finding.severity == "problem"]
+    cautions = [finding for finding in findings.findings if finding.severity == "caution"]
+    if not findings.totals:
+        return "void", "There is no result: no measured trial left a record."
+    if void:
+        return "void", (
+            f"{len(void)} of {len(findings.totals)} results must not be used; their labels say why."
+        )
+    if problems or cautions:
+        first = (problems + cautions)[0]
+        return "caution", f"Use with care: {first.statement}."
+    return "good", "No result carries a label that speaks against it."
+
+
+def _size(size: Mapping[str, object]) -> str:
+    match size.get("kind"):
+        case "fixed":
+            return describe_size(int(str(size["bytes"])))
+        case "uniform":
+            low, high = int(str(size["min"])), int(str(size["max"]))
+            return f"{describe_size(low)} to {describe_size(high)}"
+        case "lognormal":
+            return f"log-normal (median {describe_size(int(str(size['median'])))})"
+        case kind:
+            return f"{kind}"
+
+
+def _varied(measured: Sequence[Mapping[str, object]]) -> dict[str, str]:
+    values: dict[str, dict[object, str]] = {}
+    for trial in measured:
+        case = trial["case"]
+        assert isinstance(case, dict), "a trial has a case"
+        for name, value in case["parameters"].items():
+            values.setdefault(name, {})[str(value)] = describe_parameter(name, value)
+    return {
+        name.replace("_", " "): ", ".join(shown if name == "size" else str(value)
+                                          for value, shown in found.items())
+        for name, found in values.items()
+        if len(found) > 1
+    }  # fmt: skip
+
+
+def _unique(words: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(words))
+
+
+def _listed(words: Sequence[str]) -> str:
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
