@@ -1,1 +1,140 @@
+"""Findings → bytes: formatting only; every number comes from analysis.
 
+A report is a function `render(run, findings, options) -> bytes` and one line in REPORTS. Those made
+of several files have `render_files` beside it, and are written into a folder.
+"""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from loadstone.analysis import Findings
+from loadstone.errors import InputError
+from loadstone.report.options import Options
+from loadstone.results.record import Run
+
+__all__ = ["REPORTS", "Options", "Report"]
+
+
+class Render(Protocol):
+    """What a report is made by."""
+
+    def __call__(self, run: Run, findings: Findings, options: Options) -> bytes:
+        """Return the whole report."""
+
+
+class RenderFiles(Protocol):
+    """What a report of several files is made by."""
+
+    def __call__(self, run: Run, findings: Findings, options: Options) -> Mapping[str, bytes]:
+        """Return the files by their names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One kind of report: what it is, how its file ends, and where its functions are.
+
+    Its module is imported when it is used: charts need libraries that a load host does not have.
+    """
+
+    name: str
+    summary: str
+    suffix: str
+    module: str
+    function: str = "render"
+    is_folder: bool = False
+    is_text: bool = True
+
+    def render(self, run: Run, findings: Findings, options: Options) -> bytes:
+        """Return the report's bytes."""
+        if self.is_folder:
+            raise InputError(
+                f'report "{self.name}" is several files and cannot be printed',
+                hint=f"name a folder to put them in: -f {self.name} -o DIR",
+            )
+        render = cast(Render, getattr(importlib.import_module(self.module), self.function))
+        return render(run, findings, options)
+
+    def render_files(self, run: Run, findings: Findings, options: Options) -> Mapping[str, bytes]:
+        """Return the report's files by name; a report of one file has one."""
+        if not self.is_folder:
+            return {f"report{self.suffix}": self.render(run, findings, options)}
+        module = importlib.import_module(self.module)
+        return cast(RenderFiles, getattr(module, self.function))(run, findings, options)
+
+
+REPORTS: Mapping[str, Report] = {
+    report.name: report
+    for report in (
+        Report(
+            name="terminal",
+            summary="tables for a terminal, or plain text in a pipe",
+            suffix=".txt",
+            module="loadstone.report.terminal",
+        ),
+        Report(
+            name="html",
+            summary="one page with charts and evidence, readable offline",
+            suffix=".html",
+            module="loadstone.report.html",
+        ),
+        Report(
+            name="md",
+            summary="Markdown tables",
+            suffix=".md",
+            module="loadstone.report.markdown",
+        ),
+        Report(
+            name="csv",
+            summary="one line per case, round and iteration",
+            suffix=".csv",
+            module="loadstone.report.tabular",
+            function="render_csv",
+        ),
+        Report(
+            name="json",
+            summary="every number, in a published schema",
+            suffix=".json",
+            module="loadstone.report.document",
+        ),
+        Report(
+            name="parquet",
+            summary="the lines of csv, with types",
+            suffix=".parquet",
+            module="loadstone.report.tabular",
+            function="render_parquet",
+            is_text=False,
+        ),
+        Report(
+            name="hlog",
+            summary="the histograms of every second, as an HdrHistogram log",
+            suffix=".hlog",
+            module="loadstone.report.hlog",
+        ),
+        Report(
+            name="openmetrics",
+            summary="the results as metrics for a dashboard",
+            suffix=".txt",
+            module="loadstone.report.openmetrics",
+        ),
+        Report(
+            name="svg",
+            summary="every chart of the page as a vector graphic",
+            suffix=".svg",
+            module="loadstone.report.images",
+            function="render_svg",
+            is_folder=True,
+            is_text=False,
+        ),
+        Report(
+            name="png",
+            summary="every chart of the page as an image",
+            suffix=".png",
+            module="loadstone.report.images",
+            function="render_png",
+            is_folder=True,
+            is_text=False,
+        ),
+    )
+}

@@ -27,7 +27,13 @@ def render_csv(run: Run, findings: Findings, options: Options) -> bytes:
         return render_template(options.table, findings, options).encode()
     rows = flat_rows(run, findings)
     stream = io.StringIO()
-    writer = csv.DictWriter(stream, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+    writer = csv.DictWriter(
+        stream,
+        fieldnames=list(rows[0]) if rows else [],
+        # Where the comma is the decimal mark, spreadsheets expect fields to part at semicolons.
+        delimiter=";" if options.decimal_comma else ",",
+        lineterminator="\n",
+    )
     writer.writeheader()
     for row in rows:
         writer.writerow({name: _field(value, options) for name, value in row.items()})
