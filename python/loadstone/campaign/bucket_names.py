@@ -59,12 +59,12 @@ def bucket_prefix(dataset: Dataset, fields: Mapping[str, str]) -> str:
     """Return a dataset's prefix with its braces filled in."""
     size = dataset.size
     assert size is not None
-    assert dataset.objects is not None
+    assert dataset.objects_total is not None
     return dataset.prefix.format(
         **fields,
         size=str(size.written()).lower() if isinstance(size, FixedSize) else size.kind,
         buckets=dataset.buckets,
-        objects=dataset.objects,
+        objects=dataset.objects_total,
     )
 
 

@@ -58,8 +58,9 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
             allowed="a dataset, like {objects: 1000, size: 4KiB}",
         )
     else:
-        for key in ("objects", "size"):
-            if getattr(workload.dataset, key) is None:
+        dataset = workload.dataset
+        for key, value in (("objects", dataset.objects_total), ("size", dataset.size)):
+            if value is None:
                 yield KeyMistake(
                     path=path(("dataset", key)),
                     found="nothing",

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -10,8 +10,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     WithJsonSchema,
-    model_serializer,
     model_validator,
 )
 
@@ -37,7 +37,6 @@ class FixedSize(BaseModel):
     kind: Literal["fixed"] = "fixed"
     size_bytes: int
 
-    @model_serializer
     def written(self) -> str:
         """Return the spelling of a campaign file."""
         return units.format_size(self.size_bytes)
@@ -64,7 +63,6 @@ class UniformSize(BaseModel):
     min_bytes: int
     max_bytes: int
 
-    @model_serializer
     def written(self) -> dict[str, list[str]]:
         """Return the spelling of a campaign file."""
         return {"uniform": [units.format_size(self.min_bytes), units.format_size(self.max_bytes)]}
@@ -93,7 +91,6 @@ class LognormalSize(BaseModel):
     min_bytes: int
     max_bytes: int
 
-    @model_serializer
     def written(self) -> dict[str, Any]:
         """Return the spelling of a campaign file."""
         size = units.format_size
@@ -133,7 +130,6 @@ class WeightedSize(BaseModel):
     kind: Literal["weighted"] = "weighted"
     choices: tuple[tuple[int, float], ...]
 
-    @model_serializer
     def written(self) -> dict[str, Any]:
         """Return the spelling of a campaign file."""
         return {"weighted": [[units.format_size(size), weight] for size, weight in self.choices]}
@@ -221,6 +217,7 @@ def _known_fields(template: str) -> str:
 SizeLawValue = Annotated[
     SizeLaw,
     BeforeValidator(read_size_law),
+    PlainSerializer(lambda law: law.written()),
     WithJsonSchema(
         {
             "description": SIZE_LAW_ALLOWED,
@@ -258,7 +255,11 @@ class Dataset(BaseModel):
     )
     objects: PositiveCount | None = Field(
         default=None,
-        description="How many objects there are, over all buckets. Required, here or in the sweep.",
+        description="How many objects there are, over all buckets. Required, here or in the sweep, "
+        "if there is no objects_per_bucket.",
+    )
+    objects_per_bucket: PositiveCount | None = Field(
+        default=None, description="How many objects each bucket holds, instead of objects."
     )
     size: SizeLawValue | None = Field(
         default=None, description="How large the objects are. Required, here or in the sweep."
@@ -277,6 +278,19 @@ class Dataset(BaseModel):
         default=0.0, description="Share of each page of an object that compresses away."
     )
     duplicate: Fraction = Field(default=0.0, description="Share of pages that repeat other pages.")
+
+    @model_validator(mode="after")
+    def _one_count(self) -> Self:
+        if self.objects is not None and self.objects_per_bucket is not None:
+            raise InputError("found objects and objects_per_bucket, allowed one of them")
+        return self
+
+    @property
+    def objects_total(self) -> int | None:
+        """How many objects there are over all buckets, if the campaign says so."""
+        if self.objects_per_bucket is not None:
+            return self.objects_per_bucket * self.buckets
+        return self.objects
 
     @model_validator(mode="before")
     @classmethod

@@ -1,8 +1,8 @@
-"""The environment variables people already have: AWS_*, OS_* and ST_* fill what a target lacks.
+"""The environment variables people already have: AWS_*, OS_*, ST_* and CEPH_CONF.
 
-A secret is only ever referred to, as {env: NAME}; its value stays in the environment and is read
-by the load generator when it connects. What is no secret (an endpoint, a region, a user's name)
-is taken by value, because a record has to name what it measured.
+They fill what a target does not say. A secret is only ever referred to, as {env: NAME}; its value
+stays in the environment and is read by the load generator when it connects. What is no secret (an
+endpoint, a region, a user's name) is taken by value, because a record has to name what it measured.
 """
 
 from collections.abc import Mapping
@@ -48,6 +48,7 @@ OPENSTACK_APPLICATION = (
     Variable("OS_APPLICATION_CREDENTIAL_ID", "application_credential_id"),
     Variable("OS_APPLICATION_CREDENTIAL_SECRET", "application_credential_secret", is_secret=True),
 )
+CEPH = (Variable("CEPH_CONF", "conf"),)
 SWIFT_V1 = (
     Variable("ST_AUTH", "auth_url"),
     Variable("ST_USER", "user"),
@@ -68,6 +69,8 @@ def fill_settings(
             return _fill_s3(dict(settings), environ)
         case "swift":
             return _fill_swift(dict(settings), environ)
+        case "rados":
+            return _filled(settings, CEPH, environ)
     return dict(settings)
 
 

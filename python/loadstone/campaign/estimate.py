@@ -17,10 +17,10 @@ _READS = frozenset({"get", "range_get", "multi_range_get", "read"})
 class Estimate:
     """The cost of a plan.
 
-    Requests and bytes are those of trials that end by count; `trials_by_time` end by the clock
-    instead, and come on top with what the target can do. `time_ns_min` is what rests, durations
-    and rate limits alone take; `time_ns` needs assumed rates. Space counts the replication that
-    a target states.
+    `trials_by_time` trials end by the clock: their requests and bytes are counted only where a
+    rate is known or assumed, and come on top otherwise. `time_ns_min` is what rests, durations and
+    rates alone take; `time_ns` needs assumed rates. Space counts the replication that a target
+    states.
     """
 
     trials: int
@@ -36,6 +36,27 @@ class Estimate:
     pauses_ns: int
     time_ns_min: int
     time_ns: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What one may assume a target to do; None where nothing is assumed."""
+
+    requests_per_s: float | None = None
+    bytes_per_s: float | None = None
+
+    def time_ns(self, requests: int, payload_bytes: float) -> float:
+        """Return how long so many requests with so much payload take."""
+        by_requests = requests / self.requests_per_s if self.requests_per_s else 0.0
+        by_bytes = payload_bytes / self.bytes_per_s if self.bytes_per_s else 0.0
+        return max(by_requests, by_bytes) * 1e9
+
+    def requests(self, time_ns: float, bytes_per_request: float, limit: float | None) -> int:
+        """Return how many requests fit into a time; none where no rate is known."""
+        rates = [rate for rate in (self.requests_per_s, limit) if rate]
+        if self.bytes_per_s and bytes_per_request:
+            rates.append(self.bytes_per_s / bytes_per_request)
+        return round(min(rates, default=0.0) * time_ns / 1e9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +79,10 @@ def estimate(
 ) -> Estimate:
     """Return the cost of trials in this order, under the rates assumed of every target."""
     planned = list(trials)
-    states, peak_bytes = _follow(planned, replication)
-    costs = [
-        _cost(entry.document, state, requests_per_s, bytes_per_s)
-        for entry, state in zip(planned, states, strict=True)
-    ]
+    rates = Rates(requests_per_s=requests_per_s, bytes_per_s=bytes_per_s)
+    costs, peak_bytes = _costs(planned, rates, replication)
     pauses_ns = sum(entry.pause_before_ns for entry in planned)
-    has_rates = requests_per_s is not None or bytes_per_s is not None
+    time_ns = pauses_ns + round(sum(cost.time_ns for cost in costs))
     names = [entry.phase for entry in planned]
     return Estimate(
         trials=len(planned),
@@ -79,36 +97,77 @@ def estimate(
         replication=dict(replication),
         pauses_ns=pauses_ns,
         time_ns_min=pauses_ns + round(sum(cost.time_ns_min for cost in costs)),
-        time_ns=pauses_ns + round(sum(cost.time_ns for cost in costs)) if has_rates else None,
+        time_ns=None if requests_per_s is None and bytes_per_s is None else time_ns,
     )
 
 
-def _cost(
-    document: Document, state: State, requests_per_s: float | None, bytes_per_s: float | None
-) -> _Cost:
+def _costs(
+    planned: Iterable[PlannedTrial], rates: Rates, replication: Mapping[str, float]
+) -> tuple[list[_Cost], dict[str, int]]:
+    """Return what each trial costs, and the most that ever lies on each target."""
+    states: dict[tuple[str, str], State] = {}
+    held: dict[tuple[str, str], _Held] = {}
+    peak: dict[str, float] = {}
+    costs = []
+    for entry in planned:
+        document = entry.document
+        target = document["target"]["name"]
+        place = (target, document["dataset"]["bucket_prefix"])
+        before = states.get(place, State.ABSENT)
+        after = states[place] = lifecycle.state_after(document, before)
+        on_place = held.setdefault(place, _Held(_mean_bytes(document["dataset"]["size"])))
+        cost = _cost(document, on_place.objects, rates)
+        costs.append(cost)
+        on_place.follow(document, after, cost.requests)
+        on_target = sum(other.bytes for (name, _), other in held.items() if name == target)
+        peak[target] = max(peak.get(target, 0.0), on_target)
+    return costs, {
+        target: round(size * replication.get(target, 1.0)) for target, size in peak.items()
+    }
+
+
+@dataclass(slots=True)
+class _Held:
+    """How many objects lie in one place."""
+
+    mean_bytes: float
+    objects: int = 0
+
+    @property
+    def bytes(self) -> float:
+        return self.objects * self.mean_bytes
+
+    def follow(self, document: Document, after: State, requests: int) -> None:
+        """Carry the count over a trial."""
+        objects = document["dataset"]["objects"]
+        if after in (State.ABSENT, State.EMPTY):
+            self.objects = 0
+        elif after is State.FULL:
+            self.objects = objects
+        elif lifecycle.writes_dataset(document):
+            self.objects = min(objects, self.objects + requests)
+
+
+def _cost(document: Document, held_objects: int, rates: Rates) -> _Cost:
     iterations = document["iterations"]
     stages_ns = document["warm_up_ns"] + document["cool_down_ns"]
-    duration_ns = document["stop"]["duration_ns"]
-    requests = document["stop"]["requests"]
-    if document["phase"] == lifecycle.CLEAN_UP:
-        is_filled = state in (State.FULL, State.PARTIAL)
-        requests = document["dataset"]["objects" if is_filled else "buckets"]
-    if requests is None:
-        time_ns = iterations * duration_ns + stages_ns
-        return _Cost(0, 0.0, 0.0, time_ns, time_ns)
-    requests *= iterations
+    duration_ns, requests = document["stop"]["duration_ns"], document["stop"]["requests"]
     written, read = _bytes_per_request(document)
     limit = _rate_limit(document)
-    least_ns = requests / limit * 1e9 if limit else 0.0
-    assumed_ns = max(
-        least_ns,
-        requests / requests_per_s * 1e9 if requests_per_s else 0.0,
-        requests * max(written, read) / bytes_per_s * 1e9 if bytes_per_s else 0.0,
-    )
-    if duration_ns is not None:
-        # Whichever end comes first: the clock is only an upper bound then.
-        assumed_ns = min(assumed_ns, iterations * duration_ns)
-        least_ns = min(least_ns, iterations * duration_ns)
+    if document["phase"] == lifecycle.CLEAN_UP:
+        requests = held_objects + document["dataset"]["buckets"]
+    least_ns = assumed_ns = float(iterations * (duration_ns or 0))
+    if requests is None:
+        requests = rates.requests(assumed_ns, written + read, limit)
+    else:
+        requests *= iterations
+        wanted_ns = requests / limit * 1e9 if limit else 0.0
+        assumed_wanted_ns = max(wanted_ns, rates.time_ns(requests, requests * max(written, read)))
+        # Whichever end comes first: beside a count the clock is only an upper bound.
+        least_ns = wanted_ns if duration_ns is None else min(wanted_ns, least_ns)
+        assumed_ns = (
+            assumed_wanted_ns if duration_ns is None else min(assumed_wanted_ns, assumed_ns)
+        )
     return _Cost(
         requests, requests * written, requests * read, least_ns + stages_ns, assumed_ns + stages_ns
     )
@@ -157,28 +216,3 @@ def _mean_bytes(size: Mapping[str, Any]) -> float:
 
 def _ends_by_time(document: Document) -> bool:
     return document["stop"]["duration_ns"] is not None and document["stop"]["requests"] is None
-
-
-def _follow(
-    planned: Iterable[PlannedTrial], replication: Mapping[str, float]
-) -> tuple[list[State], dict[str, int]]:
-    """Return the state each trial finds, and the most that ever lies on each target."""
-    held: dict[str, dict[str, float]] = {}
-    peak: dict[str, float] = {}
-    states: dict[tuple[str, str], State] = {}
-    found: list[State] = []
-    for entry in planned:
-        document, dataset = entry.document, entry.document["dataset"]
-        target, place = document["target"]["name"], dataset["bucket_prefix"]
-        before = states.get((target, place), State.ABSENT)
-        found.append(before)
-        after = states[target, place] = lifecycle.state_after(document, before)
-        on_target = held.setdefault(target, {})
-        if after in (State.FULL, State.PARTIAL) and not _ends_by_time(document):
-            on_target[place] = dataset["objects"] * _mean_bytes(dataset["size"])
-        peak[target] = max(peak.get(target, 0.0), sum(on_target.values()))
-        if after in (State.ABSENT, State.EMPTY):
-            on_target.pop(place, None)
-    return found, {
-        target: round(size * replication.get(target, 1.0)) for target, size in peak.items()
-    }

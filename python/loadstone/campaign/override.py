@@ -20,6 +20,7 @@ SHORT_KEYS: Mapping[str, str] = {
     "buckets": "dataset.buckets",
     "containers": "dataset.buckets",
     "objects": "dataset.objects",
+    "objects_per_bucket": "dataset.objects_per_bucket",
     "compressible": "dataset.compressible",
     "duplicate": "dataset.duplicate",
 }

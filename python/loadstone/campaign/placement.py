@@ -25,7 +25,7 @@ def content_document(dataset: Dataset) -> dict[str, Any]:
     assert dataset.size is not None, "check.py lets no dataset pass without a size"
     return {
         "buckets": dataset.buckets,
-        "objects": dataset.objects,
+        "objects": dataset.objects_total,
         "object_prefix": dataset.object_prefix,
         "size": dataset.size.document(),
         "compressible": dataset.compressible,

@@ -25,8 +25,9 @@ COUNT_OF_TIMED_PUT = 10_000_000
 MIXED = {"get": 45, "head": 30, "put": 15, "delete": 10}
 
 TARGET_ALLOWED = (
-    "null, a path, s3+http://HOST:PORT, swift+http://HOST:PORT/v3, swift+http://HOST/auth/v1.0, "
-    "an http:// or https:// address, or s3 or swift with the address in the environment"
+    "null, a path, rados:POOL, s3+http://HOST:PORT, swift+http://HOST:PORT/v3, "
+    "swift+http://HOST/auth/v1.0, an http:// or https:// address, or s3 or swift with the "
+    "address in the environment"
 )
 
 # Flags are named in mistakes by what was typed, not by the campaign key behind them.
@@ -159,6 +160,8 @@ def parse_target(text: str) -> tuple[str, dict[str, Any]]:
         is_swift = re.search(r"/auth/v1|/v3/?$|:5000(/|$)", text) is not None
         driver = "swift" if is_swift else "s3"
         return driver, _addressed(driver, text)
+    if text.startswith("rados:") and len(text) > len("rados:"):
+        return "rados", {"pool": text.removeprefix("rados:")}
     hint = None
     if text.startswith("s3://"):
         hint = "s3://NAME is a bucket; a target is the address of the store that holds it"

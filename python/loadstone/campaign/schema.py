@@ -47,7 +47,7 @@ Name = Annotated[str, AfterValidator(_read_name)]
 
 
 class WorkloadKeys(BaseModel):
-    """What the campaign says for all of its workloads, or one workload for itself."""
+    """What the campaign says for all of its workloads, or a workload for itself."""
 
     model_config = _FROZEN
 
@@ -148,10 +148,19 @@ class ReportOptions(BaseModel):
 
     model_config = _FROZEN
 
-    template: str | None = Field(default=None, description="Name of the table template to use.")
+    table: str | None = Field(
+        default=None, description="Name of a published table whose layout to use."
+    )
     head: str | None = Field(default=None, description="The table's head cell, taken literally.")
     labels: dict[str, str] = Field(
         default={}, description="Column titles instead of the targets' names."
+    )
+    decimal_comma: Flag = Field(default=False, description="Write means with a decimal comma.")
+    spread: Literal["seconds", "trials"] = Field(
+        default="seconds", description="What stands behind a ±: seconds of a trial, or trials."
+    )
+    megabyte: Literal["MB", "MiB"] = Field(
+        default="MB", description="What a megabyte of the table counts: 10^6 bytes, or 2^20."
     )
 
 
@@ -167,7 +176,8 @@ class Campaign(WorkloadKeys):
         min_length=1, description="The systems under test, by a name of your choice."
     )
     workloads: tuple[Workload, ...] = Field(
-        default=(), description="Several workloads instead of phases at the top."
+        default=(),
+        description="Several workloads; what one does not say, it takes from the campaign.",
     )
     blocks: PositiveCount = Field(
         default=1, description="How often all cases are repeated, each time in another order."
@@ -213,14 +223,6 @@ class Campaign(WorkloadKeys):
             for name in self.report.labels
             if name not in self.targets
         ]
-        if self.workloads and self.phases:
-            mistakes.append(
-                KeyMistake(
-                    path=("phases",),
-                    found="it beside workloads",
-                    allowed="phases here, or phases in each of the workloads",
-                )
-            )
         names = [workload.name for workload in self.workloads]
         mistakes += [
             KeyMistake(

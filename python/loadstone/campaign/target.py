@@ -160,10 +160,8 @@ def _text(value: Any) -> str:
 
 
 def _choice(value: Any, setting: Setting) -> Any:
-    # YAML reads some choices as what they look like: `fsync: 16` is a number.
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    if setting.choices and text not in setting.choices:
-        raise _wrong(shown(value), listed(setting.choices), nearest(text, setting.choices))
+    if setting.choices and value not in setting.choices:
+        raise _wrong(shown(value), listed(setting.choices), nearest(value, setting.choices))
     return value
 
 

@@ -167,13 +167,18 @@ def prepare_threads(cases: list[Case], workload: str) -> int:
 def _unmeasured(
     document: Document, phase: str, operation: str, requests: int, threads: int
 ) -> dict[str, Any]:
+    clients = min(threads, max(1, requests))
+    case = document["case"]
+    # Several cases may share the dataset: what one of them varies says nothing here.
+    parameters = {"threads": clients, "size": case["parameters"]["size"]}
     return {
         **document,
         "phase": phase,
         "measured": False,
+        "case": {**case, "parameters": parameters},
         "mix": [{"operation": operation, "weight": 1.0}],
         "options": {**document["options"], "range_bytes": None, "part_bytes": None},
-        "load": {"kind": "closed", "clients": min(threads, max(1, requests))},
+        "load": {"kind": "closed", "clients": clients},
         "rate_limit_per_s": None,
         "keys": {"order": "sequential", "theta": None},
         "stop": {"requests": requests, "duration_ns": None},
