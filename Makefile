@@ -107,7 +107,7 @@ test-real: $(STAMPS)/extension servers ## install and start real servers, and te
 
 .PHONY: servers
 servers: $(STAMPS)/venv ## install the real servers that test-real starts
-	@$(BIN)/python -m tests.system.servers install
+	@$(BIN)/python -m tests.system.servers install $(if $(CI),--strict)
 
 .PHONY: lint
 lint: $(STAMPS)/extension ## check formats, types, lints and layers

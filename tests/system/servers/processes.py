@@ -114,6 +114,12 @@ class Processes:
                 child.wait()
             (self.directory / "run" / f"{name}.pid").unlink(missing_ok=True)
 
+    def kill(self) -> None:
+        """End all processes at once, without a chance to say goodbye."""
+        for child in self.children.values():
+            child.kill()
+        self.stop()
+
 
 def start_time(pid: int) -> str | None:
     """Tell when the kernel started `pid`, in its own ticks, or None when no such process lives."""

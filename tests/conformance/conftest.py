@@ -1,0 +1,65 @@
+"""Every driver meets every target that the table names for it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from loadstone import _loadgen
+from tests.conformance.targets import TARGETS, Place, Target
+from tests.conformance.trials import Dataset
+
+OPERATIONS = {row["name"]: row for row in _loadgen.operations()}
+DRIVERS = {row["name"]: row for row in _loadgen.drivers()}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give each test the targets that it can be tried on, and the operations that they can do."""
+    if "place" not in metafunc.fixturenames:
+        return
+    needs_view = metafunc.definition.get_closest_marker("needs_view") is not None
+    targets = [
+        target
+        for target in TARGETS
+        if target.driver in DRIVERS and not (needs_view and target.name == "null")
+    ]
+    if "operation" in metafunc.fixturenames:
+        cells = [
+            pytest.param(target, operation, marks=_marks(target), id=f"{target.name}-{operation}")
+            for target in targets
+            for operation in DRIVERS[target.driver]["operations"]
+            if operation not in target.lacks
+        ]
+        metafunc.parametrize(("place", "operation"), cells, indirect=["place"], scope="session")
+    else:
+        cells = [pytest.param(target, marks=_marks(target), id=target.name) for target in targets]
+        metafunc.parametrize("place", cells, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """Start the target of this cell; tests of one target follow each other."""
+    target: Target = request.param
+    with pytest.MonkeyPatch.context() as patch, target.start(request) as found:
+        for name, value in found.environment.items():
+            patch.setenv(name, value)
+        yield found
+
+
+@pytest.fixture
+def dataset(place: Place) -> Iterator[Dataset]:
+    """Give objects and buckets of this test's own, of which nothing is left after it."""
+    made = Dataset()
+    yield made
+    if place.view is not None:
+        for bucket in place.view.buckets():
+            if bucket.startswith(made.prefix.rstrip("-")):
+                place.view.drop_bucket(bucket)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make our own mark known."""
+    config.addinivalue_line("markers", "needs_view: looks into the target behind loadstone's back")
+
+
+def _marks(target: Target) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.real] if target.is_real else []

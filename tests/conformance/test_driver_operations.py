@@ -1,0 +1,168 @@
+"""Each operation of each driver, on each target: the right requests, bytes and objects."""
+
+import pytest
+
+from loadstone import _loadgen
+from tests.conformance import trials
+from tests.conformance.conftest import OPERATIONS
+from tests.conformance.targets import TARGETS, Place
+from tests.conformance.trials import Dataset
+
+RANGE_BYTES, RANGES, BULK_KEYS = 1024, 2, 8
+
+# Operations on buckets, which have their own test, for no objects are needed for them.
+ON_BUCKETS = {"create_bucket", "delete_bucket"}
+
+# The bytes that one request on one object moves, where they do not depend on the product.
+BYTES_OF_REQUEST = {
+    "put": lambda dataset: dataset.size_bytes,
+    "get": lambda dataset: dataset.size_bytes,
+    "multipart_put": lambda dataset: dataset.size_bytes,
+    "range_get": lambda dataset: RANGE_BYTES,
+    "multi_range_get": lambda dataset: RANGES * RANGE_BYTES,
+    "read": lambda dataset: RANGE_BYTES,
+    "write": lambda dataset: RANGE_BYTES,
+    "head": lambda dataset: 0,
+    "delete": lambda dataset: 0,
+    "bulk_delete": lambda dataset: 0,
+    "copy": lambda dataset: 0,
+    "post": lambda dataset: 0,
+}
+
+
+def test_the_table_has_a_target_for_every_driver() -> None:
+    """A driver that the suite never meets would be untested without anybody noticing."""
+    without = {row["name"] for row in _loadgen.drivers()} - {target.driver for target in TARGETS}
+    assert not without, f"add a line to TARGETS in tests/conformance/targets.py for {without}"
+
+
+def test_an_operation_does_what_it_says(place: Place, dataset: Dataset, operation: str) -> None:
+    """Counts, bytes and outcomes are right, and the objects are as the operation leaves them."""
+    if operation in ON_BUCKETS:
+        pytest.skip("has a test of its own")
+    if operation == "multipart_put":
+        size = 2 * place.smallest_part_bytes + 1000
+        dataset = Dataset(objects=3, size_bytes=size, prefix=dataset.prefix)
+    if OPERATIONS[operation]["needs_objects"] or operation == "write":
+        trials.prepare(place, dataset)
+    trial = trials.document(place, dataset, operation)
+    trial["options"]["part_bytes"] = place.smallest_part_bytes
+    # In bulk: twelve objects in each of two buckets, eight at a time.
+    requests = 4 if operation == "bulk_delete" else dataset.objects
+    result = trials.run(trial)
+    assert result.outcomes() == {"ok": requests}, result.summary["error_examples"]
+    assert result.summary["state"] == "finished"
+    assert (result.summary["requests"], result.summary["failed"]) == (requests, 0)
+    if place.view is not None:
+        _check_bytes(result, dataset, operation)
+        _check_objects(place, dataset, operation)
+        trials.clean_up(place, dataset)
+        assert not _left_over(place, dataset)
+
+
+def test_buckets_are_created_and_deleted(place: Place, dataset: Dataset) -> None:
+    """The two operations on buckets count as requests, and the buckets come and go."""
+    driver = {row["name"]: row for row in _loadgen.drivers()}[place.driver]
+    if not ON_BUCKETS.issubset(driver["operations"]):
+        pytest.skip(f"{place.driver} has no such operations")
+    stop = {"requests": dataset.buckets, "duration_ns": None}
+    made = trials.run(trials.document(place, dataset, "create_bucket", stop=stop))
+    assert made.outcomes() == {"ok": dataset.buckets}, made.summary["error_examples"]
+    if place.view is not None:
+        assert set(dataset.bucket_names) <= place.view.buckets()
+    gone = trials.run(trials.document(place, dataset, "delete_bucket", stop=stop))
+    assert gone.outcomes() == {"ok": dataset.buckets}, gone.summary["error_examples"]
+    if place.view is not None:
+        assert not _left_over(place, dataset)
+
+
+def test_a_mix_keeps_its_counts_together(place: Place, dataset: Dataset) -> None:
+    """Reads and writes at once: every request is there once, under its own operation."""
+    trials.prepare(place, dataset)
+    mix = [{"operation": name, "weight": 1.0} for name in ("get", "put", "delete", "head")]
+    stop = {"requests": 200, "duration_ns": None}
+    result = trials.run(trials.document(place, dataset, "get", mix=mix, stop=stop))
+    assert result.outcomes() == {"ok": 200}, result.summary["error_examples"]
+    counts = {row["operation"]: 0 for row in result.rows}
+    for row in result.rows:
+        counts[row["operation"]] += row["requests"]
+    assert set(counts) == {"get", "put", "delete", "head"}
+    moved = counts["get"] + counts["put"]
+    assert result.total("bytes") == moved * dataset.size_bytes
+    if place.view is not None:
+        kept = sum(len(_objects(place, bucket)) for bucket in dataset.bucket_names)
+        assert kept == dataset.objects + counts["put"] - counts["delete"]
+        trials.clean_up(place, dataset)
+        assert not _left_over(place, dataset)
+
+
+def test_iterations_read_everything_again(place: Place, dataset: Dataset) -> None:
+    """Three iterations are three times the requests, told apart in the record."""
+    trials.prepare(place, dataset)
+    result = trials.run(trials.document(place, dataset, "get", iterations=3))
+    counts = {1: 0, 2: 0, 3: 0}
+    for row in result.rows:
+        counts[row["iteration"]] += row["requests"]
+    assert counts == dict.fromkeys(counts, dataset.objects)
+    assert [row["iteration"] for row in result.summary["iterations"]] == [1, 2, 3]
+    trials.clean_up(place, dataset)
+
+
+def test_sizes_follow_their_law(place: Place, dataset: Dataset) -> None:
+    """Objects of different sizes are written and read back whole, and the bytes add up."""
+    choices = [[0, 1.0], [1, 1.0], [4095, 1.0], [100_000, 1.0]]
+    law = {"kind": "weighted", "choices": choices}
+    trial = trials.document(place, dataset, "put", phase="prepare")
+    trial["dataset"]["size"] = law
+    written = trials.run(trial)
+    assert written.outcomes() == {"ok": dataset.objects}, written.summary["error_examples"]
+    trial = trials.document(place, dataset, "get")
+    trial["dataset"]["size"] = law
+    read = trials.run(trial)
+    assert read.outcomes() == {"ok": dataset.objects}, read.summary["error_examples"]
+    assert read.total("bytes") == written.total("bytes")
+    if place.view is not None:
+        sizes = [size for name in dataset.bucket_names for size in _objects(place, name).values()]
+        assert sum(sizes) == written.total("bytes")
+        assert len(set(sizes)) > 1
+    trials.clean_up(place, dataset)
+
+
+def _check_bytes(result: trials.Result, dataset: Dataset, operation: str) -> None:
+    if operation in BYTES_OF_REQUEST:
+        expected = dataset.objects * BYTES_OF_REQUEST[operation](dataset)
+        assert result.total("bytes") == expected
+        assert result.summary["bytes"] == expected
+    if operation in ("put", "get", "delete", "bulk_delete", "multipart_put", "head"):
+        assert result.total("objects") == dataset.objects
+    if OPERATIONS[operation]["reads"]:
+        assert result.summary["verified_bytes"] == result.summary["bytes"]
+        assert result.summary["verified_requests"] == result.summary["requests"]
+
+
+def _check_objects(place: Place, dataset: Dataset, operation: str) -> None:
+    buckets = {bucket: _objects(place, bucket) for bucket in dataset.bucket_names}
+    for number in range(dataset.objects):
+        bucket, key = dataset.where(number)
+        found = buckets[bucket]
+        if operation in ("delete", "bulk_delete"):
+            assert key not in found
+        else:
+            assert found.get(key) == dataset.size_bytes, f"{bucket}/{key}"
+    if operation == "multipart_put":
+        bucket, key = dataset.where(0)
+        assert place.view is not None
+        assert len(place.view.read(bucket, key)) == dataset.size_bytes
+
+
+def _objects(place: Place, bucket: str) -> dict[str, int]:
+    """Objects of the dataset: without the mark that loadstone may have left in the bucket."""
+    assert place.view is not None
+    found = place.view.objects(bucket)
+    return {key: size for key, size in found.items() if key.startswith("object-")}
+
+
+def _left_over(place: Place, dataset: Dataset) -> set[str]:
+    assert place.view is not None
+    start = dataset.prefix.rstrip("-")
+    return {bucket for bucket in place.view.buckets() if bucket.startswith(start)}

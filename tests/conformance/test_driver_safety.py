@@ -1,0 +1,219 @@
+"""What every driver owes its user: wrong bytes are found, strangers' data is left alone."""
+
+import json
+import threading
+
+import pytest
+
+from loadstone import _loadgen
+from tests.conformance import trials
+from tests.conformance.targets import PASSWORD, SECRET_KEY, Place
+from tests.conformance.trials import SECOND_NS, Dataset
+
+needs_view = pytest.mark.needs_view
+
+
+@needs_view
+def test_one_flipped_bit_is_found(place: Place, dataset: Dataset) -> None:
+    """The read of the altered object fails as a mismatch; the others stay good."""
+    trials.prepare(place, dataset)
+    bucket, key = dataset.where(3)
+    content = bytearray(place.view.read(bucket, key))
+    content[2000] ^= 1
+    place.view.write(bucket, key, bytes(content))
+    _expect_mismatch(trials.run(trials.document(place, dataset, "get")), dataset, "corrupt")
+
+
+@needs_view
+def test_a_shortened_object_is_found(place: Place, dataset: Dataset) -> None:
+    """An object that the target itself reports as shorter is not a good read."""
+    trials.prepare(place, dataset)
+    bucket, key = dataset.where(3)
+    place.view.write(bucket, key, place.view.read(bucket, key)[:-96])
+    result = trials.run(trials.document(place, dataset, "get"))
+    assert result.outcomes()["ok"] == dataset.objects - 1
+    assert result.summary["failed"] == 1
+
+
+@needs_view
+def test_the_content_of_another_object_is_found(place: Place, dataset: Dataset) -> None:
+    """Sound bytes at the wrong address are not right."""
+    trials.prepare(place, dataset)
+    place.view.write(*dataset.where(3), place.view.read(*dataset.where(4)))
+    _expect_mismatch(trials.run(trials.document(place, dataset, "get")), dataset, "misdirected")
+
+
+@needs_view
+def test_the_content_of_an_earlier_version_is_found(place: Place, dataset: Dataset) -> None:
+    """After a rewrite of the dataset, what was there before counts as stale."""
+    trials.prepare(place, dataset)
+    old = place.view.read(*dataset.where(3))
+    again = trials.document(place, dataset, "put", phase="prepare")
+    again["dataset"]["version"] = 2
+    trials.run(again)
+    place.view.write(*dataset.where(3), old)
+    read = trials.document(place, dataset, "get")
+    read["dataset"]["version"] = 2
+    read["run"] = again["run"]
+    result = trials.run(read)
+    assert result.outcomes() == {"ok": dataset.objects - 1, "mismatch": 1}
+
+
+@needs_view
+def test_without_verification_nothing_is_claimed_as_verified(
+    place: Place, dataset: Dataset
+) -> None:
+    """A campaign that switches verification off gets no false assurance."""
+    trials.prepare(place, dataset)
+    result = trials.run(trials.document(place, dataset, "get", verify=0.0))
+    assert result.outcomes() == {"ok": dataset.objects}
+    assert result.summary["verified_bytes"] == 0
+
+
+@needs_view
+def test_a_missing_object_is_a_failure_with_a_kind(place: Place, dataset: Dataset) -> None:
+    """What is not there is counted as failed, and no bytes are counted for it."""
+    trials.prepare(place, dataset)
+    place.view.delete(*dataset.where(5))
+    result = trials.run(trials.document(place, dataset, "get"))
+    outcomes = result.outcomes()
+    assert outcomes.pop("ok") == dataset.objects - 1
+    assert list(outcomes.values()) == [1]
+    assert not {"mismatch", "protocol"} & set(outcomes)
+    assert result.summary["bytes"] == dataset.bytes - dataset.size_bytes
+
+
+@needs_view
+def test_a_bucket_of_somebody_else_is_refused(place: Place, dataset: Dataset) -> None:
+    """Nothing is written to a bucket that loadstone did not make, and the message says so."""
+    stranger = dataset.bucket_names[1]
+    place.view.make_bucket(stranger)
+    place.view.write(stranger, "theirs", b"precious")
+    with pytest.raises(_loadgen.TargetError) as caught:
+        trials.prepare(place, dataset)
+    assert stranger in str(caught.value)
+    assert set(place.view.objects(stranger)) == {"theirs"}
+
+
+@needs_view
+def test_a_foreign_bucket_is_used_only_when_allowed_and_never_deleted(
+    place: Place, dataset: Dataset
+) -> None:
+    """With leave, objects are written there; clean-up takes ours away and leaves theirs."""
+    stranger = dataset.bucket_names[1]
+    place.view.make_bucket(stranger)
+    place.view.write(stranger, "theirs", b"precious")
+    written = trials.prepare(place, dataset, allow_foreign=True)
+    assert written.outcomes() == {"ok": dataset.objects}
+    trials.clean_up(place, dataset, allow_foreign=True)
+    assert place.view.read(stranger, "theirs") == b"precious"
+    assert set(place.view.objects(stranger)) == {"theirs"}
+    assert dataset.bucket_names[0] not in place.view.buckets()
+
+
+@needs_view
+def test_clean_up_leaves_a_strangers_object_in_our_bucket(place: Place, dataset: Dataset) -> None:
+    """A bucket of ours with something in it that we did not write stays, with that in it."""
+    trials.prepare(place, dataset)
+    ours = dataset.bucket_names[0]
+    place.view.write(ours, "theirs", b"precious")
+    trials.clean_up(place, dataset)
+    assert place.view.read(ours, "theirs") == b"precious"
+    assert not [key for key in place.view.objects(ours) if key.startswith("object-")]
+
+
+@needs_view
+def test_clean_up_twice_is_no_failure(place: Place, dataset: Dataset) -> None:
+    """What is gone already is what clean-up wants."""
+    trials.prepare(place, dataset)
+    trials.clean_up(place, dataset)
+    again = trials.clean_up(place, dataset)
+    assert again.summary["state"] == "finished"
+    assert again.summary["failed"] == 0
+
+
+def test_a_stopped_trial_ends_soon_and_keeps_what_it_has(place: Place, dataset: Dataset) -> None:
+    """A trial of ten minutes that is stopped after a moment says so, and its rows are whole."""
+    trials.prepare(place, dataset)
+    control = _loadgen.Control()
+    timer = threading.Timer(0.5, control.stop)
+    timer.start()
+    stop = {"requests": None, "duration_ns": 600 * SECOND_NS}
+    result = trials.run(trials.document(place, dataset, "get", stop=stop), control)
+    assert result.summary["state"] == "interrupted"
+    assert result.summary["requests"] == sum(row["requests"] for row in result.rows) > 0
+    timer.join()
+    trials.clean_up(place, dataset)
+
+
+def test_an_operation_that_the_driver_lacks_is_refused(place: Place, dataset: Dataset) -> None:
+    """The check names the operation and the driver before any load starts."""
+    can = {row["name"]: set(row["operations"]) for row in _loadgen.drivers()}[place.driver]
+    for lacking in {row["name"] for row in _loadgen.operations()} - can:
+        with pytest.raises(ValueError, match=lacking):
+            _loadgen.check(json.dumps(trials.document(place, dataset, lacking)))
+
+
+def test_connections_can_be_opened_for_each_request(place: Place, dataset: Dataset) -> None:
+    """Where there are connections, the record shows that none was used twice."""
+    trials.prepare(place, dataset)
+    kept = trials.run(trials.document(place, dataset, "get"))
+    fresh = trials.run(trials.document(place, dataset, "get", connections="per_request"))
+    if kept.summary["connections_opened"] == 0:
+        assert fresh.summary["connections_opened"] == 0
+    else:
+        assert kept.summary["connections_opened"] < dataset.objects
+        assert fresh.summary["connections_opened"] >= dataset.objects
+    trials.clean_up(place, dataset)
+
+
+@needs_view
+def test_no_secret_is_told(
+    place: Place, dataset: Dataset, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
+) -> None:
+    """Neither the right secret nor a wrong one shows in a summary, an error or any output."""
+    if not place.environment:
+        pytest.skip("this target asks for no secret")
+    said = [json.dumps(trials.prepare(place, dataset).summary)]
+    said.append(json.dumps(trials.clean_up(place, dataset).summary))
+    for name in place.environment:
+        monkeypatch.setenv(name, "a-wrong-secret-never-to-be-printed")
+    try:
+        said.append(json.dumps(trials.prepare(place, dataset).summary))
+    except _loadgen.TargetError as error:
+        said.append(str(error))
+    captured = capfd.readouterr()
+    text = "\n".join([*said, captured.out, captured.err])
+    secrets = [*place.environment.values(), SECRET_KEY, PASSWORD]
+    assert not [secret for secret in [*secrets, "a-wrong-secret"] if secret in text]
+
+
+def test_a_wrong_secret_is_a_clear_refusal(
+    place: Place, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No load starts with credentials that the target does not take."""
+    if not place.environment:
+        pytest.skip("this target asks for no secret")
+    for name in place.environment:
+        monkeypatch.setenv(name, "a-wrong-secret")
+    with pytest.raises(_loadgen.TargetError):
+        trials.prepare(place, dataset)
+
+
+def test_a_secret_that_is_not_set_is_named(
+    place: Place, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the environment variable, so that the user knows what to set."""
+    if not place.environment:
+        pytest.skip("this target asks for no secret")
+    for name in place.environment:
+        monkeypatch.delenv(name)
+    with pytest.raises(_loadgen.TargetError) as caught:
+        trials.prepare(place, dataset)
+    assert any(name in str(caught.value) for name in place.environment)
+
+
+def _expect_mismatch(result: trials.Result, dataset: Dataset, kind: str) -> None:
+    assert result.outcomes() == {"ok": dataset.objects - 1, "mismatch": 1}
+    assert result.summary["mismatches"][kind] == 1
+    assert result.summary["failed"] == 1

@@ -1,0 +1,125 @@
+"""Small trial documents, and what came of running them."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow
+
+from loadstone import _loadgen
+from tests.conformance.targets import Place
+
+SECOND_NS = 1_000_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """The objects of one test, in buckets that no other test uses."""
+
+    objects: int = 24
+    buckets: int = 2
+    size_bytes: int = 4096
+    prefix: str = field(default_factory=lambda: f"conformance-{uuid.uuid4().hex[:8]}-")
+
+    @property
+    def bytes(self) -> int:
+        """Size of all objects together."""
+        return self.objects * self.size_bytes
+
+    @property
+    def bucket_names(self) -> list[str]:
+        """All buckets, by the rule that campaigns are promised."""
+        if self.buckets == 1:
+            return [self.prefix.rstrip("-")]
+        return [f"{self.prefix}{number}" for number in range(self.buckets)]
+
+    def where(self, number: int) -> tuple[str, str]:
+        """Bucket and key of an object."""
+        return self.bucket_names[number % self.buckets], f"object-{number}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a trial gave back."""
+
+    summary: Mapping[str, Any]
+    rows: list[dict[str, Any]]
+
+    def outcomes(self) -> dict[str, int]:
+        """Requests of the measured part, by outcome."""
+        counts: dict[str, int] = {}
+        for row in self.rows:
+            if row["stage"] == "measure":
+                counts[row["outcome"]] = counts.get(row["outcome"], 0) + row["requests"]
+        return counts
+
+    def total(self, column: str) -> int:
+        """Sum of a column over the measured part."""
+        return sum(row[column] for row in self.rows if row["stage"] == "measure")
+
+
+def document(place: Place, dataset: Dataset, operation: str, **changes: Any) -> dict[str, Any]:
+    """Write a trial of one operation on every object of the dataset, once."""
+    requests = dataset.objects
+    base: dict[str, Any] = {
+        "format": 1,
+        "id": "0001",
+        "run": uuid.uuid4().hex,
+        "seed": 7,
+        "phase": operation,
+        "round": 1,
+        "block": 1,
+        "measured": True,
+        "case": {"target": place.driver, "workload": "conformance", "parameters": {}},
+        "target": {"name": "target", "driver": place.driver, "settings": place.settings},
+        "dataset": {
+            "bucket_prefix": dataset.prefix,
+            "buckets": dataset.buckets,
+            "objects": dataset.objects,
+            "object_prefix": "object-",
+            "size": {"kind": "fixed", "bytes": dataset.size_bytes},
+            "compressible": 0.0,
+            "duplicate": 0.0,
+            "version": 1,
+        },
+        "mix": [{"operation": operation, "weight": 1.0}],
+        "options": {"range_bytes": 1024, "range_count": 2, "page_keys": 100, "bulk_keys": 8},
+        "load": {"kind": "closed", "clients": 4},
+        "keys": {"order": "sequential", "theta": None},
+        "stop": {"requests": requests, "duration_ns": None},
+        "iterations": 1,
+        "connections": "keep_alive",
+        "timeout_ns": 60 * SECOND_NS,
+        "on_error": {"action": "continue", "limit": None},
+        "verify": 1.0,
+        "allow_foreign": False,
+    }
+    return base | changes
+
+
+def run(trial: Mapping[str, Any], control: "_loadgen.Control | None" = None) -> Result:
+    """Check a trial, run it, and collect what it tells meanwhile."""
+    text = json.dumps(trial)
+    _loadgen.check(text)
+    rows: list[dict[str, Any]] = []
+
+    def on_interval(batch: Any, live: Mapping[str, Any]) -> None:
+        if batch is not None:
+            rows.extend(pyarrow.record_batch(batch).to_pylist())
+
+    summary = json.loads(_loadgen.run_trial(text, on_interval, control))
+    return Result(summary, rows)
+
+
+def prepare(place: Place, dataset: Dataset, **changes: Any) -> Result:
+    """Make the buckets and write the objects, as the planner has it done before a phase."""
+    trial = document(place, dataset, "put", phase="prepare", measured=False)
+    return run(trial | changes)
+
+
+def clean_up(place: Place, dataset: Dataset, **changes: Any) -> Result:
+    """Delete the objects and the buckets, as the planner has it done at the end."""
+    trial = document(place, dataset, "delete", phase="clean-up", measured=False)
+    return run(trial | changes)

@@ -1,0 +1,5 @@
+"""Fixtures that more than one kind of test uses: the real servers, each started once."""
+
+from tests.system.servers.fixtures import ceph_server, swift_server, versitygw_server
+
+__all__ = ["ceph_server", "swift_server", "versitygw_server"]

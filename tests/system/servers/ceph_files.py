@@ -1,0 +1,211 @@
+"""The configuration and the keys of a small Ceph: one monitor, three OSDs, all on loopback."""
+
+import base64
+import os
+import struct
+import time
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.system.servers.processes import HOST
+
+OSDS = 3
+S3_ACCESS_KEY = "LOADSTONEACCESSKEY01"
+S3_SECRET_KEY = "loadstone-secret-for-rgw-0123456789abcde"
+SWIFT_USER, SWIFT_KEY = "loadstone:swift", "loadstone-swift-secret-for-rgw"
+
+# The modules that a manager insists on. Importing the real ones takes it up to 30 s and 270 MiB.
+MANAGER_MODULES = [
+    "balancer",
+    "crash",
+    "devicehealth",
+    "orchestrator",
+    "pg_autoscaler",
+    "progress",
+    "rbd_support",
+    "status",
+    "telemetry",
+    "volumes",
+]
+STUB_MODULE = """\
+from mgr_module import MgrModule
+class Module(MgrModule):
+    NOTIFY_TYPES = []
+    COMMANDS = []
+    def serve(self): pass
+    def shutdown(self): pass
+"""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where the daemons listen; those without a port of their own take one after `first_other`."""
+
+    monitor: int
+    count = 120
+
+    @property
+    def monitor_v1(self) -> int:
+        """The monitor, by the old protocol."""
+        return self.monitor + 1
+
+    @property
+    def gateway(self) -> int:
+        """The object gateway."""
+        return self.monitor + 2
+
+    @property
+    def others(self) -> tuple[int, int]:
+        """First and last port for all else."""
+        return self.monitor + 3, self.monitor + self.count - 1
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What makes a cluster this one and no other."""
+
+    fsid: str = field(default_factory=lambda: str(uuid.uuid4()))
+    osds: list[str] = field(default_factory=lambda: [str(uuid.uuid4()) for _ in range(OSDS)])
+
+
+def write(directory: Path, ports: Ports, identity: Identity) -> Path:
+    """Write everything that the daemons read; give the path of the configuration."""
+    for name in ("mon/a", "mgr/x", "mds/a", "crash", *[f"osd/{n}" for n in range(OSDS)]):
+        if name != "mon/a":
+            (directory / name).mkdir(parents=True, exist_ok=True)
+    (directory / "mon").mkdir(exist_ok=True)
+    _write_keys(directory / "keyring")
+    _write_manager_modules(directory / "mgr-modules")
+    configuration = directory / "ceph.conf"
+    configuration.write_text(_configuration(directory, ports, identity))
+    return configuration
+
+
+def _write_keys(path: Path) -> None:
+    allow = "allow *"
+    capabilities = {
+        "mon.": {"mon": allow},
+        "client.admin": {"mon": allow, "osd": allow, "mds": allow, "mgr": allow},
+        "mgr.x": {"mon": "allow profile mgr", "osd": allow, "mds": allow},
+        "mds.a": {"mon": "allow profile mds", "osd": allow, "mds": allow, "mgr": allow},
+        "client.rgw.a": {"mon": allow, "osd": allow, "mgr": allow},
+    }
+    for number in range(OSDS):
+        profile = {"mon": "allow profile osd", "osd": allow, "mgr": "allow profile osd"}
+        capabilities[f"osd.{number}"] = profile
+    lines = []
+    for name, caps in capabilities.items():
+        # Type, seconds, nanoseconds, length and 16 bytes of chance: what ceph-authtool makes.
+        key = struct.pack("<hiih", 1, int(time.time()), 0, 16) + os.urandom(16)
+        lines += [f"[{name}]", f"\tkey = {base64.b64encode(key).decode()}"]
+        lines += [f'\tcaps {service} = "{cap}"' for service, cap in caps.items()]
+    path.touch(mode=0o600)
+    path.write_text("\n".join(lines) + "\n")
+
+
+def _write_manager_modules(folder: Path) -> None:
+    folder.mkdir()
+    for name in ("mgr_module.py", "mgr_util.py"):
+        (folder / name).symlink_to(f"/usr/share/ceph/mgr/{name}")
+    for name in MANAGER_MODULES:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("from .module import Module\n")
+        (folder / name / "module.py").write_text(STUB_MODULE)
+
+
+def _configuration(directory: Path, ports: Ports, identity: Identity) -> str:
+    first, last = ports.others
+    return f"""\
+[global]
+fsid = {identity.fsid}
+mon host = [v2:{HOST}:{ports.monitor},v1:{HOST}:{ports.monitor_v1}]
+public addr = {HOST}
+cluster addr = {HOST}
+ms bind ipv4 = true
+ms bind ipv6 = false
+ms bind port min = {first}
+ms bind port max = {last}
+auth allow insecure global id reclaim = false
+keyring = {directory}/keyring
+run dir = {directory}/run
+admin socket = {directory}/run/$name.asok
+log file = {directory}/log/ceph-$name.log
+crash dir = {directory}/crash
+mon cluster log file = {directory}/log/cluster.log
+pid file =
+# One machine: copies go to different OSDs, not hosts.
+osd crush chooseleaf type = 0
+osd pool default size = 3
+osd pool default min size = 2
+osd pool default pg num = 8
+osd pool default pgp num = 8
+osd pool default pg autoscale mode = off
+mon allow pool delete = true
+mon max pg per osd = 2000
+osd max pg per osd hard ratio = 10
+mon warn on pool no app = false
+mon data avail warn = 2
+mon data avail crit = 1
+# A daemon that ends or hangs is noticed in seconds.
+osd heartbeat interval = 1
+osd heartbeat grace = 6
+mon osd adjust heartbeat grace = false
+mon osd min down reporters = 1
+mon osd reporter subtree level = osd
+mon osd down out interval = 600
+osd fast fail on connection refused = true
+osd max markdown count = 100000
+paxos propose interval = 0.1
+mds beacon grace = 5
+mon tick interval = 1
+mon compact on start = false
+[mon]
+mon data = {directory}/mon/$id
+[mgr]
+mgr data = {directory}/mgr/$id
+mgr initial modules =
+mgr module path = {directory}/mgr-modules
+mgr stats period = 1
+mgr tick period = 1
+[mds]
+mds data = {directory}/mds/$id
+mds cache memory limit = 268435456
+mds beacon interval = 0.5
+[osd]
+osd data = {directory}/osd/$id
+osd objectstore = bluestore
+bluestore block create = true
+bluestore block size = 4294967296
+bluestore block db create = false
+bluestore block wal create = false
+bluestore cache autotune = false
+bluestore cache size = 67108864
+osd max scrubs = 1
+osd scrub begin hour = 0
+osd scrub end hour = 1
+# A killed gateway leaves watches, and the next one waits for them to expire.
+osd client watch timeout = 4
+# OSDs on files count as spinning disks, for which recovery is slowed down by default.
+osd recovery sleep hdd = 0
+osd recovery sleep ssd = 0
+osd recovery sleep hybrid = 0
+osd delete sleep hdd = 0
+osd snap trim sleep hdd = 0
+osd op num threads per shard = 1
+osd op num shards = 2
+[client.rgw.a]
+# Without tcp_nodelay some answers wait 40 ms for an acknowledgement.
+rgw frontends = beast endpoint={HOST}:{ports.gateway} tcp_nodelay=1
+rgw enable usage log = false
+# Each shard of the garbage collection costs requests in the background.
+rgw gc max objs = 3
+rgw gc obj min wait = 10
+rgw gc processor period = 10
+rgw gc processor max time = 10
+rgw swift url = http://{HOST}:{ports.gateway}
+rgw swift account in url = true
+rgw s3 auth use sts = false
+rgw thread pool size = 64
+rgw dynamic resharding = false
+"""
