@@ -54,9 +54,7 @@ def test_the_content_of_an_earlier_version_is_found(place: Place, dataset: Datas
     place.view.write(*dataset.where(3), old)
     read = trials.document(place, dataset, "get")
     read["dataset"]["version"] = 2
-    read["run"] = again["run"]
-    result = trials.run(read)
-    assert result.outcomes() == {"ok": dataset.objects - 1, "mismatch": 1}
+    _expect_mismatch(trials.run(read), dataset, "stale")
 
 
 @needs_view
@@ -79,7 +77,7 @@ def test_a_missing_object_is_a_failure_with_a_kind(place: Place, dataset: Datase
     outcomes = result.outcomes()
     assert outcomes.pop("ok") == dataset.objects - 1
     assert list(outcomes.values()) == [1]
-    assert not {"mismatch", "protocol"} & set(outcomes)
+    assert not {"corrupt", "truncated", "protocol"} & set(outcomes)
     assert result.summary["bytes"] == dataset.bytes - dataset.size_bytes
 
 
@@ -213,7 +211,15 @@ def test_a_secret_that_is_not_set_is_named(
     assert any(name in str(caught.value) for name in place.environment)
 
 
+@needs_view
+def test_the_objects_of_another_run_are_not_taken_for_ours(place: Place, dataset: Dataset) -> None:
+    """Sound objects with the right names that an earlier run left behind are told apart."""
+    trials.prepare(place, dataset)
+    result = trials.run(trials.document(place, dataset, "get", run=32 * "0"))
+    assert result.outcomes() == {"foreign": dataset.objects}
+
+
 def _expect_mismatch(result: trials.Result, dataset: Dataset, kind: str) -> None:
-    assert result.outcomes() == {"ok": dataset.objects - 1, "mismatch": 1}
+    assert result.outcomes() == {"ok": dataset.objects - 1, kind: 1}
     assert result.summary["mismatches"][kind] == 1
     assert result.summary["failed"] == 1

@@ -22,6 +22,8 @@ class Dataset:
     buckets: int = 2
     size_bytes: int = 4096
     prefix: str = field(default_factory=lambda: f"conformance-{uuid.uuid4().hex[:8]}-")
+    # Payloads carry the run that wrote them; those of another run are not ours to accept.
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def bytes(self) -> int:
@@ -66,7 +68,7 @@ def document(place: Place, dataset: Dataset, operation: str, **changes: Any) -> 
     base: dict[str, Any] = {
         "format": 1,
         "id": "0001",
-        "run": uuid.uuid4().hex,
+        "run": dataset.run,
         "seed": 7,
         "phase": operation,
         "round": 1,
