@@ -6,7 +6,7 @@ was stated about them; it never holds a conclusion.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Parameter = str | int | float | None
@@ -140,9 +140,10 @@ class Disclosure:
 class Account:
     """Measurements of one or several targets, with everything that was stated beside them.
 
-    `comparable` holds, per target, the facts that must agree before a ratio is drawn.
-    `planned_threads` lists the loads that a sweep set out to measure, also where nothing is
-    printed.
+    `run` identifies the run that the trials were interleaved in. `comparable` holds, per target,
+    the facts that must agree before a ratio is drawn. `identical` names pairs of targets that are
+    one target under two names: the control of A against A. `planned_threads` lists the loads that a
+    sweep set out to measure, also where nothing is printed.
     """
 
     name: str
@@ -151,7 +152,9 @@ class Account:
     ceilings: tuple[Ceiling, ...] = ()
     statements: tuple[Statement, ...] = ()
     disclosure: Disclosure = field(default_factory=Disclosure)
+    run: str = ""
     comparable: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    identical: tuple[tuple[str, str], ...] = ()
     planned_threads: tuple[int, ...] = ()
 
     @property
@@ -171,6 +174,11 @@ class Account:
             for one in self.measurements
             if one.metric == metric and target in (None, one.target)
         ]
+
+    def only(self, *targets: str) -> "Account":
+        """Return the account of some targets only, under their names."""
+        kept = tuple(one for one in self.measurements if one.target in targets)
+        return replace(self, name=", ".join(targets), measurements=kept)
 
     def headline(self) -> str:
         """Return the metric that comparisons speak about first."""

@@ -1,0 +1,405 @@
+"""Is B faster than A, by how much, and how sure is that?
+
+The ratio is always B over A. An interval comes first and a test second; a family of cases is
+corrected together; and what may not be said (too few trials, a void arm, a difference within the
+noise of the method) is a verdict of its own, never a number without a warning.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from loadstone import units
+from loadstone.analysis import significance, statistics
+from loadstone.analysis.account import (
+    LOWER_IS_BETTER,
+    SECONDS,
+    Account,
+    Measurement,
+    Parameter,
+    grouped,
+)
+from loadstone.analysis.comparability import Difference, differences
+from loadstone.analysis.labels import VOIDING
+from loadstone.errors import InputError
+
+Verdict = Literal[
+    "faster",
+    "slower",
+    "equivalent",
+    "not resolved",
+    "below noise floor",
+    "too few trials",
+    "single trial",
+    "void",
+]
+
+ALPHA = 0.05
+TRIALS_MIN = 5
+MARGIN = 0.03
+NONCOMPARABLE = "NONCOMPARABLE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseComparison:
+    """One case in both arms: the means, the ratio B/A, and what may be said about it."""
+
+    case: Mapping[str, Parameter]
+    target: str | None
+    a: float
+    b: float
+    ratio: statistics.Ratio
+    method: str
+    p: float | None
+    p_holm: float | None
+    a12: float | None
+    noise_floor: float | None
+    verdict: Verdict
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two arms, case by case and together.
+
+    `refused` lists the fields that make a ratio meaningless; unless the caller insisted there are
+    then no comparisons. `only_a` and `only_b` are cases without a partner.
+    """
+
+    a: str
+    b: str
+    metric: str
+    unit_of_replication: str
+    comparisons: tuple[CaseComparison, ...]
+    geometric_mean: statistics.Ratio | None
+    refused: tuple[Difference, ...] = ()
+    is_overridden: bool = False
+    has_control: bool = False
+    only_a: tuple[Mapping[str, Parameter], ...] = ()
+    only_b: tuple[Mapping[str, Parameter], ...] = ()
+
+
+def compare(
+    a: Account,
+    b: Account,
+    *,
+    metric: str | None = None,
+    seed: int = 1,
+    is_insisted: bool = False,
+    controls: Sequence[Account] = (),
+) -> Comparison:
+    """Compare two accounts by their matching cases.
+
+    With one target on each side the targets are the arms; else targets of one name are matched.
+    Trials of the same interleaved blocks are compared in pairs, others by Welch's t on logarithms;
+    p is from sign flips or Mann-Whitney, corrected by Holm over all cases of the comparison.
+    `controls` are the whole runs that the arms come from, in which a target may stand twice.
+    """
+    chosen = metric or a.headline()
+    cells_a, cells_b = _cells(a, b, chosen)
+    refused = differences(a, b)
+    floors = _noise_floors((a, b, *controls), chosen)
+    shell = Comparison(
+        a=a.name,
+        b=b.name,
+        metric=chosen,
+        unit_of_replication=_unit(a, b),
+        comparisons=(),
+        geometric_mean=None,
+        refused=refused,
+        is_overridden=is_insisted and bool(refused),
+        has_control=bool(floors),
+        only_a=tuple(_case(cells_a[key][0]) for key in cells_a if key not in cells_b),
+        only_b=tuple(_case(cells_b[key][0]) for key in cells_b if key not in cells_a),
+    )
+    if refused and not is_insisted:
+        return shell
+    shared = [key for key in cells_a if key in cells_b]
+    if not shared:
+        raise InputError(
+            f'"{a.name}" and "{b.name}" have no case in common for {chosen}',
+            "a case is a workload, an operation, its parameters and its round",
+        )
+    first = [
+        _compare_case(
+            cells_a[key],
+            cells_b[key],
+            floor=_floor(floors, cells_a[key][0]),
+            seed=seed,
+            is_one_run=bool(a.run) and a.run == b.run,
+            target=None if _are_arms(a, b) else cells_a[key][0].target,
+        )
+        for key in shared
+    ]
+    judged = _with_verdicts(first, [(cells_a[key], cells_b[key]) for key in shared], chosen)
+    if refused:
+        judged = [replace(one, labels=(*one.labels, NONCOMPARABLE)) for one in judged]
+    usable = [key for key, one in zip(shared, judged, strict=True) if one.verdict != "void"]
+    together = (
+        statistics.geometric_mean_ratio(
+            [(_values(cells_a[key]), _values(cells_b[key])) for key in usable], seed=seed
+        )
+        if usable
+        else None
+    )
+    return replace(shell, comparisons=tuple(judged), geometric_mean=together)
+
+
+def sentence(comparison: Comparison, one: CaseComparison) -> str:
+    """Return one comparison as a sentence that leaves nothing out: values, ratio, interval, how."""
+    words = [
+        f"{value} {key}" if isinstance(value, int) else str(value) for key, value in _named(one)
+    ]
+    name = ", ".join([one.target, *words] if one.target else words)
+    unit = _unit_of_metric(comparison.metric)
+    head = (
+        f"{name}: {comparison.a} {units.format_number(one.a)} {unit},"
+        f" {comparison.b} {units.format_number(one.b)} {unit}."
+    )
+    verb = "takes" if comparison.metric in LOWER_IS_BETTER else "is"
+    tail = " the time of" if comparison.metric in LOWER_IS_BETTER else ""
+    claim = f"{comparison.b} {verb} {one.ratio.ratio:.2f}×{tail} {comparison.a}"
+    if one.verdict == "void":
+        labels = ", ".join(one.labels)
+        return f"{head} Void ({labels}): these are bounds, and no ratio is given."
+    if one.verdict == "single trial":
+        why = f"one trial of each gives no interval (point ratio {one.ratio.ratio:.2f})"
+        return f"{head} No claim: {why}."
+    interval = f"95 % CI {one.ratio.low:.2f}-{one.ratio.high:.2f}; {_method(comparison, one)}"
+    match one.verdict:
+        case "too few trials":
+            count = min(one.ratio.n_a, one.ratio.n_b)
+            return f"{head} No claim: {count} trials, {TRIALS_MIN} are needed ({interval})."
+        case "below noise floor":
+            floor = math.expm1(one.noise_floor or 0)
+            return f"{head} No claim: within the ±{floor:.1%} of A against A ({interval})."
+        case "equivalent":
+            return f"{head} Equivalent within ±{MARGIN:.0%} ({interval})."
+        case "not resolved":
+            return f"{head} Not resolved ({interval})."
+        case _:
+            return f"{head} {claim} ({interval})."
+
+
+def to_json(comparison: Comparison) -> dict[str, object]:
+    """Return a comparison as plain values; ratios are B over A."""
+    return {
+        "format": 1,
+        "a": comparison.a,
+        "b": comparison.b,
+        "metric": comparison.metric,
+        "ratio_is": "b / a",
+        "unit_of_replication": comparison.unit_of_replication,
+        "noise_floor_known": comparison.has_control,
+        "refused": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.refused],
+        "overridden": comparison.is_overridden,
+        "comparisons": [_case_json(comparison, one) for one in comparison.comparisons],
+        "geometric_mean": _ratio_json(comparison.geometric_mean),
+        "only_a": [dict(case) for case in comparison.only_a],
+        "only_b": [dict(case) for case in comparison.only_b],
+    }
+
+
+def _compare_case(
+    a: Sequence[Measurement],
+    b: Sequence[Measurement],
+    *,
+    floor: float | None,
+    seed: int,
+    is_one_run: bool,
+    target: str | None,
+) -> CaseComparison:
+    pairs = _in_blocks(a, b) if is_one_run else None
+    if pairs is not None:
+        values_a, values_b = pairs
+        ratio = statistics.paired_ratio(values_a, values_b)
+        logs = [math.log(y / x) for x, y in zip(values_a, values_b, strict=True)]
+        p = significance.sign_flip_p(logs, seed=seed) if len(logs) > 1 else None
+        method = f"{ratio.method}, sign-flip p"
+    else:
+        values_a, values_b = _values(a), _values(b)
+        ratio = statistics.welch_ratio(values_a, values_b)
+        p = significance.mann_whitney_p(values_a, values_b) if ratio.low is not None else None
+        method = f"{ratio.method}, Mann-Whitney p"
+    labels = tuple(dict.fromkeys(label for one in (*a, *b) for label in one.labels))
+    return CaseComparison(
+        case=_case(a[0]),
+        target=target,
+        a=sum(values_a) / len(values_a),
+        b=sum(values_b) / len(values_b),
+        ratio=ratio,
+        method=method,
+        p=p,
+        p_holm=None,
+        a12=significance.a12(values_a, values_b) if ratio.low is not None else None,
+        noise_floor=floor,
+        verdict="not resolved",
+        labels=labels,
+    )
+
+
+def _with_verdicts(
+    found: Sequence[CaseComparison],
+    values: Sequence[tuple[Sequence[Measurement], Sequence[Measurement]]],
+    metric: str,
+) -> list[CaseComparison]:
+    tested = [one for one in found if one.p is not None]
+    corrected = iter(significance.holm([one.p for one in tested if one.p is not None]))
+    judged = []
+    for one, (a, b) in zip(found, values, strict=True):
+        p_holm = next(corrected) if one.p is not None else None
+        with_p = replace(one, p_holm=p_holm)
+        judged.append(replace(with_p, verdict=_verdict(with_p, a, b, metric)))
+    return judged
+
+
+def _verdict(
+    one: CaseComparison, a: Sequence[Measurement], b: Sequence[Measurement], metric: str
+) -> Verdict:
+    if VOIDING & set(one.labels):
+        return "void"
+    if one.ratio.low is None or one.ratio.high is None:
+        return "single trial"
+    if min(one.ratio.n_a, one.ratio.n_b) < TRIALS_MIN:
+        return "too few trials"
+    if one.noise_floor is not None and abs(math.log(one.ratio.ratio)) < one.noise_floor:
+        return "below noise floor"
+    if one.p_holm is not None and one.p_holm < ALPHA:
+        is_less = one.ratio.ratio < 1
+        return "faster" if is_less == _is_lower_better(metric) else "slower"
+    is_paired = one.ratio.method.startswith("paired")
+    pairs = _in_blocks(a, b) if is_paired else None
+    values_a, values_b = pairs if pairs is not None else (_values(a), _values(b))
+    equal = statistics.equivalence(values_a, values_b, is_paired=is_paired, margin=MARGIN)
+    return "equivalent" if equal.is_equivalent else "not resolved"
+
+
+def _cells(
+    a: Account, b: Account, metric: str
+) -> tuple[dict[object, list[Measurement]], dict[object, list[Measurement]]]:
+    are_arms = _are_arms(a, b)
+
+    def key(one: Measurement) -> object:
+        return one.case if are_arms else (one.target, one.case)
+
+    cells = grouped(a.of(metric), key), grouped(b.of(metric), key)
+    for account, own in zip((a, b), cells, strict=True):
+        if not own:
+            known = ", ".join(account.metrics) or "none"
+            raise InputError(f'"{account.name}" has no values of {metric}', f"it has {known}")
+    return cells
+
+
+def _are_arms(a: Account, b: Account) -> bool:
+    return len(a.targets) == len(b.targets) == 1
+
+
+def _in_blocks(
+    a: Sequence[Measurement], b: Sequence[Measurement]
+) -> tuple[list[float], list[float]] | None:
+    """Return the values of both arms block by block, or None where they did not run in blocks."""
+    blocks_a = {one.block: one.value for one in a}
+    blocks_b = {one.block: one.value for one in b}
+    if None in blocks_a or blocks_a.keys() != blocks_b.keys() or len(blocks_a) != len(a):
+        return None
+    if len(blocks_b) != len(b):
+        return None
+    return list(blocks_a.values()), [blocks_b[block] for block in blocks_a]
+
+
+def _noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, float]:
+    """Return the |ln ratio| by which a target differs from itself, by case; None: the largest."""
+    floors: dict[object, float] = {}
+    for account in accounts:
+        for one, other in account.identical:
+            cells = grouped(account.of(metric, one), lambda m: m.case)
+            twins = grouped(account.of(metric, other), lambda m: m.case)
+            for case in [case for case in cells if case in twins]:
+                pairs = _in_blocks(cells[case], twins[case])
+                ratio = (
+                    statistics.paired_ratio(*pairs)
+                    if pairs is not None
+                    else statistics.welch_ratio(_values(cells[case]), _values(twins[case]))
+                )
+                if ratio.low is not None and ratio.high is not None:
+                    bound = max(abs(math.log(ratio.low)), abs(math.log(ratio.high)))
+                    floors[case] = max(bound, floors.get(case, 0.0))
+    if floors:
+        floors[None] = max(floors.values())
+    return floors
+
+
+def _floor(floors: Mapping[object, float], one: Measurement) -> float | None:
+    return floors.get(one.case, floors.get(None))
+
+
+def _unit(a: Account, b: Account) -> str:
+    stated = a.disclosure.replication_unit or b.disclosure.replication_unit
+    if stated:
+        return stated
+    is_blocked = a.run and a.run == b.run and all(one.block is not None for one in a.measurements)
+    return "block" if is_blocked else "trial"
+
+
+def _method(comparison: Comparison, one: CaseComparison) -> str:
+    ratio = one.ratio
+    n = f"{ratio.n_a}" if ratio.n_a == ratio.n_b else f"{ratio.n_a} and {ratio.n_b}"
+    plural = {"repetition of the query": "repetitions of the query"}
+    unit = plural.get(comparison.unit_of_replication, f"{comparison.unit_of_replication}s")
+    freedom = f", t({ratio.degrees_of_freedom:.3g})" if ratio.degrees_of_freedom else ""
+    tested = f"; p = {one.p:.2g}, Holm {one.p_holm:.2g}" if one.p is not None else ""
+    return f"{ratio.method}{freedom}, {n} {unit}{tested}"
+
+
+def _case(one: Measurement) -> dict[str, Parameter]:
+    return dict(one.case)
+
+
+def _named(one: CaseComparison) -> list[tuple[str, Parameter]]:
+    """Return what sets a case apart in words: its round only from the second on."""
+    return [
+        (key, value)
+        for key, value in one.case.items()
+        if value not in (None, "") and (key, value) != ("round", 1)
+    ]
+
+
+def _values(cells: Sequence[Measurement]) -> list[float]:
+    return [one.value for one in cells]
+
+
+def _is_lower_better(metric: str) -> bool:
+    return metric in LOWER_IS_BETTER or "_ns_" in metric
+
+
+def _unit_of_metric(metric: str) -> str:
+    if metric == SECONDS:
+        return "s"
+    return {"requests_per_s": "requests/s", "bytes_per_s": "bytes/s"}.get(metric, metric)
+
+
+def _case_json(comparison: Comparison, one: CaseComparison) -> dict[str, object]:
+    return {
+        "case": {**({"target": one.target} if one.target else {}), **one.case},
+        "a": one.a,
+        "b": one.b,
+        **_ratio_json(one.ratio),
+        "n": min(one.ratio.n_a, one.ratio.n_b),
+        "n_a": one.ratio.n_a,
+        "n_b": one.ratio.n_b,
+        "method": one.method,
+        "p": one.p,
+        "p_holm": one.p_holm,
+        "a12": one.a12,
+        "noise_floor": one.noise_floor,
+        "verdict": one.verdict,
+        "labels": list(one.labels),
+        "sentence": sentence(comparison, one),
+    }
+
+
+def _ratio_json(ratio: statistics.Ratio | None) -> dict[str, object]:
+    if ratio is None:
+        return {"ratio": None, "ratio_low": None, "ratio_high": None}
+    return {"ratio": ratio.ratio, "ratio_low": ratio.low, "ratio_high": ratio.high}

@@ -1,0 +1,271 @@
+"""Comparisons: who is faster, how sure that is, and what must not be said."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from loadstone import published
+from loadstone.analysis import comparison
+from loadstone.analysis.account import RATE, SECONDS, Account, Measurement
+from loadstone.errors import InputError
+
+
+def arm(
+    name: str,
+    rates: dict[str, list[float]],
+    *,
+    run: str = "",
+    is_blocked: bool = False,
+    labels: tuple[str, ...] = (),
+    metric: str = RATE,
+    **given: object,
+) -> Account:
+    measurements = [
+        Measurement(
+            target=name,
+            workload="w",
+            operation=operation,
+            parameters={"threads": 8},
+            metric=metric,
+            value=value,
+            block=index + 1 if is_blocked else None,
+            repetition=index + 1,
+            labels=labels,
+        )
+        for operation, values in rates.items()
+        for index, value in enumerate(values)
+    ]
+    facts: dict[str, object] = {"name": name, "title": name, "run": run, **given}
+    return Account(measurements=tuple(measurements), **facts)  # type: ignore[arg-type]
+
+
+def rates(centre: float, spread: float = 0.02, n: int = 10, seed: int = 1) -> list[float]:
+    generator = np.random.default_rng(seed)
+    return [float(value) for value in centre * generator.lognormal(0, spread, n)]
+
+
+def only(found: comparison.Comparison) -> comparison.CaseComparison:
+    (one,) = found.comparisons
+    return one
+
+
+def test_the_published_times_of_the_flash_are_compared_query_by_query() -> None:
+    a = published.find("theflash-ssd").account()
+    b = published.find("theflash-ceph").account()
+    found = comparison.compare(a, b)
+    differing = [
+        one.case["query"]
+        for one in found.comparisons
+        if one.p_holm is not None and one.p_holm < 0.05
+    ]
+    assert differing == ["Q01", "Q02", "Q03", "Q04", "Q11", "Q21", "Q22"]
+    verdicts = {str(one.case["query"]): one.verdict for one in found.comparisons}
+    assert [name for name, verdict in verdicts.items() if verdict == "slower"] == differing
+    assert "equivalent" in verdicts.values()
+    assert found.geometric_mean is not None
+    assert found.geometric_mean.ratio == pytest.approx(1.249, abs=5e-4)
+    assert found.geometric_mean.low == pytest.approx(1.216, abs=1.5e-3)
+    assert found.geometric_mean.high == pytest.approx(1.283, abs=1.5e-3)
+
+
+def test_the_json_has_ratio_interval_n_method_p_and_verdict_of_every_case() -> None:
+    a = published.find("theflash-ssd").account()
+    b = published.find("theflash-ceph").account()
+    document = comparison.to_json(comparison.compare(a, b))
+    cases = document["comparisons"]
+    assert isinstance(cases, list)
+    assert len(cases) == 22
+    needed = {"case", "ratio", "ratio_low", "ratio_high", "n", "method", "p", "p_holm", "verdict"}
+    assert all(needed <= one.keys() for one in cases)
+    assert all(one["ratio_low"] <= one["ratio"] <= one["ratio_high"] for one in cases)
+    together = document["geometric_mean"]
+    assert isinstance(together, dict)
+    assert set(together) == {"ratio", "ratio_low", "ratio_high"}
+
+
+def test_the_ratio_is_b_over_a_and_turns_round_with_the_arms() -> None:
+    a, b = arm("a", {"get": rates(100)}), arm("b", {"get": rates(150, seed=2)})
+    there, back = only(comparison.compare(a, b)), only(comparison.compare(b, a))
+    assert there.ratio.ratio == pytest.approx(1.5, rel=0.02)
+    assert there.ratio.ratio == pytest.approx(1 / back.ratio.ratio)
+    assert (there.verdict, back.verdict) == ("faster", "slower")
+
+
+def test_of_times_the_smaller_is_the_faster() -> None:
+    a = arm("a", {"query": rates(10)}, metric=SECONDS)
+    b = arm("b", {"query": rates(5, seed=2)}, metric=SECONDS)
+    assert only(comparison.compare(a, b)).verdict == "faster"
+    words = comparison.sentence(comparison.compare(a, b), only(comparison.compare(a, b)))
+    assert "b takes 0.5" in words
+    assert "× the time of a" in words
+
+
+def test_blocks_of_one_run_are_compared_in_pairs() -> None:
+    drift = np.exp(np.random.default_rng(5).normal(0, 0.2, 10))
+    a = arm("a", {"get": list(100 * drift)}, run="r", is_blocked=True)
+    b = arm("b", {"get": list(103.5 * drift * rates(1, 0.002))}, run="r", is_blocked=True)
+    paired = comparison.compare(a, b)
+    assert only(paired).method.startswith("paired t")
+    assert paired.unit_of_replication == "block"
+    assert only(paired).verdict == "faster"
+    apart = comparison.compare(replace(a, run="r1"), replace(b, run="r2"))
+    assert only(apart).method.startswith("Welch")
+    assert apart.unit_of_replication == "trial"
+    assert only(apart).verdict == "not resolved"
+
+
+def test_blocks_that_do_not_match_are_not_paired() -> None:
+    a = arm("a", {"get": rates(100)}, run="r", is_blocked=True)
+    b = arm("b", {"get": rates(100, n=9)}, run="r", is_blocked=True)
+    assert only(comparison.compare(a, b)).method.startswith("Welch")
+
+
+def test_a_sentence_says_values_ratio_interval_method_n_and_unit() -> None:
+    a = arm("A", {"put": rates(3470)}, run="r", is_blocked=True)
+    b = arm("B", {"put": rates(10070, seed=2)}, run="r", is_blocked=True)
+    found = comparison.compare(a, b)
+    words = comparison.sentence(found, only(found))
+    for part in ("B is 2.89× A", "95 % CI", "paired t", "t(9)", "10 blocks", "Holm"):
+        assert part in words
+    assert "±" not in words
+
+
+@pytest.mark.parametrize(
+    ("n", "verdict", "words"),
+    [(1, "single trial", "one trial of each"), (4, "too few trials", "4 trials, 5 are needed")],
+)
+def test_with_too_few_trials_there_is_no_claim(n: int, verdict: str, words: str) -> None:
+    a, b = arm("a", {"get": rates(100, n=n)}), arm("b", {"get": rates(300, n=n)})
+    found = comparison.compare(a, b)
+    assert only(found).verdict == verdict
+    assert words in comparison.sentence(found, only(found))
+
+
+def test_single_rates_have_a_ratio_and_no_interval() -> None:
+    account = published.find("hummingbird").account()
+    found = comparison.compare(account.only("Hummingbird"), account.only("Ceph"))
+    assert len(found.comparisons) == 108
+    assert {one.verdict for one in found.comparisons} == {"single trial"}
+    assert all(one.p is None and one.ratio.low is None for one in found.comparisons)
+    assert found.geometric_mean is not None
+    assert found.geometric_mean.low is None
+
+
+def test_equal_arms_are_equivalent_only_when_the_interval_is_narrow() -> None:
+    narrow = comparison.compare(
+        arm("a", {"get": rates(100, 0.005)}), arm("b", {"get": rates(100, 0.005, seed=2)})
+    )
+    wide = comparison.compare(
+        arm("a", {"get": rates(100, 0.2)}), arm("b", {"get": rates(100, 0.2, seed=2)})
+    )
+    assert only(narrow).verdict == "equivalent"
+    assert only(wide).verdict == "not resolved"
+
+
+def test_a_void_trial_voids_the_comparison_and_is_left_out_of_the_mean() -> None:
+    a = arm("a", {"get": rates(100), "put": rates(50)})
+    b = arm("b", {"get": rates(200, seed=2), "put": rates(100, seed=3)})
+    spoilt = tuple(
+        replace(one, labels=("CORRUPT",)) if one.operation == "get" else one
+        for one in b.measurements
+    )
+    found = comparison.compare(a, replace(b, measurements=spoilt))
+    verdicts = {str(one.case["operation"]): one.verdict for one in found.comparisons}
+    assert verdicts == {"get": "void", "put": "faster"}
+    assert found.geometric_mean is not None
+    assert found.geometric_mean.ratio == pytest.approx(2, rel=0.05)
+    void = next(one for one in found.comparisons if one.verdict == "void")
+    assert "Void (CORRUPT)" in comparison.sentence(found, void)
+
+
+def with_control(name: str, factor: float) -> Account:
+    """Return an arm that brings a twin of itself along, which differs by a factor."""
+    own = arm(name, {"get": rates(100, 0.003)}, run=name)
+    twin = arm("twin", {"get": rates(100 * factor, 0.003, seed=3)}, run=name)
+    return replace(
+        own, measurements=(*own.measurements, *twin.measurements), identical=((name, "twin"),)
+    )
+
+
+def test_a_difference_within_that_of_a_against_a_is_refused() -> None:
+    both = with_control("a", 1.04)
+    b = arm("b", {"get": rates(103, 0.003, seed=4)})
+    found = comparison.compare(replace(both.only("a"), identical=()), b)
+    assert only(found).verdict == "faster"
+    assert not found.has_control
+    held = replace(both.only("a", "twin"), name="a")
+    with_b = replace(
+        both, measurements=(*held.measurements, *b.measurements), identical=(("a", "twin"),)
+    )
+    judged = comparison.compare(with_b.only("a"), with_b.only("b"), controls=(with_b,))
+    assert only(judged).verdict == "below noise floor"
+    assert judged.has_control
+    assert "A against A" in comparison.sentence(judged, only(judged))
+
+
+def test_holm_is_over_all_cases_of_the_comparison() -> None:
+    alone = comparison.compare(
+        arm("a", {"get": rates(100, 0.05)}), arm("b", {"get": rates(107, 0.05, seed=2)})
+    )
+    crowd = {f"op{i}": rates(100, 0.05, seed=10 + i) for i in range(30)}
+    others = {f"op{i}": rates(100, 0.05, seed=50 + i) for i in range(30)}
+    many = comparison.compare(
+        arm("a", {"get": rates(100, 0.05), **crowd}),
+        arm("b", {"get": rates(107, 0.05, seed=2), **others}),
+    )
+    assert only(alone).p_holm == only(alone).p
+    first = many.comparisons[0]
+    assert first.p == only(alone).p
+    assert first.p_holm is not None
+    assert first.p is not None
+    assert first.p_holm > 10 * first.p
+
+
+def test_fields_that_differ_refuse_the_ratio_and_are_named() -> None:
+    a = arm("a", {"get": rates(100)}, comparable={"a": {"verify": 1.0, "tls": False}})
+    b = arm("b", {"get": rates(200)}, comparable={"b": {"verify": 0.0, "tls": False}})
+    found = comparison.compare(a, b)
+    assert found.comparisons == ()
+    assert found.geometric_mean is None
+    assert [str(one) for one in found.refused] == ["verify: 1.0 and 0.0"]
+    insisted = comparison.compare(a, b, is_insisted=True)
+    assert insisted.is_overridden
+    assert only(insisted).labels == ("NONCOMPARABLE",)
+
+
+def test_targets_of_one_name_are_matched_when_there_are_several() -> None:
+    first = arm("x", {"get": rates(100)})
+    second = arm("y", {"get": rates(50)})
+    both = replace(first, name="before", measurements=(*first.measurements, *second.measurements))
+    after = replace(
+        both,
+        name="after",
+        measurements=tuple(replace(one, value=2 * one.value) for one in both.measurements),
+    )
+    found = comparison.compare(both, after)
+    assert [one.ratio.ratio for one in found.comparisons] == [pytest.approx(2)] * 2
+    assert [one.target for one in found.comparisons] == ["x", "y"]
+
+
+def test_cases_without_a_partner_are_listed_and_none_in_common_is_an_error() -> None:
+    a = arm("a", {"get": rates(1), "put": rates(1)})
+    b = arm("b", {"get": rates(1), "list": rates(1)})
+    found = comparison.compare(a, b)
+    assert [case["operation"] for case in found.only_a] == ["put"]
+    assert [case["operation"] for case in found.only_b] == ["list"]
+    with pytest.raises(InputError, match="no case in common"):
+        comparison.compare(a, arm("b", {"list": rates(1)}))
+    with pytest.raises(InputError, match="has no values of seconds"):
+        comparison.compare(a, b, metric=SECONDS)
+
+
+def test_the_effect_of_chance_on_a_against_a_stays_at_its_rate() -> None:
+    claims = 0
+    for seed in range(40):
+        a = arm("a", {f"op{i}": rates(100, 0.05, seed=seed * 20 + i) for i in range(10)})
+        b = arm("b", {f"op{i}": rates(100, 0.05, seed=90_000 + seed * 20 + i) for i in range(10)})
+        found = comparison.compare(a, b)
+        claims += any(one.verdict in ("faster", "slower") for one in found.comparisons)
+    # Of 40 families at 5 % each, more than six claims would come up once in a hundred times.
+    assert claims <= 6

@@ -1,0 +1,410 @@
+"""What general rules find in the published reports, and do not find where it is not."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from loadstone import published
+from loadstone.analysis import linter, plausibility, printed_units
+from loadstone.analysis.account import (
+    BYTE_RATE,
+    MEGABYTE_RATE,
+    RATE,
+    SECONDS,
+    THREAD_RATE,
+    Account,
+    Ceiling,
+    Disclosure,
+    Measurement,
+    Statement,
+)
+from loadstone.analysis.finding import Finding
+from loadstone.errors import InputError
+
+
+def judged(name: str) -> tuple[Finding, ...]:
+    return plausibility.judge(published.find(name).account())
+
+
+def found(name: str, rule: str) -> list[Finding]:
+    return [finding for finding in judged(name) if finding.rule == rule]
+
+
+def measurement(value: float, **given: object) -> Measurement:
+    facts: dict[str, object] = {
+        "target": "a",
+        "workload": "w",
+        "operation": "get",
+        "parameters": {},
+        "metric": RATE,
+        "value": value,
+        **given,
+    }
+    return Measurement(**facts)  # type: ignore[arg-type]
+
+
+def account(measurements: Sequence[Measurement], **given: object) -> Account:
+    facts: dict[str, object] = {"name": "made up", "title": "", **given}
+    return Account(measurements=tuple(measurements), **facts)  # type: ignore[arg-type]
+
+
+def rules(made: Account) -> set[str]:
+    return {finding.rule for finding in plausibility.judge(made)}
+
+
+# Report 1
+
+
+def test_the_deletes_of_1_mib_are_found_to_be_quantised_to_whole_seconds() -> None:
+    quantised = {
+        finding.statement.split(" of ")[1].split(" that")[0]: finding
+        for finding in found("hummingbird", "whole-seconds")
+    }
+    (finding,) = [
+        one for one in found("hummingbird", "whole-seconds") if "DELETE of 1MiB" in one.statement
+    ]
+    assert len(finding.evidence) == 34
+    assert finding.chance is not None
+    assert finding.chance < 1e-45
+    assert "16393 = 1,000,000/61 s" in finding.statement
+    assert "16667 = 1,000,000/60 s" in finding.statement
+    assert quantised
+    # Of those between 433 and 542 nearly every whole number is such a quotient.
+    assert min(float(str(one.threshold)) for one in finding.evidence) > 1000
+
+
+def test_the_puts_and_gets_of_1_mib_are_too_small_to_tell() -> None:
+    assert not any(
+        "PUT of 1MiB" in one.statement or "GET of 1MiB" in one.statement
+        for one in found("hummingbird", "whole-seconds")
+    )
+
+
+def test_the_ties_of_the_performance_lab_are_found_to_be_a_10_gbe_link_and_marked_inferred() -> (
+    None
+):
+    ties = [one for one in found("hummingbird", "link-ceiling") if "Performance" in one.statement]
+    assert len(ties) == 2
+    for finding in ties:
+        assert finding.is_inferred
+        assert "12 of 12" in finding.statement
+        assert "10 GbE" in finding.statement
+        assert all(float(one.value) > 0.98 for one in finding.evidence)
+
+
+def test_labs_without_a_plateau_are_not_blamed_on_a_link() -> None:
+    statements = " ".join(one.statement for one in found("hummingbird", "link-ceiling"))
+    assert "Hummingbird Lab" not in statements
+    assert "Old Hummingbird" not in statements
+
+
+def test_every_number_of_hummingbird_is_a_single_trial() -> None:
+    (finding,) = found("hummingbird", "single-trials")
+    assert "240 of 240" in finding.statement
+    assert "n = 1" in finding.statement
+    assert "0.33" in finding.statement
+
+
+def test_rounds_that_fall_and_nodes_that_do_not_help_are_found() -> None:
+    (falls,) = found("hummingbird", "rounds-differ")
+    assert "6250 to 2642 (-58%)" in falls.statement
+    (steps,) = found("hummingbird", "not-monotonic")
+    assert any("Performance lab, get 4KiB" in case for case in steps.cases)
+
+
+# Report 2
+
+
+def test_exactly_seven_queries_differ_after_holm_and_the_geometric_mean_has_its_interval() -> None:
+    (finding,) = found("theflash", "arms-differ")
+    assert finding.cases == ("Q01", "Q02", "Q03", "Q04", "Q11", "Q21", "Q22")
+    assert "1.249 (95 % CI 1.216-1.283)" in finding.statement
+    assert "1.210 without each first repetition" in finding.statement
+    assert "10 without the correction" in finding.statement
+
+
+def test_the_cold_first_runs_on_ceph_are_found_and_none_on_the_ssd() -> None:
+    (finding,) = found("theflash", "cold-first-run")
+    assert finding.statement.startswith("Ceph")
+    assert "Q06 3.4×" in finding.statement
+    assert finding.chance is not None
+    assert finding.chance < 1e-4
+    assert not found("theflash-ssd", "cold-first-run")
+    assert found("theflash-ceph", "cold-first-run")
+
+
+def test_the_speed_of_the_ssd_is_stated_twice_and_differently() -> None:
+    assert len(found("theflash", "contradicting-statements")) == 2
+    assert "4.0× apart" in found("theflash", "contradicting-statements")[0].statement
+
+
+# Report 3
+
+
+def test_the_uploads_of_10_mb_end_at_1_gbe() -> None:
+    (finding,) = found("cern", "link-ceiling")
+    assert "uploads of 10 MB" in finding.statement
+    assert "98.9% of the goodput of one 1 GbE link" in finding.statement
+    assert finding.is_inferred
+
+
+def test_the_downloads_of_4_kb_end_where_the_client_has_no_more_ports() -> None:
+    (finding,) = found("cern", "socket-limit")
+    assert "423.5/s" in finding.statement
+    assert "8 planned loads above it were not measured" in finding.statement
+    assert finding.is_inferred
+
+
+def test_each_sweep_of_cern_has_its_saturation_point() -> None:
+    points = [one.evidence[0].value for one in found("cern", "saturation")]
+    assert points == [100, 16, 12, 12]
+    statements = [one.statement for one in found("cern", "saturation")]
+    assert "N* = 7.2" in statements[0]
+    assert "29×" in statements[0]
+    assert "not saturated" in statements[2]
+
+
+def test_the_cell_that_contradicts_its_neighbours_is_found_and_no_other() -> None:
+    (finding,) = found("cern", "contradicting-cell")
+    assert "download" in finding.statement
+    assert "24 threads" in finding.statement
+    assert "9.28/s and 96 MB/s" in finding.statement
+
+
+def test_the_megabyte_of_the_small_downloads_is_told_and_that_of_10_mb_left_open() -> None:
+    (finding,) = found("cern", "megabyte-base")
+    assert "downloads of 4 KB" in finding.statement
+    assert "2^20" in finding.statement
+
+
+def test_the_spread_without_a_meaning_is_reported() -> None:
+    assert "72 numbers" in found("cern", "unnamed-spread")[0].statement
+
+
+# Report 4
+
+
+def test_throughput_of_datasafe_is_found_to_be_threads_over_mean_latency() -> None:
+    (finding,) = found("datasafe", "rate-from-latency")
+    assert "threads / mean latency" in finding.statement
+    assert "18 of 18" in finding.statement
+    assert len(finding.evidence) == 15
+    assert finding.chance is not None
+    assert finding.chance < 1e-50
+
+
+# Report 5
+
+
+def test_the_network_is_the_bottleneck_of_skyhook_once_units_are_converted() -> None:
+    (finding,) = found("skyhook", "lowest-ceiling")
+    assert finding.statement.startswith("the network is the bottleneck")
+    assert "996·10⁶ B/s after conversion" in finding.statement
+    (mixed,) = found("skyhook", "mixed-units")
+    assert "rados bench counts 2^20" in mixed.statement
+
+
+# What is not there is not found
+
+
+def test_random_rates_are_not_called_quantised() -> None:
+    generator = np.random.default_rng(1)
+    rates = [
+        measurement(float(value), text=str(value), work=1_000_000, parameters={"case": i})
+        for i, value in enumerate(generator.integers(3_000, 16_000, 40))
+    ]
+    assert "whole-seconds" not in rules(account(rates))
+
+
+def test_rates_all_over_the_place_are_not_called_a_link() -> None:
+    generator = np.random.default_rng(2)
+    rates = [
+        measurement(float(value), target=target, parameters={"size": 2**20, "case": i})
+        for i, value in enumerate(generator.uniform(300, 1174, 20))
+        for target in ("a", "b")
+    ]
+    assert "link-ceiling" not in rules(account(rates))
+
+
+def test_four_values_of_one_target_that_do_not_vary_anything_are_no_plateau() -> None:
+    rates = [measurement(1170.0, parameters={"size": 2**20}, repetition=i) for i in range(1, 6)]
+    assert "link-ceiling" not in rules(account(rates))
+
+
+def test_a_finished_sweep_below_the_ports_is_not_blamed_on_sockets() -> None:
+    sweep = [
+        measurement(rate, parameters={"threads": n, "size": 4096})
+        for n, rate in ((1, 50.0), (2, 90.0), (4, 160.0), (8, 220.0))
+    ]
+    assert "socket-limit" not in rules(account(sweep, planned_threads=(1, 2, 4, 8)))
+    keep_alive = [replace(one, value=one.value * 50) for one in sweep]
+    assert "socket-limit" not in rules(account(keep_alive, planned_threads=(1, 2, 4, 8, 16)))
+
+
+def test_repetitions_that_are_alike_have_no_cold_first() -> None:
+    generator = np.random.default_rng(3)
+    times = [
+        measurement(value, metric=SECONDS, parameters={"query": f"Q{q}"}, repetition=r + 1)
+        for q in range(22)
+        for r, value in enumerate(generator.lognormal(2, 0.05, 10))
+    ]
+    assert rules(account(times)) == set()
+
+
+def test_columns_that_agree_are_not_contradicted_and_one_wrong_digit_is() -> None:
+    rows = [(1, 1.7), (4, 6.1), (8, 9.1), (12, 10.3), (16, 10.7), (20, 10.8)]
+    cells = []
+    for threads, rate in rows:
+        given = {"parameters": {"size": 10 * 2**20, "threads": threads}}
+        cells.append(measurement(rate, text=f"{rate}", **given))
+        shown = f"{10 * rate:.0f}"
+        cells.append(measurement(float(shown), text=shown, metric=MEGABYTE_RATE, **given))
+    assert "contradicting-cell" not in rules(account(cells))
+    cells[-1] = replace(cells[-1], value=118.0, text="118")
+    assert "contradicting-cell" in rules(account(cells))
+
+
+def test_rates_that_were_counted_are_not_called_threads_over_latency() -> None:
+    cells = []
+    for i, rate in enumerate((21.199480270806266, 9.077864651966383, 1.7302486534758463)):
+        given = {"parameters": {"threads": 2, "case": i}}
+        cells.append(measurement(rate, text=repr(rate), metric=THREAD_RATE, **given))
+        cells.append(measurement(1.9 * rate, text=repr(1.9 * rate), **given))
+    assert "rate-from-latency" not in rules(account(cells))
+
+
+def test_a_result_far_from_every_ceiling_is_said_to_reach_none() -> None:
+    made = account(
+        [measurement(100e6, metric=BYTE_RATE)],
+        ceilings=(Ceiling(resource="network", name="link", bytes_per_s=1.2e9),),
+    )
+    (finding,) = [one for one in plausibility.judge(made) if one.rule == "lowest-ceiling"]
+    assert finding.severity == "note"
+    assert finding.statement.startswith("no ceiling was reached")
+
+
+def test_statements_that_agree_are_not_reported() -> None:
+    stated = tuple(Statement(quantity="q", value=v, unit="u", place="p") for v in (100, 105))
+    assert "contradicting-statements" not in rules(account([measurement(1.0)], statements=stated))
+
+
+# The list of mistakes
+
+
+def outcomes(made: Account) -> dict[str, str]:
+    return {result.id: result.outcome for result in linter.lint(made)}
+
+
+def test_every_mistake_has_one_check_and_every_result_its_evidence() -> None:
+    assert [check.id for check in linter.CHECKS] == [f"X{i:02d}" for i in range(1, 27)]
+    for name in published.PUBLISHED:
+        results = linter.lint(published.find(name).account())
+        assert all(result.evidence for result in results)
+
+
+def test_the_published_reports_fail_what_they_fail() -> None:
+    hummingbird = outcomes(published.find("hummingbird").account())
+    assert {key for key, value in hummingbird.items() if value == "fail"} == {
+        "X01", "X02", "X13", "X15", "X21",
+    }  # fmt: skip
+    theflash = outcomes(published.find("theflash").account())
+    assert (theflash["X01"], theflash["X02"], theflash["X08"]) == ("pass", "pass", "pass")
+    assert theflash["X12"] == "fail"
+    assert outcomes(published.find("cern").account())["X01"] == "fail"
+    assert outcomes(published.find("datasafe").account())["X06"] == "fail"
+
+
+def test_what_is_not_stated_is_neither_passed_nor_failed() -> None:
+    found = outcomes(account([measurement(1.0), measurement(2.0, target="b")]))
+    for check in ("X03", "X04", "X11", "X13", "X14", "X17", "X18", "X19", "X20", "X23", "X26"):
+        assert found[check] == "not stated"
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "check", "outcome"),
+    [
+        ("order", "sequential", "X03", "fail"),
+        ("order", "interleaved", "X03", "pass"),
+        ("replication_unit", "second", "X04", "fail"),
+        ("replication_unit", "block", "X04", "pass"),
+        ("suite_members", 22, "X08", "fail"),
+        ("aggregate", "arithmetic mean of ratios", "X09", "fail"),
+        ("aggregate", "geometric mean of ratios", "X09", "pass"),
+        ("tuning", "defaults for both", "X11", "pass"),
+        ("cache", "mixed", "X12", "fail"),
+        ("cache", "cold", "X12", "pass"),
+        ("fill", "70 %", "X13", "pass"),
+        ("steadiness", "not steady: the drift", "X14", "fail"),
+        ("instrument_ceiling", "u = 0.3", "X15", "pass"),
+        ("client_cost", "5.4 µs a request", "X16", "pass"),
+        ("errors", "0 of 10,000", "X17", "pass"),
+        ("payload", "not compressible", "X18", "pass"),
+        ("durability", "3 copies each", "X19", "pass"),
+        ("verified", 0.0, "X20", "fail"),
+        ("verified", 0.01, "X20", "pass"),
+        ("correction", "Holm", "X21", "pass"),
+        ("claims_no_difference", True, "X22", "fail"),
+        ("all_trials_listed", False, "X23", "fail"),
+        ("chart_lines", "through unmeasured points", "X24", "fail"),
+        ("speed_up_base", "1 thread, 50/s", "X25", "pass"),
+        ("tuning_trials", "same data", "X26", "fail"),
+    ],
+)
+def test_each_stated_fact_decides_its_check(
+    fact: str, value: object, check: str, outcome: str
+) -> None:
+    cells = [
+        measurement(float(i), target=target, parameters={"size": i})
+        for i in (1, 2)
+        for target in ("a", "b")
+    ]
+    stated = Disclosure(**{fact: value})  # type: ignore[arg-type]
+    assert outcomes(account(cells, disclosure=stated))[check] == outcome
+
+
+def test_a_dataset_smaller_than_five_times_the_memory_fails() -> None:
+    def outcome(dataset: int) -> str:
+        stated = Disclosure(dataset_bytes=dataset, client_memory_bytes=100)
+        return outcomes(account([measurement(1.0)], disclosure=stated))["X12"]
+
+    assert outcome(499) == "fail"
+    assert outcome(500) == "pass"
+
+
+def test_percentiles_are_checked_for_their_source_their_load_and_their_tail() -> None:
+    def outcome(check: str, work: int | None, **stated: object) -> str:
+        one = measurement(1e6, metric="response_ns_p99", work=work)
+        made = account([one], disclosure=Disclosure(**stated))  # type: ignore[arg-type]
+        return outcomes(made)[check]
+
+    assert outcome("X05", 1, percentiles="averaged") == "fail"
+    assert outcome("X05", 1, percentiles="merged histograms") == "pass"
+    assert outcome("X06", 1, loop="closed") == "fail"
+    assert outcome("X06", 1, loop="open") == "pass"
+    assert outcome("X07", 999) == "fail"
+    assert outcome("X07", 1000) == "pass"
+    assert outcome("X07", None) == "not stated"
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "bytes_per_s"),
+    [
+        ("950 MB/s", "rados bench", 950 * 2**20),
+        ("950 MB/s", "", 950e6),
+        ("2540MB/s", "fio", 2540e6),
+        ("907 MiB/s", "", 907 * 2**20),
+        ("7.61 Gb/s", "", 951.25e6),
+        ("10 Gbit/s", "", 1.25e9),
+        ("8 bit/s", "", 1.0),
+        ("3 kB/s", "", 3000.0),
+    ],
+)
+def test_printed_rates_mean_what_their_tool_means(text: str, tool: str, bytes_per_s: float) -> None:
+    assert printed_units.parse_rate_bytes(text, tool) == pytest.approx(bytes_per_s)
+
+
+def test_a_rate_that_is_none_is_refused() -> None:
+    with pytest.raises(InputError, match="950 MB/s"):
+        printed_units.parse_rate_bytes("fast")

@@ -1,0 +1,173 @@
+"""The search for the largest load under an objective, against targets whose limit is known."""
+
+import numpy as np
+import pytest
+
+from loadstone.analysis import search
+
+GOAL = search.Goal(latency_ns_max=10_000_000)
+
+
+def run(
+    limit: float,
+    *,
+    load_min: float = 10,
+    load_max: float = 10_000,
+    disturbed: float = 0.0,
+    softness: float = 0.0,
+    seed: int = 1,
+    goal: search.Goal = GOAL,
+) -> tuple[search.Found, list[search.SearchTrial]]:
+    """Search a target that meets the goal up to its limit, but for disturbed trials."""
+    generator = np.random.default_rng(seed)
+    trials: list[search.SearchTrial] = []
+    while True:
+        step = search.next_step(goal, trials, load_min=load_min, load_max=load_max)
+        if isinstance(step, search.Found):
+            return step, trials
+        assert load_min <= step.load <= load_max
+        is_good = step.load <= limit * (1 + softness * generator.normal())
+        is_good = is_good and generator.random() >= disturbed
+        trials.append(
+            search.SearchTrial(
+                load=step.load, duration_s=step.duration_s, stage=step.stage, is_good=bool(is_good)
+            )
+        )
+
+
+@pytest.mark.parametrize("limit", [11, 77, 900, 5_000, 9_990])
+def test_a_sharp_limit_is_found_within_one_percent(limit: float) -> None:
+    found, trials = run(limit)
+    assert found.is_confirmed
+    assert found.lower is not None
+    assert found.upper is not None
+    assert 0.99 * limit <= found.lower <= limit < found.upper
+    assert (found.upper - found.lower) / found.upper <= GOAL.width
+    assert found.trials == len(trials) <= 45
+
+
+def test_a_limit_outside_the_range_is_said_so() -> None:
+    below, _ = run(5)
+    assert (below.lower, below.upper, below.reason) == (None, 10, "even the lowest load fails")
+    above, _ = run(1e6)
+    assert (above.lower, above.upper) == (10_000, None)
+    assert above.reason == "even the highest load passes"
+
+
+def test_one_disturbed_trial_in_ten_moves_the_answer_by_a_few_percent() -> None:
+    answers = [run(900, disturbed=0.1, seed=seed)[0].lower or 0 for seed in range(200)]
+    low, middle, high = np.percentile(answers, [5, 50, 95])
+    assert low >= 850
+    assert 885 <= middle <= 900
+    assert high <= 900
+
+
+def test_a_limit_that_wavers_is_answered_below_its_middle() -> None:
+    answers = [
+        run(900, disturbed=0.1, softness=0.01, seed=seed)[0].lower or 0 for seed in range(200)
+    ]
+    assert np.percentile(answers, 5) >= 830
+    assert np.percentile(answers, 95) <= 905
+
+
+def test_a_search_costs_some_thirty_trials() -> None:
+    counts = [run(900, disturbed=0.1, seed=seed)[0].trials for seed in range(100)]
+    assert np.median(counts) <= 35
+    assert max(counts) < GOAL.trials_max
+
+
+def test_the_next_step_depends_on_the_trials_alone() -> None:
+    _, trials = run(900, disturbed=0.1, seed=7)
+    for count in range(len(trials)):
+        step = search.next_step(GOAL, trials[:count], load_min=10, load_max=10_000)
+        assert isinstance(step, search.Measure)
+        assert (step.load, step.stage) == (trials[count].load, trials[count].stage)
+
+
+def test_the_stages_come_in_order_and_confirming_trials_are_fresh() -> None:
+    found, trials = run(900)
+    stages = [trial.stage for trial in trials]
+    assert stages == sorted(stages, key=["coarse", "fine", "confirm"].index)
+    confirming = [trial for trial in trials if trial.stage == "confirm"]
+    assert len(confirming) == GOAL.confirm_good_min
+    assert {trial.load for trial in confirming} == {found.lower}
+    assert {trial.duration_s for trial in trials if trial.stage == "coarse"} == {10}
+
+
+def test_a_bound_that_cannot_be_confirmed_is_lowered() -> None:
+    trials = list(run(900)[1])
+    confirmed = [trial for trial in trials if trial.stage != "confirm"]
+    load = trials[-1].load
+    bad = search.SearchTrial(load=load, duration_s=60, stage="confirm", is_good=False)
+    step = search.next_step(GOAL, [*confirmed, bad], load_min=10, load_max=10_000)
+    assert isinstance(step, search.Measure)
+    assert step.load == load
+    step = search.next_step(GOAL, [*confirmed, bad, bad], load_min=10, load_max=10_000)
+    assert isinstance(step, search.Measure)
+    assert step.load == pytest.approx(0.98 * load)
+
+
+def test_a_search_that_cannot_end_gives_up() -> None:
+    found, _ = run(900, disturbed=0.5, goal=search.Goal(latency_ns_max=1, trials_max=20))
+    assert found.trials <= 20
+    if not found.is_confirmed:
+        assert "gave up" in found.reason
+
+
+def durations(is_good: bool, duration_s: float, total_s: float) -> list[search.SearchTrial]:
+    return [
+        search.SearchTrial(load=1, duration_s=duration_s, stage="fine", is_good=is_good)
+        for _ in range(round(total_s / duration_s))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("good_full", "bad_full", "good_short", "bad_short", "expected"),
+    [
+        # MLRsearch 1.2.1 (FD.io CSIT): TargetStat.estimates(), 60 s trials, 180 s, e = 0.5.
+        (0, 60, 90, 0, "undecided"),
+        (0, 60, 30, 20, "undecided"),
+        (180, 60, 0, 20, "lower"),
+        (120, 120, 10, 10, "lower"),
+        (0, 120, 20, 20, "upper"),
+        (120, 0, 10, 0, "lower"),
+        (0, 120, 10, 150, "upper"),
+        (60, 180, 0, 20, "upper"),
+        (180, 60, 20, 90, "lower"),
+        (120, 60, 10, 10, "lower"),
+        (60, 120, 20, 150, "upper"),
+        (0, 60, 90, 20, "undecided"),
+        (60, 120, 90, 10, "upper"),
+        (0, 0, 30, 0, "undecided"),
+        (180, 180, 10, 90, "upper"),
+        (60, 0, 0, 90, "undecided"),
+        (120, 180, 30, 150, "upper"),
+        (180, 180, 90, 10, "lower"),
+        (0, 0, 10, 90, "undecided"),
+        (180, 0, 30, 150, "lower"),
+        (60, 60, 10, 150, "upper"),
+        (60, 0, 10, 90, "undecided"),
+        (180, 120, 10, 150, "upper"),
+    ],
+)
+def test_loads_are_classified_as_by_the_reference_implementation(
+    good_full: float, bad_full: float, good_short: float, bad_short: float, expected: str
+) -> None:
+    trials = [
+        *durations(True, 60, good_full),
+        *durations(False, 60, bad_full),
+        *durations(True, 10, good_short),
+        *durations(False, 10, bad_short),
+    ]
+    assert search.classify(GOAL, trials) == expected
+
+
+def test_a_trial_is_good_only_when_all_of_the_goal_is_met() -> None:
+    def good(latency_ns: float | None, errors: float = 0.0, achieved: float = 1.0) -> bool:
+        return search.is_good(GOAL, latency_ns=latency_ns, errors=errors, achieved=achieved)
+
+    assert good(10_000_000)
+    assert not good(10_000_001)
+    assert not good(None)
+    assert not good(1, errors=0.0011)
+    assert not good(1, achieved=0.98)
