@@ -78,11 +78,27 @@ class InputError(LoadstoneError, ValueError):
     @classmethod
     def of_value(cls, found: object, allowed: str, hint: str | None = None) -> "InputError":
         """Return the error for one value, worded like a campaign's mistake."""
-        shown = f'"{found}"' if isinstance(found, str) else str(found)
-        error = cls(f"found {shown}, allowed {allowed}", hint)
-        error.found = shown
+        words = shown(found)
+        error = cls(f"found {words}, allowed {allowed}", hint)
+        error.found = words
         error.allowed = allowed
         return error
 
     found: str | None = None
     allowed: str | None = None
+
+
+def shown(value: object) -> str:
+    """Return a value as a message names it; a map or a list by what it is, not by its content."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value}"' if len(value) <= 60 else f'"{value[:57]}..."'
+        case dict():
+            return "a map of keys" if value else "an empty map"
+        case list() | tuple():
+            return "a list" if value else "an empty list"
+    return str(value)

@@ -9,17 +9,11 @@ from pydantic import BaseModel, ValidationError
 
 from loadstone.campaign import override
 from loadstone.campaign.dataset import Dataset, FixedSize, SizeLaw
-from loadstone.campaign.mistakes import (
-    KeyMistake,
-    KnownKeys,
-    Path,
-    listed,
-    nearest,
-    shown,
-    translate,
-)
+from loadstone.campaign.json_schema import known_keys
+from loadstone.campaign.mistakes import KeyMistake, KnownKeys, Path, listed, nearest, translate
 from loadstone.campaign.phase import Load, Phase
-from loadstone.campaign.schema import Campaign, Workload, known_keys
+from loadstone.campaign.schema import Campaign, Workload
+from loadstone.errors import shown
 
 # What a sweep may vary; the rest shapes the plan and not a case.
 SWEPT_ROOTS = ("dataset", "load", "phases", "on_error", "connections", "timeout", "verify")

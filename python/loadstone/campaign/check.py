@@ -6,11 +6,12 @@ from loadstone import units
 from loadstone.campaign.case import Case, cases_of
 from loadstone.campaign.dataset import FixedSize
 from loadstone.campaign.drivers import Drivers
-from loadstone.campaign.mistakes import KeyMistake, listed, shown
+from loadstone.campaign.mistakes import KeyMistake, listed
 from loadstone.campaign.phase import Phase
 from loadstone.campaign.placement import buckets_of, dataset_key, places, shared_bucket
 from loadstone.campaign.schema import Campaign
 from loadstone.campaign.target import resolve_settings
+from loadstone.errors import shown
 
 # What the stores' protocols allow in one request; larger objects are written in parts.
 PUT_BYTES_MAX = {"s3": 5 << 30, "swift": 5 << 30}

@@ -158,7 +158,7 @@ def read_size_law(value: Any) -> SizeLaw:
     if isinstance(value, (int, str)):
         return FixedSize(size_bytes=units.parse_size(value))
     if not isinstance(value, dict) or len(value) != 1:
-        raise InputError.of_value(_shown(value), SIZE_LAW_ALLOWED)
+        raise InputError.of_value(value, SIZE_LAW_ALLOWED)
     law, settings = next(iter(value.items()))
     match law, settings:
         case "uniform", [least, most]:
@@ -167,7 +167,7 @@ def read_size_law(value: Any) -> SizeLaw:
             return _lognormal(median, sigma, units.parse_size(least), units.parse_size(most))
         case "weighted", [_, *_]:
             return WeightedSize(choices=tuple(_choice(choice) for choice in settings))
-    raise InputError.of_value(_shown(value), SIZE_LAW_ALLOWED)
+    raise InputError.of_value(value, SIZE_LAW_ALLOWED)
 
 
 def _uniform(least: int, most: int) -> UniformSize:
@@ -196,13 +196,7 @@ def _choice(choice: Any) -> tuple[int, float]:
     match choice:
         case [size, int() | float() as weight] if not isinstance(weight, bool) and weight > 0:
             return units.parse_size(size), float(weight)
-    raise InputError.of_value(_shown(choice), "[SIZE, WEIGHT] with a weight above 0")
-
-
-def _shown(value: Any) -> Any:
-    if isinstance(value, dict):
-        return f"a map with the keys {', '.join(map(str, value)) or '(none)'}"
-    return value
+    raise InputError.of_value(choice, "[SIZE, WEIGHT] with a weight above 0")
 
 
 def _known_fields(template: str) -> str:

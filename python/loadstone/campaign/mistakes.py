@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from loadstone.errors import InputError, Mistake
+from loadstone.errors import InputError, Mistake, shown
 
 Path = tuple[str | int, ...]
 
@@ -96,22 +96,6 @@ class Source:
         return written
 
 
-def shown(value: Any) -> str:
-    """Return a value as a message names it; a map or a list by what it is, not by its content."""
-    match value:
-        case None:
-            return "nothing"
-        case bool():
-            return str(value).lower()
-        case str():
-            return f'"{value}"' if len(value) <= 60 else f'"{value[:57]}..."'
-        case dict():
-            return "a map of keys"
-        case list() | tuple():
-            return "a list"
-    return str(value)
-
-
 def listed(names: Iterable[object]) -> str:
     """Return names as a sentence lists them."""
     return ", ".join(str(name) for name in names)
@@ -119,7 +103,7 @@ def listed(names: Iterable[object]) -> str:
 
 def nearest(name: object, names: Iterable[str]) -> str | None:
     """Return a hint that names what was probably meant."""
-    close = difflib.get_close_matches(str(name), list(names), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(str(name), list(names), n=1, cutoff=0.5)
     return f'did you mean "{close[0]}"?' if close else None
 
 

@@ -8,7 +8,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from loadstone.campaign.mistakes import KeyMistake, Path, listed, nearest, shown
+from loadstone.campaign.mistakes import KeyMistake, Path, listed, nearest
+from loadstone.errors import shown
 
 # The spellings of the usual parameters, so that a sweep can say `threads: [1, 4, 8]`.
 SHORT_KEYS: Mapping[str, str] = {

@@ -10,10 +10,11 @@ from pydantic import ValidationError
 from loadstone.campaign import check, environment, mistakes, override
 from loadstone.campaign import source as campaign_source
 from loadstone.campaign.drivers import Drivers, DriverTable, read_drivers
+from loadstone.campaign.json_schema import known_keys
 from loadstone.campaign.mistakes import KeyMistake, Source
-from loadstone.campaign.schema import Campaign, known_keys
+from loadstone.campaign.schema import Campaign
 from loadstone.campaign.target import resolve_raw
-from loadstone.errors import CampaignError, Mistake
+from loadstone.errors import CampaignError, Mistake, shown
 
 
 def read_campaign(
@@ -90,7 +91,7 @@ def _overridden(
         try:
             if not equals or not key:
                 raise override.OverrideError(
-                    KeyMistake(path=(), found=mistakes.shown(text), allowed="KEY=VALUE")
+                    KeyMistake(path=(), found=shown(text), allowed="KEY=VALUE")
                 )
             data, path = override.with_value(data, key, campaign_source.parse_value(written))
             paths.add(path)

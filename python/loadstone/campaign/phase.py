@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from loadstone.campaign.dataset import SizeLawValue
-from loadstone.campaign.mistakes import KeyMistake, KeyMistakesError, shown
+from loadstone.campaign.mistakes import KeyMistake, KeyMistakesError
 from loadstone.campaign.values import (
     NAME_PATTERN,
     Count,
@@ -19,7 +19,7 @@ from loadstone.campaign.values import (
     Rate,
     Verify,
 )
-from loadstone.errors import InputError
+from loadstone.errors import InputError, shown
 
 OperationName = Literal[
     "put",
@@ -169,9 +169,7 @@ def _read_on_error(value: Any) -> Any:
 
 def _read_mix(value: Any) -> Any:
     if not isinstance(value, dict) or not value:
-        raise InputError.of_value(
-            shown(value), "operations with their weights, like {get: 45, put: 15}"
-        )
+        raise InputError.of_value(value, "operations with their weights, like {get: 45, put: 15}")
     return value
 
 

@@ -13,7 +13,7 @@ from pydantic import (
 )
 
 from loadstone.campaign.dataset import Dataset
-from loadstone.campaign.mistakes import KeyMistake, KeyMistakesError, KnownKeys, Source, shown
+from loadstone.campaign.mistakes import KeyMistake, KeyMistakesError, Source
 from loadstone.campaign.phase import Load, OnError, OnErrorValue, PhaseValue
 from loadstone.campaign.target import Target
 from loadstone.campaign.values import (
@@ -26,7 +26,7 @@ from loadstone.campaign.values import (
     PositiveDuration,
     Verify,
 )
-from loadstone.errors import InputError
+from loadstone.errors import InputError, shown
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
 
@@ -249,30 +249,3 @@ class Campaign(WorkloadKeys):
     def document(self) -> dict[str, Any]:
         """Return the campaign as JSON that reads back as the same campaign."""
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a campaign file, for editors."""
-    schema = Campaign.model_json_schema(by_alias=True)
-    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-    schema["title"] = "loadstone campaign"
-    definitions = schema["$defs"]
-    # One key with two names, and short spellings that the model itself does not show.
-    dataset = definitions["Dataset"]["properties"]
-    dataset["containers"] = {**dataset["buckets"], "description": "The same as buckets."}
-    for owner in (schema, *definitions.values()):
-        properties = owner.get("properties", {})
-        if "phases" in properties:
-            items = properties["phases"]["items"]
-            names = definitions["Phase"]["properties"]["op"]["anyOf"][0]["enum"]
-            properties["phases"]["items"] = {"anyOf": [items, {"enum": names}]}
-        if "on_error" in properties:
-            spelled = properties["on_error"]
-            reference = spelled.pop("$ref", None) or spelled.pop("allOf")[0]["$ref"]
-            spelled["anyOf"] = [{"enum": ["continue", "stop"]}, {"$ref": reference}]
-    return schema
-
-
-def known_keys() -> KnownKeys:
-    """Return which keys may stand where."""
-    return KnownKeys(json_schema())

@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from loadstone import units
 from loadstone.campaign.drivers import Driver, Drivers, Setting
-from loadstone.campaign.mistakes import KeyMistake, listed, nearest, shown
+from loadstone.campaign.mistakes import KeyMistake, listed, nearest
 from loadstone.campaign.values import PositiveNumber
-from loadstone.errors import InputError
+from loadstone.errors import InputError, shown
 
 SECRET_KEYS = frozenset(
     {"password", "secret_key", "session_token", "application_credential_secret", "key"}
@@ -187,9 +187,9 @@ def _texts(value: Any) -> list[str]:
 def _map(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _wrong(shown(value), "a map of keys")
-    for name, content in value.items():
-        if str(name).lower() in SECRET_HEADERS and isinstance(content, str):
-            raise _wrong(f'a literal "{name}"', REFERENCE_ALLOWED, REFERENCE_HINT)
+    for name in value:
+        if str(name).lower() in SECRET_HEADERS:
+            raise _wrong(f'the header "{name}"', "headers that carry no credential", REFERENCE_HINT)
     return dict(value)
 
 

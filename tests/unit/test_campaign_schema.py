@@ -1,0 +1,248 @@
+"""What a campaign may say: values, their limits, and the published schema of the file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import ValidationError
+
+from loadstone.campaign.dataset import Dataset, read_size_law
+from loadstone.campaign.json_schema import json_schema, json_schema_text, known_keys
+from loadstone.campaign.mistakes import translate
+from loadstone.campaign.phase import OPERATIONS, READ_BY, Load, Phase
+from loadstone.campaign.schema import Campaign
+from loadstone.errors import InputError
+from tests.unit.campaign_drivers import ROWS
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+
+WHOLE = {
+    "name": "whole",
+    "description": "Everything at once.",
+    "seed": 7,
+    "targets": {"s": {"driver": "s3", "endpoint": "http://s", "replication": 3}},
+    "dataset": {
+        "containers": 3,
+        "objects": "10_000",
+        "size": {"lognormal": {"median": "64K", "sigma": 1.5, "min": 1, "max": "1M"}},
+        "compressible": "30%",
+    },
+    "load": {"rate": "600/min", "arrivals": "constant"},
+    "on_error": {"action": "stop", "limit": 3},
+    "rounds": 2,
+    "round_pause": "1m30s",
+    "phases": [
+        "put",
+        {"op": "get", "duration": "250ms", "verify": False, "keys": {"order": "zipf"}},
+        {"mix": {"get": 2, "put": 1}, "requests": 10, "size": {"uniform": ["1K", "2K"]}},
+        {"op": "delete", "load": {"threads": 2}, "rate_limit": "5/s", "pause_after": 0.5},
+    ],
+    "sweep": {"size": ["4K", {"weighted": [["1K", 1], ["1M", 2.5]]}]},
+    "schedule": {"times": ["08:00"], "days": 3},
+    "allow_foreign": ["s"],
+}
+
+
+def allowed(model: type[Any], value: object) -> str:
+    with pytest.raises(ValidationError) as caught:
+        model.model_validate(value)
+    return "; ".join(
+        f"{'.'.join(map(str, mistake.path))}: {mistake.found} -> {mistake.allowed}"
+        for mistake in translate(caught.value, known_keys())
+    )
+
+
+def test_a_campaign_written_down_reads_back_as_the_same() -> None:
+    campaign = Campaign.model_validate(WHOLE)
+    written = json.loads(json.dumps(campaign.document()))
+    again = Campaign.model_validate(written)
+    assert again == campaign
+    assert again.document() == written
+
+
+def test_a_campaign_cannot_be_changed() -> None:
+    campaign = Campaign.model_validate(WHOLE)
+    with pytest.raises(ValidationError):
+        campaign.seed = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("law", "document", "mean_bytes", "largest_bytes"),
+    [
+        ("4KiB", {"kind": "fixed", "bytes": 4096}, 4096, 4096),
+        (0, {"kind": "fixed", "bytes": 0}, 0, 0),
+        ({"uniform": [0, "1K"]}, {"kind": "uniform", "min": 0, "max": 1024}, 512, 1024),
+        (
+            {"weighted": [["1K", 1], ["2K", 3]]},
+            {"kind": "weighted", "choices": [[1024, 1.0], [2048, 3.0]]},
+            1792,
+            2048,
+        ),
+    ],
+)
+def test_sizes_follow_the_law_that_is_written(
+    law: Any, document: dict[str, Any], mean_bytes: float, largest_bytes: int
+) -> None:
+    size = read_size_law(law)
+    assert size.document() == document
+    assert size.mean_bytes() == mean_bytes
+    assert size.largest_bytes() == largest_bytes
+
+
+def test_the_mean_of_a_wide_lognormal_law_is_that_of_the_formula() -> None:
+    law = {"lognormal": {"median": 100_000, "sigma": 1.0, "min": 0, "max": "1T"}}
+    # The mean of a log-normal variable is median * exp(sigma² / 2).
+    assert read_size_law(law).mean_bytes() == pytest.approx(164_872, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        "big",
+        -1,
+        [1, 2],
+        {},
+        {"uniform": [2, 1]},
+        {"uniform": [1]},
+        {"normal": [1, 2]},
+        {"lognormal": {"median": 1, "sigma": 0, "min": 0, "max": 9}},
+        {"lognormal": {"median": 10, "sigma": 1, "min": 0, "max": 9}},
+        {"weighted": []},
+        {"weighted": [[1, 0]]},
+        {"weighted": [1, 2]},
+        {"uniform": [1, 2], "weighted": [[1, 1]]},
+    ],
+)
+def test_a_law_of_sizes_that_makes_no_sense_is_refused(law: Any) -> None:
+    with pytest.raises(InputError, match=r"found .* allowed "):
+        read_size_law(law)
+
+
+def test_buckets_and_containers_are_one_key() -> None:
+    assert Dataset.model_validate({"containers": 5}).buckets == 5
+    assert "allowed one of them" in allowed(Dataset, {"containers": 5, "buckets": 5}).replace(
+        "->", "allowed"
+    )
+
+
+def test_objects_may_be_counted_per_bucket() -> None:
+    assert Dataset.model_validate({"buckets": 5, "objects_per_bucket": 50}).objects_total == 250
+    assert "one of them" in allowed(Dataset, {"objects": 5, "objects_per_bucket": 5})
+
+
+def test_a_load_is_closed_or_open_and_nothing_between() -> None:
+    assert Load.model_validate({"threads": 4}).document() == {"kind": "closed", "clients": 4}
+    assert Load.model_validate({"rate": "600/min"}).document() == {
+        "kind": "open",
+        "rate_per_s": 10.0,
+        "arrivals": "poisson",
+        "clients_max": 1024,
+    }
+    assert "neither -> one of threads" in allowed(Load, {})
+    assert "both threads and rate" in allowed(Load, {"threads": 1, "rate": 1})
+    assert "beside threads -> it beside rate" in allowed(Load, {"threads": 1, "clients_max": 5})
+
+
+@pytest.mark.parametrize(
+    ("phase", "told"),
+    [
+        ({}, ": neither -> one of op and mix"),
+        ({"op": "get", "mix": {"get": 1}}, ": both op and mix -> one of op and mix"),
+        ({"op": "get", "name": "prepare"}, "name: "),
+        ({"op": "range_get"}, "range: nothing -> a value; range_get needs it"),
+        ({"op": "multi_range_get", "range": 1}, "range_count: nothing"),
+        ({"op": "multipart_put"}, "part_size: nothing"),
+        ({"op": "read"}, "range: nothing"),
+        ({"op": "put", "range": 1}, "range: it with put -> range with range_get"),
+        ({"op": "get", "bulk_keys": 5}, "bulk_keys: it with get -> bulk_keys with bulk_delete"),
+        ({"op": "get", "delimiter": "/"}, "delimiter: it with get -> delimiter with list"),
+        ({"op": "delete", "warm_up": 1}, "warm_up: a duration -> none"),
+        ({"op": "delete", "keys": {"order": "uniform"}}, 'keys.order: "uniform" -> "sequential"'),
+        ({"op": "bulk_delete", "iterations": 2}, "iterations: 2 -> 1"),
+        ({"mix": {}}, "mix: an empty map -> operations with their weights"),
+        ({"mix": {"get": 1, "bulk_delete": 1}}, "mix.bulk_delete: bulk_delete -> bulk_delete as"),
+        ({"mix": {"put": 1, "delete": 2}}, "mix.delete: a weight of 2 against put with 1"),
+        ({"op": "get", "keys": {"theta": 0.5}}, "keys.theta: 0.5 -> theta with order: zipf"),
+        ({"op": "get", "rate_limit": 1, "load": {"rate": 1}}, "rate_limit: it with rate"),
+        ({"op": "get", "duration": 0}, "duration: 0 -> a duration of at least 1ms"),
+        ({"op": "get", "verify": "most"}, 'verify: "most" -> a fraction from 0 to 1'),
+        ({"op": "get", "log_requests": "yes"}, 'log_requests: "yes" -> true or false'),
+    ],
+)
+def test_a_phase_whose_keys_do_not_fit_together_is_refused(
+    phase: dict[str, Any], told: str
+) -> None:
+    assert told in allowed(Phase, phase)
+
+
+def test_two_phases_with_one_name_are_refused() -> None:
+    told = allowed(Campaign, {**WHOLE, "phases": ["get", {"op": "get"}]})
+    assert 'phases.1: a second phase named "get" -> names that differ' in told
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"name": "a b"}, 'name: "a b" -> a name of letters'),
+        ({"targets": {}}, "targets: an empty map -> "),
+        ({"targets": {"a b": {"driver": "s3"}}, "allow_foreign": []}, "targets.a b: "),
+        ({"allow_foreign": ["x"]}, 'allow_foreign.0: "x" -> the name of a target: s'),
+        ({"schedule": {"days": 3}}, "schedule: neither -> one of times and every"),
+        ({"schedule": {"times": ["8:00"]}}, 'schedule.times.0: "8:00" -> a time of day'),
+        ({"workloads": [{"name": "a"}, {"name": "a"}]}, 'workloads.1.name: "a" -> names that'),
+        ({"report": {"labels": {"x": "X"}}}, 'report.labels.x: "x" -> a target'),
+        ({"on_error": "retry"}, 'on_error: "retry" -> continue, stop'),
+        ({"sweep": {"size": []}}, "sweep.size: no values -> a list with some"),
+    ],
+)
+def test_a_campaign_whose_keys_do_not_fit_together_is_refused(
+    change: dict[str, Any], told: str
+) -> None:
+    assert told in allowed(Campaign, {**WHOLE, **change})
+
+
+def test_the_published_schema_is_the_one_of_this_code() -> None:
+    path = REFERENCE / "campaign.schema.json"
+    assert path.read_text(encoding="utf-8") == json_schema_text(), (
+        f"renew it: python -m loadstone.campaign.json_schema {path.relative_to(ROOT)}"
+    )
+
+
+def test_the_published_schema_accepts_a_campaign_and_refuses_a_wrong_key() -> None:
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    assert not list(validator.iter_errors(WHOLE))
+    assert list(validator.iter_errors({**WHOLE, "colour": "red"}))
+    assert list(validator.iter_errors({**WHOLE, "phases": [{"op": "gett"}]}))
+
+
+def test_every_key_is_on_the_reference_page() -> None:
+    page = (REFERENCE / "campaign.md").read_text(encoding="utf-8")
+    schema = json_schema()
+    owners = {"campaign": schema, **schema["$defs"]}
+    missing = [
+        f"{owner}.{key}"
+        for owner, node in owners.items()
+        for key in node.get("properties", {})
+        if f"`{key}`" not in page
+    ]
+    assert missing == []
+
+
+def test_every_operation_is_on_the_reference_page() -> None:
+    page = (REFERENCE / "campaign.md").read_text(encoding="utf-8")
+    assert [name for name in OPERATIONS if f"`{name}`" not in page] == []
+
+
+def test_options_are_read_by_operations_that_exist() -> None:
+    assert {name for readers in READ_BY.values() for name in readers} <= set(OPERATIONS)
+    assert {name for row in ROWS for name in row["operations"]} <= set(OPERATIONS)
+
+
+def test_the_operations_are_those_of_the_load_generator() -> None:
+    loadgen = pytest.importorskip("loadstone._loadgen")
+    assert [row["name"] for row in loadgen.operations()] == list(OPERATIONS)
