@@ -137,9 +137,9 @@ def trial_rows(document, rate, seconds, *, failed_per_s=0, kind="http_503", wobb
     payload = size if operation in ("put", "get") else 0
     rows = []
     for iteration in range(1, document["iterations"] + 1):
-        swings = [chance.uniform(-wobble, wobble) * rate for _ in range(seconds)]
-        swings = [round(swing) for swing in swings]
-        swings[-1] -= sum(swings)
+        halves = [round(chance.uniform(-wobble, wobble) * rate) for _ in range(seconds // 2)]
+        # Every swing up has its swing down, so that the mean is exact and no second stands out.
+        swings = halves + [0] * (seconds % 2) + [-swing for swing in reversed(halves)]
         for index, swing in enumerate(swings):
             second = (iteration - 1) * seconds + index
             good = rate + swing

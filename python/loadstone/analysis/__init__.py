@@ -69,7 +69,7 @@ def analyse(run: Run) -> Findings:
     facts: dict[str, TrialFacts] = {}
     rate_points = timeline.points_per_trial(run.records)
     probe_points = resources.points_per_trial(run.records)
-    origin_ns = _origin_unix_ns(run.records)
+    under_load_s = 0.0
     # One trial's tables at a time: those of a long run do not fit into memory together.
     for record in run.records:
         intervals, probes = record.intervals, record.probes
@@ -79,7 +79,8 @@ def analyse(run: Run) -> Findings:
         parts.extend(read_parts(record, intervals))
         lines.extend(timeline.read_timelines(record, intervals, rate_points))
         peaks[record.id] = resources.peaks(probes)
-        series.extend(resources.read_resources(record, probes, origin_ns, probe_points))
+        series.extend(resources.read_resources(record, probes, under_load_s, probe_points))
+        under_load_s += facts[record.id].duration_s or 0
     cells, totals = summarise(parts, peaks)
     trials = tuple(facts.get(doc["id"]) or _facts(doc, None, None) for doc in run.plan)
     return Findings(
@@ -90,11 +91,6 @@ def analyse(run: Run) -> Findings:
         resources=tuple(series),
         findings=_findings(totals, trials),
     )
-
-
-def _origin_unix_ns(records: Sequence[Record]) -> int:
-    starts = (record.summary.get("started_unix_ns") for record in records)
-    return min((start for start in starts if start), default=0)
 
 
 def _facts(

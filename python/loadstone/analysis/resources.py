@@ -76,7 +76,7 @@ RESOURCES: Mapping[str, Resource] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourcePoint:
-    """One sample; `elapsed_s` counts from the start of the run's first trial."""
+    """One sample; `elapsed_s` counts the time under load, pauses between trials left out."""
 
     elapsed_s: float
     value: float
@@ -115,11 +115,14 @@ def points_per_trial(records: Sequence[Record]) -> int:
 
 
 def read_resources(
-    record: Record, probes: pa.Table, origin_unix_ns: int, points: int
+    record: Record, probes: pa.Table, offset_s: float, points: int
 ) -> Iterable[ResourceSeries]:
-    """Return every charted quantity of one trial, its time counted from the origin."""
+    """Return every charted quantity of one trial, whose own start is put at the offset."""
+    started_ns = record.summary.get("started_unix_ns")
+    if not started_ns or not probes.num_rows:
+        return
     for resource in RESOURCES.values():
-        yield from _series(record, probes, resource, origin_unix_ns, points)
+        yield from _series(record, probes, resource, started_ns - int(offset_s * SECOND_NS), points)
 
 
 def _series(

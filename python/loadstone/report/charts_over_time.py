@@ -1,0 +1,246 @@
+"""Charts against time: rates, latencies and errors of each trial, and the state of its client."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import altair as alt
+
+from loadstone import units
+from loadstone.analysis import Findings
+from loadstone.analysis.resources import RESOURCES, Resource
+from loadstone.analysis.timeline import Timeline
+from loadstone.report.dimensions import Dimensions
+from loadstone.report.drawing import (
+    NUMBER,
+    PALETTE,
+    WIDE,
+    Picture,
+    Row,
+    elapsed_unit,
+    in_unit,
+    latency_axis,
+    milliseconds,
+    panels,
+    quantile_dash,
+    rate_axis,
+    round_dash,
+    series_color,
+    shortened,
+    time_axis,
+)
+
+PANEL_HEIGHT = 200
+TRIAL_NUMBERS_MAX = 20
+
+
+def charts_over_time(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:
+    """Return every chart whose axis is time."""
+    yield from _rates_over_time(findings.timelines, dimensions)
+    yield from _latencies_over_time(findings.timelines, dimensions)
+    yield from _errors_over_time(findings.timelines, dimensions)
+    yield from _resources_over_time(findings)
+
+
+def _rates_over_time(timelines: Sequence[Timeline], dimensions: Dimensions) -> Iterable[Picture]:
+    rows = [
+        {
+            "panel": (place := dimensions.of_timeline(line)).panel,
+            "series": place.series,
+            "dash": place.dash,
+            "trial": f"{line.trial} {point.stage}",
+            "stage": point.stage,
+            "elapsed": point.elapsed_s,
+            "rate": shortened(point.requests_per_s),
+        }
+        for line in timelines
+        for point in line.rates
+    ]
+    if not rows:
+        return
+    scale, unit = elapsed_unit(rows)
+    chart = _time_lines(rows, dimensions, unit).encode(
+        y=rate_axis("good requests per second"), strokeDash=round_dash(rows)
+    )
+    yield Picture(
+        name="throughput-over-time",
+        title="Throughput over time",
+        caption=f"{_steps(line.rate_step_s for line in timelines)} Each line is one trial, from "
+        "its own start. A level line is a steady one.",
+        chart=panels(chart, in_unit(rows, scale), height=PANEL_HEIGHT),
+    )
+
+
+def _latencies_over_time(
+    timelines: Sequence[Timeline], dimensions: Dimensions
+) -> Iterable[Picture]:
+    rows = [
+        {
+            "panel": (place := dimensions.of_timeline(line)).panel,
+            "series": place.series,
+            "trial": f"{line.trial} {point.stage} {name}",
+            "quantile": name,
+            "stage": point.stage,
+            "elapsed": point.elapsed_s,
+            "latency": milliseconds(value),
+        }
+        for line in timelines
+        for point in line.latencies
+        for name, value in (("p50", point.p50_ns), ("p99", point.p99_ns))
+        if value is not None
+    ]
+    if not rows:
+        return
+    scale, unit = elapsed_unit(rows)
+    chart = _time_lines(rows, dimensions, unit).encode(y=latency_axis(), strokeDash=quantile_dash())
+    yield Picture(
+        name="latency-over-time",
+        title="Latency over time",
+        caption=f"{_steps(line.latency_step_s for line in timelines)} Median (p50) and slowest "
+        "hundredth (p99) of each step, from its own merged histogram; a step with too few "
+        "requests has no point.",
+        chart=panels(chart, in_unit(rows, scale), height=PANEL_HEIGHT),
+    )
+
+
+def _time_lines(rows: list[dict[str, Any]], dimensions: Dimensions, unit: str) -> alt.Chart:
+    chart: alt.Chart = (
+        alt.Chart()
+        .mark_line(strokeWidth=1.6, opacity=0.85)
+        .encode(
+            x=time_axis(f"time since the trial's start, {unit}"),
+            color=series_color(rows, is_ramp=dimensions.sweep is not None),
+            detail="trial:N",
+            tooltip=[
+                alt.Tooltip("series:N", title="series"),
+                alt.Tooltip("trial:N", title="trial"),
+                alt.Tooltip("elapsed:Q", title=unit, format=NUMBER),
+            ],
+        )
+    )
+    return chart
+
+
+def _errors_over_time(timelines: Sequence[Timeline], dimensions: Dimensions) -> Iterable[Picture]:
+    rows = [
+        {
+            "panel": ", ".join(
+                word
+                for word in (line.target, dimensions.of_timeline(line).panel, f"trial {line.trial}")
+                if word
+            ),
+            "kind": point.kind,
+            "elapsed": point.elapsed_s,
+            "rate": shortened(point.per_s),
+        }
+        for line in timelines
+        for point in line.errors
+    ]
+    if not rows:
+        return
+    # Many failing trials make one chart of all of them: which ones failed stands in a table.
+    if len({row["panel"] for row in rows}) > 12:
+        rows = [{**row, "panel": "all trials"} for row in rows]
+    scale, unit = elapsed_unit(rows)
+    chart = (
+        alt.Chart()
+        .mark_line(point={"size": 14, "filled": True}, strokeWidth=1.2)
+        .encode(
+            x=time_axis(f"time since the trial's start, {unit}"),
+            y=rate_axis("failed requests per second"),
+            color=alt.Color("kind:N", title=None),
+            tooltip=[
+                alt.Tooltip("kind:N", title="kind"),
+                alt.Tooltip("elapsed:Q", title=unit, format=NUMBER),
+                alt.Tooltip("rate:Q", title="per s", format=NUMBER),
+            ],
+        )
+    )
+    yield Picture(
+        name="errors-over-time",
+        title="Failed requests over time",
+        caption="By kind of failure. A trial without failures has no panel.",
+        chart=panels(chart, in_unit(rows, scale), height=160),
+    )
+
+
+def _resources_over_time(findings: Findings) -> Iterable[Picture]:
+    for name, resource in RESOURCES.items():
+        rows = [
+            {
+                "host": one.host,
+                "series": one.subject,
+                "trial": one.trial,
+                "line": f"{one.trial} {one.host} {one.subject}",
+                "elapsed": point.elapsed_s,
+                "value": shortened(point.value),
+            }
+            for one in findings.resources
+            if one.resource == name
+            for point in one.points
+        ]
+        if rows:
+            yield _resource(resource, rows)
+
+
+def _resource(resource: Resource, rows: list[dict[str, Any]]) -> Picture:
+    seconds, unit = elapsed_unit(rows)
+    hosts = sorted({str(row["host"]) for row in rows})
+    if len(hosts) > 1:
+        rows = [{**row, "series": f"{row['host']} {row['series']}".strip()} for row in rows]
+    series = {row["series"] for row in rows}
+    # More lines than colours: the reader looks for the highest, not for a name.
+    is_many = len(series) > len(PALETTE)
+    y = rate_axis(resource.unit, "value")
+    # A share is judged against the whole, so the whole is always in sight.
+    y = y.scale(domain=[0, 100]) if resource.unit.startswith("%") else y
+    x = time_axis(f"time under load, {unit}")
+    lines = (
+        alt.Chart(alt.InlineData(values=in_unit(rows, seconds)))
+        .mark_line(strokeWidth=1.4, opacity=0.4 if is_many else 0.9)
+        .encode(
+            x=x,
+            y=y,
+            color=alt.value(PALETTE[0]) if is_many else series_color(rows),
+            detail="line:N",
+            tooltip=[
+                alt.Tooltip("series:N", title="what"),
+                alt.Tooltip("trial:N", title="trial"),
+                alt.Tooltip("elapsed:Q", title=unit, format=NUMBER),
+                alt.Tooltip("value:Q", title=resource.unit, format=NUMBER),
+            ],
+        )
+    )
+    caption = f"{', '.join(hosts)}, trial after trial, the pauses between them left out."
+    caption += " Each line is one of many; hover to see which." if is_many else ""
+    return Picture(
+        name=f"client-{resource.name}",
+        title=resource.title,
+        caption=caption,
+        chart=alt.layer(lines, *_trial_marks(rows, seconds, x)).properties(
+            width=WIDE - 70, height=150
+        ),
+    )
+
+
+def _trial_marks(rows: Sequence[Row], seconds: float, x: alt.X) -> Iterable[alt.Chart]:
+    """Return a line where each trial begins, with its number while there is room for numbers."""
+    starts: dict[str, float] = {}
+    for row in rows:
+        starts[row["trial"]] = min(row["elapsed"], starts.get(row["trial"], row["elapsed"]))
+    marks = in_unit(
+        [{"trial": trial, "elapsed": elapsed} for trial, elapsed in starts.items()], seconds
+    )
+    base = alt.Chart(alt.InlineData(values=marks)).encode(x=x)
+    yield base.mark_rule(color="#8a93a0", strokeWidth=0.7)
+    if len(marks) <= TRIAL_NUMBERS_MAX:
+        yield base.mark_text(
+            align="left", baseline="bottom", dx=1, dy=-2, fontSize=10, color="#5a6473"
+        ).encode(text="trial:N", y=alt.value(0))
+
+
+def _steps(steps: Iterable[int]) -> str:
+    found = sorted(set(steps))
+    words = [units.format_duration(step * 1e9).replace(".00", "") for step in found]
+    if len(words) == 1:
+        return f"Each point is {words[0]}."
+    return f"Each point is {words[0]} to {words[-1]}, longer for longer trials."

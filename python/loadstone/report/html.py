@@ -1,0 +1,251 @@
+"""The report as one HTML page: the answer, the charts, the evidence. It loads nothing from outside.
+
+The charts' program and data are in the page itself, so that it opens the same on an air-gapped
+machine and in ten years.
+"""
+
+import functools
+import html
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+
+import vl_convert
+
+from loadstone.analysis import Findings
+from loadstone.analysis.labels import explain, severity
+from loadstone.report.charts import pictures
+from loadstone.report.drawing import Picture
+from loadstone.report.layout import (
+    Column,
+    Table,
+    client_table,
+    errors_table,
+    iterations_table,
+    latency_table,
+    results_table,
+    trials_table,
+)
+from loadstone.report.opening import opening
+from loadstone.report.options import Options
+from loadstone.report.templates import render_template
+from loadstone.results.record import Run
+
+DRAW = """
+for (const element of document.querySelectorAll('.chart')) {
+  const data = document.getElementById(element.dataset.specification);
+  vegaEmbed(element, JSON.parse(data.textContent),
+            {mode: 'vega-lite', renderer: 'svg', actions: false});
+}
+"""
+
+
+def render(run: Run, findings: Findings, options: Options) -> bytes:
+    """Return the page."""
+    drawn = pictures(findings)
+    body = [
+        *_opening(run, findings, options),
+        *_findings(findings),
+        *_charts(drawn),
+        *_numbers(findings, options),
+        *_evidence(run, findings),
+        f'<p class="quiet">Made by loadstone {_text(run.manifest.get("loadstone", ""))} from the '
+        "run folder; every number can be made again from it.</p>",
+    ]
+    scripts = [_specification(picture) for picture in drawn]
+    if drawn:
+        scripts.append(f"<script>{_chart_program()}</script>\n<script>{DRAW}</script>")
+    page = [
+        "<!doctype html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        # An icon of its own: without one, browsers would ask for one.
+        '<link rel="icon" href="data:,">',
+        f"<title>{_text(run.name)} – loadstone</title>",
+        f"<style>\n{_style()}</style>",
+        "</head>",
+        "<body>",
+        *body,
+        *scripts,
+        "</body>",
+        "</html>",
+    ]
+    return ("\n".join(page) + "\n").encode()
+
+
+def _opening(run: Run, findings: Findings, options: Options) -> Iterable[str]:
+    first = opening(run, findings)
+    yield f"<header><h1>{_text(first.title)}</h1>"
+    for sentence in first.sentences:
+        yield f"<p>{_text(sentence)}</p>"
+    yield f'<p class="verdict {first.standing}">{_text(first.verdict)}</p>'
+    yield (
+        '<nav><a href="#results">Results</a><a href="#charts">Charts</a>'
+        '<a href="#numbers">All numbers</a><a href="#evidence">Evidence</a></nav></header>'
+    )
+    yield '<section id="results">'
+    if options.table is not None:
+        yield "<h2>Results</h2>"
+        yield f"<pre>{_text(render_template(options.table, findings, options).rstrip())}</pre>"
+    else:
+        yield from _table(results_table(findings, options), level=2, main="Requests")
+    yield "</section>"
+
+
+def _findings(findings: Findings) -> Iterable[str]:
+    if not findings.findings:
+        return
+    yield "<h3>What to know</h3>"
+    yield '<ul class="findings">'
+    for finding in findings.findings:
+        yield (
+            f'<li><b class="{finding.severity}">{_text(finding.rule)}</b> '
+            f"{_text(finding.statement)}</li>"
+        )
+    yield "</ul>"
+
+
+def _charts(drawn: Sequence[Picture]) -> Iterable[str]:
+    if not drawn:
+        return
+    yield '<section id="charts"><h2>Charts</h2>'
+    yield "<noscript><p>Charts need a browser with scripts; the numbers do not.</p></noscript>"
+    for picture in drawn:
+        name = _text(picture.name)
+        yield f'<figure id="{name}"><h3>{_text(picture.title)}</h3>'
+        yield f"<figcaption>{_text(picture.caption)}</figcaption>"
+        yield (
+            f'<div class="chart" data-specification="{name}-specification" role="img" '
+            f'aria-label="{_text(picture.title)}"></div></figure>'
+        )
+    yield "</section>"
+
+
+def _numbers(findings: Findings, options: Options) -> Iterable[str]:
+    yield '<section id="numbers"><h2>All numbers</h2>'
+    tables = (
+        iterations_table(findings, options),
+        latency_table(findings),
+        client_table(findings),
+        errors_table(findings),
+    )
+    for table in tables:
+        if table is not None and table.rows:
+            yield from _table(table, level=3)
+    yield "</section>"
+
+
+def _evidence(run: Run, findings: Findings) -> Iterable[str]:
+    yield '<section id="evidence"><h2>Evidence</h2>'
+    yield from _table(trials_table(findings), level=3)
+    absent = {
+        f"{name}: {reason}"
+        for trial in findings.trials
+        for name, reason in trial.absent_probes.items()
+    }
+    if absent:
+        yield "<p>Not observed (absent, which is not zero):</p><ul>"
+        yield from (f"<li>{_text(line)}</li>" for line in sorted(absent))
+        yield "</ul>"
+    manifest = run.manifest
+    facts = {
+        "Run": manifest.get("run"),
+        "State": run.state,
+        "Seed": manifest.get("seed"),
+        "Started": manifest.get("started"),
+        "Ended": manifest.get("ended"),
+        **{f"Version of {name}": text for name, text in (manifest.get("versions") or {}).items()},
+    }
+    yield f"<h3>The run</h3>{_facts(facts)}"
+    yield f"<h3>The client host</h3>{_facts(_flat(manifest.get('host') or {}))}"
+    if manifest.get("campaign_file"):
+        yield "<h3>The campaign, as it was given</h3>"
+        yield f"<pre>{_text(manifest['campaign_file'])}</pre>"
+    resolved = json.dumps(manifest.get("campaign"), indent=2, ensure_ascii=False)
+    yield "<details><summary>The campaign, with every default filled in</summary>"
+    yield f"<pre>{_text(resolved)}</pre></details>"
+    yield "</section>"
+
+
+def _table(table: Table, *, level: int, main: str = "") -> Iterable[str]:
+    yield f"<h{level}>{_text(table.title)}</h{level}>"
+    yield '<div class="scroll"><table>'
+    if table.caption:
+        yield f"<caption>{_text(table.caption)}</caption>"
+    heads = "".join(_head(column) for column in table.columns)
+    yield f"<thead><tr>{heads}</tr></thead><tbody>"
+    before = None
+    for row in table.rows:
+        # A line between targets: the eye finds its block.
+        group = ' class="group"' if before is not None and row[0] != before else ""
+        before = row[0]
+        cells = (
+            _cell(column, text, is_main=column.head == main)
+            for column, text in zip(table.columns, row, strict=True)
+        )
+        yield f"<tr{group}>{''.join(cells)}</tr>"
+    yield "</tbody></table></div>"
+    if table.notes:
+        yield f'<p class="quiet">{"<br>".join(map(_text, table.notes))}</p>'
+
+
+def _head(column: Column) -> str:
+    unit = f'<span class="unit">{_text(column.unit)}</span>' if column.unit else ""
+    return f'<th scope="col" class="{column.align}">{_text(column.head)}{unit}</th>'
+
+
+def _cell(column: Column, text: str, *, is_main: bool) -> str:
+    shown = _text(text)
+    if column.head == "Labels":
+        shown = "".join(
+            f'<span class="label {severity(label)}" title="{_text(explain(label))}">'
+            f"{_text(label)}</span>"
+            for label in text.split()
+        )
+    return f'<td class="{column.align}{" main" if is_main else ""}">{shown}</td>'
+
+
+def _facts(facts: Mapping[str, object]) -> str:
+    rows = "".join(
+        f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>"
+        for name, value in facts.items()
+        if value is not None
+    )
+    return f"<dl>{rows}</dl>"
+
+
+def _flat(value: object, name: str = "") -> dict[str, object]:
+    """Return nested facts as one list with dotted names: nobody reads a tree."""
+    match value:
+        case Mapping():
+            items = ((f"{name}.{key}" if name else str(key), inner) for key, inner in value.items())
+        case list() | tuple() if any(isinstance(inner, (Mapping, list)) for inner in value):
+            items = ((f"{name}[{index}]", inner) for index, inner in enumerate(value))
+        case list() | tuple():
+            return {name: ", ".join(map(str, value))}
+        case _:
+            return {name: value}
+    return {key: inner for name, part in items for key, inner in _flat(part, name).items()}
+
+
+def _specification(picture: Picture) -> str:
+    text = json.dumps(picture.specification(with_title=False), separators=(",", ":"))
+    # Inside a script element only "</" could end it early.
+    safe = text.replace("</", "<\\/")
+    return f'<script type="application/json" id="{picture.name}-specification">{safe}</script>'
+
+
+@functools.cache
+def _chart_program() -> str:
+    program: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
+    return program.replace("</script", "<\\/script")
+
+
+def _style() -> str:
+    return resources.files("loadstone.report").joinpath("page.css").read_text(encoding="utf-8")
+
+
+def _text(value: object) -> str:
+    return html.escape(str(value))
