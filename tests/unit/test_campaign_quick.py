@@ -1,0 +1,167 @@
+"""One workload from flags, and how mistakes in flags are told."""
+
+from typing import Any
+
+import pytest
+
+from loadstone.campaign.plan import make_plan
+from loadstone.campaign.quick import campaign_from_flags, parse_target
+from loadstone.errors import CampaignError
+from tests.unit.campaign_drivers import DRIVERS
+
+
+def measured(operation: str, target: str = "null", **flags: Any) -> list[dict[str, Any]]:
+    campaign = campaign_from_flags(operation, target, drivers=DRIVERS, environ={}, **flags)
+    plan = make_plan(campaign, DRIVERS)
+    return [trial.document for trial in plan.trials if trial.is_measured]
+
+
+def told(operation: str, target: str = "null", **flags: Any) -> str:
+    with pytest.raises(CampaignError) as caught:
+        measured(operation, target, **flags)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "driver", "settings"),
+    [
+        ("null", "null", {}),
+        ("/mnt/x", "file", {"path": "/mnt/x"}),
+        ("./x", "file", {"path": "./x"}),
+        ("file:x", "file", {"path": "x"}),
+        ("rados:bench", "rados", {"pool": "bench"}),
+        ("s3", "s3", {}),
+        ("swift", "swift", {}),
+        ("http://host:9000", "s3", {"endpoints": "http://host:9000"}),
+        ("https://rgw{1...3}", "s3", {"endpoints": "https://rgw{1...3}"}),
+        ("s3+http://host:5000", "s3", {"endpoints": "http://host:5000"}),
+        ("http://host:5000/v3", "swift", {"auth_url": "http://host:5000/v3"}),
+        ("http://host/auth/v1.0", "swift", {"auth_url": "http://host/auth/v1.0"}),
+        ("swift+http://host/x", "swift", {"auth_url": "http://host/x"}),
+    ],
+)
+def test_a_target_is_one_word(word: str, driver: str, settings: dict[str, Any]) -> None:
+    assert parse_target(word) == (driver, settings)
+
+
+def test_a_bucket_is_not_taken_for_a_store() -> None:
+    assert 'TARGET: found "s3://bucket"' in told("get", "s3://bucket")
+    assert "hint: s3://NAME is a bucket" in told("get", "s3://bucket")
+
+
+def test_flags_say_what_a_campaign_file_would() -> None:
+    document = measured(
+        "get",
+        "http://store",
+        threads="8",
+        size="1M",
+        count=500,
+        buckets=5,
+        iterations=3,
+        duration="5m",
+        ramp_up="10s",
+        ramp_down=5,
+        keys="zipf",
+        theta=0.8,
+        verify="10%",
+        connections="per_request",
+        prefix="mine-",
+        settings={"region": "x"},
+        overrides=["load.cores=2"],
+    )[0]
+    assert document["load"] == {"kind": "closed", "clients": 8}
+    assert document["dataset"]["size"] == {"kind": "fixed", "bytes": 1 << 20}
+    assert (document["dataset"]["objects"], document["dataset"]["buckets"]) == (500, 5)
+    assert document["dataset"]["bucket_prefix"] == "mine-"
+    assert document["stop"] == {"requests": None, "duration_ns": 300_000_000_000}
+    assert (document["warm_up_ns"], document["cool_down_ns"]) == (10_000_000_000, 5_000_000_000)
+    assert document["keys"] == {"order": "zipf", "theta": 0.8}
+    assert (document["iterations"], document["verify"]) == (3, 0.1)
+    assert document["connections"] == "per_request"
+    assert document["target"]["settings"] == {"endpoints": ["http://store"], "region": "x"}
+    assert document["cores"] == 2
+
+
+def test_usual_values_stand_in_for_flags_that_are_absent() -> None:
+    document = measured("put")[0]
+    assert document["load"] == {"kind": "closed", "clients": 16}
+    assert document["stop"]["requests"] == document["dataset"]["objects"] == 1000
+    assert document["dataset"]["size"] == {"kind": "fixed", "bytes": 4096}
+
+
+def test_a_rate_makes_the_load_open() -> None:
+    assert measured("get", rate="100/s", duration=1)[0]["load"]["kind"] == "open"
+    assert "load: found both threads and rate" in told("get", rate=100, threads=3)
+
+
+def test_a_put_by_the_clock_does_not_run_out_of_new_objects() -> None:
+    assert measured("put", duration="1m")[0]["dataset"]["objects"] == 10_000_000
+
+
+def test_several_operations_run_one_after_another() -> None:
+    documents = measured("put,get,range_get", block="1K")
+    assert [document["phase"] for document in documents] == ["put", "get", "range_get"]
+    assert [document["options"]["range_bytes"] for document in documents] == [None, None, 1024]
+
+
+def test_a_mix_is_the_usual_one_or_ones_own() -> None:
+    shares = measured("mixed", duration=1)[0]["mix"]
+    assert {share["operation"]: share["weight"] for share in shares} == {
+        "get": 45, "head": 30, "put": 15, "delete": 10,
+    }  # fmt: skip
+    shares = measured("get=3,put=1", duration=1)[0]["mix"]
+    assert [share["weight"] for share in shares] == [3.0, 1.0]
+
+
+def test_operations_with_required_keys_get_usual_ones() -> None:
+    assert measured("range_get")[0]["options"]["range_bytes"] == 4096
+    assert measured("multi_range_get", size="1M")[0]["options"]["range_count"] == 4
+    assert measured("multipart_put", size="64M")[0]["options"]["part_bytes"] == 8 << 20
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({"threads": "x"}, '--threads: found "x", allowed a whole number'),
+        ({"size": "4kb"}, '--size: found "4kb", allowed a size'),
+        ({"count": "1M"}, '--count: found "1M", allowed a whole number'),
+        ({"duration": "5x"}, '--duration: found "5x", allowed a duration'),
+        ({"iterations": 0}, "--iterations: found 0, allowed a whole number of at least 1"),
+        ({"block": "4K"}, "--block: found it with get, allowed range with range_get"),
+        ({"keys": "random"}, '--keys: found "random", allowed "sequential"'),
+        ({"rounds": 2, "prefix": "x-"}, ""),
+    ],
+)
+def test_a_mistake_is_told_with_the_flag(flags: dict[str, Any], expected: str) -> None:
+    if not expected:
+        assert len(measured("get", **flags)) == 2
+        return
+    assert told("get", **flags).startswith(expected)
+
+
+def test_an_unknown_operation_is_told_with_the_known_ones() -> None:
+    assert told("putt").startswith('OPERATION: found "putt", allowed "put", "get"')
+    assert 'did you mean "put"?' in told("putt")
+    assert told("").startswith("OPERATION: found nothing")
+
+
+def test_an_unknown_setting_of_the_target_is_told() -> None:
+    text = told("get", "/tmp/x", settings={"dirct": True})
+    assert text.startswith("TARGET dirct: found an unknown key")
+    assert 'did you mean "direct"?' in text
+
+
+def test_the_environment_fills_a_target_without_an_address() -> None:
+    campaign = campaign_from_flags(
+        "get", "s3", drivers=DRIVERS, environ={"AWS_ENDPOINT_URL": "http://store"}
+    )
+    assert campaign.targets["s3"].settings["endpoints"] == "http://store"
+    assert "TARGET endpoints: found nothing" in told("get", "s3")
+
+
+def test_keeping_and_trusting_are_passed_on() -> None:
+    campaign = campaign_from_flags(
+        "get", "null", drivers=DRIVERS, environ={}, keep_data=True, allow_foreign=True
+    )
+    assert campaign.keep_data
+    assert campaign.allow_foreign == ("null",)

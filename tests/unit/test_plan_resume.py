@@ -1,0 +1,114 @@
+"""What is left of a plan after an interruption at any point."""
+
+import pytest
+
+from loadstone.campaign.parse import parse_campaign
+from loadstone.campaign.plan import Plan, make_plan
+from loadstone.campaign.resume import resume
+from tests.unit.campaign_drivers import DRIVERS, STORE
+
+
+def planned(text: str) -> Plan:
+    head = "name: test\n" + STORE + "dataset: {objects: 100, size: 4KiB, buckets: 10}\n"
+    campaign = parse_campaign(head + "load: {threads: 4}\n" + text, drivers=DRIVERS, environ={})
+    return make_plan(campaign, DRIVERS)
+
+
+def ids(plan: Plan) -> list[str]:
+    return [f"{trial.id} {trial.phase}" for trial in plan.trials]
+
+
+WHOLE = planned("phases: [put, get, {op: delete, pause_after: 60s}, create_bucket]\n")
+
+
+def test_the_plan_of_these_tests_is_what_they_believe() -> None:
+    assert ids(WHOLE) == [
+        "0001 put",
+        "0002 get",
+        "0003 delete",
+        "0004 clean-up",
+        "0005 create_bucket",
+        "0006 clean-up",
+    ]
+
+
+def test_nothing_is_left_of_a_finished_plan() -> None:
+    assert resume(WHOLE, {trial.id for trial in WHOLE.trials}).trials == ()
+
+
+def test_all_is_left_of_a_plan_that_never_started() -> None:
+    assert resume(WHOLE, set(), started_ids=set()) == WHOLE
+
+
+def test_an_interrupted_get_is_just_run_again() -> None:
+    assert ids(resume(WHOLE, {"0001"})) == ids(WHOLE)[1:]
+
+
+def test_an_interrupted_put_is_run_again_on_empty_buckets() -> None:
+    left = resume(WHOLE, set(), started_ids={"0001"})
+    assert ids(left) == ["0007 clean-up", *ids(WHOLE)]
+
+
+def test_an_interrupted_delete_gets_its_objects_back_first() -> None:
+    left = resume(WHOLE, {"0001", "0002"})
+    assert ids(left) == ["0007 prepare", *ids(WHOLE)[2:]]
+    prepare = left.trials[0].document
+    assert prepare["mix"] == [{"operation": "put", "weight": 1.0}]
+    assert prepare["dataset"] == WHOLE.trials[2].document["dataset"]
+    assert not prepare["measured"]
+
+
+def test_a_delete_that_had_not_started_needs_no_new_objects() -> None:
+    assert ids(resume(WHOLE, {"0001", "0002"}, started_ids={"0001", "0002"})) == ids(WHOLE)[2:]
+
+
+def test_an_interrupted_clean_up_is_just_run_again() -> None:
+    assert ids(resume(WHOLE, {"0001", "0002", "0003"})) == ids(WHOLE)[3:]
+
+
+def test_interrupted_bucket_operations_start_from_what_they_need() -> None:
+    finished = {"0001", "0002", "0003", "0004"}
+    assert ids(resume(WHOLE, finished)) == ["0007 clean-up", *ids(WHOLE)[4:]]
+
+
+def test_rests_stay_with_the_trials_they_stand_before() -> None:
+    left = resume(WHOLE, {"0001", "0002", "0003"})
+    assert {trial.phase: trial.pause_before_ns for trial in left.trials}["create_bucket"] == (
+        60_000_000_000
+    )
+
+
+def test_an_interrupted_preparation_is_just_run_again() -> None:
+    plan = planned("phases: [get]\nsweep: {threads: [1, 2]}\n")
+    assert ids(plan)[0] == "0001 prepare"
+    assert ids(resume(plan, set())) == ids(plan)
+
+
+def test_a_trial_left_out_in_the_middle_is_taken_to_have_started() -> None:
+    plan = planned("phases: [put, get]\nsweep: {threads: [1, 2]}\n")
+    assert ids(plan) == [
+        "0001 put",
+        "0002 get",
+        "0003 clean-up",
+        "0004 put",
+        "0005 get",
+        "0006 clean-up",
+    ]
+    # The first get is missing: by now its objects are gone and the second case's are there.
+    left = resume(plan, {"0001", "0003", "0004", "0005"})
+    assert ids(left) == ["0002 get", "0006 clean-up"]
+
+
+def test_new_trials_never_take_a_number_that_is_in_use() -> None:
+    left = resume(WHOLE, {"0001", "0002", "0009"}, started_ids={"0003"})
+    assert left.trials[0].id == "0010"
+
+
+@pytest.mark.parametrize("finished", range(7))
+def test_from_every_point_on_each_phase_still_runs_once(finished: int) -> None:
+    done = {trial.id for trial in WHOLE.trials[:finished]}
+    left = resume(WHOLE, done)
+    measured = [trial.id for trial in left.trials if trial.is_measured]
+    assert measured == [
+        trial.id for trial in WHOLE.trials if trial.is_measured and trial.id not in done
+    ]
