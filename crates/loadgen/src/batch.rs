@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{
-    BinaryBuilder, Int32Builder, Int64Builder, StringBuilder, StringDictionaryBuilder,
-};
-use arrow_array::types::Int16Type;
+use arrow_array::builder::{BinaryBuilder, Int32Builder, Int64Builder, StringBuilder};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use base64::Engine;
@@ -116,7 +113,7 @@ pub fn of_requests(log: &[LogRow]) -> Option<RecordBatch> {
         return None;
     }
     let text = |of: &dyn Fn(&LogRow) -> String| -> ArrayRef {
-        let mut builder = StringDictionaryBuilder::<Int16Type>::new();
+        let mut builder = StringBuilder::new();
         for row in log {
             builder.append_value(of(row));
         }

@@ -113,6 +113,13 @@ impl Requests {
         self.seed = mix64(self.trial_seed ^ mix64(u64::from(iteration) << 8 | stage));
     }
 
+    /// Tells whether tickets are left that nobody else can take.
+    #[inline]
+    #[must_use]
+    pub fn is_holding_tickets(&self) -> bool {
+        !self.tickets.is_empty()
+    }
+
     /// Returns the next request, or `None` when the tickets are used up.
     #[inline]
     pub fn next(&mut self, shared: &Tickets) -> Option<Request> {

@@ -130,7 +130,7 @@ impl<C: Client> Worker<C> {
         let window = self.window.get();
         loop {
             let due_ns = schedule.peek_ns(now_ns);
-            let measure_over_ns = self.shared.measure_over_ns.load(Ordering::Relaxed);
+            let measure_over_ns = self.measure_over_ns();
             let Some(stage) = window.stage_at(due_ns, measure_over_ns) else { break };
             if schedule.is_open() && now_ns >= window.load_end_ns(measure_over_ns) {
                 self.record_not_sent(&mut schedule, now_ns, window.load_end_ns(measure_over_ns));
@@ -152,6 +152,15 @@ impl<C: Client> Worker<C> {
         }
         self.shared.first_done_ns.fetch_min(now_ns, Ordering::Relaxed);
         None
+    }
+
+    /// Returns when the count of the measured part was used up, as this thread must see it: while
+    /// it holds tickets that nobody else can take, it is not.
+    #[inline]
+    fn measure_over_ns(&self) -> u64 {
+        let is_holding =
+            self.stage.get() == Some(Stage::Measure) && self.requests.borrow().is_holding_tickets();
+        if is_holding { u64::MAX } else { self.shared.measure_over_ns.load(Ordering::Relaxed) }
     }
 
     #[inline]

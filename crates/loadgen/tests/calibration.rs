@@ -216,3 +216,14 @@ fn the_log_has_every_request_once() {
             .equivalent(u64::try_from(longest).expect("positive"), ran.histogram("service").max())
     );
 }
+
+#[test]
+fn several_threads_make_exactly_the_requests_asked_for() {
+    for requests in [1_u64, 7, 1000, 99_999] {
+        let ran = run(&trial(json!({
+            "target": {"name": "t", "driver": "null"}, "cores": 4,
+            "load": {"kind": "closed", "clients": 23}, "stop": {"requests": requests},
+            "iterations": 3})));
+        assert_eq!(ran.summary.requests, requests * 3);
+    }
+}

@@ -1,1 +1,139 @@
+"""The command line: the only code that prints, reads flags or exits.
 
+A command is one module here and one line in COMMANDS. Modules are imported when their command is
+used, so that `loadstone --help` starts quickly.
+"""
+
+import importlib
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import click
+import typer
+from typer.core import TyperGroup
+
+from loadstone import __version__
+from loadstone.errors import LoadstoneError
+
+__all__ = ["COMMANDS", "main"]
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One command: its name, its one line in the overview, and the module that does it."""
+
+    name: str
+    summary: str
+    module: str
+
+
+COMMANDS = (
+    Command(
+        name="demo",
+        summary="Measure the embedded store, end to end, with a report.",
+        module="loadstone.cli.demo",
+    ),
+    Command(name="run", summary="Run a campaign file.", module="loadstone.cli.run"),
+    Command(
+        name="bench",
+        summary="Run one workload from flags, without a file.",
+        module="loadstone.cli.bench",
+    ),
+    Command(name="report", summary="Render what a run measured.", module="loadstone.cli.report"),
+    Command(
+        name="serve",
+        summary="Serve the embedded object store (S3 and Swift).",
+        module="loadstone.cli.serve",
+    ),
+    Command(
+        name="list",
+        summary="List drivers, operations, probes, reports or tables.",
+        module="loadstone.cli.list_",
+    ),
+)
+
+
+class _Commands(TyperGroup):
+    """The group of all commands; each is imported when it is first needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [command.name for command in COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = next((command for command in COMMANDS if command.name == cmd_name), None)
+        if command is None:
+            return None
+        module = importlib.import_module(command.module)
+        app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        # The module's docstring is the command's help, examples and all.
+        app.command(name=command.name, help=module.__doc__, no_args_is_help=False)(module.command)
+        made: click.Command = typer.main.get_command(app)
+        made.short_help = command.summary
+        return made
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # Written from the table, because asking each command would import all of them.
+        with formatter.section("Commands"):
+            formatter.write_dl([(command.name, command.summary) for command in COMMANDS])
+
+
+app = typer.Typer(cls=_Commands, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"loadstone {__version__}")
+        raise typer.Exit
+
+
+@app.callback(
+    help="Measure storage: object stores, file systems, block devices.\n\n"
+    "\b\nExamples:\n"
+    "  loadstone demo\n"
+    "  loadstone run campaign.yaml\n"
+    "  loadstone bench put,get s3+http://127.0.0.1:9000 -t 64 -s 4KiB -n 100000\n"
+    "  loadstone report runs/2026-11-21T0800-hummingbird -f html -o report.html\n",
+    no_args_is_help=True,
+)
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+    debug: bool = typer.Option(False, "--debug", help="Show where in loadstone an error arose."),
+) -> None:
+    if debug:
+        os.environ["LOADSTONE_DEBUG"] = "1"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return the exit code; expected errors become one message and a hint."""
+    try:
+        code: Any = app(args=arguments, standalone_mode=False, prog_name="loadstone")
+    except LoadstoneError as error:
+        return _fail(error)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has closed it: nothing is left to say, and nobody to hear it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    return code if isinstance(code, int) else 0
+
+
+def _fail(error: LoadstoneError) -> int:
+    if os.environ.get("LOADSTONE_DEBUG"):
+        raise error
+    print(f"error: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {error.hint}", file=sys.stderr)
+    return EXIT_FAILED

@@ -1,1 +1,129 @@
+"""What this host does while the load runs, once a second on the load's own clock.
 
+A probe is one module and one line in PROBES. It opens what it reads once and keeps it open; counters
+are kept as the kernel gives them, and differences are made by readers. What a host does not have is
+absent, with the reason, and never zero.
+"""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Protocol, Self
+
+import pyarrow as pa
+
+from loadstone.probes import cgroup, cpu, disk, memory, network, pressure, process, sockets, tcp
+from loadstone.probes.proc import Absent
+from loadstone.results.record import PROBE_SCHEMA
+
+__all__ = ["PROBES", "Absent", "Collector", "Probe"]
+
+Reading = tuple[str, str, float]
+"""Subject (a core, a card, a disk, or nothing), metric with its unit, value."""
+
+PERIOD_NS = 1_000_000_000
+
+
+class Probe(Protocol):
+    """Something watched. Opening raises `Absent` where this host does not have it."""
+
+    SUMMARY: str
+
+    def read(self) -> Iterable[Reading]:
+        """Return the values of this moment."""
+
+    def close(self) -> None:
+        """Close what was opened."""
+
+
+PROBES: Mapping[str, type[Probe]] = {
+    "cpu": cpu.Cpu,
+    "process": process.Process,
+    "sockets": sockets.Sockets,
+    "network": network.Network,
+    "tcp": tcp.Tcp,
+    "memory": memory.Memory,
+    "pressure": pressure.Pressure,
+    "cgroup": cgroup.Cgroup,
+    "disk": disk.Disk,
+}
+
+
+class Collector:
+    """Reads all probes once a second, from one thread, until it is left.
+
+    The thread's own cost is a reading too: metric `collector_cpu_ns` of probe `process`.
+    """
+
+    def __init__(self) -> None:
+        self.absent: dict[str, str] = {}
+        self._host = socket.gethostname()
+        self._probes: dict[str, Probe] = {}
+        self._batches: list[pa.RecordBatch] = []
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
+
+    def __enter__(self) -> Self:
+        for name, kind in PROBES.items():
+            try:
+                self._probes[name] = kind()
+            except Absent as reason:
+                self.absent[name] = str(reason)
+        self._read()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        self._read()
+        for probe in self._probes.values():
+            probe.close()
+
+    def take(self) -> list[pa.RecordBatch]:
+        """Return what was read since the last call."""
+        with self._lock:
+            batches, self._batches = self._batches, []
+        return batches
+
+    def _run(self) -> None:
+        due_ns = time.monotonic_ns() + PERIOD_NS
+        while not self._ended.wait(max(0, due_ns - time.monotonic_ns()) / 1e9):
+            self._read()
+            # On absolute ticks, so that the readings do not drift against the load's seconds.
+            due_ns += PERIOD_NS * max(1, -((due_ns - time.monotonic_ns()) // PERIOD_NS))
+
+    def _read(self) -> None:
+        rows: list[tuple[str, Reading]] = []
+        now_ns = time.time_ns()
+        for name, probe in list(self._probes.items()):
+            try:
+                rows += [(name, reading) for reading in probe.read()]
+            except OSError as error:
+                # A card or a group that vanished takes its probe with it, not the run.
+                self.absent[name] = f"stopped: {error.strerror}"
+                with contextlib.suppress(OSError):
+                    self._probes.pop(name).close()
+        rows.append(("process", ("", "collector_cpu_ns", float(time.thread_time_ns()))))
+        batch = pa.record_batch(
+            [
+                pa.array([now_ns] * len(rows), pa.int64()),
+                pa.array([self._host] * len(rows), pa.utf8()),
+                pa.array([name for name, _ in rows], pa.utf8()),
+                pa.array([reading[0] for _, reading in rows], pa.utf8()),
+                pa.array([reading[1] for _, reading in rows], pa.utf8()),
+                pa.array([reading[2] for _, reading in rows], pa.float64()),
+            ],
+            schema=PROBE_SCHEMA,
+        )
+        with self._lock:
+            self._batches.append(batch)

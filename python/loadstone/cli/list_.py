@@ -1,0 +1,82 @@
+"""List what this loadstone has: drivers, operations, probes, reports or tables.
+
+\b
+Examples:
+  loadstone list drivers
+  loadstone list drivers s3        the settings of one driver
+"""
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from loadstone.cli.output import print_table
+from loadstone.errors import InputError
+
+
+class Kind(str, Enum):
+    """What can be listed."""
+
+    DRIVERS = "drivers"
+    OPERATIONS = "operations"
+    PROBES = "probes"
+    REPORTS = "reports"
+    TABLES = "tables"
+
+
+def command(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    name: Annotated[str | None, typer.Argument(help="One driver, to see its settings.")] = None,
+) -> None:
+    if kind is Kind.DRIVERS and name is not None:
+        _print_driver(name)
+        return
+    if kind is Kind.DRIVERS:
+        from loadstone.campaign.drivers import read_drivers
+
+        rows = [
+            (driver.name, driver.summary, ", ".join(driver.operations))
+            for driver in read_drivers().values()
+        ]
+        print_table(("driver", "reaches", "operations"), rows)
+    elif kind is Kind.OPERATIONS:
+        from loadstone import _loadgen
+
+        rows = [(row["name"], row["summary"], "") for row in _loadgen.operations()]
+        print_table(("operation", "does"), [row[:2] for row in rows])
+    elif kind is Kind.PROBES:
+        from loadstone.probes import PROBES
+
+        print_table(("probe", "watches"), [(name, probe.SUMMARY) for name, probe in PROBES.items()])
+    elif kind is Kind.REPORTS:
+        from loadstone.report import REPORTS
+
+        reports = REPORTS.values() if hasattr(REPORTS, "values") else REPORTS
+        print_table(("report", "gives"), [(report.name, report.summary) for report in reports])
+    else:
+        from loadstone.report.templates import TABLES
+
+        tables = TABLES.values() if hasattr(TABLES, "values") else TABLES
+        print_table(("table", "gives"), [(table.name, table.summary) for table in tables])
+
+
+def _print_driver(name: str) -> None:
+    from loadstone.campaign.drivers import read_drivers
+
+    drivers = read_drivers()
+    if name not in drivers:
+        raise InputError.of_value(name, f"a driver: {', '.join(drivers)}")
+    driver = drivers[name]
+    print(f"{driver.name}: {driver.summary}\noperations: {', '.join(driver.operations)}\n")
+    rows = [
+        (
+            setting.name,
+            "yes" if setting.required else "",
+            ", ".join(setting.choices) or setting.kind.replace("_", " "),
+            setting.default or "",
+            setting.help,
+        )
+        for setting in driver.settings
+    ]
+    print_table(("setting", "required", "kind", "default", "meaning"), rows)

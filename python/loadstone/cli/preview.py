@@ -1,0 +1,61 @@
+"""What a plan would do, for `--dry-run`."""
+
+from loadstone import units
+from loadstone.campaign.plan import Plan
+from loadstone.cli.output import print_table
+
+
+def print_preview(plan: Plan, rate: float | None, bandwidth: float | None) -> None:
+    """Print the trials of a plan and what they cost."""
+    rows = []
+    for planned in plan.trials:
+        document = planned.document
+        load = document["load"]
+        clients = load.get("clients") or f"{load['rate_per_s']:g}/s"
+        pause = units.format_duration(planned.pause_before_ns) if planned.pause_before_ns else ""
+        operations = ", ".join(entry["operation"] for entry in document["mix"])
+        rows.append(
+            (
+                document["id"],
+                document["target"]["name"],
+                document["phase"] if planned.is_measured else f"({document['phase']})",
+                operations,
+                str(document["round"]),
+                str(document["block"]),
+                str(clients),
+                _end(document),
+                pause,
+            )
+        )
+    head = ("trial", "target", "phase", "does", "round", "block", "load", "ends", "rest before")
+    print_table(head, rows)
+    cost = plan.estimate(requests_per_s=rate, bytes_per_s=bandwidth)
+    print()
+    lines = [
+        ("trials", f"{cost.trials} ({cost.trials_measured} measured)"),
+        ("requests", f"{cost.requests:,}"),
+        ("written", units.format_bytes(cost.bytes_written)),
+        ("read", units.format_bytes(cost.bytes_read)),
+        ("rests", units.format_duration(cost.pauses_ns)),
+        ("time, at least", units.format_duration(cost.time_ns_min)),
+    ]
+    if cost.time_ns is not None:
+        lines.append(("time, at the rates given", units.format_duration(cost.time_ns)))
+    if cost.trials_by_time:
+        lines.append(("ended by the clock", f"{cost.trials_by_time} trials, on top of the above"))
+    lines += [(f"space on {name}", units.format_bytes(size)) for name, size in cost.peak_bytes.items()]
+    width = max(len(name) for name, _ in lines)
+    for name, value in lines:
+        print(f"{name:<{width}}  {value}")
+
+
+def _end(document: dict[str, object]) -> str:
+    stop = document["stop"]
+    assert isinstance(stop, dict)
+    parts = []
+    if stop.get("requests") is not None:
+        parts.append(f"{stop['requests']:,} requests")
+    if stop.get("duration_ns") is not None:
+        parts.append(units.format_duration(stop["duration_ns"]))
+    iterations = document.get("iterations", 1)
+    return " or ".join(parts) + (f", {iterations} times" if iterations != 1 else "")

@@ -1,0 +1,58 @@
+"""Render what a run measured, from its folder alone.
+
+\b
+Examples:
+  loadstone report runs/demo
+  loadstone report runs/demo -f html -o report.html
+  loadstone report runs/demo -f json | jq '.cases[].requests_per_s'
+  loadstone report runs/demo --table hummingbird --head "4 KB 5 nodes Results"
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadstone.errors import InputError
+
+# What most people mean by the name of a report.
+ALIASES = {"text": "terminal", "md": "markdown"}
+
+
+def command(
+    runs: Annotated[list[str], typer.Argument(help="Run folders.", metavar="RUN...")],
+    form: Annotated[
+        str, typer.Option("--format", "-f", help="See: loadstone list reports.")
+    ] = "terminal",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File, or folder for several files.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Layout of the table; see: loadstone list tables.")
+    ] = None,
+    head: Annotated[str | None, typer.Option(help="The table's head cell, literally.")] = None,
+    spread: Annotated[
+        str, typer.Option(help="What stands behind a ±: seconds or trials.")
+    ] = "seconds",
+    decimal_comma: Annotated[bool, typer.Option(help="Write 0,5 for 0.5 in tables.")] = False,
+    megabyte: Annotated[str, typer.Option(help="What MB/Sec counts: MB or MiB.")] = "MB",
+) -> None:
+    from loadstone.cli.reporting import find_report, render, report_options, write
+    from loadstone.results.store import read_run
+
+    report = find_report(ALIASES.get(form, form))
+    if len(runs) > 1 and output is not None and not report.is_folder:
+        raise InputError("several runs cannot be written to one file", "name one run, or no file")
+    for name in runs:
+        run = read_run(name)
+        options = report_options(
+            run,
+            table=table,
+            head=head,
+            spread=spread,
+            decimal_comma=decimal_comma,
+            megabyte=megabyte,
+            is_terminal=output is None and sys.stdout.isatty(),
+        )
+        write(report, *render(run), options, output)

@@ -1,0 +1,67 @@
+"""From a run folder to a report on the screen or in a file."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from loadstone.analysis import Findings, analyse
+from loadstone.errors import InputError, ResultError
+from loadstone.report import REPORTS, Options, Report
+from loadstone.results import Run
+
+
+def find_report(name: str) -> Report:
+    """Return the report of this name."""
+    reports = {report.name: report for report in REPORTS.values()}
+    if name not in reports:
+        raise InputError.of_value(name, f"a report: {', '.join(reports)}")
+    return reports[name]
+
+
+def render(run: Run) -> tuple[Run, Findings]:
+    """Return a run and what analysis says of it."""
+    return run, analyse(run)
+
+
+def report_options(run: Run, *, is_terminal: bool, **chosen: Any) -> Options:
+    """Return how a report is to look: what was chosen, else what the campaign says."""
+    campaign = run.manifest.get("campaign") or {}
+    said = campaign.get("report") or {}
+    keys = ("table", "head", "labels", "decimal_comma", "spread", "megabyte")
+    usual = Options()
+    values = {key: said[key] for key in keys if said.get(key) is not None}
+    values |= {
+        key: value
+        for key, value in chosen.items()
+        if value is not None and value != getattr(usual, key)
+    }
+    width = shutil.get_terminal_size((100, 24)).columns if is_terminal else 100
+    color = is_terminal and "NO_COLOR" not in os.environ
+    return Options(width=width, color=color, **values)
+
+
+def write(
+    report: Report, run: Run, findings: Findings, options: Options, output: Path | None
+) -> None:
+    """Render a report and write it to a file, a folder, or the screen."""
+    try:
+        if output is None:
+            content = report.render(run, findings, options)
+            sys.stdout.flush()
+            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.flush()
+        elif report.is_folder:
+            output.mkdir(parents=True, exist_ok=True)
+            for name, content in report.render_files(run, findings, options).items():
+                (output / name).write_bytes(content)
+        else:
+            content = report.render(run, findings, options)
+            output.parent.mkdir(parents=True, exist_ok=True)
+            output.write_bytes(content)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        place = output if output is not None else "the screen"
+        raise ResultError(f'cannot write the report to "{place}": {error.strerror}') from error

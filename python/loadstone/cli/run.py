@@ -1,0 +1,63 @@
+"""Run a campaign file: every trial in order, with everything observed kept in a run folder.
+
+Ctrl-C stops within two seconds and leaves a readable run; --resume goes on with it. The exit code
+is 0 when all went well, 1 when requests failed (unless the campaign expects it) or a target could
+not be used, 130 after Ctrl-C.
+
+\b
+Examples:
+  loadstone run campaign.yaml --dry-run
+  loadstone run campaign.yaml -o runs/first
+  loadstone run campaign.yaml --set dataset.objects=10000 --set 'sweep.threads=[1,8,64]'
+  loadstone run campaign.yaml -o runs/first --resume
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadstone.cli import preview, session
+from loadstone.errors import InputError
+
+
+def command(
+    campaign_file: Annotated[Path, typer.Argument(help="The campaign, YAML.", metavar="CAMPAIGN")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "--out", "-o", help="Run folder; runs/<time>-<name> without it."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Put a value in the place of the file's.", metavar="KEY=VALUE"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    assume_rate: Annotated[
+        str | None, typer.Option(help="With --dry-run: requests a second to assume.")
+    ] = None,
+    assume_bandwidth: Annotated[
+        str | None, typer.Option(help="With --dry-run: bandwidth to assume, as 1GiB (a second).")
+    ] = None,
+    allow_foreign: Annotated[
+        list[str] | None,
+        typer.Option(help="Target whose unmarked buckets may be written to.", metavar="TARGET"),
+    ] = None,
+) -> int:
+    from loadstone import units
+    from loadstone.campaign.parse import read_campaign
+    from loadstone.campaign.plan import make_plan
+
+    changes = list(overrides or ())
+    if allow_foreign:
+        changes.append(f"allow_foreign={list(allow_foreign)!r}")
+    campaign = read_campaign(campaign_file, changes)
+    if dry_run:
+        rate = units.parse_rate(assume_rate) if assume_rate else None
+        bandwidth = float(units.parse_size(assume_bandwidth)) if assume_bandwidth else None
+        preview.print_preview(make_plan(campaign), rate, bandwidth)
+        return 0
+    if resume and output is None:
+        raise InputError("--resume needs the run folder to go on with", "name it with -o")
+    folder = output or session.default_folder(campaign.name)
+    return session.measure(campaign, folder, resume=resume, file=campaign_file)

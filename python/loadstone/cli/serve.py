@@ -1,0 +1,78 @@
+"""Serve the embedded object store: S3 and Swift over one account, in memory or in a directory.
+
+It listens on loopback unless told otherwise, and demands credentials: from LOADSTONE_ACCESS_KEY and
+LOADSTONE_SECRET_KEY for S3, from LOADSTONE_USER and LOADSTONE_PASSWORD for Swift.
+
+\b
+Examples:
+  LOADSTONE_ACCESS_KEY=me LOADSTONE_SECRET_KEY=secret loadstone serve --port 9000
+  LOADSTONE_USER=me LOADSTONE_PASSWORD=secret loadstone serve --data /srv/objects
+"""
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadstone import units
+from loadstone.errors import InputError, LoadstoneError
+
+PAIRS = (
+    ("access_key", "LOADSTONE_ACCESS_KEY", "secret_key", "LOADSTONE_SECRET_KEY"),
+    ("user", "LOADSTONE_USER", "password", "LOADSTONE_PASSWORD"),
+)
+
+
+def command(
+    port: Annotated[int, typer.Option("--port", "-p", help="Port; 0 takes a free one.")] = 9000,
+    bind: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    data: Annotated[
+        Path | None, typer.Option(help="Directory that keeps the objects; memory without it.")
+    ] = None,
+    memory: Annotated[str, typer.Option(help="Most memory that objects may take.")] = "4GiB",
+    region: Annotated[str, typer.Option(help="Region the store says it is in.")] = "us-east-1",
+    token_life: Annotated[str, typer.Option(help="Life of a Swift token.")] = "1h",
+    threads: Annotated[int | None, typer.Option(help="Threads; all cores without it.")] = None,
+) -> None:
+    from loadstone import _loadgen
+
+    config: dict[str, object] = {
+        "bind": bind,
+        "port": port,
+        "region": region,
+        "memory_bytes_max": units.parse_size(memory),
+        "token_seconds": units.parse_duration_ns(token_life) // 1_000_000_000,
+    }
+    config |= {"data": str(data)} if data is not None else {}
+    config |= {"threads": threads} if threads is not None else {}
+    config |= _credentials()
+    try:
+        store = _loadgen.Store(json.dumps(config))
+    except (OSError, ValueError) as error:
+        message, _, hint = str(error).partition("\nhint: ")
+        raise LoadstoneError(message, hint or None) from error
+    print(f"listening on http://{store.address} (S3; Swift at /auth/v1.0 and /v3)", flush=True)
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    ended.wait()
+    store.stop()
+
+
+def _credentials() -> dict[str, object]:
+    found: dict[str, object] = {}
+    for name, name_variable, secret, secret_variable in PAIRS:
+        if name_variable in os.environ and secret_variable in os.environ:
+            found[name] = os.environ[name_variable]
+            found[secret] = {"env": secret_variable}
+    if not found:
+        raise InputError(
+            "the store has no credentials to ask for",
+            "set LOADSTONE_ACCESS_KEY and LOADSTONE_SECRET_KEY for S3, "
+            "LOADSTONE_USER and LOADSTONE_PASSWORD for Swift, or all four",
+        )
+    return found

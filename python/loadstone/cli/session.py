@@ -1,0 +1,108 @@
+"""A campaign from its plan to its report: what run, bench and demo have in common."""
+
+import datetime
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from loadstone.campaign.plan import Plan, make_plan
+from loadstone.campaign.resume import resume as resume_plan
+from loadstone.campaign.schema import Campaign
+from loadstone.errors import InputError
+from loadstone.execution import runner
+from loadstone.results.store import read_manifest, read_run
+from loadstone.results.writer import RunWriter
+
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
+
+
+def default_folder(name: str) -> Path:
+    """Return a run folder that sorts by time and that nobody has yet."""
+    now = datetime.datetime.now(datetime.UTC)
+    return Path("runs") / f"{now:%Y-%m-%dT%H%M%S}-{name}-{uuid.uuid4().hex[:4]}"
+
+
+def measure(
+    campaign: Campaign,
+    folder: Path,
+    *,
+    resume: bool = False,
+    file: Path | None = None,
+    command: str | None = None,
+    form: str = "terminal",
+) -> int:
+    """Run a campaign into a folder, print its report, and return the exit code."""
+    from loadstone.cli.progress import make_view
+
+    if resume:
+        plan, remaining = _remaining(campaign, folder)
+        writer = RunWriter.reopen(folder)
+        writer.amend({"plan": _plan_with(writer.manifest["plan"], remaining)})
+    else:
+        plan = remaining = make_plan(campaign, run=uuid.uuid4().hex)
+        writer = RunWriter.create(folder, _manifest(campaign, plan, file, command))
+    view = make_view(len(remaining.trials))
+    try:
+        with writer:
+            end = runner.execute(remaining, writer, view.show, schedule=campaign.schedule)
+    finally:
+        view.close()
+    for problem in end.problems:
+        print(f"error: {problem}", file=sys.stderr)
+    _print_report(folder, form)
+    print(f"run folder: {folder}", file=sys.stderr)
+    if end.state == "interrupted":
+        if file is not None:
+            print(f"hint: go on with: loadstone run {file} -o {folder} --resume", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    is_failed = bool(end.problems) or (end.failed_requests and not campaign.expect.failures)
+    return EXIT_FAILED if is_failed else 0
+
+
+def _manifest(
+    campaign: Campaign, plan: Plan, file: Path | None, command: str | None
+) -> dict[str, Any]:
+    return {
+        "name": campaign.name,
+        "seed": campaign.seed,
+        "run": plan.run,
+        "campaign": campaign.document(),
+        "campaign_file": None if file is None else file.read_text(encoding="utf-8"),
+        "command": command,
+        "plan": plan.documents(),
+        **runner.circumstances(),
+    }
+
+
+def _remaining(campaign: Campaign, folder: Path) -> tuple[Plan, Plan]:
+    manifest = read_manifest(folder)
+    plan = make_plan(campaign, run=manifest["run"])
+    known = {document["id"]: document for document in manifest["plan"]}
+    for document in plan.documents():
+        if known.get(document["id"]) != document:
+            raise InputError(
+                f'trial {document["id"]} of run "{folder}" was planned differently',
+                "resume with the campaign file and the --set values that the run began with",
+            )
+    with RunWriter.reopen(folder) as writer:
+        finished = writer.finished
+    return plan, resume_plan(plan, finished)
+
+
+def _plan_with(planned: list[Any], remaining: Plan) -> list[Mapping[str, Any]]:
+    ids = {document["id"] for document in planned}
+    repairs = [document for document in remaining.documents() if document["id"] not in ids]
+    return [*planned, *repairs]
+
+
+def _print_report(folder: Path, form: str) -> None:
+    from loadstone.cli.reporting import find_report, render, report_options, write
+
+    run = read_run(folder)
+    if not run.records:
+        return
+    options = report_options(run, is_terminal=sys.stdout.isatty())
+    write(find_report(form), *render(run), options, None)

@@ -1,0 +1,48 @@
+"""What happens during a run, told as it happens: the runner says it, a view shows it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStarted:
+    """A trial begins; `number` counts from 1 the trials of this session."""
+
+    document: dict[str, Any]
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialProgress:
+    """How the trial stands, about twice a second; `live` is the load generator's."""
+
+    document: dict[str, Any]
+    live: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialEnded:
+    """A trial has ended and its record is on disk."""
+
+    document: dict[str, Any]
+    summary: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSkipped:
+    """A trial was not run, for a reason."""
+
+    document: dict[str, Any]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resting:
+    """The run waits; `seconds` are left."""
+
+    seconds: float
+    why: str
+
+
+Event = TrialStarted | TrialProgress | TrialEnded | TrialSkipped | Resting

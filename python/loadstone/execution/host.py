@@ -1,0 +1,164 @@
+"""Facts about the machine that makes the load, gathered once for the manifest."""
+
+import os
+import platform
+import resource
+import socket
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from loadstone.probes.cgroup import own_folder
+from loadstone.probes.proc import Absent
+
+NETWORK = Path("/sys/class/net")
+BLOCK = Path("/sys/block")
+CPU = Path("/sys/devices/system/cpu")
+SYSCTLS = (
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.tcp_tw_reuse",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_congestion_control",
+    "net.core.somaxconn",
+    "net.core.rmem_max",
+    "net.core.wmem_max",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_wmem",
+    "vm.dirty_ratio",
+    "fs.file-max",
+)
+LIBRARIES = ("pyarrow", "numpy", "scipy", "altair", "pydantic")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what measures and of what computes."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def fingerprint() -> dict[str, Any]:
+    """Return the facts; what cannot be read here is left out, never guessed."""
+    facts = {
+        "name": socket.gethostname(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "system": _operating_system(),
+        "kernel_command_line": _text(Path("/proc/cmdline")),
+        "cpu": _cpu(),
+        "memory_bytes": _memory_bytes(),
+        "clock_source": _text(
+            Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+        ),
+        "network": _network_cards(),
+        "disks": _disks(),
+        "sysctl": {name: text for name in SYSCTLS if (text := _sysctl(name)) is not None},
+        "descriptors_max": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "cgroup": _cgroup(),
+        "virtualisation": _virtualisation(),
+    }
+    return {key: value for key, value in facts.items() if value not in (None, {}, [])}
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip() or None
+    except OSError:
+        return None
+
+
+def _operating_system() -> str | None:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME")
+    except OSError:
+        return None
+
+
+def _cpu() -> dict[str, Any]:
+    info = _text(Path("/proc/cpuinfo")) or ""
+    models = [line.partition(":")[2].strip() for line in info.splitlines() if "model name" in line]
+    vulnerabilities = CPU / "vulnerabilities"
+    mitigations = {
+        path.name: text
+        for path in (sorted(vulnerabilities.iterdir()) if vulnerabilities.is_dir() else ())
+        if (text := _text(path)) is not None and text != "Not affected"
+    }
+    facts = {
+        "model": models[0] if models else None,
+        "cores": os.cpu_count(),
+        "cores_allowed": len(os.sched_getaffinity(0)),
+        "governor": _text(CPU / "cpu0/cpufreq/scaling_governor"),
+        "threads_per_core": _text(CPU / "smt/active"),
+        "mitigations": mitigations,
+    }
+    return {key: value for key, value in facts.items() if value not in (None, {})}
+
+
+def _memory_bytes() -> int | None:
+    for line in (_text(Path("/proc/meminfo")) or "").splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _network_cards() -> dict[str, Any]:
+    cards = {}
+    for card in sorted(NETWORK.iterdir()) if NETWORK.is_dir() else ():
+        speed = _text(card / "speed")
+        facts = {
+            "mtu": _text(card / "mtu"),
+            "state": _text(card / "operstate"),
+            # A card that is down, or a virtual one, says -1 or nothing.
+            "speed_mbit_per_s": speed if speed and not speed.startswith("-") else None,
+            "driver": _link_name(card / "device/driver"),
+        }
+        cards[card.name] = {key: value for key, value in facts.items() if value is not None}
+    return cards
+
+
+def _disks() -> dict[str, Any]:
+    disks = {}
+    for disk in sorted(BLOCK.iterdir()) if BLOCK.is_dir() else ():
+        if disk.name.startswith(("loop", "ram", "zram")):
+            continue
+        sectors = _text(disk / "size")
+        facts = {
+            "model": _text(disk / "device/model"),
+            "bytes": int(sectors) * 512 if sectors else None,
+            "rotates": _text(disk / "queue/rotational") == "1",
+            "scheduler": _text(disk / "queue/scheduler"),
+        }
+        disks[disk.name] = {key: value for key, value in facts.items() if value is not None}
+    return disks
+
+
+def _link_name(path: Path) -> str | None:
+    try:
+        return os.readlink(path).rpartition("/")[2]
+    except OSError:
+        return None
+
+
+def _sysctl(name: str) -> str | None:
+    text = _text(Path("/proc/sys") / name.replace(".", "/"))
+    return None if text is None else " ".join(text.split())
+
+
+def _cgroup() -> dict[str, str]:
+    try:
+        folder = own_folder()
+    except Absent:
+        return {}
+    names = ("cpu.max", "cpuset.cpus.effective", "memory.max")
+    return {name: text for name in names if (text := _text(folder / name)) is not None}
+
+
+def _virtualisation() -> str | None:
+    info = _text(Path("/proc/cpuinfo")) or ""
+    if " hypervisor" not in info:
+        return None
+    return _text(Path("/sys/class/dmi/id/sys_vendor")) or "hypervisor"

@@ -1,0 +1,59 @@
+"""Bytes, packets and losses of each network card."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from loadstone.probes.proc import KernelFile
+
+# Columns of /proc/net/dev, from the kernel's documentation.
+COLUMNS = {
+    0: "received_bytes",
+    1: "received_packets",
+    2: "received_errors",
+    3: "received_dropped",
+    8: "sent_bytes",
+    9: "sent_packets",
+    10: "sent_errors",
+    11: "sent_dropped",
+}
+
+
+class Network:
+    """Reads /proc/net/dev, and /proc/net/softnet_stat where it is."""
+
+    SUMMARY = "bytes, packets, drops and link speed of each network card"
+
+    def __init__(self) -> None:
+        self._file = KernelFile("/proc/net/dev")
+        self._softnet = KernelFile("/proc/net/softnet_stat")
+        self._speeds: dict[str, float | None] = {}
+
+    def read(self) -> Iterator[tuple[str, str, float]]:
+        for line in self._file.read().splitlines()[2:]:
+            card, _, text = line.partition(":")
+            card = card.strip()
+            values = text.split()
+            for column, metric in COLUMNS.items():
+                yield card, metric, float(values[column])
+            speed = self._speed(card)
+            if speed is not None:
+                yield card, "speed_bits_per_s", speed
+        for core, line in enumerate(self._softnet.read().splitlines()):
+            words = line.split()
+            yield f"cpu{core}", "backlog_dropped", float(int(words[1], 16))
+            yield f"cpu{core}", "backlog_squeezed", float(int(words[2], 16))
+
+    def _speed(self, card: str) -> float | None:
+        """Return the link's speed, which virtual cards do not have; asked for once."""
+        if card not in self._speeds:
+            try:
+                text = Path(f"/sys/class/net/{card}/speed").read_text(encoding="ascii")
+                speed = int(text) * 1e6
+            except (OSError, ValueError):
+                speed = -1
+            self._speeds[card] = speed if speed > 0 else None
+        return self._speeds[card]
+
+    def close(self) -> None:
+        self._file.close()
+        self._softnet.close()

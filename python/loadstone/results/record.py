@@ -1,0 +1,126 @@
+"""What one trial left behind: the document it was made from, its summary, and its tables.
+
+History of the record's format:
+  1  the first: intervals and probes as Parquet, one JSON document beside them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from loadstone.results import tables
+
+RECORD_FORMAT = 1
+
+# The trial was cut short (by a person, a kill or a power cut): what is there is true but not whole.
+INTERRUPTED = "INTERRUPTED"
+# The trial ended early because the campaign told it to stop at so many failed requests.
+STOPPED = "STOPPED"
+# Another process is writing the trial at this moment.
+RUNNING = "RUNNING"
+
+# Histograms are HdrHistogram's V2 log format, deflated; times are nanoseconds.
+INTERVAL_SCHEMA = pa.schema(
+    [
+        ("agent", pa.utf8()),
+        ("stage", pa.utf8()),
+        ("iteration", pa.int32()),
+        ("operation", pa.utf8()),
+        ("outcome", pa.utf8()),
+        ("second", pa.int64()),
+        ("requests", pa.int64()),
+        ("objects", pa.int64()),
+        ("bytes", pa.int64()),
+        ("response", pa.binary()),
+        ("service", pa.binary()),
+        ("first_byte", pa.binary()),
+        ("lag", pa.binary()),
+    ]
+)
+
+# One row per value read. Counters are kept as they were read: differences are made by readers.
+PROBE_SCHEMA = pa.schema(
+    [
+        ("time_unix_ns", pa.int64()),
+        ("host", pa.utf8()),
+        ("probe", pa.utf8()),
+        ("subject", pa.utf8()),
+        ("metric", pa.utf8()),
+        ("value", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Everything one trial left behind.
+
+    `trial` is the document that was executed and `summary` the load generator's account of it;
+    an interrupted trial may have an empty summary. `absent_probes` maps a probe that could not
+    be read on this host to the reason.
+    """
+
+    trial: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    labels: tuple[str, ...] = ()
+    absent_probes: Mapping[str, str] = field(default_factory=dict)
+    intervals_path: Path | None = None
+    probes_path: Path | None = None
+    operations_path: Path | None = None
+
+    @property
+    def id(self) -> str:
+        """Return the trial's number in its plan, such as "0007"."""
+        return str(self.trial["id"])
+
+    @property
+    def is_whole(self) -> bool:
+        """Say whether the trial ran to its end."""
+        return INTERRUPTED not in self.labels and RUNNING not in self.labels
+
+    @property
+    def intervals(self) -> pa.Table:
+        """Read the intervals from disk, anew at every access: keep them if they are used twice."""
+        return self.read_intervals()
+
+    @property
+    def probes(self) -> pa.Table:
+        """Read what the probes saw from disk, anew at every access."""
+        return tables.read_table(self.probes_path, PROBE_SCHEMA)
+
+    def read_intervals(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read some columns of the intervals; without the histograms that is cheap."""
+        return tables.read_table(self.intervals_path, INTERVAL_SCHEMA, columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One execution of a plan, as its folder keeps it; records stand in the plan's order."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+    records: tuple[Record, ...]
+    is_being_written: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return the campaign's name."""
+        return str(self.manifest["name"])
+
+    @property
+    def state(self) -> str:
+        """Return "running", "finished", "interrupted" or "failed".
+
+        A folder whose manifest says "running" though nobody writes it was killed: "interrupted".
+        """
+        state = str(self.manifest["state"])
+        return "interrupted" if state == "running" and not self.is_being_written else state
+
+    @property
+    def plan(self) -> Sequence[Mapping[str, Any]]:
+        """Return the documents of all trials, in the order they were to run."""
+        plan: Sequence[Mapping[str, Any]] = self.manifest["plan"]
+        return plan

@@ -1,0 +1,195 @@
+"""Tables on disk: an Arrow stream while a trial runs, Parquet once it has ended."""
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet
+
+from loadstone.errors import ResultError
+from loadstone.results import durable
+
+STREAM_SUFFIX = ".arrows"
+PARQUET_SUFFIX = ".parquet"
+OPERATIONS_SUFFIX = ".arrow.zst"
+
+# Intervals carry histograms, so that rows are counted by what they weigh as well.
+ROW_GROUP_ROWS = 65_536
+ROW_GROUP_BYTES = 32 * 1024 * 1024
+
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+_PARQUET_MAGIC = b"PAR1"
+
+
+class StreamWriter:
+    """Appends batches to an Arrow IPC stream, each one handed to the kernel before the call returns.
+
+    Every batch is one write, so that a kill between two calls leaves a readable stream; a write
+    that fails half way, as on a full disk, is taken back.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.path = path
+        self._schema = schema
+        self._good_bytes = 0
+        with durable.writing(path):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            self._descriptor = os.open(path, flags, 0o644)
+        try:
+            self._append(memoryview(schema.serialize()))
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append a batch; columns that the schema does not know are dropped."""
+        missing = [name for name in self._schema.names if name not in batch.schema.names]
+        if missing:
+            raise ResultError(f'batch for "{self.path}" lacks the columns {", ".join(missing)}')
+        columns = [batch.column(name).cast(type_) for name, type_ in _fields(self._schema)]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        self._append(memoryview(batch.serialize()))
+
+    def close(self) -> None:
+        """End the stream. Closing twice is harmless, and so is a disk that is full by now."""
+        if self._descriptor < 0:
+            return
+        try:
+            self._append(memoryview(_END_OF_STREAM))
+        except ResultError:
+            pass  # A stream without its end mark is read like one whose writer was killed.
+        finally:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _append(self, content: memoryview) -> None:
+        with durable.writing(self.path):
+            if self._descriptor < 0:
+                raise OSError(errno.EBADF, "the stream is closed")
+            written = 0
+            try:
+                while written < len(content):
+                    written += os.write(self._descriptor, content[written:])
+            except OSError:
+                os.ftruncate(self._descriptor, self._good_bytes)
+                os.lseek(self._descriptor, self._good_bytes, os.SEEK_SET)
+                raise
+            self._good_bytes += written
+
+
+class CompressedStream:
+    """Appends batches to an Arrow IPC stream whose columns are compressed with zstd.
+
+    For logs that are large and read rarely; a kill loses at most what is not yet written.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.path = path
+        with durable.writing(path):
+            self._file = path.open("wb", buffering=0)
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        self._stream = pa.ipc.new_stream(self._file, schema, options=options)
+        self._is_open = True
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append a batch."""
+        with durable.writing(self.path):
+            self._stream.write_batch(batch)
+
+    def close(self) -> None:
+        """End the stream; closing twice is harmless."""
+        if self._is_open:
+            self._is_open = False
+            with durable.writing(self.path):
+                self._stream.close()
+                self._file.close()
+
+
+def convert_to_parquet(source: Path, destination: Path, schema: pa.Schema) -> None:
+    """Write a stream's batches to a Parquet file, a row group at a time, and put it in place."""
+    with durable.replacing(destination) as stream:
+        writer = pa.parquet.ParquetWriter(stream, schema, compression="zstd")
+        try:
+            for table in _row_groups(source, schema):
+                writer.write_table(table, row_group_size=max(1, table.num_rows))
+        finally:
+            writer.close()
+
+
+def read_table(
+    path: Path | None, schema: pa.Schema, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Read a table of either kind; no file at all is an empty table.
+
+    A stream is read up to its last whole batch, whatever follows it.
+    """
+    if path is None:
+        return _select(schema.empty_table(), columns)
+    try:
+        if path.suffix == STREAM_SUFFIX:
+            table = _select(pa.Table.from_batches(read_stream(path), schema), columns)
+        else:
+            table = pa.parquet.read_table(path, columns=columns, partitioning=None)
+    except (OSError, pa.ArrowException) as error:
+        raise ResultError(f'cannot read "{path}": {_first_line(error)}') from error
+    wanted = schema.names if columns is None else columns
+    missing = [name for name in wanted if name not in table.schema.names]
+    if missing:
+        raise ResultError(f'cannot read "{path}": it lacks the columns {", ".join(missing)}')
+    return table
+
+
+def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the whole batches of a stream that may have been cut at any byte."""
+    with pa.memory_map(str(path)) if path.stat().st_size else pa.BufferReader(b"") as source:
+        try:
+            reader = pa.ipc.open_stream(source)
+        except pa.ArrowInvalid:
+            return
+        while True:
+            try:
+                yield reader.read_next_batch()
+            except (StopIteration, pa.ArrowInvalid, OSError):
+                return
+
+
+def check_parquet(path: Path) -> None:
+    """Raise ResultError if the file is missing, or does not end as Parquet files do."""
+    try:
+        with open(path, "rb") as stream:
+            size_bytes = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size_bytes - len(_PARQUET_MAGIC)))
+            end = stream.read()
+    except OSError as error:
+        raise ResultError(f'cannot read "{path}": {error.strerror}') from error
+    if end != _PARQUET_MAGIC:
+        raise ResultError(f'"{path}" is cut off or no Parquet file ({size_bytes} bytes)')
+
+
+def _row_groups(source: Path, schema: pa.Schema) -> Iterator[pa.Table]:
+    batches: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
+    for batch in read_stream(source):
+        batches.append(batch)
+        rows += batch.num_rows
+        size_bytes += batch.nbytes
+        if rows >= ROW_GROUP_ROWS or size_bytes >= ROW_GROUP_BYTES:
+            yield pa.Table.from_batches(batches, schema)
+            batches, rows, size_bytes = [], 0, 0
+    if batches:
+        yield pa.Table.from_batches(batches, schema)
+
+
+def _fields(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return [(field.name, field.type) for field in schema]
+
+
+def _select(table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
+    return table if columns is None else table.select(list(columns))
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,257 @@
+"""Writes a run folder so that a kill at any moment loses nothing that had ended."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from loadstone.errors import ResultError
+from loadstone.results import durable, tables
+from loadstone.results.record import (
+    INTERRUPTED,
+    INTERVAL_SCHEMA,
+    PROBE_SCHEMA,
+    RECORD_FORMAT,
+)
+
+MANIFEST_FORMAT = 1
+
+MANIFEST = "manifest.json"
+LOCK = ".lock"
+TRIALS = "trials"
+PROBES = "probes"
+OPERATIONS = "operations"
+RECORD_SUFFIX = ".json"
+PARTIAL_SUFFIX = ".partial.json"
+
+
+class RunWriter:
+    """Holds a run folder, alone, from its creation to its end."""
+
+    def __init__(self, path: Path, manifest: dict[str, Any], lock: durable.FolderLock) -> None:
+        """Use `create` or `reopen`."""
+        self.path = path
+        self.manifest = manifest
+        self._lock = lock
+
+    @classmethod
+    def create(cls, path: str | Path, manifest: Mapping[str, Any]) -> Self:
+        """Make the folder and its manifest, with the state "running".
+
+        An empty folder may be there already. Anything else in it is refused: nothing that
+        somebody may still want is ever written over.
+        """
+        folder = Path(path)
+        _refuse_what_is_there(folder)
+        with durable.writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        lock = durable.FolderLock(folder / LOCK)
+        try:
+            _refuse_what_is_there(folder)
+            with durable.writing(folder):
+                (folder / TRIALS).mkdir(exist_ok=True)
+                (folder / PROBES).mkdir(exist_ok=True)
+            whole = {"format": MANIFEST_FORMAT, "state": "running", **manifest}
+            durable.write_json(folder / MANIFEST, whole)
+        except BaseException:
+            lock.release()
+            raise
+        return cls(folder, whole, lock)
+
+    @classmethod
+    def reopen(cls, path: str | Path) -> Self:
+        """Take up a run that was interrupted; what it had finished stays as it is."""
+        # Imported here: reading is built upon writing's names.
+        from loadstone.results.store import read_manifest
+
+        folder = Path(path)
+        read_manifest(folder)
+        lock = durable.FolderLock(folder / LOCK)
+        try:
+            manifest = read_manifest(folder)
+            if manifest["state"] == "finished":
+                raise ResultError(
+                    f'run "{folder}" is finished: there is nothing to go on with',
+                    "choose another folder with -o to run the campaign again",
+                )
+            manifest["state"] = "running"
+            durable.write_json(folder / MANIFEST, manifest)
+        except BaseException:
+            lock.release()
+            raise
+        return cls(folder, manifest, lock)
+
+    @property
+    def finished(self) -> frozenset[str]:
+        """Return the ids of the trials that ran to their end, and so are never run again."""
+        names = (path.name for path in (self.path / TRIALS).glob(f"*{RECORD_SUFFIX}"))
+        return frozenset(
+            name.removesuffix(RECORD_SUFFIX) for name in names if not name.endswith(PARTIAL_SUFFIX)
+        )
+
+    def begin_trial(self, document: Mapping[str, Any]) -> "TrialWriter":
+        """Open the files of a trial; what an earlier, interrupted attempt left goes away."""
+        if document["id"] in self.finished:
+            raise ResultError(f'trial {document["id"]} of run "{self.path}" is finished already')
+        return TrialWriter(self.path, document)
+
+    def amend(self, changes: Mapping[str, Any]) -> None:
+        """Change some keys of the manifest."""
+        self.manifest = {**self.manifest, **changes}
+        durable.write_json(self.path / MANIFEST, self.manifest)
+
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Write how the run ended (`state`, `ended` …) and let go of the folder."""
+        try:
+            self.amend(summary)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of the folder; without `finish` before it, the run counts as interrupted."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class TrialWriter:
+    """Takes what a trial yields while it runs, and makes it a record when it ends.
+
+    Until `finish` has returned, the trial counts as interrupted, with everything that was
+    written so far.
+    """
+
+    def __init__(self, folder: Path, document: Mapping[str, Any]) -> None:
+        """Use `RunWriter.begin_trial`."""
+        self._document = document
+        self._trials = folder / TRIALS
+        self._probes_folder = folder / PROBES
+        self._id = str(document["id"])
+        self._operations_path = folder / OPERATIONS / (self._id + tables.OPERATIONS_SUFFIX)
+        self._operations: tables.CompressedStream | None = None
+        self._remove_leftovers()
+        self._intervals = tables.StreamWriter(
+            self._trials / (self._id + tables.STREAM_SUFFIX), INTERVAL_SCHEMA
+        )
+        self._probes: tables.StreamWriter | None = None
+        self._operations_path = folder / OPERATIONS / (self._id + tables.OPERATIONS_SUFFIX)
+        self._operations: tables.CompressedStream | None = None
+
+    def write_intervals(self, batch: pa.RecordBatch) -> None:
+        """Append intervals."""
+        self._intervals.write(batch)
+
+    def write_probes(self, batch: pa.RecordBatch) -> None:
+        """Append what the probes saw."""
+        if self._probes is None:
+            path = self._probes_folder / (self._id + tables.STREAM_SUFFIX)
+            self._probes = tables.StreamWriter(path, PROBE_SCHEMA)
+        self._probes.write(batch)
+
+    def write_operations(self, batch: pa.RecordBatch) -> None:
+        """Append requests one by one, compressed."""
+        if self._operations is None:
+            with durable.writing(self._operations_path):
+                self._operations_path.parent.mkdir(exist_ok=True)
+            self._operations = tables.CompressedStream(self._operations_path, batch.schema)
+        self._operations.write(batch)
+
+    def finish(
+        self,
+        summary: Mapping[str, Any],
+        labels: Sequence[str] = (),
+        absent_probes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Turn the streams into Parquet and, as the last thing, write the record."""
+        self.close()
+        for stream, schema in ((self._probes, PROBE_SCHEMA), (self._intervals, INTERVAL_SCHEMA)):
+            if stream is not None:
+                parquet = stream.path.with_suffix(tables.PARQUET_SUFFIX)
+                tables.convert_to_parquet(stream.path, parquet, schema)
+        record = self._record(summary, labels, absent_probes)
+        durable.write_json(self._trials / (self._id + RECORD_SUFFIX), record)
+        # The streams have done their duty; should they outlive a kill here, nobody reads them.
+        with contextlib.suppress(OSError):
+            for stream in (self._intervals, self._probes):
+                if stream is not None:
+                    stream.path.unlink(missing_ok=True)
+
+    def interrupt(
+        self,
+        summary: Mapping[str, Any],
+        labels: Sequence[str] = (),
+        absent_probes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Keep what there is as a part of a trial, which `--resume` will run again."""
+        self.close()
+        record = self._record(summary, (INTERRUPTED, *labels), absent_probes)
+        durable.write_json(self._trials / (self._id + PARTIAL_SUFFIX), record)
+
+    def discard(self) -> None:
+        """Remove everything: the trial never began."""
+        self.close()
+        self._remove_leftovers()
+
+    def close(self) -> None:
+        """Close the streams as they are."""
+        for stream in (self._intervals, self._probes, self._operations):
+            if stream is not None:
+                stream.close()
+
+    def _record(
+        self,
+        summary: Mapping[str, Any],
+        labels: Sequence[str],
+        absent_probes: Mapping[str, str] | None,
+    ) -> dict[str, Any]:
+        return {
+            "record_format": RECORD_FORMAT,
+            "trial": self._document,
+            "summary": summary,
+            "labels": list(labels),
+            "absent_probes": dict(absent_probes or {}),
+        }
+
+    def _remove_leftovers(self) -> None:
+        suffixes = (tables.STREAM_SUFFIX, tables.PARQUET_SUFFIX)
+        names = [
+            folder / (self._id + end)
+            for folder in (self._trials, self._probes_folder)
+            for end in suffixes
+        ]
+        for path in (*names, self._trials / (self._id + PARTIAL_SUFFIX), self._operations_path):
+            with durable.writing(path):
+                path.unlink(missing_ok=True)
+
+
+def _refuse_what_is_there(folder: Path) -> None:
+    try:
+        names = {entry.name for entry in folder.iterdir()}
+    except FileNotFoundError:
+        return
+    except NotADirectoryError as error:
+        raise ResultError(f'cannot write a run to "{folder}": it is a file') from error
+    except OSError as error:
+        raise ResultError(f'cannot write a run to "{folder}": {error.strerror}') from error
+    if MANIFEST in names:
+        raise ResultError(
+            f'cannot write a run to "{folder}": there is one already',
+            "choose another folder with -o, or go on with an interrupted run with --resume",
+        )
+    if names - {LOCK, TRIALS, PROBES, OPERATIONS}:
+        raise ResultError(
+            f'cannot write a run to "{folder}": it is no run folder, and not empty',
+            "choose a new or an empty folder with -o",
+        )
