@@ -84,7 +84,7 @@ def test_an_interrupted_preparation_is_just_run_again() -> None:
     assert ids(resume(plan, set())) == ids(plan)
 
 
-def test_a_trial_left_out_in_the_middle_is_taken_to_have_started() -> None:
+def test_a_trial_left_out_in_the_middle_gets_the_objects_it_was_to_read() -> None:
     plan = planned("phases: [put, get]\nsweep: {threads: [1, 2]}\n")
     assert ids(plan) == [
         "0001 put",
@@ -95,8 +95,36 @@ def test_a_trial_left_out_in_the_middle_is_taken_to_have_started() -> None:
         "0006 clean-up",
     ]
     # The first get is missing: by now its objects are gone and the second case's are there.
-    left = resume(plan, {"0001", "0003", "0004", "0005"})
-    assert ids(left) == ["0002 get", "0006 clean-up"]
+    left = resume(plan, {"0001", "0003", "0004", "0005"}, started_ids=set())
+    assert ids(left) == ["0007 prepare", "0002 get", "0006 clean-up"]
+    versions = [trial.document["dataset"]["version"] for trial in left.trials]
+    assert versions == [1, 1, 2]
+
+
+def test_what_a_later_trial_did_before_the_interruption_counts() -> None:
+    # The clean-up has run without the delete before it: the delete has to find objects again.
+    left = resume(WHOLE, {"0001", "0002", "0004"})
+    assert ids(left) == ["0007 prepare", "0003 delete", "0008 clean-up", *ids(WHOLE)[4:]]
+
+
+def test_a_target_that_could_not_be_used_goes_on_where_it_stopped() -> None:
+    campaign = parse_campaign(
+        "name: two\ntargets: {a: {driver: s3, endpoint: x}, b: {driver: s3, endpoint: y}}\n"
+        "dataset: {objects: 10, size: 1}\nload: {threads: 1}\nphases: [put, get, delete]\n",
+        drivers=DRIVERS,
+        environ={},
+    )
+    plan = make_plan(campaign, DRIVERS)
+    first = plan.trials[0].document["target"]["name"]
+    finished = {trial.id for trial in plan.trials if trial.document["target"]["name"] != first}
+    left = resume(plan, finished | {"0001"})
+    assert ids(left) == ["0002 get", "0003 delete", "0004 clean-up"]
+
+
+def test_objects_that_the_plan_never_wrote_are_not_written_by_a_resume() -> None:
+    plan = planned("prepare: never\nphases: [get, head]\n")
+    for finished in (set(), {"0001"}):
+        assert ids(resume(plan, finished)) == ids(plan)[len(finished) :]
 
 
 def test_new_trials_never_take_a_number_that_is_in_use() -> None:

@@ -1,6 +1,8 @@
 """What is left of a plan after an interruption, and what has to be made again for it."""
 
+import dataclasses
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 from loadstone.campaign import lifecycle, trial
@@ -12,6 +14,20 @@ from loadstone.campaign.trial import PlannedTrial
 _Place = tuple[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """How a dataset was left: its state, its version, and whether anybody can be sure."""
+
+    state: State = State.ABSENT
+    version: int = 0
+    is_in_doubt: bool = False
+
+    def suits(self, need: Need, version: int) -> bool:
+        """Tell whether a trial that needs this version can start."""
+        is_version_right = need is not Need.FULL or self.version == version
+        return not self.is_in_doubt or (need.is_met_by(self.state) and is_version_right)
+
+
 def resume(
     plan: Plan, finished_ids: Collection[str], started_ids: Collection[str] | None = None
 ) -> Plan:
@@ -19,52 +35,75 @@ def resume(
 
     A trial that started and did not finish leaves its dataset in doubt: where a later trial needs
     it, a `prepare` or `clean-up` trial is put in again, under a new number at the end of the
-    plan's. Without `started_ids`, the first unfinished trial is taken to have started, and so is
-    each one that stands before a finished one.
+    plan's. Without `started_ids`, the first unfinished trial of each target is taken to have
+    started, and so is each one that stands before a finished one.
     """
     finished = set(finished_ids)
     started = _started(plan, finished) if started_ids is None else set(started_ids)
-    number = max(
-        (int(name) for name in (*finished, *(entry.id for entry in plan.trials)) if name.isdigit()),
-        default=0,
-    )
-    states: dict[_Place, State] = {}
-    in_doubt: set[_Place] = set()
+    numbers = (int(name) for name in (*finished, *_ids(plan)) if name.isdigit())
+    number = max(numbers, default=0)
+    found = _past(plan, finished, started)
     remaining: list[PlannedTrial] = []
     for entry in plan.trials:
-        place, document = _place(entry), entry.document
-        state = states.get(place, State.ABSENT)
         if entry.id in finished:
-            states[place] = lifecycle.state_after(document, state)
             continue
-        if entry.id in started:
-            state = lifecycle.state_interrupted(document, state)
-            in_doubt.add(place)
+        place, document = _place(entry), entry.document
+        dataset = found.get(place, _Found())
         need = lifecycle.need_of(document, is_first=entry.is_first)
-        if place in in_doubt and not need.is_met_by(state):
+        if not dataset.suits(need, document["dataset"]["version"]):
             for repair in _repairs(document, plan.drivers[place[0]], need):
                 number += 1
                 repaired = {**repair, "id": f"{number:04d}"}
                 remaining.append(PlannedTrial(document=repaired, suite=entry.suite))
-                state = lifecycle.state_after(repair, state)
+                dataset = _after(repaired, dataset)
         remaining.append(entry)
-        states[place] = lifecycle.state_after(document, state)
-    return Plan(
-        name=plan.name,
-        seed=plan.seed,
-        run=plan.run,
-        trials=tuple(remaining),
-        drivers=plan.drivers,
-        replication=plan.replication,
-    )
+        found[place] = _after(document, dataset)
+    return dataclasses.replace(plan, trials=tuple(remaining))
+
+
+def _past(plan: Plan, finished: Collection[str], started: Collection[str]) -> dict[_Place, _Found]:
+    """Return how the trials that have run, to their end or not, left the datasets."""
+    found: dict[_Place, _Found] = {}
+    skipped: set[_Place] = set()
+    for entry in plan.trials:
+        place = _place(entry)
+        dataset = found.get(place, _Found())
+        if entry.id not in finished and entry.id not in started:
+            skipped.add(place)
+            continue
+        if place in skipped:
+            # It ran without one that the plan has before it.
+            dataset = dataclasses.replace(dataset, is_in_doubt=True)
+        if entry.id in finished:
+            found[place] = _after(entry.document, dataset)
+            continue
+        state = lifecycle.state_interrupted(entry.document, dataset.state)
+        is_in_doubt = dataset.is_in_doubt or state is not dataset.state
+        found[place] = _Found(state, dataset.version, is_in_doubt)
+        skipped.add(place)
+    return found
+
+
+def _after(document: Document, dataset: _Found) -> _Found:
+    version = dataset.version
+    if lifecycle.writes_dataset(document):
+        version = document["dataset"]["version"]
+    return _Found(lifecycle.state_after(document, dataset.state), version, dataset.is_in_doubt)
 
 
 def _started(plan: Plan, finished: Collection[str]) -> set[str]:
-    order = [entry.id for entry in plan.trials]
-    last = max((index for index, name in enumerate(order) if name in finished), default=-1)
-    before = {name for name in order[: last + 1] if name not in finished}
-    after = [name for name in order[last + 1 :] if name not in finished][:1]
-    return before | set(after)
+    """Return the unfinished trials that may have started: a target's trials run in order."""
+    started: set[str] = set()
+    for target in plan.drivers:
+        order = [entry.id for entry in plan.trials if _place(entry)[0] == target]
+        last = max((index for index, name in enumerate(order) if name in finished), default=-1)
+        started |= {name for name in order[: last + 1] if name not in finished}
+        started |= set(order[last + 1 : last + 2])
+    return started
+
+
+def _ids(plan: Plan) -> list[str]:
+    return [entry.id for entry in plan.trials]
 
 
 def _place(entry: PlannedTrial) -> _Place:
