@@ -262,6 +262,14 @@ def test_an_unknown_driver_is_refused_with_the_known_ones() -> None:
     ]
 
 
+def test_a_target_without_a_driver_is_told_what_was_probably_meant() -> None:
+    told = mistakes(f"name: a\ntargets: {{t: {{drivr: s3}}}}\n{REST}")
+    assert told == [
+        "c.yaml:2: targets.t.driver: found nothing, allowed a driver; this key is required\n"
+        '  hint: did you mean "driver" by "drivr"?'
+    ]
+
+
 def test_a_missing_part_of_the_workload_is_told() -> None:
     told = mistakes(f"name: a\n{STORE}")
     assert [text.partition(",")[0] for text in told] == [

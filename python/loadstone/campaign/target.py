@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from loadstone import units
 from loadstone.campaign.drivers import Driver, Drivers, Setting
-from loadstone.campaign.mistakes import KeyMistake, listed, nearest
+from loadstone.campaign.mistakes import KeyMistake, KeyMistakesError, listed, nearest
 from loadstone.campaign.values import PositiveNumber
 from loadstone.errors import InputError, shown
 
@@ -36,6 +36,21 @@ class Target(BaseModel):
         description="Bytes the target stores for each byte written (3 for three copies, 1.5 for "
         "4+2 erasure coding); only for the estimate of space.",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_a_driver(cls, value: Any) -> Any:
+        # Any key may be a driver's own, so a driver that is misspelt would not be noticed as such.
+        if isinstance(value, dict) and "driver" not in value:
+            misspelt = next((key for key in value if nearest(key, ["driver"])), None)
+            wrong = KeyMistake(
+                path=("driver",),
+                found="nothing",
+                allowed="a driver; this key is required",
+                hint=f'did you mean "driver" by "{misspelt}"?' if misspelt else None,
+            )
+            raise KeyMistakesError([wrong])
+        return value
 
     @property
     def settings(self) -> dict[str, Any]:
