@@ -8,6 +8,7 @@
 pub mod batch;
 pub mod clock;
 pub mod control;
+pub mod credentials;
 pub mod dataset;
 pub mod drivers;
 pub mod epoll;

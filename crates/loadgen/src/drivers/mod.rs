@@ -13,7 +13,18 @@ use crate::trial::Trial;
 
 pub mod null;
 pub mod rados;
+pub mod s3;
 pub mod simulated;
+
+mod connection;
+mod endpoint;
+mod limits;
+mod reading;
+mod settings;
+mod socket;
+mod thread;
+mod tls;
+mod transfer;
 
 /// What reaches one kind of target. One value serves a whole trial and is shared by its threads;
 /// each client in it has a [`Client`] of its own.
@@ -199,6 +210,7 @@ pub type RunTrial = fn(&Trial, &Control, &mut OutputSink<'_>) -> Result<Summary,
 /// Every driver. To add one, write its file and add its line.
 pub const DRIVERS: &[DriverInfo] = &[
     DriverInfo::of::<rados::Rados>(),
+    DriverInfo::of::<s3::S3>(),
     DriverInfo::of::<null::Null>(),
     DriverInfo::of::<simulated::Simulated>().for_tests(),
 ];

@@ -1,0 +1,160 @@
+//! Resolves secrets: they are named in the trial, and read only here, when a driver opens.
+
+use std::path::{Path, PathBuf};
+
+use loadstone_wire::credentials::{Profile, parse_profile};
+use loadstone_wire::sigv4;
+use serde_json::{Map, Value};
+
+use crate::error::Error;
+
+/// Returns the text that a setting holds or refers to; `None` when it is absent.
+///
+/// # Errors
+/// The environment variable is not set, or the file cannot be read.
+pub fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option<String>, Error> {
+    let what = || format!("read setting \"{key}\"");
+    match settings.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(value) => {
+            let reference = |kind| value.get(kind).and_then(Value::as_str);
+            if let Some(name) = reference("env") {
+                return std::env::var(name).map(Some).map_err(|_| {
+                    Error::target(what(), format!("environment variable \"{name}\" is not set"))
+                        .with_hint(format!("export {name}, or refer to a file instead"))
+                });
+            }
+            let Some(path) = reference("file") else {
+                return Err(Error::target(what(), "it is neither a text nor a reference"));
+            };
+            match std::fs::read_to_string(path) {
+                Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned())),
+                Err(error) => Err(Error::target(what(), format!("file \"{path}\": {error}"))),
+            }
+        }
+    }
+}
+
+/// What is known of an S3 account.
+#[derive(Debug, Clone)]
+pub struct S3Account {
+    /// The keys.
+    pub credentials: sigv4::Credentials,
+    /// The region, where the files or the environment name one.
+    pub region: Option<String>,
+}
+
+/// Finds the keys of an S3 target: its own settings, else its profile, else the environment, else
+/// the default profile.
+///
+/// # Errors
+/// No complete pair of keys is found, or a reference leads nowhere.
+pub fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Error> {
+    let access_key = resolve(settings, "access_key")?;
+    let secret_key = resolve(settings, "secret_key")?;
+    let session_token = resolve(settings, "session_token")?;
+    let env_region = || env("AWS_REGION").or_else(|| env("AWS_DEFAULT_REGION"));
+    match (access_key, secret_key) {
+        (Some(access_key), Some(secret_key)) => {
+            let credentials = sigv4::Credentials { access_key, secret_key, session_token };
+            return Ok(S3Account { credentials, region: None });
+        }
+        (None, None) => {}
+        (access_key, _) => {
+            let missing = if access_key.is_some() { "secret_key" } else { "access_key" };
+            return Err(Error::target("find the keys of the target", format!("no {missing}"))
+                .with_hint("give both keys, or neither and a profile"));
+        }
+    }
+    let named = settings.get("profile").and_then(Value::as_str);
+    if named.is_none() {
+        if let (Some(access_key), Some(secret_key)) =
+            (env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY"))
+        {
+            let session_token = env("AWS_SESSION_TOKEN");
+            let credentials = sigv4::Credentials { access_key, secret_key, session_token };
+            return Ok(S3Account { credentials, region: env_region() });
+        }
+    }
+    let name = named.map(str::to_owned).or_else(|| env("AWS_PROFILE"));
+    let name = name.as_deref().unwrap_or("default");
+    let profile = read_profile(name)?;
+    match profile.credentials {
+        Some(credentials) => {
+            Ok(S3Account { credentials, region: profile.region.or_else(env_region) })
+        }
+        None => Err(Error::target(
+            "find the keys of the target",
+            format!("no access_key in the settings, none in the environment, and profile \"{name}\" has none"),
+        )
+        .with_hint(
+            "give access_key and secret_key: {env: NAME}, or export AWS_ACCESS_KEY_ID and \
+             AWS_SECRET_ACCESS_KEY",
+        )),
+    }
+}
+
+fn read_profile(name: &str) -> Result<Profile, Error> {
+    let credentials = aws_file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
+    let config = aws_file("AWS_CONFIG_FILE", "config");
+    // A file that is not there says nothing; both may be absent.
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    parse_profile(&read(&credentials), &read(&config), name).map_or_else(
+        || {
+            let places = format!("{} or {}", credentials.display(), config.display());
+            if name == "default" {
+                return Ok(Profile::default());
+            }
+            Err(Error::target(format!("find profile \"{name}\""), format!("it is not in {places}")))
+        },
+        Ok,
+    )
+}
+
+fn aws_file(variable: &str, name: &str) -> PathBuf {
+    let home = || PathBuf::from(env("HOME").unwrap_or_default());
+    env(variable).map_or_else(|| home().join(".aws").join(name), PathBuf::from)
+}
+
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn map(value: Value) -> Map<String, Value> {
+        let Value::Object(map) = value else { panic!("the test's settings are a map") };
+        map
+    }
+
+    #[test]
+    fn a_file_is_read_without_its_last_line_break() {
+        let path = std::env::temp_dir().join(format!("loadstone-secret-{}", std::process::id()));
+        std::fs::write(&path, "hunter2\n").expect("the temporary directory is writable");
+        let settings = map(json!({"password": {"file": path.to_str()}}));
+        let found = resolve(&settings, "password");
+        std::fs::remove_file(&path).expect("it was just written");
+        assert_eq!(found.expect("it is readable").as_deref(), Some("hunter2"));
+    }
+
+    #[test]
+    fn a_reference_that_leads_nowhere_says_where_it_led() {
+        let settings = map(json!({"a": {"env": "LOADSTONE_NO_SUCH"}, "b": {"file": "/no/such"}}));
+        let text = |key| resolve(&settings, key).expect_err("nothing is there").to_string();
+        assert!(text("a").contains("\"LOADSTONE_NO_SUCH\" is not set"), "{}", text("a"));
+        assert!(text("b").contains("/no/such"), "{}", text("b"));
+    }
+
+    #[test]
+    fn keys_in_the_settings_win_and_half_a_pair_is_refused() {
+        let account = s3_account(&map(json!({"access_key": "a", "secret_key": "s"})));
+        assert_eq!(account.expect("both are there").credentials.access_key, "a");
+        let error = s3_account(&map(json!({"access_key": "a"}))).expect_err("half a pair");
+        assert!(error.to_string().contains("no secret_key"), "{error}");
+    }
+}

@@ -1,0 +1,247 @@
+//! Driver `s3`: objects of any store that speaks S3.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use loadstone_wire::sigv4::Credentials;
+use loadstone_wire::xml;
+use rustls::ClientConfig;
+
+use crate::credentials::s3_account;
+use crate::dataset::Dataset;
+use crate::drivers::connection::{Connection, Failure, Reply, Sending};
+use crate::drivers::endpoint::{Endpoint, Url, peer_of};
+use crate::drivers::transfer::{Collect, Ignore, Upload};
+use crate::drivers::{
+    BucketState, Client, Driver, Setting, Traffic, limits, settings, thread, tls,
+};
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::outcome::{Answer, Outcome};
+use crate::payload::{ObjectId, PayloadSpec};
+use crate::reactor::Reactor;
+use crate::requests::Request;
+use crate::trial::{Connections, Options, Trial};
+
+mod buckets;
+mod head;
+mod multipart;
+mod objects;
+mod target;
+
+use head::{HeadSpec, HeadWriter, S3Thread};
+use target::S3Settings;
+
+/// A target that speaks S3.
+#[derive(Debug)]
+pub struct S3 {
+    endpoints: Vec<Endpoint>,
+    tls: Option<Arc<ClientConfig>>,
+    credentials: Credentials,
+    region: String,
+    settings: S3Settings,
+    dataset: Dataset,
+    payload: PayloadSpec,
+    options: Options,
+    run: String,
+    timeout_ns: u64,
+    is_per_request: bool,
+}
+
+/// One client of an S3 target: one connection.
+pub struct S3Client {
+    thread: Rc<S3Thread>,
+    connection: Connection,
+    head: HeadWriter,
+    collect: Collect,
+    /// What is put together for one request: a header's value, a body.
+    scratch: Vec<u8>,
+    query: Vec<u8>,
+    ranges: Vec<(u64, u64)>,
+    /// Where the listing of a bucket goes on.
+    list_tokens: HashMap<u64, String>,
+    payload: PayloadSpec,
+    /// What the last failure was about, where later requests would hide it.
+    told: Option<String>,
+}
+
+impl std::fmt::Debug for S3Client {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("S3Client")
+            .field("connection", &self.connection)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Driver for S3 {
+    const NAME: &'static str = "s3";
+    const SUMMARY: &'static str = "an object store that speaks S3";
+    const OPERATIONS: &'static [Operation] = &[
+        Operation::Put,
+        Operation::Get,
+        Operation::RangeGet,
+        Operation::MultiRangeGet,
+        Operation::Head,
+        Operation::List,
+        Operation::Delete,
+        Operation::BulkDelete,
+        Operation::Copy,
+        Operation::Post,
+        Operation::MultipartPut,
+        Operation::CreateBucket,
+        Operation::DeleteBucket,
+    ];
+    const SETTINGS: &'static [Setting] = target::SETTINGS;
+    type Client = S3Client;
+
+    fn check(trial: &Trial) -> Vec<String> {
+        target::mistakes(trial)
+    }
+
+    fn open(trial: &Trial) -> Result<Self, Error> {
+        limits::raise_descriptors();
+        let map = &trial.target.settings;
+        let account = s3_account(map)?;
+        let urls: Result<Vec<Url>, String> =
+            settings::texts(map, "endpoints").into_iter().map(Url::parse).collect();
+        let urls = urls.map_err(|reason| Error::Trial(vec![format!("endpoints: {reason}")]))?;
+        let tls = match urls.iter().any(|url| url.is_tls) {
+            true => Some(tls::client_config(map)?),
+            false => None,
+        };
+        let endpoints: Result<Vec<Endpoint>, Error> =
+            urls.into_iter().map(Endpoint::resolve).collect();
+        let region = settings::text(map, "region").map(str::to_owned).or(account.region);
+        Ok(Self {
+            endpoints: endpoints?,
+            tls,
+            credentials: account.credentials,
+            region: region.unwrap_or_else(|| "us-east-1".to_owned()),
+            settings: S3Settings::read(map),
+            dataset: Dataset::new(trial),
+            payload: PayloadSpec::of_trial(trial),
+            options: trial.options.clone(),
+            run: trial.run.clone(),
+            timeout_ns: trial.timeout_ns,
+            is_per_request: trial.connections == Connections::PerRequest,
+        })
+    }
+
+    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
+        Reactor::for_sockets()
+            .map_err(|source| Error::Host { what: "open an epoll instance", source })
+    }
+
+    fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<S3Client, Error> {
+        let fits = |thread: &S3Thread| Arc::ptr_eq(&thread.s3, self);
+        let thread = thread::shared(fits, || S3Thread::new(self));
+        let (endpoint, peer) = peer_of(&self.endpoints, self.tls.as_ref(), index)?;
+        let head = HeadWriter::new(&endpoint.url, self.is_per_request);
+        Ok(S3Client {
+            connection: Connection::new(peer, reactor, &thread.buffers, self.is_per_request),
+            thread,
+            head,
+            collect: Collect::default(),
+            scratch: Vec::new(),
+            query: Vec::new(),
+            ranges: Vec::new(),
+            list_tokens: HashMap::new(),
+            payload: self.payload,
+            told: None,
+        })
+    }
+}
+
+impl Client for S3Client {
+    async fn execute(&mut self, request: &Request) -> Answer {
+        self.told = None;
+        match request.operation {
+            Operation::Put => self.put(request).await,
+            Operation::Get => self.get(request).await,
+            Operation::RangeGet => self.range_get(request).await,
+            Operation::MultiRangeGet => self.multi_range_get(request).await,
+            Operation::Head => self.head_object(request).await,
+            Operation::List => self.list(request).await,
+            Operation::Delete => self.delete(request).await,
+            Operation::BulkDelete => self.bulk_delete(request).await,
+            Operation::Copy => self.copy(request).await,
+            Operation::Post => self.post(request).await,
+            Operation::MultipartPut => self.multipart_put(request).await,
+            Operation::CreateBucket => self.create_bucket(request).await,
+            Operation::DeleteBucket => self.delete_bucket(request).await,
+            Operation::Read | Operation::Write => {
+                unreachable!("Trial::check refused what is not in OPERATIONS")
+            }
+        }
+    }
+
+    async fn ready_bucket(
+        &mut self,
+        bucket: &str,
+        allow_foreign: bool,
+    ) -> Result<BucketState, Error> {
+        self.ready(bucket, allow_foreign).await
+    }
+
+    async fn sweep_bucket(&mut self, bucket: &str) -> Result<(u64, bool), Error> {
+        self.sweep(bucket).await
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.connection.traffic()
+    }
+
+    fn last_error(&mut self) -> Option<String> {
+        self.told.take().or_else(|| self.connection.last_error(&self.head.bytes))
+    }
+}
+
+impl S3Client {
+    fn object(&self, index: u64) -> ObjectId {
+        let dataset = &self.thread.dataset;
+        ObjectId::new(dataset.key_hash(index), dataset.spec().version, dataset.size(index))
+    }
+
+    /// Sends a request on where the head writer points at, and passes over the answer's body.
+    async fn ask<U: Upload>(
+        &mut self,
+        spec: &HeadSpec<'_>,
+        upload: &U,
+        expected: &'static [u16],
+    ) -> Reply {
+        self.head.write(&self.thread, spec, upload);
+        let sending = Sending { method: spec.method, head: &self.head.bytes, expected };
+        self.connection.request(sending, upload, &mut Ignore).await
+    }
+
+    /// Sends a request and keeps the answer's body.
+    async fn ask_for_body<U: Upload>(
+        &mut self,
+        spec: &HeadSpec<'_>,
+        upload: &U,
+        headers: &'static [&'static str],
+    ) -> Reply {
+        self.head.write(&self.thread, spec, upload);
+        self.collect.start(headers);
+        let sending = Sending { method: spec.method, head: &self.head.bytes, expected: &[200] };
+        self.connection.request(sending, upload, &mut self.collect).await
+    }
+
+    /// Objects to the body of an answer with the status of success.
+    #[cold]
+    fn misread(&mut self, error: &xml::XmlError) -> Outcome {
+        let outcome = match error {
+            // The status that the same error has when it comes in time.
+            xml::XmlError::Store(error) => match error.code.as_str() {
+                "SlowDown" | "ServiceUnavailable" => Outcome::http(503),
+                "NoSuchKey" | "NoSuchUpload" | "NoSuchBucket" => Outcome::http(404),
+                "AccessDenied" => Outcome::http(403),
+                _ => Outcome::http(500),
+            },
+            _ => Outcome::PROTOCOL,
+        };
+        self.connection.object_to(Failure::Told(outcome, error.to_string()))
+    }
+}

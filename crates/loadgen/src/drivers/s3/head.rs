@@ -1,0 +1,219 @@
+//! Writes the signed heads of S3 requests into buffers that are used again.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use loadstone_wire::digest::{Base64, Running};
+use loadstone_wire::encode::{hex_of_sha256, write_path};
+use loadstone_wire::http1::{self, Method};
+use loadstone_wire::sigv4::{self, Payload, Signer};
+
+use super::S3;
+use super::target::Checksum;
+use crate::clock::unix_ns;
+use crate::dataset::Dataset;
+use crate::drivers::endpoint::Url;
+use crate::drivers::socket::{Buffers, OUTPUT_BYTES};
+use crate::drivers::transfer::Upload;
+
+/// What the S3 clients of one load thread share.
+pub(super) struct S3Thread {
+    /// Whose it is: one thread may serve one target after another.
+    pub(super) s3: Arc<S3>,
+    pub(super) dataset: Dataset,
+    pub(super) buffers: Rc<Buffers>,
+    signer: RefCell<Signer>,
+}
+
+impl S3Thread {
+    pub(super) fn new(s3: &Arc<S3>) -> Self {
+        Self {
+            s3: Arc::clone(s3),
+            dataset: s3.dataset.clone(),
+            buffers: Rc::default(),
+            signer: RefCell::new(Signer::new(s3.credentials.clone(), &s3.region, "s3")),
+        }
+    }
+}
+
+/// What a head says beyond where it goes.
+#[derive(Clone, Copy)]
+pub(super) struct HeadSpec<'a> {
+    pub(super) method: Method,
+    /// Sorted and encoded.
+    pub(super) query: &'a [u8],
+    /// Headers to sign: lower case, sorted.
+    pub(super) headers: &'a [(&'a str, &'a [u8])],
+    /// Whether the body is checked by a header: `Content-MD5` where the store demands it.
+    pub(super) needs_md5: bool,
+    /// Whether the body is an object or a part, which carries the target's checksum.
+    pub(super) is_object: bool,
+}
+
+impl HeadSpec<'_> {
+    pub(super) const fn new(method: Method) -> Self {
+        Self { method, query: b"", headers: &[], needs_md5: false, is_object: false }
+    }
+}
+
+/// The buffers of one client's heads.
+#[derive(Debug, Default)]
+pub(super) struct HeadWriter {
+    pub(super) bytes: Vec<u8>,
+    bucket: Vec<u8>,
+    key: Vec<u8>,
+    path: Vec<u8>,
+    host: Vec<u8>,
+    /// The host header of the client's endpoint.
+    endpoint_host: Vec<u8>,
+    /// The path of the client's endpoint.
+    endpoint_path: Vec<u8>,
+    is_per_request: bool,
+}
+
+impl HeadWriter {
+    pub(super) fn new(url: &Url, is_per_request: bool) -> Self {
+        Self {
+            endpoint_host: url.host_header().into_bytes(),
+            endpoint_path: url.path.clone().into_bytes(),
+            is_per_request,
+            ..Self::default()
+        }
+    }
+
+    /// Points at an object of the dataset.
+    #[inline]
+    pub(super) fn at_object(&mut self, dataset: &Dataset, index: u64) {
+        self.bucket.clear();
+        dataset.write_bucket(dataset.bucket_of(index), &mut self.bucket);
+        self.key.clear();
+        dataset.write_key(index, &mut self.key);
+    }
+
+    /// Points at another key in the same bucket.
+    pub(super) fn add_to_key(&mut self, suffix: &[u8]) {
+        self.key.extend_from_slice(suffix);
+    }
+
+    /// Points at a bucket, or at a key in it.
+    pub(super) fn at(&mut self, bucket: &str, key: &str) {
+        self.bucket.clear();
+        self.bucket.extend_from_slice(bucket.as_bytes());
+        self.key.clear();
+        self.key.extend_from_slice(key.as_bytes());
+    }
+
+    /// Writes bucket and key as `x-amz-copy-source` wants them.
+    pub(super) fn write_copy_source(&self, out: &mut Vec<u8>) {
+        out.clear();
+        out.push(b'/');
+        write_path(out, &self.bucket);
+        out.push(b'/');
+        write_path(out, &self.key);
+    }
+
+    /// Writes the whole head of a request on where this points at, signed now.
+    pub(super) fn write<U: Upload>(&mut self, thread: &S3Thread, spec: &HeadSpec<'_>, upload: &U) {
+        let settings = &thread.s3.settings;
+        self.path.clear();
+        self.path.extend_from_slice(&self.endpoint_path);
+        self.host.clear();
+        if settings.is_virtual && !self.bucket.is_empty() {
+            self.host.extend_from_slice(&self.bucket);
+            self.host.push(b'.');
+        } else {
+            self.path.push(b'/');
+            write_path(&mut self.path, &self.bucket);
+        }
+        self.host.extend_from_slice(&self.endpoint_host);
+        if !self.key.is_empty() || self.path.is_empty() {
+            self.path.push(b'/');
+            write_path(&mut self.path, &self.key);
+        }
+        self.bytes.clear();
+        http1::request_line(&mut self.bytes, spec.method, &self.path, spec.query);
+        self.sign(thread, spec, upload);
+        if matches!(spec.method, Method::Put | Method::Post) {
+            http1::header_number(&mut self.bytes, "content-length", upload.length());
+        }
+        if self.is_per_request {
+            http1::header(&mut self.bytes, "connection", b"close");
+        }
+        self.bytes.extend_from_slice(&settings.plain_headers);
+        http1::finish(&mut self.bytes);
+    }
+
+    fn sign<U: Upload>(&mut self, thread: &S3Thread, spec: &HeadSpec<'_>, upload: &U) {
+        let settings = &thread.s3.settings;
+        let checksum = match (spec.is_object, spec.needs_md5) {
+            (true, _) => settings.checksum,
+            (false, true) => Checksum::Md5,
+            (false, false) => Checksum::None,
+        };
+        let sum = checksum_header(checksum, upload, &thread.buffers);
+        let hash = settings.is_payload_signed.then(|| {
+            let (digest, _) = digest(Running::sha256(), upload, &thread.buffers);
+            hex_of_sha256(&digest)
+        });
+        let payload = match &hash {
+            None => Payload::Unsigned,
+            Some(hash) => Payload::Sha256(hash),
+        };
+        let mut request = sigv4::Request {
+            method: spec.method,
+            path: &self.path,
+            query: spec.query,
+            host: &self.host,
+            headers: spec.headers,
+            payload,
+        };
+        let unix_s = unix_ns() / 1_000_000_000;
+        let mut signer = thread.signer.borrow_mut();
+        if sum.is_none() && settings.signed_headers.is_empty() {
+            signer.sign(unix_s, &request, &mut self.bytes);
+            return;
+        }
+        let own = settings.signed_headers.iter();
+        let mut headers: Vec<(&str, &[u8])> =
+            own.map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        headers.extend_from_slice(spec.headers);
+        if let Some((name, value)) = &sum {
+            headers.push((name, value.as_bytes()));
+        }
+        headers.sort_by_key(|(name, _)| *name);
+        // What the request itself says goes before what the target's settings add.
+        headers.dedup_by_key(|(name, _)| *name);
+        request.headers = &headers;
+        signer.sign(unix_s, &request, &mut self.bytes);
+    }
+}
+
+fn checksum_header<U: Upload>(
+    checksum: Checksum,
+    upload: &U,
+    buffers: &Buffers,
+) -> Option<(&'static str, Base64)> {
+    let (name, running) = match checksum {
+        Checksum::None => return None,
+        Checksum::Crc32c => ("x-amz-checksum-crc32c", Running::crc32c()),
+        Checksum::Crc64Nvme => ("x-amz-checksum-crc64nvme", Running::crc64nvme()),
+        Checksum::Md5 => ("content-md5", Running::md5()),
+    };
+    let (bytes, length) = digest(running, upload, buffers);
+    Some((name, Base64::of(&bytes[..length])))
+}
+
+/// Takes the digest of a body, which is made once for this and again to be sent.
+fn digest<U: Upload>(mut running: Running, upload: &U, buffers: &Buffers) -> ([u8; 32], usize) {
+    let mut output = buffers.output.borrow_mut();
+    let mut offset = 0;
+    while offset < upload.length() {
+        let left = usize::try_from(upload.length() - offset).unwrap_or(usize::MAX);
+        let chunk = &mut output[..left.min(OUTPUT_BYTES)];
+        upload.write(offset, chunk);
+        running.update(chunk);
+        offset += chunk.len() as u64;
+    }
+    running.finish()
+}

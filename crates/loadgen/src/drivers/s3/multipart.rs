@@ -1,0 +1,104 @@
+//! Uploads in parts: start, parts one after another, completion; given up on failure.
+
+use loadstone_wire::encode::{write_number, write_query};
+use loadstone_wire::http1::Method;
+use loadstone_wire::xml;
+
+use super::S3Client;
+use super::head::HeadSpec;
+use crate::drivers::connection::Reply;
+use crate::drivers::transfer::{Nothing, Payload};
+use crate::outcome::{Answer, Outcome};
+use crate::requests::Request;
+
+impl S3Client {
+    /// Uploads an object in parts. The answer's times span all of its HTTP requests.
+    pub(super) async fn multipart_put(&mut self, request: &Request) -> Answer {
+        let length = self.thread.dataset.size(request.index);
+        self.head.at_object(&self.thread.dataset, request.index);
+        let spec = HeadSpec { query: b"uploads", ..HeadSpec::new(Method::Post) };
+        let first = self.ask_for_body(&spec, &Nothing, &[]).await;
+        let mut answer = Answer { bytes: length, ..first.answer() };
+        if !answer.outcome.is_ok() {
+            return answer;
+        }
+        let upload_id = match xml::parse_upload_id(&self.collect.body) {
+            Ok(id) => id,
+            Err(error) => {
+                answer.outcome = self.misread(&error);
+                return answer;
+            }
+        };
+        let last = match self.upload_parts(request, &upload_id).await {
+            Ok(etags) => self.complete(&upload_id, &etags).await,
+            Err(reply) => reply,
+        };
+        answer.outcome = last.outcome;
+        answer.ended_ns = last.ended_ns;
+        if !answer.outcome.is_ok() {
+            // What the failure was about must be known before the next request hides it.
+            self.told = self.connection.last_error(&self.head.bytes);
+            self.give_up(&upload_id).await;
+        }
+        answer
+    }
+
+    async fn upload_parts(&mut self, request: &Request, id: &str) -> Result<Vec<String>, Reply> {
+        let object = self.object(request.index);
+        let part_bytes = self.thread.s3.options.part_bytes.unwrap_or(object.length).max(1);
+        let parts = object.length.div_ceil(part_bytes).max(1);
+        let payload = self.payload;
+        let mut etags = Vec::new();
+        for part in 0..parts {
+            let start = part * part_bytes;
+            let length = part_bytes.min(object.length - start);
+            let upload = Payload { spec: &payload, object, start, length };
+            let mut number = Vec::new();
+            write_number(&mut number, part + 1);
+            let mut query = Vec::new();
+            let parameters =
+                [("partNumber", Some(number.as_slice())), ("uploadId", Some(id.as_bytes()))];
+            write_query(&mut query, &parameters);
+            let spec = HeadSpec { query: &query, is_object: true, ..HeadSpec::new(Method::Put) };
+            let mut reply = self.ask_for_body(&spec, &upload, &["etag"]).await;
+            if !reply.outcome.is_ok() {
+                return Err(reply);
+            }
+            match self.collect.header("etag") {
+                Some(etag) => etags.push(etag.to_owned()),
+                None => {
+                    reply.outcome = self.misread(&xml::XmlError::Missing("ETag"));
+                    return Err(reply);
+                }
+            }
+        }
+        Ok(etags)
+    }
+
+    async fn complete(&mut self, id: &str, etags: &[String]) -> Reply {
+        let mut body = Vec::new();
+        xml::write_complete_upload(&mut body, etags.iter().map(String::as_str));
+        let query = upload_query(id);
+        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Post) };
+        let mut reply = self.ask_for_body(&spec, &body.as_slice(), &[]).await;
+        if reply.outcome.is_ok() {
+            if let Err(error) = xml::check_late_answer(&self.collect.body) {
+                reply.outcome = self.misread(&error);
+            }
+        }
+        reply
+    }
+
+    /// Has the store drop the parts. If it does not, it keeps them: nothing more can be done here.
+    async fn give_up(&mut self, id: &str) -> Outcome {
+        let query = upload_query(id);
+        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Delete) };
+        self.ask(&spec, &Nothing, &[200, 204]).await.outcome
+    }
+}
+
+fn upload_query(id: &str) -> Vec<u8> {
+    let mut query = Vec::new();
+    write_query(&mut query, &[("uploadId", Some(id.as_bytes()))]);
+    query
+}

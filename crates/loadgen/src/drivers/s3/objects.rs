@@ -1,0 +1,242 @@
+//! What S3 clients do with objects: one HTTP request each.
+
+use std::rc::Rc;
+
+use loadstone_wire::encode::write_query;
+use loadstone_wire::http1::Method;
+use loadstone_wire::xml;
+
+use super::S3Client;
+use super::head::HeadSpec;
+use crate::drivers::connection::{Failure, Reply, Sending};
+use crate::drivers::reading::{Wanted, choose_ranges, read, read_ranges, write_ranges};
+use crate::drivers::transfer::{Nothing, Payload};
+use crate::outcome::{Answer, Outcome};
+use crate::requests::Request;
+
+/// What is added to a key for the copy of its object.
+pub(super) const COPY_SUFFIX: &[u8] = b".copy";
+
+/// Which page of a listing is asked for.
+pub(super) struct Page<'a> {
+    pub(super) token: Option<&'a str>,
+    pub(super) prefix: &'a str,
+    pub(super) delimiter: Option<&'a str>,
+    pub(super) keys_max: u32,
+}
+
+impl S3Client {
+    pub(super) async fn put(&mut self, request: &Request) -> Answer {
+        let object = self.object(request.index);
+        let spec = self.payload;
+        let upload = Payload { spec: &spec, object, start: 0, length: object.length };
+        self.head.at_object(&self.thread.dataset, request.index);
+        let head = HeadSpec { is_object: true, ..HeadSpec::new(Method::Put) };
+        let reply = self.ask(&head, &upload, &[200, 201]).await;
+        Answer { bytes: object.length, ..reply.answer() }
+    }
+
+    pub(super) async fn get(&mut self, request: &Request) -> Answer {
+        let object = self.object(request.index);
+        self.head.at_object(&self.thread.dataset, request.index);
+        self.head.write(&self.thread, &HeadSpec::new(Method::Get), &Nothing);
+        let sending = Sending { method: Method::Get, head: &self.head.bytes, expected: &[200] };
+        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
+        read(&mut self.connection, sending, &wanted, 0..object.length).await
+    }
+
+    pub(super) async fn range_get(&mut self, request: &Request) -> Answer {
+        let object = self.object(request.index);
+        if object.length == 0 {
+            return self.get(request).await;
+        }
+        let range_bytes = self.thread.s3.options.range_bytes.unwrap_or(object.length);
+        choose_ranges(request, object.length, range_bytes, 1, &mut self.ranges);
+        self.write_ranged_head(request);
+        let (first, end) = self.ranges[0];
+        let sending = Sending { method: Method::Get, head: &self.head.bytes, expected: &[206] };
+        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
+        read(&mut self.connection, sending, &wanted, first..end).await
+    }
+
+    pub(super) async fn multi_range_get(&mut self, request: &Request) -> Answer {
+        let object = self.object(request.index);
+        if object.length == 0 {
+            return self.get(request).await;
+        }
+        let options = &self.thread.s3.options;
+        let range_bytes = options.range_bytes.unwrap_or(object.length);
+        choose_ranges(request, object.length, range_bytes, options.range_count, &mut self.ranges);
+        self.write_ranged_head(request);
+        let sending = Sending { method: Method::Get, head: &self.head.bytes, expected: &[206] };
+        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
+        read_ranges(&mut self.connection, sending, &wanted, &self.ranges).await
+    }
+
+    fn write_ranged_head(&mut self, request: &Request) {
+        self.scratch.clear();
+        write_ranges(&mut self.scratch, &self.ranges);
+        self.head.at_object(&self.thread.dataset, request.index);
+        let headers = [("range", self.scratch.as_slice())];
+        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Get) };
+        self.head.write(&self.thread, &spec, &Nothing);
+    }
+
+    pub(super) async fn head_object(&mut self, request: &Request) -> Answer {
+        let expected = self.thread.dataset.size(request.index);
+        self.head.at_object(&self.thread.dataset, request.index);
+        let reply = self.ask(&HeadSpec::new(Method::Head), &Nothing, &[200]).await;
+        let mut answer = reply.answer();
+        match reply.content_length {
+            Some(found) if request.is_verified && answer.outcome.is_ok() && found != expected => {
+                answer.outcome = self.connection.object_to(Failure::Length { found, expected });
+            }
+            _ => {}
+        }
+        answer
+    }
+
+    pub(super) async fn delete(&mut self, request: &Request) -> Answer {
+        self.head.at_object(&self.thread.dataset, request.index);
+        let spec = HeadSpec::new(Method::Delete);
+        self.ask(&spec, &Nothing, &[200, 202, 204]).await.answer()
+    }
+
+    /// Lists the next page of a bucket; after the last page the first comes again.
+    pub(super) async fn list(&mut self, request: &Request) -> Answer {
+        let thread = Rc::clone(&self.thread);
+        let (options, dataset) = (&thread.s3.options, &thread.dataset);
+        let bucket = dataset.bucket(request.index);
+        let prefix = options.prefix.as_deref().unwrap_or(&dataset.spec().object_prefix);
+        let token = self.list_tokens.remove(&request.index);
+        let page = Page {
+            token: token.as_deref(),
+            prefix,
+            delimiter: options.delimiter.as_deref(),
+            keys_max: options.page_keys,
+        };
+        let reply = self.ask_for_page(&bucket, &page).await;
+        let mut answer = reply.answer();
+        if answer.outcome.is_ok() {
+            match xml::parse_list_page(&self.collect.body, |_, _| {}) {
+                Ok(page) => {
+                    let entries = page.objects + page.prefixes;
+                    answer.objects = u32::try_from(entries).unwrap_or(u32::MAX);
+                    if let Some(token) = page.next_token.filter(|_| page.is_truncated) {
+                        self.list_tokens.insert(request.index, token);
+                    }
+                }
+                Err(error) => answer.outcome = self.misread(&error),
+            }
+        }
+        answer
+    }
+
+    pub(super) async fn ask_for_page(&mut self, bucket: &str, page: &Page<'_>) -> Reply {
+        let keys_max = page.keys_max.to_string();
+        let parameters = [
+            ("continuation-token", page.token.map(str::as_bytes)),
+            ("delimiter", page.delimiter.map(str::as_bytes)),
+            ("list-type", Some(b"2".as_slice())),
+            ("max-keys", Some(keys_max.as_bytes())),
+            ("prefix", Some(page.prefix.as_bytes()).filter(|prefix| !prefix.is_empty())),
+        ];
+        let present: Vec<_> = parameters.into_iter().filter(|(_, value)| value.is_some()).collect();
+        let mut query = std::mem::take(&mut self.query);
+        query.clear();
+        write_query(&mut query, &present);
+        self.head.at(bucket, "");
+        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get) };
+        let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
+        self.query = query;
+        reply
+    }
+
+    pub(super) async fn bulk_delete(&mut self, request: &Request) -> Answer {
+        let thread = Rc::clone(&self.thread);
+        let dataset = &thread.dataset;
+        let buckets = dataset.spec().buckets;
+        let key = |number: u64| {
+            let mut key = Vec::new();
+            dataset.write_key(request.index + number * buckets, &mut key);
+            String::from_utf8(key).expect("a prefix and digits are text")
+        };
+        let keys: Vec<String> = (0..u64::from(request.keys)).map(key).collect();
+        let bucket = dataset.bucket(dataset.bucket_of(request.index));
+        let (reply, failed) = self.delete_keys(&bucket, &keys).await;
+        let mut answer = Answer { objects: request.keys, ..reply.answer() };
+        match failed {
+            _ if !answer.outcome.is_ok() => {}
+            Err(error) => answer.outcome = self.misread(&error),
+            Ok(failed) => {
+                if let Some((key, error)) = failed.first() {
+                    let text = format!(
+                        "{} of {} keys failed; \"{key}\": {error}",
+                        failed.len(),
+                        keys.len()
+                    );
+                    let failure = Failure::Told(Outcome::PARTIAL, text);
+                    answer.outcome = self.connection.object_to(failure);
+                }
+            }
+        }
+        answer
+    }
+
+    /// Deletes keys with one request; returns those that failed.
+    pub(super) async fn delete_keys(
+        &mut self,
+        bucket: &str,
+        keys: &[String],
+    ) -> (Reply, Result<Vec<(String, xml::StoreError)>, xml::XmlError>) {
+        let mut body = std::mem::take(&mut self.scratch);
+        body.clear();
+        xml::write_delete_objects(&mut body, keys.iter().map(String::as_str));
+        self.head.at(bucket, "");
+        let spec = HeadSpec { query: b"delete", needs_md5: true, ..HeadSpec::new(Method::Post) };
+        let reply = self.ask_for_body(&spec, &body.as_slice(), &[]).await;
+        self.scratch = body;
+        let failed = xml::parse_delete_answer(&self.collect.body);
+        (reply, failed)
+    }
+
+    /// Copies an object to a key beside it.
+    pub(super) async fn copy(&mut self, request: &Request) -> Answer {
+        self.copy_to(request, COPY_SUFFIX, &[]).await
+    }
+
+    /// Replaces an object's metadata, which S3 does by copying it onto itself.
+    pub(super) async fn post(&mut self, request: &Request) -> Answer {
+        let value = format!("{:016x}", request.chance);
+        let headers = [
+            ("x-amz-meta-loadstone", value.as_bytes()),
+            ("x-amz-metadata-directive", b"REPLACE".as_slice()),
+        ];
+        self.copy_to(request, b"", &headers).await
+    }
+
+    async fn copy_to(
+        &mut self,
+        request: &Request,
+        suffix: &[u8],
+        more: &[(&str, &[u8])],
+    ) -> Answer {
+        let mut source = std::mem::take(&mut self.scratch);
+        self.head.at_object(&self.thread.dataset, request.index);
+        self.head.write_copy_source(&mut source);
+        self.head.add_to_key(suffix);
+        let mut headers = vec![("x-amz-copy-source", source.as_slice())];
+        headers.extend_from_slice(more);
+        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put) };
+        let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
+        self.scratch = source;
+        let mut answer = reply.answer();
+        if answer.outcome.is_ok() {
+            // A copy may fail after the status of success was sent.
+            if let Err(error) = xml::check_late_answer(&self.collect.body) {
+                answer.outcome = self.misread(&error);
+            }
+        }
+        answer
+    }
+}

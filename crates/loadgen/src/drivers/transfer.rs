@@ -1,0 +1,257 @@
+//! What goes up with a request and what is done with what comes down: bodies without I/O.
+
+use loadstone_wire::http1::Head;
+use loadstone_wire::ranges::{RangesError, RangesParser, parse_boundary, parse_content_range};
+
+use crate::outcome::Outcome;
+use crate::payload::{self, ObjectId, PayloadSpec, Verdict, Verifier};
+
+/// The body of a request. It can be made again from anywhere, so nobody need keep it.
+pub(crate) trait Upload {
+    /// Returns its length.
+    fn length(&self) -> u64;
+    /// Writes its bytes from `offset` on.
+    fn write(&self, offset: u64, out: &mut [u8]);
+}
+
+/// No body.
+pub(crate) struct Nothing;
+
+impl Upload for Nothing {
+    fn length(&self) -> u64 {
+        0
+    }
+
+    fn write(&self, _: u64, _: &mut [u8]) {}
+}
+
+impl Upload for &[u8] {
+    fn length(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn write(&self, offset: u64, out: &mut [u8]) {
+        let start = usize::try_from(offset).expect("an offset in a slice");
+        out.copy_from_slice(&self[start..start + out.len()]);
+    }
+}
+
+/// A stretch of an object's payload.
+pub(crate) struct Payload<'a> {
+    pub(crate) spec: &'a PayloadSpec,
+    pub(crate) object: ObjectId,
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+}
+
+impl Upload for Payload<'_> {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    #[inline]
+    fn write(&self, offset: u64, out: &mut [u8]) {
+        payload::fill(self.spec, &self.object, self.start + offset, out);
+    }
+}
+
+/// What is done with the body of a good answer.
+pub(crate) trait Download {
+    /// Looks at the head.
+    fn head(&mut self, _: &Head<'_>) {}
+    /// Takes the next bytes of the body.
+    fn data(&mut self, bytes: &[u8]);
+}
+
+/// Takes no notice of the body.
+pub(crate) struct Ignore;
+
+impl Download for Ignore {
+    #[inline]
+    fn data(&mut self, _: &[u8]) {}
+}
+
+/// Checks the body against what was written.
+impl Download for Verifier {
+    #[inline]
+    fn data(&mut self, bytes: &[u8]) {
+        self.update(bytes);
+    }
+}
+
+/// The most that is kept of an answer of the control plane; a page of 1000 long keys is 2 MiB.
+const COLLECTED_BYTES_MAX: usize = 64 << 20;
+
+/// Keeps the body, and headers that were asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Collect {
+    pub(crate) body: Vec<u8>,
+    wanted: &'static [&'static str],
+    found: Vec<Option<String>>,
+}
+
+impl Collect {
+    /// Starts over, and looks for these headers.
+    pub(crate) fn start(&mut self, wanted: &'static [&'static str]) {
+        self.body.clear();
+        self.found.clear();
+        self.wanted = wanted;
+    }
+
+    /// Returns a header that was asked for and found.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let place = self.wanted.iter().position(|wanted| *wanted == name)?;
+        self.found.get(place)?.as_deref()
+    }
+}
+
+impl Download for Collect {
+    fn head(&mut self, head: &Head<'_>) {
+        let texts = self.wanted.iter().map(|name| head.header_text(name).map(str::to_owned));
+        self.found = texts.collect();
+    }
+
+    fn data(&mut self, bytes: &[u8]) {
+        let room = COLLECTED_BYTES_MAX.saturating_sub(self.body.len());
+        self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
+/// Checks an answer that holds several ranges of an object.
+pub(crate) struct CheckRanges<'a> {
+    spec: &'a PayloadSpec,
+    object: ObjectId,
+    /// The ranges that were asked for, in order: first byte and end.
+    wanted: &'a [(u64, u64)],
+    /// How many of them have begun.
+    begun: usize,
+    form: Form,
+    verifier: Option<Verifier>,
+    verdict: Verdict,
+    is_verified: bool,
+    pub(crate) payload_bytes: u64,
+    pub(crate) verified_bytes: u64,
+    pub(crate) mistake: Option<RangesMistake>,
+}
+
+/// How an answer does not fit the ranges that were asked for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RangesMistake {
+    /// It is not a multipart body.
+    #[error(transparent)]
+    Form(#[from] RangesError),
+    /// It holds other bytes.
+    #[error("the answer holds other ranges than were asked for")]
+    Other,
+}
+
+enum Form {
+    /// The head has not come, or was no use.
+    Unknown,
+    /// One range alone: the body is its bytes.
+    Single,
+    Multipart(RangesParser),
+}
+
+impl<'a> CheckRanges<'a> {
+    pub(crate) fn new(
+        spec: &'a PayloadSpec,
+        object: ObjectId,
+        wanted: &'a [(u64, u64)],
+        is_verified: bool,
+    ) -> Self {
+        Self {
+            spec,
+            object,
+            wanted,
+            begun: 0,
+            form: Form::Unknown,
+            verifier: None,
+            verdict: Verdict::Ok,
+            is_verified,
+            payload_bytes: 0,
+            verified_bytes: 0,
+            mistake: None,
+        }
+    }
+
+    fn begin(&mut self, first: u64, length: u64) {
+        self.end_part();
+        if self.wanted.get(self.begun) != Some(&(first, first + length)) {
+            self.mistake.get_or_insert(RangesMistake::Other);
+        }
+        self.begun += 1;
+        if self.is_verified {
+            let range = first..first + length;
+            self.verifier = Some(Verifier::for_range(self.spec, &self.object, range));
+        }
+    }
+
+    fn end_part(&mut self) {
+        if let Some(mut verifier) = self.verifier.take() {
+            self.verdict = self.verdict.max(verifier.finish());
+            self.verified_bytes += verifier.checked_bytes();
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        self.payload_bytes += bytes.len() as u64;
+        if let Some(verifier) = &mut self.verifier {
+            verifier.update(bytes);
+        }
+    }
+
+    /// Returns what the whole answer was.
+    pub(crate) fn finish(&mut self) -> Outcome {
+        self.end_part();
+        if let Form::Multipart(parser) = &self.form {
+            if let Err(error) = parser.finish() {
+                self.mistake.get_or_insert(error.into());
+            }
+        }
+        match &self.mistake {
+            Some(RangesMistake::Form(RangesError::Truncated)) => Outcome::TRUNCATED,
+            Some(_) => Outcome::PROTOCOL,
+            None if self.begun < self.wanted.len() => Outcome::TRUNCATED,
+            None => Outcome::of_verdict(self.verdict),
+        }
+    }
+}
+
+impl Download for CheckRanges<'_> {
+    fn head(&mut self, head: &Head<'_>) {
+        if let Some(boundary) = head.header("content-type").and_then(parse_boundary) {
+            self.form = Form::Multipart(RangesParser::new(boundary));
+        } else if let Some(range) = head.header("content-range").and_then(parse_content_range) {
+            self.form = Form::Single;
+            self.begin(range.first, range.length);
+        } else {
+            self.mistake = Some(RangesMistake::Other);
+        }
+    }
+
+    fn data(&mut self, mut bytes: &[u8]) {
+        let mut form = std::mem::replace(&mut self.form, Form::Unknown);
+        match &mut form {
+            Form::Unknown => {}
+            Form::Single => self.take(bytes),
+            Form::Multipart(parser) if self.mistake.is_none() => loop {
+                match parser.next(&mut bytes) {
+                    Ok(None) => break,
+                    Ok(Some(piece)) => {
+                        if let Some(range) = piece.starts {
+                            self.begin(range.first, range.length);
+                        }
+                        self.take(piece.bytes);
+                    }
+                    Err(error) => {
+                        self.mistake = Some(error.into());
+                        break;
+                    }
+                }
+            },
+            Form::Multipart(_) => {}
+        }
+        self.form = form;
+    }
+}
