@@ -63,7 +63,7 @@ def test_the_deletes_of_1_mib_are_found_to_be_quantised_to_whole_seconds() -> No
         for finding in found("hummingbird", "whole-seconds")
     }
     (finding,) = [
-        one for one in found("hummingbird", "whole-seconds") if "DELETE of 1MiB" in one.statement
+        one for one in found("hummingbird", "whole-seconds") if "DELETE of 1 MiB" in one.statement
     ]
     assert len(finding.evidence) == 34
     assert finding.chance is not None
@@ -77,7 +77,7 @@ def test_the_deletes_of_1_mib_are_found_to_be_quantised_to_whole_seconds() -> No
 
 def test_the_puts_and_gets_of_1_mib_are_too_small_to_tell() -> None:
     assert not any(
-        "PUT of 1MiB" in one.statement or "GET of 1MiB" in one.statement
+        "PUT of 1 MiB" in one.statement or "GET of 1 MiB" in one.statement
         for one in found("hummingbird", "whole-seconds")
     )
 
@@ -111,7 +111,7 @@ def test_rounds_that_fall_and_nodes_that_do_not_help_are_found() -> None:
     (falls,) = found("hummingbird", "rounds-differ")
     assert "6250 to 2642 (-58%)" in falls.statement
     (steps,) = found("hummingbird", "not-monotonic")
-    assert any("Performance lab, get 4KiB" in case for case in steps.cases)
+    assert any("Performance lab, get 4 KiB" in case for case in steps.cases)
 
 
 # Report 2

@@ -193,6 +193,10 @@ def test_ls1_says_what_did_not_hold() -> None:
     assert str(steady) == "steady within ±10% over 5 rounds (300 s)"
 
 
+def test_a_rate_that_never_changes_is_steady() -> None:
+    assert steadiness.ls1(np.full(300, 1000.0), round_s=60, seed=1).is_steady
+
+
 def test_a_stopped_target_is_not_steady() -> None:
     assert not steadiness.ls1(np.zeros(300), round_s=60, seed=1).is_steady
 

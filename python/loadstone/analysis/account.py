@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from loadstone.analysis.naming import describe_parameter, describe_size
+
 Parameter = str | int | float | None
 
 RATE = "requests_per_s"
@@ -112,6 +114,7 @@ class Disclosure:
     spread: str | None = None
     order: Literal["interleaved", "sequential"] | None = None
     loop: Literal["open", "closed"] | None = None
+    connections: Literal["keep_alive", "per_request"] | None = None
     percentiles: Literal["merged histograms", "raw values", "averaged"] | None = None
     correction: str | None = None
     suite_members: int | None = None
@@ -153,6 +156,7 @@ class Account:
     statements: tuple[Statement, ...] = ()
     disclosure: Disclosure = field(default_factory=Disclosure)
     run: str = ""
+    client_links: tuple[tuple[float, int], ...] = ()
     comparable: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     identical: tuple[tuple[str, str], ...] = ()
     planned_threads: tuple[int, ...] = ()
@@ -199,16 +203,16 @@ def grouped(
 
 
 def describe_case(measurement: Measurement, leave_out: Sequence[str] = ()) -> str:
-    """Return a case in words: "Ceph, get 1MiB, 250 threads, 6 nodes, round 2"."""
-    from loadstone import units
-
-    parameters = dict(measurement.parameters)
-    size = parameters.pop("size", None)
+    """Return a case in words: "Ceph, get 1 MiB, 250 threads, nodes 6, round 2"."""
     operation = measurement.operation
-    if isinstance(size, int) and "size" not in leave_out:
-        operation = f"{operation} {units.format_size(size)}"
+    if measurement.size_bytes is not None:
+        operation = f"{operation} {describe_size(measurement.size_bytes)}"
     words = [measurement.target, measurement.workload, operation]
-    words += [f"{value} {key}" for key, value in parameters.items() if value is not None]
+    words += [
+        describe_parameter(name, value)
+        for name, value in measurement.parameters.items()
+        if name not in ("size", *leave_out) and value is not None
+    ]
     if measurement.round > 1 and "round" not in leave_out:
         words.append(f"round {measurement.round}")
     return ", ".join(word for word in dict.fromkeys(words) if word)

@@ -33,6 +33,9 @@ def differences(a: Account, b: Account) -> tuple[Difference, ...]:
         if not facts_a or not facts_b:
             continue
         for field in dict.fromkeys([*facts_a, *facts_b]):
+            # A phase that only one side has is a case without a partner, not a difference.
+            if ": " in field and (field not in facts_a or field not in facts_b):
+                continue
             one, other = facts_a.get(field, ABSENT), facts_b.get(field, ABSENT)
             if one != other:
                 found.setdefault(field, Difference(field=field, a=one, b=other))

@@ -22,6 +22,7 @@ from loadstone.analysis.account import (
 )
 from loadstone.analysis.comparability import Difference, differences
 from loadstone.analysis.labels import VOIDING
+from loadstone.analysis.naming import describe_parameter
 from loadstone.errors import InputError
 
 Verdict = Literal[
@@ -149,7 +150,8 @@ def compare(
 def sentence(comparison: Comparison, one: CaseComparison) -> str:
     """Return one comparison as a sentence that leaves nothing out: values, ratio, interval, how."""
     words = [
-        f"{value} {key}" if isinstance(value, int) else str(value) for key, value in _named(one)
+        str(value) if isinstance(value, str) else describe_parameter(key, value)
+        for key, value in _named(one)
     ]
     name = ", ".join([one.target, *words] if one.target else words)
     unit = _unit_of_metric(comparison.metric)

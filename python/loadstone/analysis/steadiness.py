@@ -102,7 +102,9 @@ def drift(values: ArrayLike, batches: int = 30) -> Drift:
         if series.autocorrelation(residuals, 1) <= 2 / math.sqrt(count):
             break
     scale = (count - 1) / float(means.mean()) if means.mean() else math.inf
-    half = float(stats.t.ppf(0.95, count - 2)) * float(fit.stderr)
+    # A series that never changes leaves no residuals, and scipy no error of the slope.
+    error = 0.0 if math.isnan(fit.stderr) else float(fit.stderr)
+    half = float(stats.t.ppf(0.95, count - 2)) * error
     centre = float(fit.slope)
     return Drift(
         relative=centre * scale,
@@ -183,6 +185,6 @@ def is_growing(backlog: ArrayLike, confidence: float = 0.95) -> bool:
     if means.size < 3 or float(means.std()) == 0:
         return False
     fit = stats.linregress(np.arange(means.size), means)
-    if fit.stderr == 0:
+    if fit.stderr == 0 or math.isnan(fit.stderr):
         return bool(fit.slope > 0)
     return bool(fit.slope / fit.stderr > stats.t.ppf(confidence, means.size - 2))

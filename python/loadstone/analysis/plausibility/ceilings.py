@@ -13,6 +13,7 @@ from loadstone.analysis.account import (
     grouped,
 )
 from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.naming import describe_size
 
 LINKS_GBIT = (1, 2.5, 10, 25, 40, 50, 100, 200, 400)
 FRAME_BYTES = (1500, 9000)
@@ -36,7 +37,8 @@ def link_ceiling(account: Account) -> Iterator[Finding]:
     """Find results that crowd together just below the goodput of an Ethernet link.
 
     It takes four numbers or more that do not follow what was varied: two targets, or three values
-    of a parameter. Nobody states the client's link, so the finding is inferred.
+    of a parameter. Where nobody states
+    the client's link, the finding is inferred.
     """
     groups = grouped(
         _with_bytes(account), lambda one: (one.workload, one.operation, one.size_bytes)
@@ -46,15 +48,17 @@ def link_ceiling(account: Account) -> Iterator[Finding]:
         varied = _varied(cells)
         width = TIE if varied == "target" else PLATEAU
         crowd = [one for one in cells if _bits(one) >= (1 - width) * top]
-        found = _nearest_link(top)
+        found = _nearest_link(top, account.client_links)
         if len(crowd) < 4 or found is None or not _is_independent(crowd):
             continue
         link, frame = found
-        yield _link_finding(crowd, cells, link, frame)
+        yield _link_finding(crowd, cells, link, frame, is_known=bool(account.client_links))
 
 
 def socket_ceiling(account: Account) -> Iterator[Finding]:
     """Find sweeps of small requests that end at the rate at which a client runs out of ports."""
+    if account.disclosure.connections == "keep_alive":
+        return
     for sweep in _sweeps(account):
         top = max(sweep, key=lambda one: one.value)
         share = top.value / CONNECTIONS_PER_S
@@ -88,7 +92,7 @@ def socket_ceiling(account: Account) -> Iterator[Finding]:
                 Evidence(metric="planned loads not measured", value=len(missing), threshold=0),
             ),
             cases=(describe_case(top),),
-            is_inferred=True,
+            is_inferred=account.disclosure.connections is None,
         )
 
 
@@ -135,13 +139,18 @@ def stated_ceiling(account: Account) -> Iterator[Finding]:
 
 
 def _link_finding(
-    crowd: Sequence[Measurement], cells: Sequence[Measurement], link: float, frame: int
+    crowd: Sequence[Measurement],
+    cells: Sequence[Measurement],
+    link: float,
+    frame: int,
+    *,
+    is_known: bool,
 ) -> Finding:
     rates = [_bits(one) for one in crowd]
     top, limit = max(rates), goodput_bits(link, frame)
     targets = ", ".join(dict.fromkeys(one.target for one in crowd))
     size = crowd[0].size_bytes
-    what = [crowd[0].workload, f"{crowd[0].operation} {units.format_size(size) if size else ''}"]
+    what = [crowd[0].workload, f"{crowd[0].operation} {describe_size(size) if size else ''}"]
     operations = ", ".join(word.strip() for word in what)
     is_tie = len({one.target for one in crowd}) > 1
     kind = "tie" if is_tie else "plateau"
@@ -164,7 +173,7 @@ def _link_finding(
             for one in crowd
         ),
         cases=tuple(describe_case(one) for one in crowd),
-        is_inferred=True,
+        is_inferred=not is_known,
     )
 
 
@@ -214,9 +223,12 @@ def _is_independent(crowd: Sequence[Measurement]) -> bool:
     return any(len({one.parameters.get(name) for one in crowd}) >= 3 for name in names)
 
 
-def _nearest_link(top: float) -> tuple[float, int] | None:
-    """Return the link and frame whose goodput lies just above, the closest first."""
-    choices = [(link, frame) for link in LINKS_GBIT for frame in FRAME_BYTES]
+def _nearest_link(top: float, known: Sequence[tuple[float, int]]) -> tuple[float, int] | None:
+    """Return the link and frame whose goodput lies just above, the closest first.
+
+    Any Ethernet link may be it, unless the client's own are known.
+    """
+    choices = known or [(link, frame) for link in LINKS_GBIT for frame in FRAME_BYTES]
     fitting = [choice for choice in choices if TOUCHES <= top / goodput_bits(*choice) <= ABOVE]
     return max(fitting, key=lambda choice: top / goodput_bits(*choice), default=None)
 

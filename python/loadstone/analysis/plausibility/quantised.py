@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from loadstone import units
 from loadstone.analysis.account import RATE, Account, Measurement, describe_case, grouped
 from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.naming import describe_size
 
 CHANCE_MAX = 1e-6
 TELLING = 0.5
@@ -43,7 +43,7 @@ def _finding(
     shown = ", ".join(f"{one.text} = {one.work:,}/{_seconds(one)} s" for one in examples)
     what = f"{first.operation.upper()}"
     if first.size_bytes is not None:
-        what += f" of {units.format_size(first.size_bytes)}"
+        what += f" of {describe_size(first.size_bytes)}"
     rest = len(cells) - len(telling)
     left = f" (the other {rest} are too small to tell)" if rest else ""
     return Finding(

@@ -1,7 +1,11 @@
 """What load, rate and time must have to do with each other."""
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+
+import numpy as np
+from scipy import stats
 
 from loadstone import units
 from loadstone.analysis import scaling
@@ -23,38 +27,55 @@ CHANCE_MAX = 1e-6
 def saturation_point(account: Account) -> Iterator[Finding]:
     """State where a sweep saturates, and what the load beyond it cost in time by Little's law."""
     for sweep in _sweeps(account):
-        points = [scaling.Point(load=one.threads or 1, rate=one.value) for one in sweep]
+        points = [_point(cells) for cells in sweep]
         found = scaling.saturation(points)
-        name = describe_case(sweep[0], ("threads",)).replace(", 1 threads", "")
-        last = max(sweep, key=lambda one: one.threads or 0)
-        first = sweep[0]
-        waits = (last.threads or 1) / last.value
-        alone = (first.threads or 1) / first.value
-        if not found.is_reached:
-            statement = (
-                f"{name}: not saturated: the last step, to {found.load_of_max:g} threads, still"
-                f" brought {sweep[-1].value / sweep[-2].value - 1:+.0%}"
-            )
-        else:
-            knee = f", N* = {found.knee:.1f}" if found.knee else ""
-            statement = (
-                f"{name}: saturated from {found.load:g} threads on ({found.rate:g} of at most"
-                f" {found.rate_max:g}/s{knee}); at {last.threads} threads a request takes"
-                f" {units.format_duration(1e9 * waits)} by Little's law (N/X), {waits / alone:.0f}×"
-                f" the {units.format_duration(1e9 * alone)} with {first.threads}: the load beyond"
-                " only queues"
-            )
-        yield Finding(
-            rule="saturation",
-            severity="note",
-            statement=statement,
-            evidence=(
-                Evidence(metric="saturation load", value=found.load, unit="threads"),
-                Evidence(metric="best rate", value=found.rate_max, unit="1/s"),
-                Evidence(metric="mean time at the largest load", value=waits, unit="s"),
-            ),
-            cases=(describe_case(sweep[0]), describe_case(last)),
+        yield _saturation(sweep, points, found)
+
+
+def _saturation(
+    sweep: Sequence[Sequence[Measurement]],
+    points: Sequence[scaling.Point],
+    found: scaling.Saturation,
+) -> Finding:
+    name = describe_case(sweep[0][0], ("threads",))
+    first, last = points[0], points[-1]
+    alone, waits = first.load / first.rate, last.load / last.rate
+    if found.is_reached:
+        knee = f", N* = {found.knee:.1f}" if found.knee else ""
+        sure = ", by the lower ends of their intervals" if found.is_certain else ""
+        statement = (
+            f"{name}: saturated from {found.load:g} threads on ({found.rate:.4g} of at most"
+            f" {found.rate_max:.4g}/s{sure}{knee}); at {last.load:g} threads a request takes"
+            f" {units.format_duration(1e9 * waits)} by Little's law (N/X), {waits / alone:.0f}× the"
+            f" {units.format_duration(1e9 * alone)} with {first.load:g}: load beyond only queues"
         )
+    else:
+        statement = (
+            f"{name}: not saturated: the last step, to {found.load_of_max:g} threads, still"
+            f" brought {last.rate / points[-2].rate - 1:+.0%}"
+        )
+    return Finding(
+        rule="saturation",
+        severity="note",
+        statement=statement,
+        evidence=(
+            Evidence(metric="saturation load", value=found.load, unit="threads"),
+            Evidence(metric="best rate", value=found.rate_max, unit="1/s"),
+            Evidence(metric="mean time at the largest load", value=waits, unit="s"),
+        ),
+        cases=(describe_case(sweep[0][0]), describe_case(sweep[-1][0])),
+    )
+
+
+def _point(cells: Sequence[Measurement]) -> scaling.Point:
+    """Return one load with the mean of its trials, and the lower end of its interval."""
+    values = np.array([one.value for one in cells])
+    mean = float(values.mean())
+    low = None
+    if values.size > 1:
+        half = stats.t.ppf(0.975, values.size - 1) * values.std(ddof=1) / math.sqrt(values.size)
+        low = mean - float(half)
+    return scaling.Point(load=cells[0].threads or 1, rate=mean, low=low)
 
 
 def rate_from_latency(account: Account) -> Iterator[Finding]:
@@ -112,14 +133,22 @@ def rate_from_latency(account: Account) -> Iterator[Finding]:
     )
 
 
-def _sweeps(account: Account) -> Iterator[Sequence[Measurement]]:
+def _sweeps(account: Account) -> Iterator[list[list[Measurement]]]:
+    """Return the trials of each sweep, by their number of threads from the fewest up."""
     groups = grouped(
         (one for one in account.of(RATE) if one.threads is not None),
-        lambda one: (one.target, one.workload, one.operation, one.size_bytes, one.round),
+        lambda one: (
+            one.target,
+            one.workload,
+            one.operation,
+            one.round,
+            tuple(item for item in one.case if item[0] not in ("threads", "round")),
+        ),
     )
     for cells in groups.values():
-        if len({one.threads for one in cells}) == len(cells) >= LOADS_MIN:
-            yield sorted(cells, key=lambda one: one.threads or 0)
+        loads = sorted({one.threads or 1 for one in cells})
+        if len(loads) >= LOADS_MIN:
+            yield [[one for one in cells if one.threads == load] for load in loads]
 
 
 def _is_multiple(one: Measurement, single: Measurement) -> bool:

@@ -1,0 +1,231 @@
+"""Which of the client's own resources were at their limit while a trial was measured?
+
+A resource is looked at over the measured window and by its worst core or card: a mean over all of
+them hides the one that is full. A source that was absent gives no evidence, neither for nor
+against.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from loadstone.analysis.finding import Evidence
+from loadstone.results.record import Record
+
+Numbers = NDArray[np.float64]
+
+CORE_BUSY = 0.95
+CORE_BUSY_SHARE = 0.10
+CPU_BUSY = 0.80
+STEAL = 0.02
+RUN_DELAY = 0.05
+THROTTLED = 0.01
+MEMORY_PRESSURE = 0.001
+MEMORY_FULL = 0.90
+NIC_BUSY = 0.90
+SOCKETS_USED = 0.80
+TIME_WAIT_S = 60
+FRAME_BYTES = 1500
+
+CPU_KINDS = ("user", "nice", "system", "irq", "softirq", "steal")
+CPU_IDLE = ("idle", "iowait")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One quantity over the window: seconds from its start, and the values read."""
+
+    host: str
+    subject: str
+    times_s: Numbers
+    values: Numbers
+
+    @property
+    def growth(self) -> float:
+        """How much a counter grew over the window."""
+        return float(self.values[-1] - self.values[0]) if self.values.size > 1 else 0.0
+
+    @property
+    def length_s(self) -> float:
+        """How long the quantity was watched."""
+        return float(self.times_s[-1] - self.times_s[0]) if self.times_s.size > 1 else 0.0
+
+    @property
+    def rate(self) -> float:
+        """How fast a counter grew, in its unit per second."""
+        return self.growth / self.length_s if self.length_s else 0.0
+
+
+Lines = Mapping[tuple[str, str], Sequence[Line]]
+
+
+def find_limits(record: Record, probes: pa.Table) -> dict[str, list[Evidence]]:
+    """Return the flags of a trial with their evidence: INSTRUMENT_CPU, CLIENT_NIC and so on."""
+    lines = _lines(record, probes)
+    flags: dict[str, list[Evidence]] = {}
+    for flag, look in LOOKS:
+        found = list(look(record, lines))
+        if found:
+            flags.setdefault(flag, []).extend(found)
+    return flags
+
+
+def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
+    for host, core, busy, steal in _busy_cores(lines):
+        if core == "all":
+            mean = float(busy.mean())
+            if mean >= CPU_BUSY:
+                yield _evidence("CPU busy, all cores", mean, CPU_BUSY, host)
+            if float(steal.mean()) >= STEAL:
+                yield _evidence("CPU stolen by the hypervisor", float(steal.mean()), STEAL, host)
+            continue
+        share = float((busy >= CORE_BUSY).mean())
+        if share > CORE_BUSY_SHARE:
+            yield _evidence(
+                f"share of time with core {core} at 95 % or more", share, CORE_BUSY_SHARE, host
+            )
+
+
+def _waiting(record: Record, lines: Lines) -> Iterator[Evidence]:
+    delays = record.summary.get("thread_run_delay_ns") or ()
+    length_ns = _length_ns(record)
+    if delays and length_ns:
+        worst = max(delays) / length_ns
+        if worst >= RUN_DELAY:
+            yield _evidence("load thread waiting for a core", worst, RUN_DELAY, "")
+    for line in lines.get(("cgroup", "throttled_ns"), ()):
+        if line.rate / 1e9 >= THROTTLED:
+            yield _evidence("control group throttled", line.rate / 1e9, THROTTLED, line.host)
+
+
+def _memory(record: Record, lines: Lines) -> Iterator[Evidence]:
+    for metric in ("swapped_in_pages", "swapped_out_pages"):
+        for line in lines.get(("memory", metric), ()):
+            if line.growth > 0:
+                yield _evidence(metric.replace("_", " "), line.growth, 0, line.host)
+    for line in lines.get(("pressure", "full_ns"), ()):
+        if line.subject == "memory" and line.rate / 1e9 > MEMORY_PRESSURE:
+            yield _evidence("memory pressure, full", line.rate / 1e9, MEMORY_PRESSURE, line.host)
+    for key in ("max", "oom"):
+        for line in lines.get(("cgroup", f"memory_events_{key}"), ()):
+            if line.growth > 0:
+                yield _evidence(f"control group memory events {key}", line.growth, 0, line.host)
+    limits = {line.host: line for line in lines.get(("cgroup", "memory_bytes_max"), ())}
+    for line in lines.get(("process", "rss_bytes"), ()):
+        limit = limits.get(line.host)
+        if limit is not None and line.values.max() >= MEMORY_FULL * limit.values.max():
+            share = float(line.values.max() / limit.values.max())
+            yield _evidence("memory of its limit", share, MEMORY_FULL, line.host)
+
+
+def _cards(record: Record, lines: Lines) -> Iterator[Evidence]:
+    speeds = {
+        (line.host, line.subject): float(line.values.max())
+        for line in lines.get(("network", "speed_bits_per_s"), ())
+    }
+    for metric in ("received_bytes", "sent_bytes"):
+        for line in lines.get(("network", metric), ()):
+            speed = speeds.get((line.host, line.subject))
+            if speed is None:
+                continue
+            # The kernel counts frames without preamble, check sum and gap, which the line carries.
+            share = 8 * line.rate * (FRAME_BYTES + 38) / (FRAME_BYTES + 14) / speed
+            if share >= NIC_BUSY:
+                name = f"{metric.partition('_')[0]} on {line.subject}, of the line's speed"
+                yield _evidence(name, share, NIC_BUSY, line.host)
+    for line in lines.get(("network", "backlog_dropped"), ()):
+        if line.growth > 0:
+            yield _evidence(f"packets dropped on {line.subject}", line.growth, 0, line.host)
+
+
+def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
+    ports = {line.host: float(line.values.max()) for line in lines.get(("sockets", "ports"), ())}
+    for line in lines.get(("sockets", "time_wait"), ()):
+        if line.host in ports and line.values.max() >= SOCKETS_USED * ports[line.host]:
+            share = float(line.values.max()) / ports[line.host]
+            yield _evidence("ports waiting to close", share, SOCKETS_USED, line.host)
+    for line in lines.get(("tcp", "connections_opened"), ()):
+        allowed = ports.get(line.host, 0.0) / TIME_WAIT_S
+        if allowed and line.rate >= SOCKETS_USED * allowed:
+            yield _evidence(
+                "new connections per second, of the ports' limit",
+                line.rate / allowed,
+                SOCKETS_USED,
+                line.host,
+            )
+    examples = record.summary.get("error_examples") or {}
+    for kind in ("no_ports", "no_descriptors"):
+        if kind in examples:
+            yield Evidence(metric=kind, value=str(examples[kind]), threshold="none")
+
+
+LOOKS: tuple[tuple[str, Callable[[Record, Lines], Iterator[Evidence]]], ...] = (
+    ("INSTRUMENT_CPU", _cpu),
+    ("INSTRUMENT_CPU", _waiting),
+    ("INSTRUMENT_MEM", _memory),
+    ("CLIENT_NIC", _cards),
+    ("INSTRUMENT_SOCKETS", _sockets),
+)
+
+
+def _lines(record: Record, probes: pa.Table) -> Lines:
+    """Return every quantity inside the measured window, by probe and metric."""
+    start_ns, end_ns = _window_ns(record)
+    rows: dict[tuple[str, str, str, str], list[tuple[int, float]]] = {}
+    columns = [probes[name].to_pylist() for name in probes.column_names]
+    for time_ns, host, probe, subject, metric, value in zip(*columns, strict=True):
+        if start_ns <= time_ns <= end_ns:
+            rows.setdefault((probe, metric, host, subject), []).append((time_ns, value))
+    lines: dict[tuple[str, str], list[Line]] = {}
+    for (probe, metric, host, subject), values in rows.items():
+        values.sort()
+        times_s = np.array([(time_ns - values[0][0]) / 1e9 for time_ns, _ in values])
+        line = Line(
+            host=host, subject=subject, times_s=times_s, values=np.array([v for _, v in values])
+        )
+        lines.setdefault((probe, metric), []).append(line)
+    return lines
+
+
+def _busy_cores(lines: Lines) -> Iterator[tuple[str, str, Numbers, Numbers]]:
+    """Return the share of time that each core was busy, and was taken away, between two samples."""
+    cores: dict[tuple[str, str], dict[str, Line]] = {}
+    for kind in (*CPU_KINDS, *CPU_IDLE):
+        for line in lines.get(("cpu", f"{kind}_ns"), ()):
+            cores.setdefault((line.host, line.subject), {})[kind] = line
+    for (host, core), kinds in cores.items():
+        steps = {kind: np.diff(line.values) for kind, line in kinds.items()}
+        sizes = {step.size for step in steps.values()}
+        # Without the idle time there is no whole to take a share of.
+        if "idle" not in steps or len(sizes) != 1 or sizes == {0}:
+            continue
+        total = np.sum([*steps.values()], axis=0)
+        idle = np.sum([step for kind, step in steps.items() if kind in CPU_IDLE], axis=0)
+        whole = np.where(total > 0, total, 1.0)
+        busy = np.where(total > 0, 1 - idle / whole, 0.0)
+        steal = steps.get("steal", np.zeros_like(total)) / whole
+        yield host, core, busy, steal
+
+
+def _window_ns(record: Record) -> tuple[int, int]:
+    """Return the measured window on the wall clock, from the first iteration to the last."""
+    started = int(record.summary.get("started_unix_ns") or 0)
+    entries: Sequence[Mapping[str, Any]] = record.summary.get("iterations") or ()
+    starts = [entry["measure_start_ns"] for entry in entries if "measure_start_ns" in entry]
+    ends = [entry["measure_end_ns"] for entry in entries if "measure_end_ns" in entry]
+    if not started or not starts or not ends:
+        return 0, 2**63 - 1
+    return started + min(starts), started + max(ends)
+
+
+def _length_ns(record: Record) -> int:
+    start_ns, end_ns = _window_ns(record)
+    return end_ns - start_ns if start_ns else 0
+
+
+def _evidence(metric: str, value: float, threshold: float, host: str) -> Evidence:
+    return Evidence(metric=metric, value=value, threshold=threshold, place=host)

@@ -1,0 +1,251 @@
+"""A run as an Account: one measurement per trial, operation and metric."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any, Literal
+
+from loadstone.analysis.account import (
+    BYTE_RATE,
+    RATE,
+    Account,
+    Disclosure,
+    Measurement,
+    Parameter,
+)
+from loadstone.analysis.part import Part, read_parts
+from loadstone.analysis.resources import Peaks, peaks
+from loadstone.analysis.summary import Cell, summarise
+from loadstone.results.record import Run
+
+TIMES = ("response", "service", "first_byte")
+LABELS_OF_CELLS = frozenset({"n=1"})
+"""Labels that speak of how a cell was put together, and not of a trial."""
+
+TRIAL_FIELDS = (
+    "mix",
+    "options",
+    "keys",
+    "stop",
+    "rate_limit_per_s",
+    "warm_up_ns",
+    "iterations",
+    "connections",
+    "timeout_ns",
+    "on_error",
+    "verify",
+)
+DATASET_FIELDS = ("buckets", "objects", "size", "compressible", "duplicate")
+SETTING_FIELDS = (
+    "payload_signing",
+    "checksum",
+    "tls",
+    "direct",
+    "fsync",
+    "storage_policy",
+    "addressing",
+)
+HOST_FIELDS = ("cpu", "memory_bytes", "kernel", "network", "nics", "cgroup")
+
+
+def read_account(run: Run) -> Account:
+    """Read a run's tables, one trial at a time, and return it as an account."""
+    parts: list[Part] = []
+    tops: dict[str, Peaks] = {}
+    for record in run.records:
+        if record.trial["measured"]:
+            parts.extend(read_parts(record, record.intervals))
+            tops[record.id] = peaks(record.probes)
+    return account_of(run, parts, tops)
+
+
+def account_of(run: Run, parts: Sequence[Part], tops: Mapping[str, Peaks]) -> Account:
+    """Return a run as an account, from parts that were read already."""
+    measurements = tuple(_measurements(parts, tops))
+    targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
+    return Account(
+        name=run.name,
+        title=run.name,
+        measurements=measurements,
+        disclosure=_disclosure(run, parts, tops),
+        run=str(run.manifest.get("run") or run.path),
+        comparable={name: _comparable(run, name) for name in targets},
+        identical=tuple(_twins(targets)),
+        planned_threads=_planned_threads(run),
+        client_links=tuple(_client_links(run)),
+    )
+
+
+def _measurements(parts: Sequence[Part], tops: Mapping[str, Peaks]) -> Iterator[Measurement]:
+    order: dict[str, list[Part]] = {}
+    for part in parts:
+        order.setdefault(part.record.id, []).append(part)
+    seen: dict[object, int] = {}
+    for own in order.values():
+        _, totals = summarise(own, tops)
+        block = own[0].record.trial["block"]
+        for cell in totals:
+            for metric, value in _values(cell):
+                one = _measurement(cell, metric, value, block)
+                key = (one.target, one.case, metric)
+                seen[key] = seen.get(key, 0) + 1
+                yield _measurement(cell, metric, value, block, repetition=seen[key])
+
+
+def _measurement(
+    cell: Cell, metric: str, value: float, block: int, repetition: int = 1
+) -> Measurement:
+    parameters: dict[str, Parameter] = {
+        key: one if isinstance(one, (str, int, float)) or one is None else json.dumps(one)
+        for key, one in cell.parameters.items()
+    }
+    return Measurement(
+        target=cell.target,
+        workload=cell.workload,
+        operation=cell.operation if cell.phase == cell.operation else _both(cell),
+        parameters=parameters,
+        metric=metric,
+        value=value,
+        round=cell.round,
+        block=block,
+        repetition=repetition,
+        work=cell.requests,
+        place=f"trial {', '.join(cell.trials)}",
+        tool="loadstone",
+        labels=tuple(label for label in cell.labels if label not in LABELS_OF_CELLS),
+    )
+
+
+def _both(cell: Cell) -> str:
+    return f"{cell.operation} ({cell.phase})"
+
+
+def _values(cell: Cell) -> Iterator[tuple[str, float]]:
+    if cell.good:
+        yield RATE, cell.requests_per_s
+    if cell.bytes:
+        yield BYTE_RATE, cell.bytes_per_s
+    for name, found in zip(TIMES, (cell.response, cell.service, cell.first_byte), strict=True):
+        if found is None:
+            continue
+        yield f"{name}_ns_mean", found.mean_ns
+        for quantile, value in found.quantiles.items():
+            if value is not None:
+                yield f"{name}_ns_{quantile}", float(value)
+
+
+def _disclosure(run: Run, parts: Sequence[Part], tops: Mapping[str, Peaks]) -> Disclosure:
+    measured = [record.trial for record in run.records if record.trial["measured"]]
+    if not measured:
+        return Disclosure()
+    _, totals = summarise(parts, tops)
+    requests = sum(cell.requests for cell in totals)
+    failed = sum(cell.failed for cell in totals)
+    cpu = [cell.client.cpu_us_per_request for cell in totals]
+    costs = [cost for cost in cpu if cost is not None]
+    loops: set[Literal["open", "closed"]] = {
+        "open" if trial["load"]["kind"] == "open" else "closed" for trial in measured
+    }
+    blocks = len({trial["block"] for trial in measured})
+    verified = {float(trial["verify"]) for trial in measured if trial.get("verify") is not None}
+    connections = {trial.get("connections") for trial in measured}
+    return Disclosure(
+        connections=connections.pop() if len(connections) == 1 else None,
+        replication_unit="block" if blocks > 1 else "trial",
+        order=_order(run),
+        loop=loops.pop() if len(loops) == 1 else None,
+        percentiles="merged histograms",
+        correction="Holm",
+        dataset_bytes=_dataset_bytes(measured),
+        client_memory_bytes=run.manifest.get("host", {}).get("memory_bytes"),
+        client_cost=f"{min(costs):.1f} to {max(costs):.1f} µs of CPU a request" if costs else None,
+        errors=f"{failed} of {requests} requests failed, and are in no rate",
+        payload=_payload(measured),
+        verified=min(verified) if verified else None,
+        all_trials_listed=True,
+    )
+
+
+def _order(run: Run) -> Literal["interleaved", "sequential"] | None:
+    """Tell whether the targets took turns: in every block each of them ran."""
+    measured = [doc for doc in run.plan if doc["measured"]]
+    names = {doc["case"]["target"] for doc in measured}
+    blocks: dict[int, set[str]] = {}
+    for doc in measured:
+        blocks.setdefault(doc["block"], set()).add(doc["case"]["target"])
+    if len(names) < 2:
+        return None
+    takes_turns = len(blocks) > 1 and all(found == names for found in blocks.values())
+    return "interleaved" if takes_turns else "sequential"
+
+
+def _dataset_bytes(measured: Sequence[Mapping[str, Any]]) -> int | None:
+    found = []
+    for trial in measured:
+        dataset = trial.get("dataset") or {}
+        size = dataset.get("size") or {}
+        if "objects" in dataset and "bytes" in size:
+            found.append(int(dataset["objects"]) * int(size["bytes"]))
+    return min(found, default=None)
+
+
+def _payload(measured: Sequence[Mapping[str, Any]]) -> str | None:
+    shares = {
+        (dataset["compressible"], dataset["duplicate"])
+        for trial in measured
+        if (dataset := trial.get("dataset")) and "compressible" in dataset
+    }
+    if not shares:
+        return None
+    words = [f"{one:.0%} compressible, {other:.0%} duplicate" for one, other in sorted(shares)]
+    return "; ".join(words)
+
+
+def _comparable(run: Run, target: str) -> dict[str, object]:
+    """Return the fields that must agree with another run's, those of a phase under its name."""
+    host = run.manifest.get("host") or {}
+    facts: dict[str, object] = {f"host {name}": host.get(name) for name in HOST_FIELDS}
+    facts["loadstone"] = run.manifest.get("loadstone")
+    found: dict[str, set[str]] = {}
+    for doc in run.plan:
+        if doc["target"]["name"] != target or not doc["measured"]:
+            continue
+        settings = doc["target"].get("settings") or {}
+        for name in SETTING_FIELDS:
+            if name in settings:
+                found.setdefault(f"setting {name}", set()).add(_text(settings[name]))
+        phase = f"{doc['case']['workload']} {doc['phase']}"
+        for name in TRIAL_FIELDS:
+            found.setdefault(f"{phase}: {name}", set()).add(_text(doc.get(name)))
+        dataset = doc.get("dataset") or {}
+        for name in DATASET_FIELDS:
+            found.setdefault(f"{phase}: dataset.{name}", set()).add(_text(dataset.get(name)))
+        found.setdefault(f"{phase}: load.kind", set()).add(str(doc["load"]["kind"]))
+    return facts | {name: " or ".join(sorted(values)) for name, values in found.items()}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _twins(targets: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Return the pairs of targets that are one under two names: A against A."""
+    for one, other in combinations(targets, 2):
+        facts = [
+            _text({key: value for key, value in targets[name].items() if key != "name"})
+            for name in (one, other)
+        ]
+        if facts[0] == facts[1]:
+            yield one, other
+
+
+def _planned_threads(run: Run) -> tuple[int, ...]:
+    loads: Iterable[object] = (doc["load"].get("clients") for doc in run.plan if doc["measured"])
+    return tuple(sorted({load for load in loads if isinstance(load, int)}))
+
+
+def _client_links(run: Run) -> Iterator[tuple[float, int]]:
+    cards = (run.manifest.get("host") or {}).get("network") or {}
+    for card in cards.values():
+        if card.get("speed_mbit_per_s") and card.get("state") != "down":
+            yield float(card["speed_mbit_per_s"]) / 1000, int(card.get("mtu") or 1500)

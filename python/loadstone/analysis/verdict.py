@@ -1,0 +1,282 @@
+"""Which resource limited a number, and how well is that proven?
+
+A verdict is a decision in a fixed order: may the number be used at all, was it the instrument, was
+it asked for enough, was it the path, and only then the target. The first answer that holds is
+given, with all the evidence that was seen. What cannot be told is UNDETERMINED and never guessed.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from loadstone.analysis.finding import Evidence
+from loadstone.analysis.validity import Gate
+
+Grade = Literal["A", "B", "C"]
+Intervention = Literal["second client", "half the size", "half the verification", "operator"]
+
+INSTRUMENT_LIMITED = "INSTRUMENT_LIMITED"
+INSTRUMENT_CAUTION = 0.5
+INSTRUMENT_MAX = 0.8
+RISES = 1.05
+PATH_TOUCHED = 0.90
+RESOURCE_BUSY = 0.80
+THROTTLED = 0.001
+
+VOID_FOR_RATIOS = ("INSTRUMENT", "CLIENT_NIC", "INVALID")
+"""A number with a verdict that begins so is a bound, and takes part in no ratio."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One load and what came of it: N in flight, X requests a second, R seconds each."""
+
+    load: float
+    rate: float
+    time_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """Something that was changed to see whether the limit moves; a ratio with its 95 % interval."""
+
+    kind: Intervention
+    ratio: float
+    low: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """Everything a verdict may rest on; what was not observed is absent, and never zero.
+
+    `flags` are the client's resources that passed a threshold, by name (INSTRUMENT_CPU,
+    INSTRUMENT_MEM, INSTRUMENT_SOCKETS, CLIENT_NIC), each with its evidence. `null_rate` is what the
+    same client reaches against a target that does nothing. `server` holds the utilisation of each
+    resource of the target, 0 to 1, and is None when nobody looked.
+    """
+
+    trial: Trial
+    gates: Sequence[Gate] = ()
+    is_steady: bool | None = None
+    null_rate: float | None = None
+    flags: Mapping[str, Sequence[Evidence]] = field(default_factory=dict)
+    lower: Trial | None = None
+    higher: Trial | None = None
+    knee: float | None = None
+    bytes_per_s: float | None = None
+    path_bytes_per_s: float | None = None
+    throttled: float = 0.0
+    server: Mapping[str, float] | None = None
+    tried: Sequence[Tried] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The limit, how well it is proven (absent where nothing is claimed), why, and from what."""
+
+    limit: str
+    grade: Grade | None
+    reason: str
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def is_void_for_ratios(self) -> bool:
+        """Whether the number is only a bound of what the target can do."""
+        return self.limit.startswith(VOID_FOR_RATIOS)
+
+
+def decide(observed: Observed) -> Verdict:
+    """Return the verdict: gates, instrument, shape of the curve, path, target; in this order."""
+    found = (
+        _invalid(observed)
+        or _instrument(observed)
+        or _shape(observed)
+        or _path(observed)
+        or _target(observed)
+    )
+    if found is None:
+        return Verdict(
+            limit="UNDETERMINED",
+            grade=None,
+            reason="nothing of the client limits it, and nobody looked at the target",
+            evidence=tuple(_seen(observed)),
+        )
+    return found
+
+
+def instrument_share(observed: Observed) -> float | None:
+    """Return X / X_null: below 0.5 clear, up to 0.8 caution, above that the instrument's limit."""
+    return observed.trial.rate / observed.null_rate if observed.null_rate else None
+
+
+def _invalid(observed: Observed) -> Verdict | None:
+    failed = [gate for gate in observed.gates if gate.outcome == "fail"]
+    reasons = [gate.statement for gate in failed]
+    if observed.is_steady is False:
+        reasons.append("not steady")
+    if not reasons:
+        return None
+    names = [gate.name for gate in failed] or ["steady"]
+    return Verdict(
+        limit=f"INVALID({names[0]})",
+        grade=None,
+        reason="; ".join(reasons),
+        evidence=tuple(
+            Evidence(metric=gate.name, value=gate.value or 0.0, threshold=gate.wanted)
+            for gate in failed
+        ),
+    )
+
+
+def _instrument(observed: Observed) -> Verdict | None:
+    share = instrument_share(observed)
+    near = share is not None and share >= INSTRUMENT_MAX
+    if not observed.flags and not near:
+        return None
+    evidence = [one for flag in observed.flags.values() for one in flag]
+    if share is not None:
+        evidence.append(
+            Evidence(metric="X / X of the null target", value=share, threshold=INSTRUMENT_MAX)
+        )
+    # The flag with the most counters behind it speaks; the others stay in the evidence.
+    limit = max(observed.flags, key=lambda name: len(observed.flags[name]), default="")
+    counters = len(evidence) if near else len(evidence) - (share is not None)
+    confirmed = any(
+        one.kind == "second client" and one.ratio > RISES and one.low > 1.02
+        for one in observed.tried
+    )
+    reason = (
+        f"the client reaches {share:.0%} of what it reaches against a null target"
+        if near and share is not None
+        else f"the client's own limit: {', '.join(observed.flags)}"
+    )
+    return Verdict(
+        limit=limit or INSTRUMENT_LIMITED,
+        grade=_grade(counters, is_confirmed=confirmed),
+        reason=reason,
+        evidence=tuple(evidence),
+    )
+
+
+def _shape(observed: Observed) -> Verdict | None:
+    here, higher = observed.trial, observed.higher
+    if observed.knee is not None and here.load < observed.knee / 2:
+        evidence = Evidence(metric="load", value=here.load, threshold=observed.knee / 2)
+        return Verdict(
+            limit="LATENCY_BOUND",
+            grade="C",
+            reason=f"{here.load:g} in flight are too few: rate is load over time up to N*/2",
+            evidence=(evidence,),
+        )
+    if higher is None:
+        return None
+    change = higher.rate / here.rate
+    step = Evidence(
+        metric=f"rate at {higher.load:g} / at {here.load:g}", value=change, threshold=RISES
+    )
+    if change > RISES:
+        return Verdict(
+            limit="NOT_SATURATED",
+            grade="C",
+            reason=f"{higher.load:g} in flight bring {change - 1:+.0%} more",
+            evidence=(step,),
+        )
+    if change < 1 / RISES:
+        return Verdict(
+            limit="TARGET_CONTENTION",
+            grade="C",
+            reason=f"{higher.load:g} in flight bring {change - 1:+.0%}: more load slows it down",
+            evidence=(step,),
+        )
+    if here.time_s and higher.time_s and higher.time_s / here.time_s < RISES:
+        times = Evidence(metric="time at the higher load / here", value=higher.time_s / here.time_s)
+        return Verdict(
+            limit="INSTRUMENT_CPU",
+            grade="C",
+            reason="neither rate nor time grow with the load: the client does not issue it",
+            evidence=(step, times),
+        )
+    return None
+
+
+def _path(observed: Observed) -> Verdict | None:
+    if not observed.path_bytes_per_s or observed.bytes_per_s is None:
+        return None
+    share = observed.bytes_per_s / observed.path_bytes_per_s
+    if share < PATH_TOUCHED:
+        return None
+    confirmed = any(one.kind == "half the size" and one.ratio > RISES for one in observed.tried)
+    return Verdict(
+        limit="NETWORK_PATH",
+        grade=_grade(1, is_confirmed=confirmed),
+        reason=f"{share:.0%} of the measured ceiling of the path",
+        evidence=(
+            Evidence(metric="bytes / measured ceiling", value=share, threshold=PATH_TOUCHED),
+        ),
+    )
+
+
+def _target(observed: Observed) -> Verdict | None:
+    throttle = Evidence(metric="throttled requests", value=observed.throttled, threshold=THROTTLED)
+    if observed.server is None:
+        if observed.throttled <= THROTTLED:
+            return None
+        return Verdict(
+            limit="TARGET_THROTTLED",
+            grade="C",
+            reason=f"{observed.throttled:.2%} of the requests were told to slow down",
+            evidence=(throttle,),
+        )
+    evidence = [
+        Evidence(metric=f"utilisation of {name}", value=value, threshold=RESOURCE_BUSY)
+        for name, value in sorted(observed.server.items(), key=lambda item: -item[1])
+    ]
+    confirmed = any(one.kind == "operator" and one.ratio > RISES for one in observed.tried)
+    server = observed.server
+    busiest = max(server, key=lambda name: server[name], default=None)
+    if busiest is not None and server[busiest] >= RESOURCE_BUSY:
+        counters = 1 + _is_saturated(observed)
+        return Verdict(
+            limit=f"TARGET_{busiest.upper().replace(' ', '_')}",
+            grade=_grade(counters, is_confirmed=confirmed),
+            reason=f"the target's {busiest} is {server[busiest]:.0%} busy",
+            evidence=tuple(evidence),
+        )
+    if observed.throttled > THROTTLED:
+        return Verdict(
+            limit="TARGET_THROTTLED",
+            grade="C",
+            reason=f"{observed.throttled:.2%} of the requests were told to slow down",
+            evidence=(throttle, *evidence),
+        )
+    return Verdict(
+        limit="TARGET_SOFTWARE",
+        grade=_grade(1 + _is_saturated(observed), is_confirmed=confirmed),
+        reason="saturated, and no resource of the target is 80 % busy",
+        evidence=tuple(evidence),
+    )
+
+
+def _is_saturated(observed: Observed) -> bool:
+    """Tell whether more load took longer at the same rate: a second, independent counter."""
+    here, higher = observed.trial, observed.higher
+    return bool(higher and here.time_s and higher.time_s and higher.time_s > RISES * here.time_s)
+
+
+def _grade(counters: int, *, is_confirmed: bool) -> Grade:
+    """Return A for a counter that an intervention confirmed, B for two counters, C for one."""
+    if is_confirmed and counters >= 1:
+        return "A"
+    return "B" if counters >= 2 else "C"
+
+
+def _seen(observed: Observed) -> Iterable[Evidence]:
+    share = instrument_share(observed)
+    if share is not None:
+        yield Evidence(metric="X / X of the null target", value=share, threshold=INSTRUMENT_MAX)
+    if observed.path_bytes_per_s and observed.bytes_per_s is not None:
+        share = observed.bytes_per_s / observed.path_bytes_per_s
+        yield Evidence(metric="bytes / measured ceiling", value=share, threshold=PATH_TOUCHED)
+    if observed.higher is not None:
+        change = observed.higher.rate / observed.trial.rate
+        yield Evidence(metric="rate at the next load", value=change, threshold=RISES)

@@ -1,0 +1,297 @@
+"""What limited a number: the order of the decision, the client's limits, and steadiness."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from loadstone.analysis import client_limits, run_account, trial_findings
+from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.part import Part, read_parts
+from loadstone.analysis.validity import Gate
+from loadstone.analysis.verdict import Observed, Trial, Tried, decide, instrument_share
+from loadstone.results.record import PROBE_SCHEMA, Record, Run
+from loadstone.results.store import read_run
+from tests.unit import synthetic_run
+
+HERE = Trial(load=64, rate=1000, time_s=0.064)
+FAILED = Gate(name="little", outcome="fail", value=0.5, wanted="1", statement="X·R/N = 0.5")
+CPU = {"INSTRUMENT_CPU": [Evidence(metric="core 3 busy", value=0.99, threshold=0.95)]}
+FLAT = Trial(load=128, rate=1010, time_s=0.127)
+
+
+def limit(**given: object) -> str:
+    return decide(Observed(trial=HERE, **given)).limit  # type: ignore[arg-type]
+
+
+def test_without_anything_observed_nothing_is_claimed() -> None:
+    found = decide(Observed(trial=HERE))
+    assert (found.limit, found.grade) == ("UNDETERMINED", None)
+    assert not found.is_void_for_ratios
+
+
+def test_the_first_answer_that_holds_is_given() -> None:
+    everything = {
+        "gates": [FAILED],
+        "null_rate": 1100.0,
+        "flags": CPU,
+        "knee": 200.0,
+        "higher": Trial(load=128, rate=2000),
+        "bytes_per_s": 99.0,
+        "path_bytes_per_s": 100.0,
+        "server": {"disk": 0.97},
+        "throttled": 0.01,
+    }
+    order = []
+    for drop in (
+        "gates",
+        "flags null_rate",
+        "knee",
+        "higher",
+        "path_bytes_per_s",
+        "server",
+        "throttled",
+    ):
+        order.append(limit(**everything))
+        for name in drop.split():
+            del everything[name]
+    assert order == [
+        "INVALID(little)",
+        "INSTRUMENT_CPU",
+        "LATENCY_BOUND",
+        "NOT_SATURATED",
+        "NETWORK_PATH",
+        "TARGET_DISK",
+        "TARGET_THROTTLED",
+    ]
+    assert limit(**everything) == "UNDETERMINED"
+
+
+def test_an_unsteady_trial_has_no_verdict() -> None:
+    assert limit(is_steady=False) == "INVALID(steady)"
+    assert limit(is_steady=True) == "UNDETERMINED"
+
+
+@pytest.mark.parametrize(
+    ("null_rate", "expected"), [(1200.0, "INSTRUMENT_LIMITED"), (1300.0, "UNDETERMINED")]
+)
+def test_near_the_null_target_the_instrument_is_measured(null_rate: float, expected: str) -> None:
+    found = decide(Observed(trial=HERE, null_rate=null_rate))
+    assert found.limit == expected
+    assert found.is_void_for_ratios == (expected == "INSTRUMENT_LIMITED")
+    assert instrument_share(Observed(trial=HERE, null_rate=null_rate)) == 1000 / null_rate
+
+
+@pytest.mark.parametrize(
+    ("higher", "expected"),
+    [
+        (Trial(load=128, rate=1051), "NOT_SATURATED"),
+        (Trial(load=128, rate=1050, time_s=0.122), "UNDETERMINED"),
+        (Trial(load=128, rate=1000, time_s=0.064), "INSTRUMENT_CPU"),
+        (Trial(load=128, rate=900, time_s=0.142), "TARGET_CONTENTION"),
+    ],
+)
+def test_the_shape_of_the_curve_decides(higher: Trial, expected: str) -> None:
+    assert limit(higher=higher) == expected
+
+
+def test_below_half_of_the_knee_a_load_is_too_small_to_say_anything() -> None:
+    assert limit(knee=129.0) == "LATENCY_BOUND"
+    assert limit(knee=127.0) == "UNDETERMINED"
+
+
+def test_a_saturated_target_without_a_busy_resource_is_limited_by_its_software() -> None:
+    found = decide(Observed(trial=HERE, server={"cpu": 0.5, "disk": 0.3}, higher=FLAT))
+    assert (found.limit, found.grade) == ("TARGET_SOFTWARE", "B")
+    assert [one.value for one in found.evidence] == [0.5, 0.3]
+
+
+def test_grades_go_from_one_counter_over_two_to_an_intervention() -> None:
+    def grade(**given: object) -> str | None:
+        return decide(Observed(trial=HERE, **given)).grade  # type: ignore[arg-type]
+
+    assert grade(flags=CPU) == "C"
+    assert grade(flags={"INSTRUMENT_CPU": [*CPU["INSTRUMENT_CPU"]] * 2}) == "B"
+    assert grade(flags=CPU, null_rate=1100.0) == "B"
+    confirmed = Tried(kind="second client", ratio=1.6, low=1.4)
+    assert grade(flags=CPU, tried=[confirmed]) == "A"
+    assert grade(flags=CPU, tried=[Tried(kind="second client", ratio=1.06, low=1.01)]) == "C"
+    assert grade(server={"disk": 0.95}) == "C"
+    assert grade(server={"disk": 0.95}, higher=FLAT) == "B"
+    assert grade(server={"disk": 0.95}, tried=[Tried(kind="operator", ratio=1.5, low=1.3)]) == "A"
+
+
+# The client's limits
+
+
+def record(**summary: object) -> Record:
+    whole: dict[str, object] = {
+        "started_unix_ns": 1_000_000_000_000,
+        "iterations": [{"iteration": 1, "measure_start_ns": 0, "measure_end_ns": 10**10}],
+        **summary,
+    }
+    return Record(trial={"id": "0001", "measured": True}, summary=whole)
+
+
+def table(*lines: tuple[str, str, str, float, float]) -> pa.Table:
+    """Return eleven samples of each (probe, subject, metric, first value, growth per second)."""
+    rows = [
+        (1_000_000_000_000 + second * 10**9, "h", probe, subject, metric, start + second * growth)
+        for probe, subject, metric, start, growth in lines
+        for second in range(11)
+    ]
+    columns = zip(*rows, strict=True)
+    return pa.table([list(column) for column in columns], schema=PROBE_SCHEMA)
+
+
+def cpu(core: str, busy: float, steal: float = 0.0) -> list[tuple[str, str, str, float, float]]:
+    return [
+        ("cpu", core, "user_ns", 0.0, (busy - steal) * 1e9),
+        ("cpu", core, "steal_ns", 0.0, steal * 1e9),
+        ("cpu", core, "idle_ns", 0.0, (1 - busy) * 1e9),
+    ]
+
+
+def flags(*lines: tuple[str, str, str, float, float], **summary: object) -> set[str]:
+    return set(client_limits.find_limits(record(**summary), table(*lines)))
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([*cpu("all", 0.79), *cpu("0", 0.94)], set()),
+        ([*cpu("all", 0.30), *cpu("0", 0.96)], {"INSTRUMENT_CPU"}),
+        ([*cpu("all", 0.81)], {"INSTRUMENT_CPU"}),
+        ([*cpu("all", 0.30, steal=0.03)], {"INSTRUMENT_CPU"}),
+        ([("cpu", "all", "user_ns", 0, 1e9)], set()),
+        ([("cgroup", "", "throttled_ns", 0, 2e7)], {"INSTRUMENT_CPU"}),
+        ([("cgroup", "", "throttled_ns", 0, 5e6)], set()),
+        ([("memory", "", "swapped_in_pages", 100, 0)], set()),
+        ([("memory", "", "swapped_in_pages", 100, 1)], {"INSTRUMENT_MEM"}),
+        ([("pressure", "memory", "full_ns", 0, 2e6)], {"INSTRUMENT_MEM"}),
+        ([("pressure", "io", "full_ns", 0, 5e8)], set()),
+        (
+            [("process", "", "rss_bytes", 95, 0), ("cgroup", "", "memory_bytes_max", 100, 0)],
+            {"INSTRUMENT_MEM"},
+        ),
+        (
+            [
+                ("network", "e", "sent_bytes", 0, 1.2e8),
+                ("network", "e", "speed_bits_per_s", 1e9, 0),
+            ],
+            {"CLIENT_NIC"},
+        ),
+        (
+            [
+                ("network", "e", "sent_bytes", 0, 1.0e8),
+                ("network", "e", "speed_bits_per_s", 1e9, 0),
+            ],
+            set(),
+        ),
+        ([("network", "lo", "sent_bytes", 0, 9e9)], set()),
+        ([("network", "cpu0", "backlog_dropped", 5, 1)], {"CLIENT_NIC"}),
+        (
+            [("sockets", "tcp", "time_wait", 23_000, 0), ("sockets", "tcp", "ports", 28_232, 0)],
+            {"INSTRUMENT_SOCKETS"},
+        ),
+        (
+            [("tcp", "", "connections_opened", 0, 400), ("sockets", "tcp", "ports", 28_232, 0)],
+            {"INSTRUMENT_SOCKETS"},
+        ),
+        (
+            [("tcp", "", "connections_opened", 0, 300), ("sockets", "tcp", "ports", 28_232, 0)],
+            set(),
+        ),
+    ],
+)
+def test_each_resource_is_flagged_beyond_its_threshold_only(
+    lines: list[tuple[str, str, str, float, float]], expected: set[str]
+) -> None:
+    assert flags(*lines) == expected
+
+
+def test_waiting_threads_and_exhausted_ports_are_seen_in_the_summary() -> None:
+    idle = cpu("all", 0.1)
+    assert flags(*idle, thread_run_delay_ns=[1, 6 * 10**8]) == {"INSTRUMENT_CPU"}
+    assert flags(*idle, thread_run_delay_ns=[1, 4 * 10**8]) == set()
+    assert flags(*idle, error_examples={"no_ports": "EADDRNOTAVAIL"}) == {"INSTRUMENT_SOCKETS"}
+    assert flags(*idle, error_examples={"http_503": "slow down"}) == set()
+
+
+def test_samples_outside_the_measured_window_do_not_count() -> None:
+    late = record(iterations=[{"iteration": 1, "measure_start_ns": 0, "measure_end_ns": 5 * 10**9}])
+    busy_later = table(("memory", "", "swapped_in_pages", 0, 0.0))
+    rows = busy_later.to_pylist()
+    rows[-1]["value"] = 50.0
+    changed = pa.Table.from_pylist(rows, schema=PROBE_SCHEMA)
+    assert client_limits.find_limits(late, changed) == {}
+    assert client_limits.find_limits(record(), changed) != {}
+
+
+# Runs
+
+
+def parts_of(run: Run) -> list[Part]:
+    return [part for one in run.records for part in read_parts(one, one.intervals)]
+
+
+def judged(run: Run) -> tuple[Finding, ...]:
+    parts = parts_of(run)
+    return trial_findings.judge_run(run, run_account.account_of(run, parts, {}), parts)
+
+
+def test_a_run_becomes_an_account_with_the_rates_its_trials_reached(tmp_path: Path) -> None:
+    run = read_run(synthetic_run.write_rounds(tmp_path / "run"))
+    account = run_account.read_account(run)
+    found = {
+        (one.target, one.operation, one.round): one.value for one in account.of("requests_per_s")
+    }
+    expected = {
+        (target, operation, index + 1): pytest.approx(rate)
+        for (target, operation), rates in synthetic_run.ROUNDS.items()
+        for index, rate in enumerate(rates)
+    }
+    assert found == expected
+    assert account.disclosure.percentiles == "merged histograms"
+    assert account.disclosure.order == "sequential"
+    assert account.disclosure.errors is not None
+    assert account.disclosure.errors.startswith("180 of ")
+    assert {one.repetition for one in account.measurements} == {1}
+
+
+def test_blocks_of_a_sweep_are_repetitions_of_one_case(tmp_path: Path) -> None:
+    run = read_run(synthetic_run.write_sweep(tmp_path / "run", blocks=3))
+    account = run_account.read_account(run)
+    at_eight = [one for one in account.of("requests_per_s") if one.threads == 8]
+    assert [one.block for one in at_eight] == [1, 2, 3]
+    assert [one.repetition for one in at_eight] == [1, 2, 3]
+    assert account.planned_threads == (1, 4, 8, 12, 16, 20, 24)
+    (saturation,) = [one for one in judged(run) if one.rule == "saturation"]
+    assert saturation.evidence[0].value == 12
+    assert "by the lower ends of their intervals" in saturation.statement
+
+
+def test_a_run_says_what_limited_its_results(tmp_path: Path) -> None:
+    run = read_run(synthetic_run.write_rounds(tmp_path / "run"))
+    verdicts = [one.statement for one in judged(run) if one.rule == "verdict"]
+    assert any(words.startswith("INVALID(errors) in 1 of 12") for words in verdicts)
+    assert any(words.startswith("UNDETERMINED in 11 of 12") for words in verdicts)
+
+
+def test_short_trials_are_said_to_be_too_short_for_a_claim(tmp_path: Path) -> None:
+    rules = {one.rule for one in judged(read_run(synthetic_run.write_rounds(tmp_path / "run")))}
+    assert "too-short-for-steadiness" in rules
+    assert "not-steady" not in rules
+
+
+def test_a_trial_that_decays_is_not_steady(tmp_path: Path) -> None:
+    run = read_run(synthetic_run.write_sweep(tmp_path / "run", blocks=1))
+    part = parts_of(run)[0]
+    decaying = [
+        Part(**{name: getattr(part, name) for name in part.__slots__} | {"rates": rates})
+        for rates in (np.linspace(1000, 400, 400), np.full(400, 1000.0))
+    ]
+    found = list(trial_findings.find_unsteady(decaying))
+    assert [one.rule for one in found] == ["not-steady"]
+    assert "1 of 2 stretches" in found[0].statement
