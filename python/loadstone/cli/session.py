@@ -12,7 +12,8 @@ from loadstone.campaign.resume import resume as resume_plan
 from loadstone.campaign.schema import Campaign
 from loadstone.errors import InputError
 from loadstone.execution import runner
-from loadstone.results.store import read_manifest, read_run
+from loadstone.results.layout import read_manifest
+from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
 
 EXIT_FAILED = 1

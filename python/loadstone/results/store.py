@@ -10,29 +10,27 @@ RUN/
 └── operations/              requests one by one, where the campaign asked for them
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from loadstone.errors import ResultError
 from loadstone.results import durable, tables
-from loadstone.results.record import INTERRUPTED, RECORD_FORMAT, RUNNING, Record, Run
-from loadstone.results.writer import (
+from loadstone.results.layout import (
     LOCK,
     MANIFEST,
-    MANIFEST_FORMAT,
     OPERATIONS,
     PARTIAL_SUFFIX,
     PROBES,
     TRIALS,
-    RunWriter,
-    TrialWriter,
+    check_format,
+    read_json,
+    read_manifest,
 )
+from loadstone.results.record import INTERRUPTED, RECORD_FORMAT, RUNNING, Record, Run
+from loadstone.results.writer import RunWriter, TrialWriter
 
 __all__ = ["RunWriter", "TrialWriter", "read_manifest", "read_run"]
-
-_MANIFEST_KEYS = {"state": str, "name": str, "plan": list}
 
 
 def read_run(path: str | Path) -> Run:
@@ -64,36 +62,13 @@ def read_run(path: str | Path) -> Run:
     )
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read and check a run's manifest alone."""
-    path = folder / MANIFEST
-    if not folder.exists():
-        raise ResultError(f'no run at "{folder}": there is no such folder')
-    if not folder.is_dir():
-        raise ResultError(f'"{folder}" is not a run: a run is a folder with a {MANIFEST}')
-    if not path.exists():
-        raise ResultError(
-            f'"{folder}" is not a run: it has no {MANIFEST}',
-            "name the folder that loadstone run or loadstone bench wrote",
-        )
-    manifest = _read_json(path)
-    _check_format(path, manifest, "format", MANIFEST_FORMAT)
-    for key, kind in _MANIFEST_KEYS.items():
-        if not isinstance(manifest.get(key), kind):
-            raise ResultError(f'"{path}" has no usable "{key}"')
-    for position, trial in enumerate(manifest["plan"]):
-        if not isinstance(trial, dict) or not isinstance(trial.get("id"), str):
-            raise ResultError(f'"{path}": entry {position + 1} of its plan is no trial')
-    return manifest
-
-
 def _finished_records(folder: Path) -> dict[str, Record]:
     records = {}
     for path in sorted((folder / TRIALS).glob("*.json")):
         if path.name.endswith(PARTIAL_SUFFIX):
             continue
-        document = _read_json(path)
-        _check_format(path, document, "record_format", RECORD_FORMAT)
+        document = read_json(path)
+        check_format(path, document, "record_format", RECORD_FORMAT)
         intervals = path.with_suffix(tables.PARQUET_SUFFIX)
         tables.check_parquet(intervals)
         probes = folder / PROBES / intervals.name
@@ -113,8 +88,8 @@ def _unfinished_record(
     path = folder / TRIALS / (trial["id"] + PARTIAL_SUFFIX)
     document: dict[str, Any] = {"trial": trial, "summary": {}}
     if path.exists():
-        document = _read_json(path)
-        _check_format(path, document, "record_format", RECORD_FORMAT)
+        document = read_json(path)
+        check_format(path, document, "record_format", RECORD_FORMAT)
     elif is_being_written:
         document["labels"] = [RUNNING]
     labels = document.setdefault("labels", [])
@@ -139,26 +114,3 @@ def _record(path: Path, document: Mapping[str, Any], intervals: Path, probes: Pa
         probes_path=probes if probes.exists() else None,
         operations_path=operations[0] if operations else None,
     )
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ResultError(f'cannot read "{path}": {error.strerror}') from error
-    except ValueError as error:
-        raise ResultError(f'"{path}" is cut off or no JSON: {error}') from error
-    if not isinstance(document, dict):
-        raise ResultError(f'"{path}" holds no JSON object')
-    return document
-
-
-def _check_format(path: Path, document: Mapping[str, Any], key: str, newest: int) -> None:
-    found = document.get(key)
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise ResultError(f'"{path}" does not say its "{key}"; loadstone did not write it')
-    if found > newest:
-        raise ResultError(
-            f'"{path}" has {key.replace("_", " ")} {found}; this loadstone reads up to {newest}',
-            "install the loadstone that wrote it, or a later one",
-        )

@@ -25,7 +25,7 @@ _PARQUET_MAGIC = b"PAR1"
 
 
 class StreamWriter:
-    """Appends batches to an Arrow IPC stream, each one handed to the kernel before the call returns.
+    """Appends batches to an Arrow IPC stream; each is the kernel's when the call returns.
 
     Every batch is one write, so that a kill between two calls leaves a readable stream; a write
     that fails half way, as on a full disk, is taken back.

@@ -10,22 +10,23 @@ import pyarrow as pa
 
 from loadstone.errors import ResultError
 from loadstone.results import durable, tables
+from loadstone.results.layout import (
+    LOCK,
+    MANIFEST,
+    MANIFEST_FORMAT,
+    OPERATIONS,
+    PARTIAL_SUFFIX,
+    PROBES,
+    RECORD_SUFFIX,
+    TRIALS,
+    read_manifest,
+)
 from loadstone.results.record import (
     INTERRUPTED,
     INTERVAL_SCHEMA,
     PROBE_SCHEMA,
     RECORD_FORMAT,
 )
-
-MANIFEST_FORMAT = 1
-
-MANIFEST = "manifest.json"
-LOCK = ".lock"
-TRIALS = "trials"
-PROBES = "probes"
-OPERATIONS = "operations"
-RECORD_SUFFIX = ".json"
-PARTIAL_SUFFIX = ".partial.json"
 
 
 class RunWriter:
@@ -64,9 +65,6 @@ class RunWriter:
     @classmethod
     def reopen(cls, path: str | Path) -> Self:
         """Take up a run that was interrupted; what it had finished stays as it is."""
-        # Imported here: reading is built upon writing's names.
-        from loadstone.results.store import read_manifest
-
         folder = Path(path)
         read_manifest(folder)
         lock = durable.FolderLock(folder / LOCK)
@@ -146,8 +144,6 @@ class TrialWriter:
             self._trials / (self._id + tables.STREAM_SUFFIX), INTERVAL_SCHEMA
         )
         self._probes: tables.StreamWriter | None = None
-        self._operations_path = folder / OPERATIONS / (self._id + tables.OPERATIONS_SUFFIX)
-        self._operations: tables.CompressedStream | None = None
 
     def write_intervals(self, batch: pa.RecordBatch) -> None:
         """Append intervals."""
@@ -250,7 +246,9 @@ def _refuse_what_is_there(folder: Path) -> None:
             f'cannot write a run to "{folder}": there is one already',
             "choose another folder with -o, or go on with an interrupted run with --resume",
         )
-    if names - {LOCK, TRIALS, PROBES, OPERATIONS}:
+    # What `create` makes before the manifest may be there: a kill can come between the two.
+    begun = {LOCK, TRIALS, PROBES, MANIFEST + ".tmp"}
+    if names - begun or any(any((folder / name).iterdir()) for name in names & {TRIALS, PROBES}):
         raise ResultError(
             f'cannot write a run to "{folder}": it is no run folder, and not empty',
             "choose a new or an empty folder with -o",

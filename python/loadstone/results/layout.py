@@ -1,0 +1,68 @@
+"""The layout of a run folder, and the manifest that makes a folder a run."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from loadstone.errors import ResultError
+
+MANIFEST_FORMAT = 1
+
+MANIFEST = "manifest.json"
+LOCK = ".lock"
+TRIALS = "trials"
+PROBES = "probes"
+OPERATIONS = "operations"
+RECORD_SUFFIX = ".json"
+PARTIAL_SUFFIX = ".partial.json"
+
+_MANIFEST_KEYS = {"state": str, "name": str, "plan": list}
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read and check a run's manifest alone."""
+    path = folder / MANIFEST
+    if not folder.exists():
+        raise ResultError(f'no run at "{folder}": there is no such folder')
+    if not folder.is_dir():
+        raise ResultError(f'"{folder}" is not a run: a run is a folder with a {MANIFEST}')
+    if not path.exists():
+        raise ResultError(
+            f'"{folder}" is not a run: it has no {MANIFEST}',
+            "name the folder that loadstone run or loadstone bench wrote",
+        )
+    manifest = read_json(path)
+    check_format(path, manifest, "format", MANIFEST_FORMAT)
+    for key, kind in _MANIFEST_KEYS.items():
+        if not isinstance(manifest.get(key), kind):
+            raise ResultError(f'"{path}" has no usable "{key}"')
+    for position, trial in enumerate(manifest["plan"]):
+        if not isinstance(trial, dict) or not isinstance(trial.get("id"), str):
+            raise ResultError(f'"{path}": entry {position + 1} of its plan is no trial')
+    return manifest
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read one JSON object."""
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ResultError(f'cannot read "{path}": {error.strerror}') from error
+    except ValueError as error:
+        raise ResultError(f'"{path}" is cut off or no JSON: {error}') from error
+    if not isinstance(document, dict):
+        raise ResultError(f'"{path}" holds no JSON object')
+    return document
+
+
+def check_format(path: Path, document: Mapping[str, Any], key: str, newest: int) -> None:
+    """Refuse a document without a format version, or with one from the future."""
+    found = document.get(key)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise ResultError(f'"{path}" does not say its "{key}"; loadstone did not write it')
+    if found > newest:
+        raise ResultError(
+            f'"{path}" has {key.replace("_", " ")} {found}; this loadstone reads up to {newest}',
+            "install the loadstone that wrote it, or a later one",
+        )

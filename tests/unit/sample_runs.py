@@ -1,0 +1,37 @@
+"""Small run folders, written as the runner writes them, without any load."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from loadstone.results.record import INTERVAL_SCHEMA, PROBE_SCHEMA
+from loadstone.results.writer import RunWriter
+
+
+def document(number: int) -> dict[str, Any]:
+    return {"format": 1, "id": f"{number:04d}", "phase": "get", "measured": True}
+
+
+def manifest(trials: int = 3) -> dict[str, Any]:
+    return {"name": "sample", "seed": 1, "plan": [document(i + 1) for i in range(trials)]}
+
+
+def interval(second: int, requests: int = 10, payload: bytes = b"") -> pa.RecordBatch:
+    row = dict.fromkeys(INTERVAL_SCHEMA.names)
+    row |= {"agent": "local", "stage": "measure", "iteration": 1, "operation": "get"}
+    row |= {"outcome": "ok", "second": second, "requests": requests, "objects": requests}
+    row |= {"bytes": 4096 * requests, "response": payload, "service": payload}
+    return pa.RecordBatch.from_pylist([row], schema=INTERVAL_SCHEMA)
+
+
+def probe_values(value: float) -> pa.RecordBatch:
+    row = {"time_unix_ns": 1, "host": "h", "probe": "cpu", "subject": "cpu0", "metric": "user"}
+    return pa.RecordBatch.from_pylist([row | {"value": value}], schema=PROBE_SCHEMA)
+
+
+def write_trial(writer: RunWriter, number: int, seconds: int = 5) -> None:
+    trial = writer.begin_trial(document(number))
+    for second in range(seconds):
+        trial.write_intervals(interval(second))
+        trial.write_probes(probe_values(second))
+    trial.finish({"state": "finished"}, absent_probes={"pressure": "no /proc/pressure"})

@@ -1,0 +1,314 @@
+"""A run folder is read back as it was written, and a damaged one is refused by name."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from loadstone.errors import ResultError
+from loadstone.results.record import INTERVAL_SCHEMA
+from loadstone.results.store import RunWriter, read_run
+from tests.unit.sample_runs import document, interval, manifest, probe_values, write_trial
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def run_path(tmp_path: Path) -> Path:
+    path = tmp_path / "run"
+    with RunWriter.create(path, manifest()) as writer:
+        write_trial(writer, 1)
+        write_trial(writer, 2)
+        writer.finish({"state": "finished"})
+    return path
+
+
+def test_a_run_is_read_back_as_it_was_written(run_path: Path) -> None:
+    run = read_run(run_path)
+    assert (run.name, run.state, run.is_being_written) == ("sample", "finished", False)
+    assert [record.id for record in run.records] == ["0001", "0002"]
+    record = run.records[0]
+    assert record.is_whole
+    assert record.labels == ()
+    assert record.absent_probes == {"pressure": "no /proc/pressure"}
+    assert record.intervals.schema.equals(INTERVAL_SCHEMA)
+    assert record.intervals["second"].to_pylist() == [0, 1, 2, 3, 4]
+    assert record.read_intervals(["requests"]).column_names == ["requests"]
+    assert record.probes["value"].to_pylist() == [0, 1, 2, 3, 4]
+
+
+def test_the_manifest_itself_may_be_named(run_path: Path) -> None:
+    assert read_run(run_path / "manifest.json").path == run_path
+
+
+def test_a_finished_trial_leaves_parquet_and_no_stream(run_path: Path) -> None:
+    names = sorted(path.name for path in (run_path / "trials").iterdir())
+    assert names == ["0001.json", "0001.parquet", "0002.json", "0002.parquet"]
+    assert (
+        pa.parquet.ParquetFile(run_path / "trials" / "0001.parquet")
+        .metadata.row_group(0)
+        .column(0)
+        .compression
+        == "ZSTD"
+    )
+
+
+def test_a_trial_killed_midway_is_readable_and_labelled(tmp_path: Path) -> None:
+    program = f"""
+        import os, sys
+        sys.path.insert(0, {str(ROOT)!r})
+        from tests.unit.sample_runs import *
+        writer = RunWriter.create({str(tmp_path / "run")!r}, manifest())
+        write_trial(writer, 1)
+        trial = writer.begin_trial(document(2))
+        for second in range(3):
+            trial.write_intervals(interval(second))
+            trial.write_probes(probe_values(second))
+        os.kill(os.getpid(), 9)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=False)
+    run = read_run(tmp_path / "run")
+    assert run.state == "interrupted"
+    assert [(record.id, record.labels) for record in run.records] == [
+        ("0001", ()),
+        ("0002", ("INTERRUPTED",)),
+    ]
+    assert run.records[1].intervals["second"].to_pylist() == [0, 1, 2]
+    assert run.records[1].probes.num_rows == 3
+    assert run.records[1].summary == {}
+
+
+def test_a_stream_cut_at_any_byte_yields_its_whole_batches(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", manifest()) as writer:
+        trial = writer.begin_trial(document(1))
+        for second in range(3):
+            trial.write_intervals(interval(second))
+        trial.close()
+    stream = tmp_path / "run" / "trials" / "0001.arrows"
+    whole = stream.read_bytes()
+    seen = set()
+    for size in range(0, len(whole), 7):
+        stream.write_bytes(whole[:size])
+        seconds = read_run(tmp_path / "run").records[0].intervals["second"].to_pylist()
+        assert seconds == list(range(len(seconds)))
+        seen.add(len(seconds))
+    assert seen == {0, 1, 2, 3}
+
+
+def test_an_interrupted_trial_keeps_its_summary_and_is_not_finished(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", manifest()) as writer:
+        trial = writer.begin_trial(document(1))
+        trial.write_intervals(interval(0))
+        trial.interrupt({"state": "interrupted", "requests": 10})
+        assert writer.finished == frozenset()
+        writer.finish({"state": "interrupted"})
+    (record,) = read_run(tmp_path / "run").records
+    assert record.labels == ("INTERRUPTED",)
+    assert record.summary["requests"] == 10
+    assert record.intervals.num_rows == 1
+
+
+def test_a_resumed_run_replaces_the_partial_trial_and_keeps_the_finished(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", manifest()) as writer:
+        write_trial(writer, 1)
+        trial = writer.begin_trial(document(2))
+        trial.write_intervals(interval(0))
+        trial.write_probes(probe_values(0))
+        trial.interrupt({"state": "interrupted"})
+    kept = (tmp_path / "run" / "trials" / "0001.parquet").read_bytes()
+    with RunWriter.reopen(tmp_path / "run") as writer:
+        assert writer.finished == {"0001"}
+        with pytest.raises(ResultError, match=r"0001.*finished already"):
+            writer.begin_trial(document(1))
+        write_trial(writer, 2, seconds=4)
+        writer.finish({"state": "finished"})
+    run = read_run(tmp_path / "run")
+    assert run.state == "finished"
+    assert [(record.id, record.labels) for record in run.records] == [("0001", ()), ("0002", ())]
+    assert run.records[1].intervals.num_rows == 4
+    assert (tmp_path / "run" / "trials" / "0001.parquet").read_bytes() == kept
+    assert not list((tmp_path / "run").rglob("*.arrows"))
+    assert not list((tmp_path / "run").rglob("*.partial.json"))
+
+
+def test_rows_survive_conversion_in_several_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("loadstone.results.tables.ROW_GROUP_ROWS", 10)
+    with RunWriter.create(tmp_path / "run", manifest()) as writer:
+        write_trial(writer, 1, seconds=95)
+    assert pa.parquet.ParquetFile(tmp_path / "run/trials/0001.parquet").num_row_groups == 10
+    (record,) = read_run(tmp_path / "run").records
+    assert record.intervals["second"].to_pylist() == list(range(95))
+
+
+def test_two_writers_never_hold_one_run(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "run", manifest()) as writer:
+        with pytest.raises(ResultError, match=rf"written by another process \(pid {os.getpid()} "):
+            RunWriter.reopen(tmp_path / "run")
+        assert read_run(tmp_path / "run").is_being_written
+        assert read_run(tmp_path / "run").state == "running"
+        writer.begin_trial(document(1)).close()
+        assert read_run(tmp_path / "run").records[0].labels == ("RUNNING",)
+    RunWriter.reopen(tmp_path / "run").close()
+
+
+def test_readers_do_not_keep_a_writer_out(tmp_path: Path, run_path: Path) -> None:
+    saved = json.loads((run_path / "manifest.json").read_text()) | {"state": "interrupted"}
+    (run_path / "manifest.json").write_text(json.dumps(saved))
+    program = f"""
+        import sys
+        from loadstone.results import durable
+        from pathlib import Path
+        print(flush=True)
+        while True:
+            durable.is_locked(Path({str(run_path / ".lock")!r}))
+    """
+    reader = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE
+    )
+    try:
+        assert reader.stdout is not None
+        reader.stdout.readline()
+        for _ in range(20):
+            RunWriter.reopen(run_path).close()
+    finally:
+        reader.kill()
+        reader.communicate()
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (lambda path: path.write_text("x"), "it is a file"),
+        (lambda path: (path.mkdir(), (path / "thesis.tex").write_text("x")), "not empty"),
+        (
+            lambda path: ((path / "trials").mkdir(parents=True), (path / "trials/a").touch()),
+            "not empty",
+        ),
+        (lambda path: RunWriter.create(path, manifest()).close(), "there is one already"),
+    ],
+)
+def test_a_run_is_never_written_over_what_is_there(
+    tmp_path: Path, prepare: Any, message: str
+) -> None:
+    prepare(tmp_path / "run")
+    before = {path: path.stat() for path in (tmp_path / "run").rglob("*")}
+    with pytest.raises(ResultError, match=message):
+        RunWriter.create(tmp_path / "run", manifest())
+    assert {path: path.stat() for path in (tmp_path / "run").rglob("*")} == before
+
+
+def test_a_folder_whose_creation_was_killed_can_be_used(tmp_path: Path) -> None:
+    (tmp_path / "run" / "trials").mkdir(parents=True)
+    (tmp_path / "run" / ".lock").touch()
+    RunWriter.create(tmp_path / "run", manifest()).close()
+
+
+def test_a_finished_run_is_not_taken_up_again(run_path: Path) -> None:
+    with pytest.raises(ResultError, match="is finished"):
+        RunWriter.reopen(run_path)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "message"),
+    [
+        ("manifest.json", Path.unlink, "has no manifest.json"),
+        ("manifest.json", cut, "manifest.json.*cut off"),
+        ("manifest.json", lambda path: path.write_text("[]"), "holds no JSON object"),
+        ("manifest.json", lambda path: path.write_text("{}"), "does not say its .format"),
+        (
+            "manifest.json",
+            lambda path: rewrite(path, format=2),
+            "format 2; this loadstone reads up to 1",
+        ),
+        ("manifest.json", lambda path: rewrite(path, plan=None), 'no usable "plan"'),
+        ("manifest.json", lambda path: rewrite(path, plan=[1]), "entry 1 of its plan"),
+        ("trials/0002.json", cut, "0002.json.*cut off"),
+        (
+            "trials/0002.json",
+            lambda path: rewrite(path, record_format=9),
+            "0002.json.*record format 9",
+        ),
+        (
+            "trials/0002.json",
+            lambda path: rewrite(path, trial=3),
+            '0002.json" has no usable "trial"',
+        ),
+        ("trials/0002.json", lambda path: rewrite(path, summary=3), 'no usable "summary"'),
+        ("trials/0002.parquet", Path.unlink, "0002.parquet.*No such file"),
+        ("trials/0002.parquet", cut, "0002.parquet.*is cut off"),
+        ("trials/0002.parquet", lambda path: path.write_bytes(b""), r"0002.parquet.*\(0 bytes\)"),
+        ("probes/0001.parquet", cut, "probes/0001.parquet.*is cut off"),
+    ],
+)
+def test_a_damaged_folder_is_refused_with_the_file_named(
+    run_path: Path, file: str, damage: Any, message: str
+) -> None:
+    damage(run_path / file)
+    with pytest.raises(ResultError, match=message):
+        read_run(run_path)
+
+
+def test_a_table_damaged_inside_is_refused_when_it_is_read(run_path: Path) -> None:
+    path = run_path / "trials/0001.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 3] + content[-300:])
+    with pytest.raises(ResultError, match=r'cannot read ".*0001.parquet"'):
+        _ = read_run(run_path).records[0].intervals
+
+
+def test_a_table_without_its_columns_is_refused(run_path: Path) -> None:
+    path = run_path / "trials/0001.parquet"
+    pa.parquet.write_table(pa.table({"second": [1]}), path)
+    with pytest.raises(ResultError, match=r"lacks the columns agent, stage"):
+        _ = read_run(run_path).records[0].intervals
+
+
+def test_a_missing_folder_and_a_file_are_no_runs(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="there is no such folder"):
+        read_run(tmp_path / "nothing")
+    (tmp_path / "file").touch()
+    with pytest.raises(ResultError, match="a run is a folder"):
+        read_run(tmp_path / "file")
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root reads everything")
+def test_an_unreadable_file_is_named(run_path: Path) -> None:
+    (run_path / "trials/0001.json").chmod(0)
+    with pytest.raises(ResultError, match=r"0001.json.*Permission denied"):
+        read_run(run_path)
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    def cycle(name: str) -> None:
+        with RunWriter.create(tmp_path / name, manifest()) as writer:
+            write_trial(writer, 1)
+            trial = writer.begin_trial(document(2))
+            trial.write_intervals(interval(0))
+            trial.interrupt({})
+        for record in read_run(tmp_path / name).records:
+            _ = record.intervals, record.probes
+
+    cycle("first")
+    before = descriptors()
+    for name in "abc":
+        cycle(name)
+    assert descriptors() == before
