@@ -3,11 +3,13 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use loadstone_store::{Store, StoreConfig, StoreError};
+use loadstone_store::{NullConfig, NullServer, Store, StoreConfig, StoreError};
 
 const USAGE: &str = "\
 usage: loadstone-store serve CONFIG.json   the object store (S3 and Swift)
        loadstone-store serve -             the same, its configuration from the standard input
+       loadstone-store null PORT BYTES     a server that stores nothing; each object has BYTES
+       loadstone-store null CONFIG.json    the same, with all that can be configured
 It runs until a signal ends it; what a data directory holds survives that.
 ";
 
@@ -16,6 +18,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let ran = match words.as_slice() {
         ["serve", path] => serve(path),
+        ["null", port, bytes] => null_of_numbers(port, bytes),
+        ["null", path] => null_of_file(path),
         _ => {
             eprint(USAGE);
             return ExitCode::from(2);
@@ -30,14 +34,40 @@ fn main() -> ExitCode {
     }
 }
 
-fn serve(path: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let json = match path {
-        "-" => io::read_to_string(io::stdin())?,
-        path => std::fs::read_to_string(path)
-            .map_err(|error| format!("cannot read configuration \"{path}\": {error}"))?,
-    };
-    let store = start(&json)?;
+type Failure = Box<dyn std::error::Error>;
+
+fn serve(path: &str) -> Result<(), Failure> {
+    let store = start(&read(path)?)?;
     announce(&format!("listening on http://{}\n", store.address()))?;
+    run_for_ever()
+}
+
+fn read(path: &str) -> Result<String, Failure> {
+    match path {
+        "-" => Ok(io::read_to_string(io::stdin())?),
+        path => std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read configuration \"{path}\": {error}").into()),
+    }
+}
+
+fn null_of_numbers(port: &str, bytes: &str) -> Result<(), Failure> {
+    let port = port.parse().map_err(|_| format!("\"{port}\" is not a port"))?;
+    let object_bytes = bytes.parse().map_err(|_| format!("\"{bytes}\" is not a size in bytes"))?;
+    null(&NullConfig { port, object_bytes, ..NullConfig::default() })
+}
+
+fn null_of_file(path: &str) -> Result<(), Failure> {
+    null(&NullConfig::parse(&read(path)?)?)
+}
+
+fn null(config: &NullConfig) -> Result<(), Failure> {
+    raise_descriptor_limit();
+    let server = NullServer::start(config)?;
+    announce(&format!("listening on http://{}\n", server.address()))?;
+    run_for_ever()
+}
+
+fn run_for_ever() -> ! {
     loop {
         std::thread::park();
     }

@@ -105,8 +105,9 @@ fn unless_conditions_hold(call: &Call, object: &Object, content: &Content) -> Op
 
 /// Sets the headers that describe an object.
 fn describe(reply: &mut Reply, object: &Object, content: &Content) {
-    let is_large = matches!(object.about.form, Form::StaticLarge(_) | Form::DynamicLarge(_));
-    match is_large {
+    // What S3 put together from parts has an entity tag that is no MD5, like a large object.
+    let has_parts = !object.about.part_bytes.is_empty();
+    match has_parts || large::is_large(object) {
         true => set(reply, header::ETAG, format!("\"{}\"", content.etag)),
         false => set(reply, header::ETAG, &content.etag),
     }
@@ -129,6 +130,7 @@ fn describe(reply: &mut Reply, object: &Object, content: &Content) {
         Form::StaticLarge(_) => set(reply, "x-static-large-object", "True"),
         Form::DynamicLarge(prefix) => set(reply, "x-object-manifest", prefix),
         Form::Symlink(target) => set(reply, "x-symlink-target", target),
+        Form::Plain if has_parts => set(reply, "x-static-large-object", "True"),
         Form::Plain | Form::DeleteMarker => {}
     }
 }

@@ -1,0 +1,124 @@
+//! A thread of the null server: one epoll, and the connections that were given to it.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Counters;
+use super::connection::{Connection, MADE_BYTES, Next, Workbench};
+use super::content::Content;
+use super::control::Memory;
+use super::poll::{self, Interest, Poll};
+
+/// Bytes read from a socket at once.
+const INPUT_BYTES: usize = 64 << 10;
+
+/// What all threads of a null server share.
+pub(super) struct Shared {
+    pub(super) content: Content,
+    pub(super) memory: Memory,
+    /// The whole answer to a read of an object of the usual size, if that is small.
+    pub(super) usual: Option<Vec<u8>>,
+}
+
+/// Where other threads reach a worker.
+pub(super) struct Inbox {
+    epoll: RawFd,
+    sockets: Mutex<Vec<OwnedFd>>,
+    pub(super) counters: Arc<Counters>,
+}
+
+impl Inbox {
+    pub(super) fn new(poll: &Poll, counters: Arc<Counters>) -> Inbox {
+        Inbox { epoll: poll.descriptor(), sockets: Mutex::default(), counters }
+    }
+
+    /// Gives a connection to the worker, which learns of it when something arrives.
+    fn give(&self, socket: OwnedFd) -> io::Result<()> {
+        let fd = socket.as_raw_fd();
+        // In this order, so that the worker finds the socket when its first event comes.
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
+        poll::watch(self.epoll, fd, Interest::Read)
+    }
+}
+
+/// Serves the connections of one thread until `stop` becomes readable.
+pub(super) fn serve(mut poll: Poll, shared: &Shared, inbox: &Inbox, stop: &OwnedFd) {
+    let mut connections: Vec<Option<Box<Connection>>> = Vec::new();
+    let (mut input, mut made) = (vec![0; INPUT_BYTES], vec![0; MADE_BYTES]);
+    let counters = &*inbox.counters;
+    let mut bench = Workbench { shared, counters, input: &mut input, made: &mut made };
+    loop {
+        let Ok(count) = poll.wait() else { return };
+        for index in 0..count {
+            let fd = poll.event(index);
+            if fd == stop.as_raw_fd() {
+                return;
+            }
+            let place = fd as usize;
+            if connections.get(place).is_none_or(Option::is_none) {
+                adopt(inbox, &mut connections);
+            }
+            let Some(Some(connection)) = connections.get_mut(place) else { continue };
+            let next = connection.advance(&mut bench);
+            let is_writing = next == Next::Write;
+            if next == Next::Close {
+                connections[place] = None;
+                counters.close();
+            } else if is_writing != connection.is_writing {
+                connection.is_writing = is_writing;
+                let interest = if is_writing { Interest::Write } else { Interest::Read };
+                if poll::rewatch(poll.descriptor(), fd, interest).is_err() {
+                    connections[place] = None;
+                    counters.close();
+                }
+            }
+        }
+    }
+}
+
+/// Takes over the connections that were given to this thread.
+fn adopt(inbox: &Inbox, connections: &mut Vec<Option<Box<Connection>>>) {
+    let mut sockets = inbox.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+    for socket in sockets.drain(..) {
+        let place = socket.as_raw_fd() as usize;
+        if connections.len() <= place {
+            connections.resize_with(place + 1, || None);
+        }
+        connections[place] = Some(Box::new(Connection::new(socket)));
+    }
+}
+
+/// Accepts connections and gives each to the thread with the fewest, until `stop` is readable.
+pub(super) fn accept(
+    listener: &std::net::TcpListener,
+    mut poll: Poll,
+    inboxes: &[Arc<Inbox>],
+    stop: &OwnedFd,
+) {
+    loop {
+        let Ok(count) = poll.wait() else { return };
+        if (0..count).any(|index| poll.event(index) == stop.as_raw_fd()) {
+            return;
+        }
+        loop {
+            let socket = match poll::accept(listener.as_raw_fd()) {
+                Ok(socket) => socket,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    // Out of descriptors: connections wait in the backlog until some are closed.
+                    std::thread::sleep(Duration::from_millis(20));
+                    break;
+                }
+            };
+            let Some(inbox) = inboxes.iter().min_by_key(|inbox| inbox.counters.open()) else {
+                return;
+            };
+            inbox.counters.accept();
+            if inbox.give(socket).is_err() {
+                inbox.counters.close();
+            }
+        }
+    }
+}
