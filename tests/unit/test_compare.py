@@ -1,6 +1,8 @@
 """Comparisons: who is faster, how sure that is, and what must not be said."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,7 +10,9 @@ import pytest
 from loadstone import published
 from loadstone.analysis import comparison
 from loadstone.analysis.account import RATE, SECONDS, Account, Measurement
+from loadstone.cli import main
 from loadstone.errors import InputError
+from tests.unit.synthetic_run import write_sweep
 
 
 def arm(
@@ -179,6 +183,12 @@ def test_a_void_trial_voids_the_comparison_and_is_left_out_of_the_mean() -> None
     assert "Void (CORRUPT)" in comparison.sentence(found, void)
 
 
+@pytest.mark.parametrize("label", ["INSTRUMENT_CPU", "CLIENT_NIC"])
+def test_a_number_that_the_client_limited_voids_the_comparison(label: str) -> None:
+    a = arm("a", {"get": rates(100)}, labels=(label,))
+    assert only(comparison.compare(a, arm("b", {"get": rates(200)}))).verdict == "void"
+
+
 def with_control(name: str, factor: float) -> Account:
     """Return an arm that brings a twin of itself along, which differs by a factor."""
     own = arm(name, {"get": rates(100, 0.003)}, run=name)
@@ -269,3 +279,30 @@ def test_the_effect_of_chance_on_a_against_a_stays_at_its_rate() -> None:
         claims += any(one.verdict in ("faster", "slower") for one in found.comparisons)
     # Of 40 families at 5 % each, more than six claims would come up once in a hundred times.
     assert claims <= 6
+
+
+def test_two_runs_are_compared_from_their_folders_and_refused_when_they_differ(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = write_sweep(tmp_path / "first", seconds=4, blocks=5)
+    second = write_sweep(tmp_path / "second", seconds=4, blocks=5)
+    manifest = json.loads((second / "manifest.json").read_text())
+    manifest["run"] = "f" * 32
+    (second / "manifest.json").write_text(json.dumps(manifest))
+    assert main(["compare", str(first), str(second), "-f", "json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert len(document["comparisons"]) == 6
+    assert {one["n"] for one in document["comparisons"]} == {5}
+    assert document["geometric_mean"]["ratio"] == pytest.approx(1)
+    assert document["refused"] == []
+
+    for trial in manifest["plan"]:
+        trial["verify"] = 0.0
+    (second / "manifest.json").write_text(json.dumps(manifest))
+    assert main(["compare", str(first), str(second)]) == 1
+    message = capfd.readouterr().err
+    assert "not comparable: they differ in download get: verify" in message
+    assert "hint:" in message
+    assert main(["compare", str(first), str(second), "--insist", "-f", "json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert document["comparisons"][0]["labels"][-1] == "NONCOMPARABLE"

@@ -8,7 +8,7 @@ import pytest
 
 from loadstone.analysis import client_limits, run_account, trial_findings
 from loadstone.analysis.finding import Evidence, Finding
-from loadstone.analysis.part import Part, read_parts
+from loadstone.analysis.part import Part
 from loadstone.analysis.validity import Gate
 from loadstone.analysis.verdict import Observed, Trial, Tried, decide, instrument_share
 from loadstone.results.record import PROBE_SCHEMA, Record, Run
@@ -219,6 +219,20 @@ def test_waiting_threads_and_exhausted_ports_are_seen_in_the_summary() -> None:
     assert flags(*idle, error_examples={"http_503": "slow down"}) == set()
 
 
+def test_a_full_processor_of_a_host_shared_with_the_target_may_be_either_s() -> None:
+    def found(endpoint: str) -> set[str]:
+        near = Record(
+            trial={"id": "1", "target": {"settings": {"endpoints": [endpoint]}}},
+            summary=record().summary,
+        )
+        return set(client_limits.find_limits(near, table(*cpu("all", 0.9))))
+
+    assert found("http://127.0.0.1:9000") == found("http://localhost:1") == {"SHARED_HOST"}
+    assert found("http://10.0.0.5:9000") == {"INSTRUMENT_CPU"}
+    shared = {"SHARED_HOST": CPU["INSTRUMENT_CPU"]}
+    assert not decide(Observed(trial=HERE, flags=shared)).is_void_for_ratios
+
+
 def test_samples_outside_the_measured_window_do_not_count() -> None:
     late = record(iterations=[{"iteration": 1, "measure_start_ns": 0, "measure_end_ns": 5 * 10**9}])
     busy_later = table(("memory", "", "swapped_in_pages", 0, 0.0))
@@ -232,13 +246,10 @@ def test_samples_outside_the_measured_window_do_not_count() -> None:
 # Runs
 
 
-def parts_of(run: Run) -> list[Part]:
-    return [part for one in run.records for part in read_parts(one, one.intervals)]
-
-
 def judged(run: Run) -> tuple[Finding, ...]:
-    parts = parts_of(run)
-    return trial_findings.judge_run(run, run_account.account_of(run, parts, {}), parts)
+    measured = run_account.read_measured(run)
+    account = run_account.account_of(run, measured)
+    return trial_findings.judge_run(account, measured.parts, measured.flags)
 
 
 def test_a_run_becomes_an_account_with_the_rates_its_trials_reached(tmp_path: Path) -> None:
@@ -287,7 +298,7 @@ def test_short_trials_are_said_to_be_too_short_for_a_claim(tmp_path: Path) -> No
 
 def test_a_trial_that_decays_is_not_steady(tmp_path: Path) -> None:
     run = read_run(synthetic_run.write_sweep(tmp_path / "run", blocks=1))
-    part = parts_of(run)[0]
+    part = run_account.read_measured(run).parts[0]
     decaying = [
         Part(**{name: getattr(part, name) for name in part.__slots__} | {"rates": rates})
         for rates in (np.linspace(1000, 400, 400), np.full(400, 1000.0))

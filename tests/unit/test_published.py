@@ -1,11 +1,13 @@
 """The published reports: every number as printed, every table byte for byte."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from loadstone import published
 from loadstone.analysis.account import BYTE_RATE, MEGABYTE_RATE, RATE, SECONDS
+from loadstone.cli import main
 from loadstone.errors import InputError
 
 DATA = Path(__file__).parent.parent / "data" / "published"
@@ -120,3 +122,73 @@ def test_an_unknown_report_is_refused_with_the_known_names() -> None:
     with pytest.raises(InputError, match="hummingbird") as caught:
         published.find("published:humingbird")
     assert "humingbird" in caught.value.message
+
+
+def run(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 0
+    return capfd.readouterr().out
+
+
+def test_the_command_line_prints_the_tables_and_nothing_else(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert run(capfd, "report", "published:hummingbird") == rendered("hummingbird")
+    both = run(capfd, "report", "published:theflash-ceph", "published:theflash-ssd")
+    assert both == rendered("theflash")
+
+
+def test_the_command_line_lists_and_shows_every_report(capfd: pytest.CaptureFixture[str]) -> None:
+    listed = run(capfd, "published", "list")
+    for name in published.PUBLISHED:
+        assert name in listed
+        assert published.find(name).source in run(capfd, "published", "show", name)
+    document = json.loads(run(capfd, "published", "show", "cern", "-f", "json"))
+    assert len(document["measurements"]) == 72
+
+
+def test_an_unknown_name_is_an_error_with_the_known_ones(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["report", "published:nothing"]) == 1
+    message = capfd.readouterr().err
+    assert 'error: there is no published report "nothing"' in message
+    assert "hint: known are hummingbird" in message
+    assert main(["published", "show"]) == 1
+    assert "which report" in capfd.readouterr().err
+
+
+def test_analyse_prints_findings_with_their_marks(capfd: pytest.CaptureFixture[str]) -> None:
+    text = run(capfd, "analyse", "published:theflash-ssd", "published:theflash-ceph")
+    assert "Q01, Q02, Q03, Q04, Q11, Q21, Q22" in text
+    text = run(capfd, "analyse", "published:cern", "--evidence", "--mistakes")
+    assert "link-ceiling [inferred]" in text
+    assert "X26" in text
+    document = json.loads(run(capfd, "analyse", "published:skyhook", "-f", "json"))
+    assert document["findings"][0]["rule"] == "lowest-ceiling"
+    assert len(document["mistakes"]) == 26
+
+
+def test_compare_prints_a_table_and_sentences_or_json(capfd: pytest.CaptureFixture[str]) -> None:
+    names = ("published:theflash-ssd", "published:theflash-ceph")
+    text = run(capfd, "compare", *names)
+    assert "geometric mean of the ratios: 1.249 (95 % CI 1.216-1.283)" in text
+    assert "theflash-ceph takes 4.61× the time of theflash-ssd" in text
+    document = json.loads(run(capfd, "compare", *names, "-f", "json"))
+    assert len(document["comparisons"]) == 22
+    assert document["geometric_mean"]["ratio"] == pytest.approx(1.2487, abs=1e-4)
+
+
+def test_one_report_compares_its_targets_and_one_of_them_can_be_named(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    document = json.loads(run(capfd, "compare", "published:hummingbird", "-f", "json"))
+    assert [(one["a"], one["b"]) for one in document["pairs"]] == [
+        ("Hummingbird", "Ceph"),
+        ("Hummingbird", "Swift"),
+    ]
+    text = run(capfd, "compare", "published:hummingbird@Swift", "published:hummingbird@Ceph")
+    assert "Ceph over Swift" in text
+    assert main(["compare", "published:hummingbird@Minio", "published:cern"]) == 1
+    assert "its targets are Hummingbird, Ceph, Swift" in capfd.readouterr().err
+    assert main(["compare", "published:cern"]) == 1
+    assert "leaves nothing to compare" in capfd.readouterr().err

@@ -8,6 +8,7 @@ against.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,7 @@ SOCKETS_USED = 0.80
 TIME_WAIT_S = 60
 FRAME_BYTES = 1500
 
+ADDRESSES = ("endpoints", "auth_url", "storage_url")
 CPU_KINDS = ("user", "nice", "system", "irq", "softirq", "steal")
 CPU_IDLE = ("idle", "iowait")
 
@@ -64,14 +66,27 @@ Lines = Mapping[tuple[str, str], Sequence[Line]]
 
 
 def find_limits(record: Record, probes: pa.Table) -> dict[str, list[Evidence]]:
-    """Return the flags of a trial with their evidence: INSTRUMENT_CPU, CLIENT_NIC and so on."""
+    """Return the flags of a trial with their evidence: INSTRUMENT_CPU, CLIENT_NIC and so on.
+
+    Where the target runs on the client's own host a full processor may be either's: SHARED_HOST.
+    """
     lines = _lines(record, probes)
     flags: dict[str, list[Evidence]] = {}
     for flag, look in LOOKS:
         found = list(look(record, lines))
         if found:
-            flags.setdefault(flag, []).extend(found)
+            name = "SHARED_HOST" if flag == "INSTRUMENT_CPU" and is_on_own_host(record) else flag
+            flags.setdefault(name, []).extend(found)
     return flags
+
+
+def is_on_own_host(record: Record) -> bool:
+    """Tell whether a trial's target is reached over the loopback interface."""
+    settings = (record.trial.get("target") or {}).get("settings") or {}
+    addresses = [settings.get(name) for name in ADDRESSES]
+    listed = [one for value in addresses for one in (value if isinstance(value, list) else [value])]
+    hosts = [urlsplit(one).hostname or "" for one in listed if isinstance(one, str)]
+    return any(host in ("localhost", "::1") or host.startswith("127.") for host in hosts)
 
 
 def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:

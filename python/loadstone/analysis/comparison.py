@@ -6,7 +6,7 @@ noise of the method) is a verdict of its own, never a number without a warning.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,6 +23,7 @@ from loadstone.analysis.account import (
 from loadstone.analysis.comparability import Difference, differences
 from loadstone.analysis.labels import VOIDING
 from loadstone.analysis.naming import describe_parameter
+from loadstone.analysis.verdict import VOID_FOR_RATIOS
 from loadstone.errors import InputError
 
 Verdict = Literal[
@@ -149,11 +150,7 @@ def compare(
 
 def sentence(comparison: Comparison, one: CaseComparison) -> str:
     """Return one comparison as a sentence that leaves nothing out: values, ratio, interval, how."""
-    words = [
-        str(value) if isinstance(value, str) else describe_parameter(key, value)
-        for key, value in _named(one)
-    ]
-    name = ", ".join([one.target, *words] if one.target else words)
+    name = describe(one)
     unit = _unit_of_metric(comparison.metric)
     head = (
         f"{name}: {comparison.a} {units.format_number(one.a)} {unit},"
@@ -182,6 +179,16 @@ def sentence(comparison: Comparison, one: CaseComparison) -> str:
             return f"{head} Not resolved ({interval})."
         case _:
             return f"{head} {claim} ({interval})."
+
+
+def describe(one: CaseComparison, leave_out: Collection[str] = ()) -> str:
+    """Return a case in words, its target first where the targets are not the arms."""
+    words = [
+        str(value) if isinstance(value, str) else describe_parameter(key, value)
+        for key, value in _named(one)
+        if key not in leave_out
+    ]
+    return ", ".join([one.target, *words] if one.target else words)
 
 
 def to_json(comparison: Comparison) -> dict[str, object]:
@@ -259,7 +266,7 @@ def _with_verdicts(
 def _verdict(
     one: CaseComparison, a: Sequence[Measurement], b: Sequence[Measurement], metric: str
 ) -> Verdict:
-    if VOIDING & set(one.labels):
+    if any(label in VOIDING or label.startswith(VOID_FOR_RATIOS) for label in one.labels):
         return "void"
     if one.ratio.low is None or one.ratio.high is None:
         return "single trial"

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
+from loadstone.analysis import client_limits
 from loadstone.analysis.account import (
     BYTE_RATE,
     RATE,
@@ -13,6 +15,7 @@ from loadstone.analysis.account import (
     Measurement,
     Parameter,
 )
+from loadstone.analysis.finding import Evidence
 from loadstone.analysis.part import Part, read_parts
 from loadstone.analysis.resources import Peaks, peaks
 from loadstone.analysis.summary import Cell, summarise
@@ -48,20 +51,38 @@ SETTING_FIELDS = (
 HOST_FIELDS = ("cpu", "memory_bytes", "kernel", "network", "nics", "cgroup")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a run's tables say: its parts, and by trial the client's peaks and limits."""
+
+    parts: tuple[Part, ...]
+    peaks: Mapping[str, Peaks]
+    flags: Mapping[str, Mapping[str, Sequence[Evidence]]]
+
+
 def read_account(run: Run) -> Account:
     """Read a run's tables, one trial at a time, and return it as an account."""
+    return account_of(run, read_measured(run))
+
+
+def read_measured(run: Run) -> Measured:
+    """Read what was measured in a run, and what its client looked like meanwhile."""
     parts: list[Part] = []
     tops: dict[str, Peaks] = {}
+    flags: dict[str, dict[str, list[Evidence]]] = {}
     for record in run.records:
         if record.trial["measured"]:
+            probes = record.probes
             parts.extend(read_parts(record, record.intervals))
-            tops[record.id] = peaks(record.probes)
-    return account_of(run, parts, tops)
+            tops[record.id] = peaks(probes)
+            flags[record.id] = client_limits.find_limits(record, probes)
+    return Measured(parts=tuple(parts), peaks=tops, flags=flags)
 
 
-def account_of(run: Run, parts: Sequence[Part], tops: Mapping[str, Peaks]) -> Account:
-    """Return a run as an account, from parts that were read already."""
-    measurements = tuple(_measurements(parts, tops))
+def account_of(run: Run, measured: Measured) -> Account:
+    """Return a run as an account, from what was read of it."""
+    parts, tops = measured.parts, measured.peaks
+    measurements = tuple(_measurements(measured))
     targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
     return Account(
         name=run.name,
@@ -76,25 +97,25 @@ def account_of(run: Run, parts: Sequence[Part], tops: Mapping[str, Peaks]) -> Ac
     )
 
 
-def _measurements(parts: Sequence[Part], tops: Mapping[str, Peaks]) -> Iterator[Measurement]:
+def _measurements(measured: Measured) -> Iterator[Measurement]:
     order: dict[str, list[Part]] = {}
-    for part in parts:
+    for part in measured.parts:
         order.setdefault(part.record.id, []).append(part)
     seen: dict[object, int] = {}
-    for own in order.values():
-        _, totals = summarise(own, tops)
+    for name, own in order.items():
+        _, totals = summarise(own, measured.peaks)
         block = own[0].record.trial["block"]
         for cell in totals:
+            labels = tuple(label for label in cell.labels if label not in LABELS_OF_CELLS)
+            labels += tuple(measured.flags.get(name, ()))
             for metric, value in _values(cell):
-                one = _measurement(cell, metric, value, block)
+                one = replace(_measurement(cell, metric, value), block=block, labels=labels)
                 key = (one.target, one.case, metric)
                 seen[key] = seen.get(key, 0) + 1
-                yield _measurement(cell, metric, value, block, repetition=seen[key])
+                yield replace(one, repetition=seen[key])
 
 
-def _measurement(
-    cell: Cell, metric: str, value: float, block: int, repetition: int = 1
-) -> Measurement:
+def _measurement(cell: Cell, metric: str, value: float) -> Measurement:
     parameters: dict[str, Parameter] = {
         key: one if isinstance(one, (str, int, float)) or one is None else json.dumps(one)
         for key, one in cell.parameters.items()
@@ -107,12 +128,9 @@ def _measurement(
         metric=metric,
         value=value,
         round=cell.round,
-        block=block,
-        repetition=repetition,
         work=cell.requests,
         place=f"trial {', '.join(cell.trials)}",
         tool="loadstone",
-        labels=tuple(label for label in cell.labels if label not in LABELS_OF_CELLS),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from loadstone.analysis import change_points, client_limits, steadiness
+from loadstone.analysis import change_points, steadiness
 from loadstone.analysis.account import Account
 from loadstone.analysis.finding import Evidence, Finding
 from loadstone.analysis.labels import VOIDING, explain
@@ -11,23 +11,24 @@ from loadstone.analysis.plausibility import judge
 from loadstone.analysis.summary import Cell, summarise
 from loadstone.analysis.validity import LITTLE_INSTRUMENT, Gate, error_gate
 from loadstone.analysis.verdict import Observed, Trial, Verdict, decide
-from loadstone.results.record import Record, Run
+from loadstone.results.record import Record
+
+Flags = Mapping[str, Mapping[str, Sequence[Evidence]]]
+"""What `client_limits` found in each trial, by the trial's id."""
 
 ROUND_S = 60
 FLAGS = {
     "INSTRUMENT_CPU": "the client's processors",
+    "SHARED_HOST": "the processors that client and target share",
     "INSTRUMENT_MEM": "the client's memory",
     "INSTRUMENT_SOCKETS": "the client's ports and descriptors",
     "CLIENT_NIC": "the client's network card",
 }
 
 
-def judge_run(run: Run, account: Account, parts: Sequence[Part]) -> tuple[Finding, ...]:
+def judge_run(account: Account, parts: Sequence[Part], flags: Flags) -> tuple[Finding, ...]:
     """Return all findings of a run: of its trials one by one, and of its numbers together."""
     records = {part.record.id: part.record for part in parts}
-    flags = {
-        name: client_limits.find_limits(record, record.probes) for name, record in records.items()
-    }
     found = [
         *find_unsteady(parts),
         *_limited(records, flags),
@@ -90,9 +91,7 @@ def _is_plausibly_steady(part: Part) -> bool:
     )
 
 
-def _limited(
-    records: Mapping[str, Record], flags: Mapping[str, Mapping[str, Sequence[Evidence]]]
-) -> Iterator[Finding]:
+def _limited(records: Mapping[str, Record], flags: Flags) -> Iterator[Finding]:
     for flag, words in FLAGS.items():
         trials = [name for name, found in flags.items() if flag in found]
         if not trials:
@@ -112,9 +111,7 @@ def _limited(
         )
 
 
-def _verdicts(
-    parts: Sequence[Part], flags: Mapping[str, Mapping[str, Sequence[Evidence]]]
-) -> Iterator[Finding]:
+def _verdicts(parts: Sequence[Part], flags: Flags) -> Iterator[Finding]:
     """State what limited each cell, as far as a run by itself can tell; one finding per limit."""
     _, totals = summarise(parts, {})
     groups: dict[tuple[str, str | None], list[tuple[Cell, Verdict]]] = {}
@@ -141,7 +138,7 @@ def observe(
     cell: Cell,
     cells: Sequence[Cell],
     records: Sequence[Record],
-    flags: Mapping[str, Mapping[str, Sequence[Evidence]]],
+    flags: Flags,
     null_rate: float | None = None,
 ) -> Observed:
     """Gather what a run knows about one of its cells."""

@@ -47,6 +47,21 @@ COMMANDS = (
     ),
     Command(name="report", summary="Render what a run measured.", module="loadstone.cli.report"),
     Command(
+        name="compare",
+        summary="Say how much faster one run or target is than another.",
+        module="loadstone.cli.compare",
+    ),
+    Command(
+        name="analyse",
+        summary="Judge what a run or a published report says.",
+        module="loadstone.cli.analyse",
+    ),
+    Command(
+        name="published",
+        summary="List and show the published reports that loadstone carries.",
+        module="loadstone.cli.published",
+    ),
+    Command(
         name="serve",
         summary="Serve the embedded object store (S3 and Swift).",
         module="loadstone.cli.serve",

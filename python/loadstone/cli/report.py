@@ -38,6 +38,15 @@ def command(
     decimal_comma: Annotated[bool, typer.Option(help="Write 0,5 for 0.5 in tables.")] = False,
     megabyte: Annotated[str, typer.Option(help="What MB/Sec counts: MB or MiB.")] = "MB",
 ) -> None:
+    from loadstone import published
+
+    if any(map(published.is_published, runs)):
+        if not all(map(published.is_published, runs)):
+            raise InputError("published reports and runs have no report in common")
+        from loadstone.cli.published import print_reports
+
+        print_reports(runs, ALIASES.get(form, form))
+        return
     from loadstone.cli.reporting import find_report, render, report_options, write
     from loadstone.results.store import read_run
 

@@ -4,7 +4,7 @@ In goes nothing; out come an Account for analysis, and the report's own tables b
 numbers are kept as they were printed and never repaired.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -86,6 +86,18 @@ PUBLISHED: Mapping[str, Published] = {
         ),
     )
 }
+
+
+def find_all(names: Sequence[str]) -> list[Published]:
+    """Return several reports; all systems of one report, named together, are that report."""
+    found = list(dict.fromkeys(find(name).name for name in names))
+    for whole in PUBLISHED.values():
+        systems = [one.name for one in PUBLISHED.values() if one.file == whole.name != one.name]
+        if systems and set(systems) <= set(found):
+            first = found.index(systems[0])
+            found[first:first] = [whole.name]
+            found = [name for name in found if name not in systems]
+    return [PUBLISHED[name] for name in found]
 
 
 def is_published(text: str) -> bool:

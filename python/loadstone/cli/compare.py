@@ -1,0 +1,159 @@
+"""Say how much faster B is than A, with an interval, case by case and together.
+
+The ratio is always B over A. One run by itself compares its targets, the first with each of the
+others. RUN@TARGET names one target of a run; published:NAME is a published report.
+
+\b
+Examples:
+  loadstone compare runs/monday runs/tuesday
+  loadstone compare runs/two-targets
+  loadstone compare runs/two-targets@ceph runs/two-targets@minio -f json
+  loadstone compare published:theflash-ssd published:theflash-ceph
+"""
+
+import json
+from typing import Annotated
+
+import typer
+
+from loadstone.analysis import comparison
+from loadstone.analysis.account import Account
+from loadstone.analysis.comparison import CaseComparison, Comparison
+from loadstone.errors import InputError, LoadstoneError
+
+SENTENCES_MAX = 12
+
+
+def command(
+    runs: Annotated[
+        list[str],
+        typer.Argument(help="Run folders, RUN@TARGET, or published:NAME.", metavar="A [B...]"),
+    ],
+    form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
+    metric: Annotated[
+        str | None,
+        typer.Option(help="requests_per_s, bytes_per_s, seconds, service_ns_p99 and the like."),
+    ] = None,
+    insist: Annotated[
+        bool, typer.Option(help="Compare what is not comparable; labelled NONCOMPARABLE.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 1,
+) -> None:
+    if form not in ("terminal", "json"):
+        raise InputError.of_value(form, "a format: terminal, json")
+    pairs, controls = _arms(runs)
+    found = [
+        comparison.compare(a, b, metric=metric, seed=seed, is_insisted=insist, controls=controls)
+        for a, b in pairs
+    ]
+    if form == "json":
+        documents = [comparison.to_json(one) for one in found]
+        shown = documents[0] if len(documents) == 1 else {"format": 1, "pairs": documents}
+        print(json.dumps(shown, indent=2, ensure_ascii=False))
+    else:
+        for one in found:
+            _print(one)
+    refused = [one for one in found if one.refused and not one.is_overridden]
+    if refused:
+        raise _refusal(refused[0])
+
+
+def _arms(names: list[str]) -> tuple[list[tuple[Account, Account]], tuple[Account, ...]]:
+    """Return the pairs to compare, and the whole runs that may hold a control of A against A."""
+    from loadstone.cli.accounts import read_account, read_whole, split_target
+
+    accounts = [read_account(name) for name in names]
+    if len(accounts) == 1:
+        (whole,) = accounts
+        twins = {second for _, second in whole.identical}
+        targets = [target for target in whole.targets if target not in twins]
+        if len(targets) < 2:
+            raise InputError(
+                f'"{names[0]}" has one target, which leaves nothing to compare it with',
+                "name a second run: loadstone compare A B",
+            )
+        arms = [whole.only(target) for target in targets]
+        return [(arms[0], arm) for arm in arms[1:]], (whole,)
+    wholes = dict.fromkeys(whole for whole, target in map(split_target, names) if target)
+    controls = tuple(read_whole(whole) for whole in wholes)
+    return [(accounts[0], other) for other in accounts[1:]], controls
+
+
+def _print(found: Comparison) -> None:
+    from loadstone.cli.output import print_table
+
+    print(f"{found.b} over {found.a}, {found.metric}; replicated: the {found.unit_of_replication}")
+    if found.refused:
+        label = comparison.NONCOMPARABLE if found.is_overridden else "not comparable"
+        print(f"{label}: they differ in")
+        for difference in found.refused:
+            print(f"  {difference}")
+    if not found.comparisons:
+        print()
+        return
+    shared = _shared_keys(found)
+    rows = [_row(one, shared) for one in found.comparisons]
+    if shared and len(rows) > 1:
+        print(f"all of {comparison.describe(found.comparisons[0], _other_keys(found, shared))}")
+    print_table(("case", found.a, found.b, "ratio", "95 % CI", "n", "p (Holm)", "verdict"), rows)
+    together = found.geometric_mean
+    if together is not None:
+        interval = _interval(together.low, together.high, 3)
+        interval = f" (95 % CI {interval})" if interval else ""
+        print(f"geometric mean of the ratios: {together.ratio:.3f}{interval}")
+    if not found.has_control:
+        print("no control of A against A: the noise floor of the method is not known")
+    for which, cases in ((found.a, found.only_a), (found.b, found.only_b)):
+        if cases:
+            print(f"{len(cases)} cases of {which} have no partner")
+    claims = [one for one in found.comparisons if one.verdict in ("faster", "slower", "equivalent")]
+    for one in claims[:SENTENCES_MAX]:
+        print(f"  {comparison.sentence(found, one)}")
+    if len(claims) > SENTENCES_MAX:
+        print(f"  and {len(claims) - SENTENCES_MAX} more")
+    print()
+
+
+def _shared_keys(found: Comparison) -> set[str]:
+    """Return the parts of a case that all cases share, and that a table need not repeat."""
+    cases = [one.case for one in found.comparisons]
+    if len(cases) < 2:
+        return set()
+    return {key for key, value in cases[0].items() if all(c.get(key) == value for c in cases)}
+
+
+def _other_keys(found: Comparison, shared: set[str]) -> set[str]:
+    return {key for one in found.comparisons for key in one.case} - shared
+
+
+def _row(one: CaseComparison, shared: set[str]) -> tuple[str, ...]:
+    from loadstone import units
+
+    n = (
+        f"{one.ratio.n_a}"
+        if one.ratio.n_a == one.ratio.n_b
+        else f"{one.ratio.n_a}, {one.ratio.n_b}"
+    )
+    return (
+        comparison.describe(one, shared),
+        units.format_number(one.a),
+        units.format_number(one.b),
+        f"{one.ratio.ratio:.3f}",
+        _interval(one.ratio.low, one.ratio.high, 3),
+        n,
+        "" if one.p_holm is None else f"{one.p_holm:.2g}",
+        one.verdict,
+    )
+
+
+def _interval(low: float | None, high: float | None, digits: int) -> str:
+    return "" if low is None or high is None else f"{low:.{digits}f}-{high:.{digits}f}"
+
+
+def _refusal(found: Comparison) -> LoadstoneError:
+    fields = ", ".join(difference.field for difference in found.refused[:6])
+    more = f" and {len(found.refused) - 6} more" if len(found.refused) > 6 else ""
+    return InputError(
+        f'"{found.a}" and "{found.b}" are not comparable: they differ in {fields}{more}',
+        "make them agree, or say --insist to get ratios labelled NONCOMPARABLE",
+    )

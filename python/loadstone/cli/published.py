@@ -1,0 +1,88 @@
+"""List the published reports that loadstone carries, or show what one of them says.
+
+A published report stands wherever a run does: loadstone report published:cern prints its own
+tables, loadstone analyse published:cern what its numbers betray.
+
+\b
+Examples:
+  loadstone published list
+  loadstone published show hummingbird
+  loadstone report published:hummingbird
+"""
+
+import json
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from loadstone import published as reports
+from loadstone.analysis.account import Account
+from loadstone.cli.output import print_table
+from loadstone.errors import InputError
+
+
+class Action(StrEnum):
+    """What can be done with the published reports."""
+
+    LIST = "list"
+    SHOW = "show"
+
+
+def command(
+    action: Annotated[Action, typer.Argument(help="list, or show one of them.")] = Action.LIST,
+    name: Annotated[str | None, typer.Argument(help="The report to show.")] = None,
+    form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
+) -> None:
+    if form not in ("terminal", "json"):
+        raise InputError.of_value(form, "a format: terminal, json")
+    if action is Action.LIST:
+        _list(form)
+        return
+    if name is None:
+        known = ", ".join(reports.PUBLISHED)
+        raise InputError("which report is to be shown?", f"loadstone published show NAME: {known}")
+    one = reports.find(name)
+    if form == "json":
+        print(json.dumps(account_json(one.account()), indent=2, ensure_ascii=False))
+        return
+    account = one.account()
+    print(f"{one.name}: {one.title}\nsource: {one.source}")
+    print(f"{len(account.measurements)} numbers of {', '.join(account.targets)}\n")
+    print(one.details().rstrip("\n"))
+    print(f"\nits tables: loadstone report published:{one.name}")
+    print(f"its findings: loadstone analyse published:{one.name}")
+
+
+def print_reports(names: list[str], form: str) -> None:
+    """Print published reports in their own layout, or as JSON."""
+    if form not in ("terminal", "json"):
+        raise InputError.of_value(form, "a format of a published report: terminal, json")
+    if form == "json":
+        accounts = [account_json(one.account()) for one in reports.find_all(names)]
+        shown = accounts[0] if len(accounts) == 1 else accounts
+        print(json.dumps(shown, indent=2, ensure_ascii=False))
+        return
+    # Tables are printed as they are, to the byte: no line of ours goes in between.
+    print("\n".join(one.render() for one in reports.find_all(names)), end="")
+
+
+def account_json(account: Account) -> dict[str, object]:
+    """Return an account as plain values."""
+    return {"format": 1, **asdict(account)}
+
+
+def _list(form: str) -> None:
+    if form == "json":
+        rows = [
+            {"name": one.name, "title": one.title, "source": one.source}
+            for one in reports.PUBLISHED.values()
+        ]
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    rows_of_text = [
+        (one.name, str(len(one.account().measurements)), one.title)
+        for one in reports.PUBLISHED.values()
+    ]
+    print_table(("name", "numbers", "measures"), rows_of_text)
