@@ -59,7 +59,7 @@ fn on_buckets<D: Driver>(
     reactor.expect_timeouts_of(trial.timeout_ns);
     let names: VecDeque<String> =
         (0..trial.dataset.buckets).map(|bucket| bucket_name(&trial.dataset, bucket)).collect();
-    let clients = if D::IS_BLOCKING { 1 } else { AT_ONCE.min(trial.load.clients()) };
+    let clients = if driver.is_blocking() { 1 } else { AT_ONCE.min(trial.load.clients()) };
     let state: Progress = Rc::new(RefCell::new((names, Buckets::default(), None)));
     for index in 0..clients {
         let mut client = driver.client(&reactor, index)?;

@@ -26,9 +26,11 @@
 //! the price of the `duplicate` share: such a page shows damage, but hides an exchange for its
 //! twin. Duplicates lie on multiples of 4 KiB; a target that looks for larger ones finds fewer.
 
+mod blocks;
 mod random;
 mod verifier;
 
+pub use blocks::{SECTOR_BYTES, check_blocks};
 pub use verifier::{Evidence, Verdict, Verifier};
 
 use crate::schedule::mix64;
@@ -152,9 +154,7 @@ impl PayloadSpec {
         let duplicate = self.duplicate_at(page_seed, out.len());
         let (header, body_seed) = match duplicate {
             None => (Header::own(self, object, page), page_seed),
-            Some(place) => {
-                (Header::duplicate(self, place), mix64(self.source ^ mix64(place)))
-            }
+            Some(place) => (Header::duplicate(self, place), mix64(self.source ^ mix64(place))),
         };
         let random_end = self.random_end(HEADER_BYTES, out.len());
         random::fill(body_seed, &mut out[HEADER_BYTES..random_end]);
@@ -234,6 +234,12 @@ impl Header {
     fn duplicate(spec: &PayloadSpec, place: u64) -> Self {
         let nobody = ObjectId { key_hash: 0, version: 0, length: 0, writer: 0 };
         Self { is_duplicate: true, ..Self::own(spec, &nobody, place) }
+    }
+
+    /// Tells whether a page of its own is this page of the object, in any version.
+    #[expect(clippy::cast_possible_truncation, reason = "counted modulo 2^32, or 16 TiB")]
+    fn is_of(&self, object: &ObjectId, page: u64) -> bool {
+        self.key_hash == object.key_hash && self.page == page as u32 && self.length == object.length
     }
 
     /// Returns all of the header but the CRC.

@@ -18,7 +18,8 @@ pub struct Request {
     pub index: u64,
     /// Objects in a bulk request, otherwise 1.
     pub keys: u32,
-    /// 64 bits of chance that belong to this request alone: where ranges start, and the like.
+    /// 64 bits of chance that belong to this request alone: where ranges start, and the like. For
+    /// `read` and `write` the block's number in the object, which the trial's key order chooses.
     pub chance: u64,
     /// Whether the bytes that come back are to be checked.
     pub is_verified: bool,
@@ -66,6 +67,9 @@ pub struct Requests {
     seed: u64,
     verify: f64,
     chooser: KeyChooser,
+    /// Blocks in the largest object, and who chooses among those of all objects.
+    blocks: u64,
+    block_chooser: KeyChooser,
     chunk: u64,
     tickets: std::ops::Range<u64>,
     written: VecDeque<u64>,
@@ -85,7 +89,10 @@ impl Requests {
                 (sum, share.operation)
             })
             .collect();
-        let Options { bulk_keys, .. } = trial.options;
+        let Options { bulk_keys, range_bytes, .. } = trial.options;
+        let largest = trial.dataset.size.max();
+        let blocks = largest.div_ceil(range_bytes.unwrap_or(largest).max(1)).max(1);
+        let units = trial.dataset.objects.saturating_mul(blocks);
         // Small enough that no thread sits on work at the end, large enough that many cores do
         // not fight for one cache line.
         let chunk = trial.stop.requests.map_or(16, |requests| {
@@ -101,6 +108,8 @@ impl Requests {
             seed: mix64(trial.seed),
             verify: trial.verify,
             chooser: KeyChooser::new(&trial.keys, trial.dataset.objects, trial.seed),
+            blocks,
+            block_chooser: KeyChooser::new(&trial.keys, units, trial.seed),
             chunk,
             tickets: 0..0,
             written: VecDeque::new(),
@@ -186,6 +195,10 @@ impl Requests {
                 let keys = left.min(self.bulk_keys) as u32;
                 request.keys = keys;
             }
+            Operation::Read | Operation::Write => {
+                let unit = self.block_chooser.choose(ticket, request.chance);
+                (request.index, request.chance) = (unit / self.blocks, unit % self.blocks);
+            }
             _ => request.index = self.chooser.choose(ticket, request.chance),
         }
         request
@@ -238,6 +251,15 @@ mod tests {
         let drawn = draw(&trial(r#"[{"operation":"get"}]"#, ""), 1000);
         let seen: HashSet<u64> = drawn.iter().map(|request| request.index).collect();
         assert_eq!((drawn.len(), seen.len()), (1000, 1000));
+    }
+
+    #[test]
+    fn sequential_blocks_go_through_one_object_after_another() {
+        let mut trial = trial(r#"[{"operation":"read"}]"#, r#","options":{"range_bytes":4096}"#);
+        trial.dataset.size = crate::trial::SizeLaw::Fixed { bytes: 10_000 };
+        let drawn = draw(&trial, 7);
+        let places: Vec<_> = drawn.iter().map(|request| (request.index, request.chance)).collect();
+        assert_eq!(places, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0)]);
     }
 
     #[test]

@@ -155,7 +155,7 @@ pub fn run<D: Driver>(
     if trial.fills_buckets() {
         buckets = ready_buckets(&driver, trial, &control.stop)?;
     }
-    let threads = thread_count::<D>(trial);
+    let threads = thread_count(trial, driver.is_blocking());
     let shared = Arc::new(Shared::new(trial, Arc::clone(&control.stop), threads));
     let start = Start { unix_ns: unix_ns(), monotonic_ns: monotonic_ns() };
     let hiccup = Hiccup::start();
@@ -204,9 +204,9 @@ struct Start {
     monotonic_ns: u64,
 }
 
-fn thread_count<D: Driver>(trial: &Trial) -> usize {
+fn thread_count(trial: &Trial, is_blocking: bool) -> usize {
     let clients = trial.load.clients() as usize;
-    if D::IS_BLOCKING {
+    if is_blocking {
         return clients;
     }
     let allowed = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

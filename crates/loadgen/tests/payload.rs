@@ -1,6 +1,8 @@
 //! Payload: what is made can be checked in any pieces, and every kind of damage has its name.
 
-use loadstone_loadgen::payload::{ObjectId, PAGE_BYTES, PayloadSpec, Verdict, Verifier, fill};
+use loadstone_loadgen::payload::{
+    ObjectId, PAGE_BYTES, PayloadSpec, Verdict, Verifier, check_blocks, fill,
+};
 
 const LENGTHS: [u64; 15] =
     [0, 1, 15, 16, 17, 63, 64, 65, 4095, 4096, 4097, 4111, 4112, 8192, 100_003];
@@ -220,4 +222,43 @@ fn the_compressible_part_is_zero_and_as_large_as_asked() {
     assert!(bytes[1024..4096].iter().chain(&bytes[5120..]).all(|byte| *byte == 0));
     let zeros = bytes[..1024].iter().filter(|byte| **byte == 0).count();
     assert!(zeros < 60, "{zeros} zeros in the random part");
+}
+
+fn blocks_verdict(object: &ObjectId, offset: usize, bytes: &[u8]) -> Verdict {
+    check_blocks(&spec(), object, offset as u64, bytes)
+        .map_or_else(|evidence| evidence.verdict(), |()| Verdict::Ok)
+}
+
+#[test]
+fn blocks_of_several_versions_lie_side_by_side_in_peace() {
+    let newest = ObjectId::new(5, 4, 100_000);
+    let mut bytes = made(&spec(), &ObjectId::new(5, 1, 100_000));
+    for (version, start, end) in [(2, 0, 4096), (3, 8192, 24_576), (4, 20_480 + 512, 20_480 + 1536)]
+    {
+        let newer = made(&spec(), &ObjectId::new(5, version, 100_000));
+        bytes[start..end].copy_from_slice(&newer[start..end]);
+    }
+    assert_eq!(blocks_verdict(&newest, 0, &bytes), Verdict::Ok);
+    for (start, end) in [(512, 1024), (20_480, 24_576), (20_992, 21_504), (99_328, 100_000)] {
+        assert_eq!(blocks_verdict(&newest, start, &bytes[start..end]), Verdict::Ok, "{start}");
+    }
+    for place in (0..bytes.len()).step_by(97) {
+        bytes[place] ^= 4;
+        assert_eq!(blocks_verdict(&newest, 0, &bytes), Verdict::Corrupt, "byte {place}");
+        bytes[place] ^= 4;
+    }
+}
+
+#[test]
+fn blocks_that_are_not_this_places_are_told_apart() {
+    let object = ObjectId::new(5, 4, 100_000);
+    let bytes = made(&spec(), &object);
+    assert_eq!(blocks_verdict(&object, 4096, &bytes[8192..16_384]), Verdict::Misdirected);
+    let older = ObjectId::new(5, 3, 100_000);
+    assert_eq!(blocks_verdict(&older, 0, &bytes[..4096]), Verdict::Phantom);
+    let other = PayloadSpec::new([8; 16], 42, 0.0, 0.0);
+    assert_eq!(blocks_verdict(&object, 0, &made(&other, &object)), Verdict::Foreign);
+    assert_eq!(blocks_verdict(&object, 0, &[0; 4096]), Verdict::Corrupt);
+    assert_eq!(blocks_verdict(&object, 98_304, &bytes[98_304..99_328]), Verdict::Ok);
+    assert_eq!(blocks_verdict(&object, 100_000, &[0; 1]), Verdict::Overlong);
 }

@@ -37,8 +37,6 @@ pub trait Driver: Send + Sync + Sized + 'static {
     const OPERATIONS: &'static [Operation];
     /// Its own keys of a target.
     const SETTINGS: &'static [Setting];
-    /// Whether a request blocks its thread. Such a driver gets one thread for each client.
-    const IS_BLOCKING: bool = false;
     /// One client.
     type Client: Client;
 
@@ -50,6 +48,11 @@ pub trait Driver: Send + Sync + Sized + 'static {
     /// # Errors
     /// The target or the credentials are not as they should be.
     fn open(trial: &Trial) -> Result<Self, Error>;
+
+    /// Tells whether a request blocks its thread. If so, each client gets a thread of its own.
+    fn is_blocking(&self) -> bool {
+        false
+    }
 
     /// Makes the reactor of one load thread: it decides what that thread waits at.
     ///

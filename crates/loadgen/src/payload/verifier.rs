@@ -76,6 +76,23 @@ pub struct Evidence {
     found: Option<Header>,
 }
 
+impl Evidence {
+    pub(super) fn new(
+        verdict: Verdict,
+        offset: u64,
+        expected: &ObjectId,
+        found: Option<Header>,
+    ) -> Self {
+        Self { verdict, offset, expected: *expected, found }
+    }
+
+    /// Returns what the page was.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+}
+
 impl fmt::Display for Evidence {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (verdict, offset, expected) = (self.verdict.name(), self.offset, &self.expected);
@@ -293,7 +310,7 @@ impl Verifier {
             if !self.expects_duplicate(page, found.page) {
                 self.blame(Verdict::Misdirected, offset, Some(*found));
             }
-        } else if !is_place_of(found, object, page) {
+        } else if !found.is_of(object, page) {
             self.blame(Verdict::Misdirected, offset, Some(*found));
         } else {
             self.see_version(found.version, offset, Some(*found));
@@ -402,13 +419,6 @@ impl Verifier {
         }
         crc.and(&whole[piece.start.max(HEADER_BYTES)..piece.end]).value() == self.crc.value()
     }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "pages are counted modulo 2^32")]
-fn is_place_of(found: &Header, object: &ObjectId, page: u64) -> bool {
-    found.key_hash == object.key_hash
-        && found.page == page as u32
-        && found.length == object.length
 }
 
 fn to_usize(bytes: u64) -> usize {

@@ -1,0 +1,126 @@
+//! Checks blocks that were read at an offset, where rewrites go block by block.
+//!
+//! Whoever writes in blocks leaves pages of different versions side by side, and sectors of
+//! different versions in one page if the blocks are smaller than a page. So no read is torn or
+//! stale here; what is left to find is bytes that nobody has written to this place.
+
+use super::verifier::{Evidence, Verdict};
+use super::{
+    Crc, HEADER_BYTES, Header, ObjectId, PAGE_BYTES, PayloadSpec, array, locate, page_bytes,
+};
+
+/// The smallest unit in which blocks are written.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// Versions that are tried for a page that is not whole, from the newest back.
+const VERSIONS_TRIED: u64 = 64;
+
+/// Checks bytes that were read from `offset` of an object and are as long as they should be.
+///
+/// Each sector may be of any version up to the object's; only the newest 64 are known again in a
+/// page that more than one of them share.
+///
+/// # Errors
+/// What was found instead, of the worst page.
+pub fn check_blocks(
+    spec: &PayloadSpec,
+    object: &ObjectId,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<(), Evidence> {
+    let mut worst: Option<Evidence> = None;
+    let (mut at, mut rest) = (offset, bytes);
+    while !rest.is_empty() {
+        let (page, inside) = locate(at);
+        let whole_bytes = page_bytes(object.length, page);
+        let wanted = whole_bytes.saturating_sub(inside).min(rest.len());
+        let (piece, left) = rest.split_at(wanted);
+        let blame = |verdict, found| Some(Evidence::new(verdict, at, object, found));
+        let evidence = if piece.is_empty() {
+            blame(Verdict::Overlong, None)
+        } else {
+            let is_whole = piece.len() == whole_bytes && whole_bytes >= HEADER_BYTES;
+            match is_whole.then(|| whole_page(spec, object, page, piece)).flatten() {
+                Some((Verdict::Ok, _)) => None,
+                Some((verdict, found)) => blame(verdict, Some(found)),
+                None if are_sectors(spec, object, page, inside, piece) => None,
+                None => blame(Verdict::Corrupt, header_of(inside, piece)),
+            }
+        };
+        if let Some(evidence) = evidence {
+            if worst.is_none_or(|worst| evidence.verdict() > worst.verdict()) {
+                worst = Some(evidence);
+            }
+        }
+        if wanted == 0 {
+            break;
+        }
+        at += wanted as u64;
+        rest = left;
+    }
+    worst.map_or(Ok(()), Err)
+}
+
+/// Judges a page that one write has written, or returns `None` if it is no such page.
+#[inline]
+fn whole_page(
+    spec: &PayloadSpec,
+    object: &ObjectId,
+    page: u64,
+    bytes: &[u8],
+) -> Option<(Verdict, Header)> {
+    let head: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+    let found = Header::parse(head)?;
+    let crc = Crc::new().and(&head[..HEADER_BYTES - 4]).and(&bytes[HEADER_BYTES..]).value();
+    if u32::from_le_bytes(array(&head[HEADER_BYTES - 4..])) != crc {
+        return None;
+    }
+    let verdict = if found.run != spec.run || found.seed != spec.seed {
+        Verdict::Foreign
+    } else if found.is_duplicate {
+        // Whether this place had a duplicate depends on the version, so the bytes must tell.
+        return None;
+    } else if !found.is_of(object, page) {
+        Verdict::Misdirected
+    } else if found.version > object.version {
+        Verdict::Phantom
+    } else {
+        Verdict::Ok
+    };
+    Some((verdict, found))
+}
+
+fn header_of(inside: usize, piece: &[u8]) -> Option<Header> {
+    piece.first_chunk().filter(|_| inside == 0).and_then(Header::parse)
+}
+
+/// Tells whether each sector of a piece is as some version of the page has it.
+fn are_sectors(
+    spec: &PayloadSpec,
+    object: &ObjectId,
+    page: u64,
+    inside: usize,
+    piece: &[u8],
+) -> bool {
+    #[expect(clippy::cast_possible_truncation, reason = "512")]
+    const SECTOR: usize = SECTOR_BYTES as usize;
+    let mut known = [false; PAGE_BYTES / SECTOR];
+    let oldest = object.version.saturating_sub(VERSIONS_TRIED - 1);
+    let mut made = [0; PAGE_BYTES];
+    let made = &mut made[..page_bytes(object.length, page)];
+    for version in (oldest..=object.version).rev() {
+        spec.make_page(&ObjectId { version, ..*object }, page, made);
+        let mut is_all_known = true;
+        let (first, last) = (inside / SECTOR, (inside + piece.len() - 1) / SECTOR);
+        for sector in first..=last {
+            let start = (sector * SECTOR).max(inside);
+            let end = ((sector + 1) * SECTOR).min(inside + piece.len());
+            known[sector] |= made[start..end] == piece[start - inside..end - inside];
+            is_all_known &= known[sector];
+        }
+        if is_all_known {
+            return true;
+        }
+    }
+    false
+}
