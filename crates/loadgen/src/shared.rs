@@ -105,6 +105,8 @@ impl Shared {
                 u64::from(trial.options.bulk_keys),
             ),
             (Some(requests), _) => requests,
+            // What is left is found by listing, after the load.
+            (None, _) if trial.is_clean_up() => 0,
             (None, _) => u64::MAX,
         };
         Self {
