@@ -18,7 +18,7 @@ SECOND_NS = 1_000_000_000
 class Dataset:
     """The objects of one test, in buckets that no other test uses."""
 
-    objects: int = 24
+    objects: int = 12
     buckets: int = 2
     size_bytes: int = 4096
     prefix: str = field(default_factory=lambda: f"conformance-{uuid.uuid4().hex[:8]}-")
@@ -87,7 +87,7 @@ def document(place: Place, dataset: Dataset, operation: str, **changes: Any) -> 
             "version": 1,
         },
         "mix": [{"operation": operation, "weight": 1.0}],
-        "options": {"range_bytes": 1024, "range_count": 2, "page_keys": 100, "bulk_keys": 8},
+        "options": {"range_bytes": 1024, "range_count": 2, "page_keys": 100, "bulk_keys": 4},
         "load": {"kind": "closed", "clients": 4},
         "keys": {"order": "sequential", "theta": None},
         "stop": {"requests": requests, "duration_ns": None},

@@ -27,7 +27,7 @@ def up(directory: Path, processes: Processes) -> dict[str, str]:
     port = free_ports(1)
     for name in ("objects", "versions"):
         (directory / name).mkdir()
-    listen = ["--port", f"{HOST}:{port}", "--quiet"]
+    listen = ["--port", f"{HOST}:{port}", "--quiet", "--keep-alive"]
     keys = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
     store = ["posix", "--versioning-dir", directory / "versions", directory / "objects"]
     processes.start("versitygw", [BIN / "versitygw", *listen, *store], keys)

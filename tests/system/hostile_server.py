@@ -1,0 +1,312 @@
+"""A proxy that passes requests on to a sound store, and spoils the answers that it is told to.
+
+A spoiler is a function that decides, for one request, what goes back instead of the true answer:
+other bytes, too few, too many, too late, or none. It is called with the exchange and returns
+whether it took care of the request; otherwise the true answer is passed on.
+"""
+
+import contextlib
+import socket
+import ssl
+import struct
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HOST = "127.0.0.1"
+_BUFFER_BYTES = 1 << 16
+
+
+class ConnectionLostError(Exception):
+    """The client or the store went away; there is nobody left to answer."""
+
+
+@dataclass
+class Message:
+    """A request or an answer: its first line, its headers as they came, and its body."""
+
+    start: str
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    body: bytes = b""
+
+    def header(self, name: str) -> str | None:
+        """Give the value of a header, if it is there."""
+        for key, value in self.headers:
+            if key.lower() == name:
+                return value
+        return None
+
+    def head(self) -> bytes:
+        """Write the first line and the headers."""
+        lines = [self.start, *(f"{key}: {value}" for key, value in self.headers)]
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+    @property
+    def method(self) -> str:
+        """Name the method of a request."""
+        return self.start.split(" ", 1)[0]
+
+    @property
+    def path(self) -> str:
+        """Give the path of a request, with its query."""
+        return self.start.split(" ")[1]
+
+
+@dataclass
+class Exchange:
+    """One request on its way: who asked, what, and how often such requests were spoiled before."""
+
+    server: "HostileServer"
+    client: socket.socket
+    request: Message
+    number: int
+
+    def true_answer(self) -> Message:
+        """Ask the store, whose answers are sound."""
+        with socket.create_connection((HOST, self.server.upstream_port)) as store:
+            store.sendall(self.request.head() + self.request.body)
+            return Reader(store).answer(self.request.method)
+
+    def send(self, content: bytes) -> None:
+        """Send bytes to the client."""
+        try:
+            self.client.sendall(content)
+        except OSError as error:
+            raise ConnectionLostError from error
+
+    def send_status(self, status: str, *headers: tuple[str, str], body: bytes = b"") -> None:
+        """Send a whole answer that keeps the connection open."""
+        length = ("Content-Length", str(len(body)))
+        answer = Message(f"HTTP/1.1 {status}", [length, *headers], body)
+        self.send(answer.head() + answer.body)
+
+    def close(self) -> None:
+        """Close the connection in order."""
+        raise ConnectionLostError
+
+    def reset(self) -> None:
+        """Break the connection off, so that the client's kernel reports a reset."""
+        self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        raise ConnectionLostError
+
+    def wait(self, seconds: float) -> None:
+        """Say nothing for a while, but not longer than the server lives."""
+        if self.server.is_stopping.wait(seconds):
+            raise ConnectionLostError
+
+
+Spoiler = Callable[[Exchange], bool]
+
+
+class Reader:
+    """Reads HTTP messages from a socket."""
+
+    def __init__(self, source: socket.socket) -> None:
+        """Read from `source`, from now on."""
+        self.source = source
+        self.buffer = b""
+
+    def request(self) -> Message | None:
+        """Read a request, or None when no other comes."""
+        message = self._head()
+        if message is None:
+            return None
+        message.body = self._body(message)
+        return message
+
+    def answer(self, method: str) -> Message:
+        """Read the answer to a request with `method`."""
+        message = self._head()
+        if message is None:
+            raise ConnectionLostError
+        if message.start.split(" ")[1] == "100":
+            return self.answer(method)
+        if method != "HEAD":
+            message.body = self._body(message)
+        return message
+
+    def _head(self) -> Message | None:
+        while b"\r\n\r\n" not in self.buffer:
+            if not self._more():
+                return None
+        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
+        start, *lines = head.decode("latin-1").split("\r\n")
+        headers = [line.split(":", 1) for line in lines]
+        return Message(start, [(key, value.strip()) for key, value in headers])
+
+    def _body(self, message: Message) -> bytes:
+        if (message.header("expect") or "").lower() == "100-continue":
+            self.source.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+            message.headers = [pair for pair in message.headers if pair[0].lower() != "expect"]
+        if (message.header("transfer-encoding") or "").lower() == "chunked":
+            return self._chunks()
+        length = int(message.header("content-length") or 0)
+        while len(self.buffer) < length:
+            if not self._more():
+                raise ConnectionLostError
+        body, self.buffer = self.buffer[:length], self.buffer[length:]
+        return body
+
+    def _chunks(self) -> bytes:
+        raw = b""
+        # As they came, so that what is passed on is what was signed.
+        while not raw.endswith(b"0\r\n\r\n"):
+            if not self.buffer and not self._more():
+                raise ConnectionLostError
+            raw, self.buffer = raw + self.buffer, b""
+        return raw
+
+    def _more(self) -> bool:
+        try:
+            content = self.source.recv(_BUFFER_BYTES)
+        except OSError:
+            return False
+        self.buffer += content
+        return bool(content)
+
+
+class HostileServer:
+    """Listens, and answers each connection on a thread of its own."""
+
+    def __init__(
+        self, upstream_port: int, spoil: Spoiler, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Pass requests on to the store at `upstream_port`, unless `spoil` takes them."""
+        self.upstream_port = upstream_port
+        self.spoil = spoil
+        self.tls = tls
+        self.is_stopping = threading.Event()
+        self.connections = 0
+        self.requests = 0
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._listener = socket.create_server((HOST, 0), backlog=128)
+        self._port: int = self._listener.getsockname()[1]
+        self._start(self._accept)
+
+    @property
+    def url(self) -> str:
+        """Name the server to a client."""
+        return f"{'https' if self.tls else 'http'}://{HOST}:{self._port}"
+
+    def stop_listening(self) -> None:
+        """Refuse every new connection from now on."""
+        with contextlib.suppress(OSError):
+            # A thread that waits in accept() would keep the socket alive after a mere close.
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def stop(self) -> None:
+        """Refuse new connections and end those that are open."""
+        self.is_stopping.set()
+        self.stop_listening()
+        for thread in self._threads:
+            thread.join(timeout=5)
+
+    def _start(self, run: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=run, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while not self.is_stopping.is_set():
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._lock:
+                self.connections += 1
+            self._start(self._serve, client)
+
+    def _serve(self, client: socket.socket) -> None:
+        client.settimeout(30)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(OSError, ConnectionLostError), contextlib.closing(client):
+            if self.tls is not None:
+                client = self.tls.wrap_socket(client, server_side=True)
+            reader = Reader(client)
+            while not self.is_stopping.is_set():
+                request = reader.request()
+                if request is None:
+                    return
+                with self._lock:
+                    self.requests += 1
+                    number = self.requests
+                exchange = Exchange(self, client, request, number)
+                if not self.spoil(exchange):
+                    answer = exchange.true_answer()
+                    exchange.send(answer.head() + answer.body)
+
+
+@contextlib.contextmanager
+def hostile(
+    upstream_port: int, spoil: Spoiler, tls: ssl.SSLContext | None = None
+) -> Iterator[HostileServer]:
+    """Run a hostile server for as long as the block lasts."""
+    server = HostileServer(upstream_port, spoil, tls)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def self_made_authority() -> Iterator[tuple[ssl.SSLContext, Path]]:
+    """Make an authority that nobody knows and a certificate by it; give a context and its file."""
+    with tempfile.TemporaryDirectory(prefix="loadstone-") as name:
+        folder = Path(name)
+        (folder / "extensions").write_text("subjectAltName=IP:127.0.0.1\n")
+        steps = [
+            "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=nobody-knows-me"
+            " -keyout ca.key -out ca.pem -addext basicConstraints=critical,CA:TRUE",
+            "req -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout server.key -out server.csr",
+            "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2"
+            " -extfile extensions -out server.pem",
+        ]
+        for step in steps:
+            subprocess.run(
+                ["openssl", *step.split()], cwd=folder, check=True, capture_output=True, timeout=60
+            )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "server.pem", folder / "server.key")
+        yield context, folder / "ca.pem"
+
+
+def every(count: int, spoil: Spoiler) -> Spoiler:
+    """Spoil one in `count` reads of an object, counted over all connections."""
+    lock = threading.Lock()
+    seen = 0
+
+    def choose(exchange: Exchange) -> bool:
+        nonlocal seen
+        if not is_object_read(exchange.request):
+            return False
+        with lock:
+            seen += 1
+            is_chosen = seen % count == 0
+        return is_chosen and spoil(exchange)
+
+    return choose
+
+
+def is_object_read(request: Message) -> bool:
+    """Tell whether a request reads one of the objects of a dataset."""
+    return request.method == "GET" and "/object-" in request.path
+
+
+def wait_forever(exchange: Exchange) -> bool:
+    """Take the request and never answer."""
+    exchange.wait(3600)
+    return True
+
+
+def drip(exchange: Exchange) -> bool:
+    """Answer a byte at a time, so that something always comes but never the whole."""
+    answer = exchange.true_answer()
+    for byte in answer.head() + answer.body:
+        exchange.send(bytes([byte]))
+        exchange.wait(0.05)
+    return True
