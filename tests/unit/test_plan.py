@@ -236,6 +236,15 @@ def test_deletes_are_followed_by_what_a_later_phase_needs() -> None:
     assert phases(plan) == ["put", "delete", "prepare", "get", "clean-up"]
 
 
+def test_what_a_mix_has_put_is_deleted_before_buckets_are_to_be_empty() -> None:
+    mixed = DATASET + "load: {threads: 1}\nphases: [put, {mix: {get: 1, put: 1}}, delete, {}]\n"
+    assert phases(planned(mixed.replace("{}", "delete_bucket"))) == [
+        "put", "mix", "delete", "clean-up", "prepare", "delete_bucket",
+    ]  # fmt: skip
+    sweep = mixed.replace(", {}", "") + "sweep: {threads: [1, 2]}\n"
+    assert phases(planned(sweep)) == ["put", "mix", "delete", "clean-up"] * 2
+
+
 def test_a_delete_that_leaves_objects_behind_is_prepared_again() -> None:
     plan = planned(
         DATASET + "load: {threads: 1}\nphases: [put, {op: delete, requests: 10}, head]\n"

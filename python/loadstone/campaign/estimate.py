@@ -142,7 +142,7 @@ class _Held:
         objects = document["dataset"]["objects"]
         if after in (State.ABSENT, State.EMPTY):
             self.objects = 0
-        elif after is State.FULL:
+        elif after in (State.FULL, State.SURPLUS):
             self.objects = objects
         elif lifecycle.writes_dataset(document):
             self.objects = min(objects, self.objects + requests)

@@ -1,7 +1,8 @@
 """What a trial needs of its dataset before it starts, and how it leaves it; read from documents.
 
-A dataset is absent, made of empty buckets, filled in part, or full. The planner carries this
-state along and puts `prepare` and `clean-up` trials where it does not suit the next trial.
+A dataset is absent, made of empty buckets, filled in part, full, or full with more beside it. The
+planner carries this state along, and puts `prepare` and `clean-up` trials where it does not suit
+the next trial.
 """
 
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ class State(Enum):
     EMPTY = "empty"
     PARTIAL = "partial"
     FULL = "full"
+    SURPLUS = "full, and objects beside the dataset's own"
 
 
 class Need(Enum):
@@ -47,7 +49,7 @@ class Need(Enum):
             case Need.ANYTHING:
                 return True
             case Need.FULL:
-                return state is State.FULL
+                return state in (State.FULL, State.SURPLUS)
             case Need.FRESH:
                 return state in (State.ABSENT, State.EMPTY)
             case Need.ABSENT:
@@ -105,19 +107,31 @@ def state_after(document: Document, state: State) -> State:
         return State.ABSENT
     operations = operations_of(document)
     if len(operations) > 1:
-        # A mix reads the dataset, puts beyond it and deletes only what it has put.
-        return State.PARTIAL if need_of(document, is_first=True) is Need.FRESH else state
+        return _state_after_mix(operations, state)
+    is_whole = state in (State.FULL, State.SURPLUS)
     match operations[0]:
         case "put" | "multipart_put" | "write":
-            is_full = state is State.FULL or _covers_dataset(document)
-            return State.FULL if is_full else State.PARTIAL
+            if is_whole:
+                return state
+            return State.FULL if _covers_dataset(document) else State.PARTIAL
+        case "copy":
+            return State.SURPLUS if is_whole else state
         case "delete" | "bulk_delete":
-            return State.EMPTY if _covers_dataset(document) else State.PARTIAL
+            # What lies beside the dataset is not deleted with it, and keeps the buckets filled.
+            is_empty = state is not State.SURPLUS and _covers_dataset(document)
+            return State.EMPTY if is_empty else State.PARTIAL
         case "create_bucket":
             return State.EMPTY
         case "delete_bucket":
             return State.ABSENT
     return state
+
+
+def _state_after_mix(operations: list[str], state: State) -> State:
+    """A mix reads the dataset, puts beside it and deletes only what it has put."""
+    if not set(operations) & (_WRITES_WHOLE | {"copy"}):
+        return state
+    return State.SURPLUS if state in (State.FULL, State.SURPLUS) else State.PARTIAL
 
 
 def state_interrupted(document: Document, state: State) -> State:
@@ -127,9 +141,9 @@ def state_interrupted(document: Document, state: State) -> State:
         _WRITES_WHOLE | _DELETES | {"write", "create_bucket", "delete_bucket"}
     )
     if document["phase"] == CLEAN_UP or (changes and len(operations_of(document)) == 1):
-        is_certain = state is after and state in (State.FULL, State.ABSENT)
+        is_certain = state is after and state is not State.EMPTY
         return state if is_certain else State.PARTIAL
-    return state
+    return after
 
 
 def can_prepare(driver: Driver) -> bool:
