@@ -101,6 +101,10 @@ test-rust: $(STAMPS)/extension ## run the tests of the Rust crates
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
 	@$(BIN)/python -m pytest -q -m 'not real' $(PYTEST_OPTIONS)
 
+.PHONY: golden
+golden: $(STAMPS)/extension ## write the golden reports anew; read the difference before a commit
+	$(BIN)/python -m pytest -q --renew-golden tests/unit/test_report.py
+
 .PHONY: test-real
 test-real: $(STAMPS)/extension servers ## install and start real servers, and test against them
 	@$(BIN)/python -m pytest -q -m real $(PYTEST_OPTIONS)

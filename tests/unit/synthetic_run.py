@@ -67,8 +67,8 @@ def histogram(mean_ns, count, seed, sigma=0.35):
     return times.encode()
 
 
-def trial(number, target, operation, *, rate, **changes):
-    """A trial document, and how fast its target is made out to be."""
+def trial(number, target, operation, **changes):
+    """A trial document."""
     clients = changes.pop("clients", 250)
     size = changes.pop("size", 4096)
     document = {
@@ -121,7 +121,7 @@ def trial(number, target, operation, *, rate, **changes):
         "cores": None,
         "log_requests": False,
     }
-    return document | changes, rate
+    return document | changes
 
 
 def trial_rows(document, rate, seconds, *, failed_per_s=0, kind="http_503", wobble=0.05):
@@ -228,15 +228,21 @@ def probe_rows(started_unix_ns, seconds, *, busy=0.42):
         time = started_unix_ns + second * SECOND_NS
         rows.append((time, "client-1", probe, subject, metric, float(value)))
 
+    spent_ns = {"0": 0.0, "1": 0.0}
     for second in range(seconds + 1):
         swing = 0.04 * ((second * 7) % 5 - 2) / 2
-        add(second, "cpu", "cpu0", "busy", busy + swing)
-        add(second, "cpu", "cpu1", "busy", busy / 2 - swing)
-        add(second, "process", "loadstone", "rss_bytes", 80 * 2**20 + second * 2**16)
-        add(second, "sockets", "", "in_use", 260)
-        add(second, "sockets", "", "time_wait", second)
+        for core, share in (("0", busy + swing), ("1", busy / 2 - swing)):
+            add(second, "cpu", core, "user_ns", spent_ns[core] * 0.75)
+            add(second, "cpu", core, "system_ns", spent_ns[core] * 0.25)
+            add(second, "cpu", core, "idle_ns", second * SECOND_NS - spent_ns[core])
+            spent_ns[core] += share * SECOND_NS
+        add(second, "cpu", "all", "user_ns", sum(spent_ns.values()))
+        add(second, "process", "", "rss_bytes", 80 * 2**20 + second * 2**16)
+        add(second, "sockets", "tcp", "in_use", 260)
+        add(second, "sockets", "tcp", "time_wait", second)
         add(second, "network", "eth0", "received_bytes", second * 50_000_000)
         add(second, "network", "eth0", "sent_bytes", second * 2_000_000)
+        add(second, "network", "lo", "received_bytes", 0)
     columns = zip(*rows, strict=True)
     return pa.table([list(column) for column in columns], schema=PROBES)
 
@@ -253,18 +259,21 @@ class Folder:
         for part in ("trials", "probes"):
             (self.path / part).mkdir(parents=True, exist_ok=True)
 
-    def add(self, document, rate, *, busy=0.42, labels=(), changes=None, **rows_changes):
-        """Write one trial, its probes and its summary."""
+    def add(self, document, rate, *, busy=0.42, changes=None, **rows_changes):
+        """Write one trial at about this rate, with its probes."""
         rows = trial_rows(document, rate, self.seconds, **rows_changes)
-        result = summary(document, rows, self.seconds, self.now_ns, **(changes or {}))
+        probes = probe_rows(self.now_ns, self.seconds * document["iterations"], busy=busy)
+        self.write(document, rows, probes=probes, changes=changes)
+
+    def write(self, document, rows, *, probes=None, labels=(), changes=None):
+        """Write one trial from its very rows."""
         table = pa.Table.from_pylist(rows, schema=INTERVALS)
         pq.write_table(table, self.path / "trials" / f"{document['id']}.parquet")
-        length = self.seconds * document["iterations"]
-        probes = probe_rows(self.now_ns, length, busy=busy)
-        pq.write_table(probes, self.path / "probes" / f"{document['id']}.parquet")
+        if probes is not None:
+            pq.write_table(probes, self.path / "probes" / f"{document['id']}.parquet")
         entry = {
             "trial": document,
-            "summary": result,
+            "summary": summary(document, rows, self.seconds, self.now_ns, **(changes or {})),
             "record_format": 1,
             "labels": list(labels),
             "absent_probes": {"pressure": "this kernel has no /proc/pressure"},
@@ -272,7 +281,7 @@ class Folder:
         text = json.dumps(entry, indent=1)
         (self.path / "trials" / f"{document['id']}.json").write_text(text)
         self.plan.append(document)
-        self.now_ns += (length + 300) * SECOND_NS
+        self.now_ns += (self.seconds * document["iterations"] + 300) * SECOND_NS
 
     def skip(self, document):
         """Plan a trial that never runs."""
@@ -319,9 +328,7 @@ def write_rounds(path, seconds=20):
             for index, rate in enumerate(ROUNDS[target, operation]):
                 number += 1
                 iterations = 3 if operation == "get" else 1
-                document, _ = trial(
-                    number, target, operation, rate=rate, round=index + 1, iterations=iterations
-                )
+                document = trial(number, target, operation, round=index + 1, iterations=iterations)
                 fails = (target, operation, index) == ("ceph", "get", 1)
                 folder.add(document, rate, failed_per_s=3 if fails else 0)
     return folder.close(
@@ -345,12 +352,10 @@ def write_sweep(path, seconds=20, blocks=2, skipped=24):
     for block in range(1, blocks + 1):
         for threads, rate in SWEEP.items():
             number += 1
-            document, _ = trial(
-                number, "huawei", "get", rate=rate, clients=threads, size=10_000_000, block=block
-            )
+            document = trial(number, "huawei", "get", clients=threads, size=10_000_000, block=block)
             document["case"]["workload"] = "download"
             folder.add(document, rate + (block - 1) * 2, wobble=0.1)
-    document, _ = trial(number + 1, "huawei", "get", rate=1, clients=skipped, size=10_000_000)
+    document = trial(number + 1, "huawei", "get", clients=skipped, size=10_000_000)
     document["case"]["workload"] = "download"
     folder.skip(document)
     return folder.close(

@@ -82,7 +82,8 @@ def analyse(run: Run) -> Findings:
         series.extend(resources.read_resources(record, probes, under_load_s, probe_points))
         under_load_s += facts[record.id].duration_s or 0
     cells, totals = summarise(parts, peaks)
-    trials = tuple(facts.get(doc["id"]) or _facts(doc, None, None) for doc in run.plan)
+    missing = {doc["id"]: _facts(doc, None, None) for doc in run.plan if doc["id"] not in facts}
+    trials = tuple(fact for _, fact in sorted((facts | missing).items()))
     return Findings(
         cells=cells,
         totals=totals,

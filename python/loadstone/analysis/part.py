@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from loadstone.analysis.latency import merge
+from loadstone.analysis.latency import combine, merge
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
@@ -66,25 +66,31 @@ class Part:
 def read_parts(record: Record, intervals: pa.Table) -> Iterable[Part]:
     """Return the parts of one trial, iterations in order and operations as its mix lists them."""
     measured = intervals.filter(pc.field("stage") == "measure")
-    names = [entry["operation"] for entry in record.trial["mix"]]
     for iteration in sorted(set(measured["iteration"].to_pylist())):
-        of_iteration = measured.filter(pc.field("iteration") == iteration)
-        mix = _mix(of_iteration)
-        for operation in sorted(
-            set(of_iteration["operation"].to_pylist()),
-            key=lambda name: (names.index(name) if name in names else len(names), name),
-        ):
-            rows = of_iteration.filter(pc.field("operation") == operation)
-            yield _part(record, operation, iteration, rows, of_iteration, mix)
+        rows = measured.filter(pc.field("iteration") == iteration)
+        good = rows.filter(pc.field("outcome") == "ok")
+        histograms = {
+            operation: {name: merge(column(_of(good, operation), name)) for name in LATENCIES}
+            for operation in _operations(record, rows)
+        }
+        mix = _mix(rows, [times["service"] for times in histograms.values()])
+        for operation, times in histograms.items():
+            yield _part(record, operation, iteration, rows, times, mix)
 
 
 def _part(
-    record: Record, operation: str, iteration: int, rows: pa.Table, all_rows: pa.Table, mix: Mix
+    record: Record,
+    operation: str,
+    iteration: int,
+    rows_of_mix: pa.Table,
+    histograms: Mapping[str, "Histogram | None"],
+    mix: Mix,
 ) -> Part:
+    rows = _of(rows_of_mix, operation)
     good = rows.filter(pc.field("outcome") == "ok")
     entry = _entry(record, iteration)
     # A killed trial has no account of its iterations: the whole seconds on disk stand in for it.
-    seconds = pc.min_max(all_rows["second"]).as_py()
+    seconds = pc.min_max(rows_of_mix["second"]).as_py()
     start_ns = entry.get("measure_start_ns", seconds["min"] * SECOND_NS)
     end_ns = max(start_ns + 1, entry.get("measure_end_ns", (seconds["max"] + 1) * SECOND_NS))
     first, last = math.ceil(start_ns / SECOND_NS), end_ns // SECOND_NS
@@ -100,11 +106,21 @@ def _part(
         objects=_sum(good, "objects"),
         bytes=_sum(good, "bytes"),
         errors=_errors(rows),
-        histograms={name: merge(column(good, name)) for name in LATENCIES},
+        histograms=histograms,
         rates=_per_second(good, "requests", first, last),
         byte_rates=_per_second(good, "bytes", first, last),
         mix=mix,
     )
+
+
+def _operations(record: Record, rows: pa.Table) -> list[str]:
+    names = [entry["operation"] for entry in record.trial["mix"]]
+    found = set(rows["operation"].to_pylist())
+    return [name for name in names if name in found] + sorted(found - set(names))
+
+
+def _of(rows: pa.Table, operation: str) -> pa.Table:
+    return rows.filter(pc.field("operation") == operation)
 
 
 def column(rows: pa.Table, name: str) -> Iterable[bytes | None]:
@@ -117,8 +133,9 @@ def _entry(record: Record, iteration: int) -> Mapping[str, int]:
     return next((entry for entry in entries if entry["iteration"] == iteration), {})
 
 
-def _mix(rows: pa.Table) -> Mix:
-    times = merge(column(rows, "service"))
+def _mix(rows: pa.Table, good: Iterable["Histogram | None"]) -> Mix:
+    failed = merge(column(rows.filter(pc.field("outcome") != "ok"), "service"))
+    times = combine([*good, failed])
     answered = rows.filter(pc.field("outcome") != NOT_SENT)
     return Mix(
         answered=_sum(answered, "requests"),

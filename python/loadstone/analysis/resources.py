@@ -13,23 +13,31 @@ import pyarrow.compute as pc
 from loadstone.results.record import Record
 
 POINTS_PER_RUN = 2400
+POINTS_PER_TRIAL_MIN = 10
+SUBJECTS_MAX = 8
 SECOND_NS = 1_000_000_000
+
+
+BUSY_KINDS = ("user", "nice", "system", "irq", "softirq", "steal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
     """One quantity worth a chart: where its samples come from, and how they are to be read.
 
-    `metrics` are added up for each subject; a counter is shown as its growth per second.
+    `metrics` maps what a probe calls its value to what a reader calls it; metrics of one name are
+    added up. A counter is shown as its growth per second.
     """
 
     name: str
     title: str
     unit: str
     probe: str
-    metrics: tuple[str, ...]
+    metrics: Mapping[str, str]
     is_counter: bool
     scale: float = 1.0
+    subject: str = "{}"
+    subjects_left_out: tuple[str, ...] = ()
 
 
 RESOURCES: Mapping[str, Resource] = {
@@ -37,36 +45,39 @@ RESOURCES: Mapping[str, Resource] = {
     for resource in (
         Resource(
             name="cpu",
-            title="Client CPU, each core",
+            title="CPU of the client host, each core",
             unit="% busy",
             probe="cpu",
-            metrics=("busy",),
-            is_counter=False,
-            scale=100,
+            metrics={f"{kind}_ns": "" for kind in BUSY_KINDS},
+            is_counter=True,
+            scale=100 / 1e9,
+            subject="core {}",
+            subjects_left_out=("all", ""),
         ),
         Resource(
             name="memory",
             title="Memory of the load generator",
             unit="MiB resident",
             probe="process",
-            metrics=("rss_bytes",),
+            metrics={"rss_bytes": "resident"},
             is_counter=False,
             scale=1 / 2**20,
         ),
         Resource(
             name="sockets",
-            title="Client sockets",
+            title="TCP sockets of the client host",
             unit="sockets",
             probe="sockets",
-            metrics=("in_use", "time_wait"),
+            metrics={"in_use": "in use", "time_wait": "waiting to be forgotten (TIME_WAIT)"},
             is_counter=False,
+            subject="",
         ),
         Resource(
             name="network",
-            title="Client network",
+            title="Network of the client host",
             unit="Gbit/s",
             probe="network",
-            metrics=("received_bytes", "sent_bytes"),
+            metrics={"received_bytes": "received", "sent_bytes": "sent"},
             is_counter=True,
             scale=8e-9,
         ),
@@ -102,7 +113,7 @@ class Peaks:
 
 
 def peaks(probes: pa.Table) -> Peaks:
-    """Return the largest memory and number of sockets, summed over hosts at their own peaks."""
+    """Return the most memory, and sockets in use or in TIME_WAIT, each host at its own peak."""
     return Peaks(
         rss_bytes=_peak(probes, RESOURCES["memory"]), sockets=_peak(probes, RESOURCES["sockets"])
     )
@@ -111,7 +122,7 @@ def peaks(probes: pa.Table) -> Peaks:
 def points_per_trial(records: Sequence[Record]) -> int:
     """Return how many points each trial's series may have, so that one page can show them all."""
     measured = sum(1 for record in records if record.trial["measured"])
-    return max(20, POINTS_PER_RUN // max(1, measured))
+    return max(POINTS_PER_TRIAL_MIN, POINTS_PER_RUN // max(1, measured))
 
 
 def read_resources(
@@ -128,44 +139,69 @@ def read_resources(
 def _series(
     record: Record, probes: pa.Table, resource: Resource, origin_unix_ns: int, points: int
 ) -> Iterable[ResourceSeries]:
-    for (host, subject, metric), samples in _samples(probes, resource).items():
-        values = _growth(samples) if resource.is_counter else samples
-        thinned = _thinned(values, points)
-        if not any(value for _, value in thinned):
-            continue
-        name = subject if len(resource.metrics) == 1 else _named(subject, metric)
+    series = {
+        key: _growth(samples) if resource.is_counter else samples
+        for key, samples in _samples(probes, resource).items()
+    }
+    # Cards and cores that did nothing at all would only fill the legend.
+    series = {key: values for key, values in series.items() if any(v for _, v in values)}
+    series = _condensed(series)
+    for (host, name), values in series.items():
         yield ResourceSeries(
             resource=resource.name,
             host=host,
             subject=name,
-            trial=record.trial["id"],
+            trial=record.id,
             points=tuple(
                 ResourcePoint(
                     elapsed_s=(time - origin_unix_ns) / SECOND_NS, value=value * resource.scale
                 )
-                for time, value in thinned
+                for time, value in _thinned(values, points)
             ),
         )
 
 
-def _named(subject: str, metric: str) -> str:
-    readable = metric.removesuffix("_bytes").replace("_", " ")
-    return f"{subject} {readable}" if subject else readable
+def _condensed(
+    series: Mapping[tuple[str, str], list[tuple[int, float]]],
+) -> Mapping[tuple[str, str], list[tuple[int, float]]]:
+    """Return the highest and the mean of very many: nobody can read the lines of a hundred cores.
+
+    The highest stays, because one saturated core hides in any mean.
+    """
+    condensed: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for host in dict.fromkeys(host for host, _ in series):
+        own = {key: values for key, values in series.items() if key[0] == host}
+        if len(own) <= SUBJECTS_MAX:
+            condensed |= own
+            continue
+        moments: dict[int, list[float]] = {}
+        for values in own.values():
+            for time, value in values:
+                moments.setdefault(time, []).append(value)
+        condensed[host, f"highest of {len(own)}"] = [(t, max(v)) for t, v in moments.items()]
+        condensed[host, f"mean of {len(own)}"] = [(t, sum(v) / len(v)) for t, v in moments.items()]
+    return condensed
 
 
 def _samples(
     probes: pa.Table, resource: Resource
-) -> dict[tuple[str, str, str], list[tuple[int, float]]]:
+) -> dict[tuple[str, str], list[tuple[int, float]]]:
+    """Return samples in the order of time, by host and by the name a reader knows them under."""
     if not probes.num_rows:
         return {}
     found = probes.filter(
-        (pc.field("probe") == resource.probe) & pc.field("metric").isin(pa.array(resource.metrics))
+        (pc.field("probe") == resource.probe)
+        & pc.field("metric").isin(pa.array(list(resource.metrics)))
     )
-    samples: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
+    sums: dict[tuple[str, str], dict[int, float]] = {}
     for row in found.sort_by("time_unix_ns").to_pylist():
-        key = (row["host"], row["subject"], row["metric"])
-        samples.setdefault(key, []).append((row["time_unix_ns"], row["value"]))
-    return samples
+        if row["subject"] in resource.subjects_left_out:
+            continue
+        words = (resource.subject.format(row["subject"]), resource.metrics[row["metric"]])
+        key = (row["host"], " ".join(word for word in words if word))
+        moments = sums.setdefault(key, {})
+        moments[row["time_unix_ns"]] = moments.get(row["time_unix_ns"], 0) + row["value"]
+    return {key: list(moments.items()) for key, moments in sums.items()}
 
 
 def _growth(samples: list[tuple[int, float]]) -> list[tuple[int, float]]:
@@ -188,7 +224,7 @@ def _thinned(samples: list[tuple[int, float]], points: int) -> list[tuple[int, f
 
 def _peak(probes: pa.Table, resource: Resource) -> float | None:
     by_host: dict[str, dict[int, float]] = {}
-    for (host, _, _), samples in _samples(probes, resource).items():
+    for (host, _), samples in _samples(probes, resource).items():
         totals = by_host.setdefault(host, {})
         for time, value in samples:
             totals[time] = totals.get(time, 0) + value

@@ -80,7 +80,7 @@ REPORTS: Mapping[str, Report] = {
             module="loadstone.report.html",
         ),
         Report(
-            name="md",
+            name="markdown",
             summary="Markdown tables",
             suffix=".md",
             module="loadstone.report.markdown",

@@ -25,6 +25,7 @@ from loadstone.report.drawing import (
 
 PANEL_HEIGHT = 220
 ROOM = 1.28
+CURVE_POINTS_MAX = 4000
 
 
 def pictures(findings: Findings) -> tuple[Picture, ...]:
@@ -173,19 +174,20 @@ def _sweep_latencies(rows: list[dict[str, Any]], x: alt.X, readable: str) -> Pic
 
 
 def _distribution(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:
+    count = sum(len(cell.headline.curve) for cell in findings.totals if cell.headline is not None)
+    every = -(-count // CURVE_POINTS_MAX)
     rows = [
         {
             "panel": (place := dimensions.of_cell(cell)).panel,
             "series": place.series,
             "dash": place.dash,
-            "line": cell.name,
             "x": shortened(1 / (1 - point.quantile)),
             "percentile": f"{100 * point.quantile:.6g} %",
             "latency": milliseconds(point.value_ns),
         }
         for cell in findings.totals
         if cell.headline is not None
-        for point in cell.headline.curve
+        for point in cell.headline.curve[:: every or 1]
     ]
     if not rows:
         return
@@ -205,9 +207,8 @@ def _distribution(findings: Findings, dimensions: Dimensions) -> Iterable[Pictur
             y=latency_axis(),
             color=series_color(rows, is_ramp=dimensions.sweep is not None),
             strokeDash=round_dash(rows),
-            detail="line:N",
             tooltip=[
-                alt.Tooltip("line:N", title="case"),
+                alt.Tooltip("series:N", title="series"),
                 alt.Tooltip("percentile:N", title="share"),
                 alt.Tooltip("latency:Q", title="ms", format=NUMBER),
             ],

@@ -16,6 +16,7 @@ from loadstone.report.drawing import (
     WIDE,
     Picture,
     Row,
+    data,
     elapsed_unit,
     in_unit,
     latency_axis,
@@ -48,7 +49,6 @@ def _rates_over_time(timelines: Sequence[Timeline], dimensions: Dimensions) -> I
             "series": place.series,
             "dash": place.dash,
             "trial": f"{line.trial} {point.stage}",
-            "stage": point.stage,
             "elapsed": point.elapsed_s,
             "rate": shortened(point.requests_per_s),
         }
@@ -79,7 +79,6 @@ def _latencies_over_time(
             "series": place.series,
             "trial": f"{line.trial} {point.stage} {name}",
             "quantile": name,
-            "stage": point.stage,
             "elapsed": point.elapsed_s,
             "latency": milliseconds(value),
         }
@@ -170,7 +169,6 @@ def _resources_over_time(findings: Findings) -> Iterable[Picture]:
                 "host": one.host,
                 "series": one.subject,
                 "trial": one.trial,
-                "line": f"{one.trial} {one.host} {one.subject}",
                 "elapsed": point.elapsed_s,
                 "value": shortened(point.value),
             }
@@ -187,6 +185,7 @@ def _resource(resource: Resource, rows: list[dict[str, Any]]) -> Picture:
     hosts = sorted({str(row["host"]) for row in rows})
     if len(hosts) > 1:
         rows = [{**row, "series": f"{row['host']} {row['series']}".strip()} for row in rows]
+    rows = [{key: value for key, value in row.items() if key != "host"} for row in rows]
     series = {row["series"] for row in rows}
     # More lines than colours: the reader looks for the highest, not for a name.
     is_many = len(series) > len(PALETTE)
@@ -195,13 +194,13 @@ def _resource(resource: Resource, rows: list[dict[str, Any]]) -> Picture:
     y = y.scale(domain=[0, 100]) if resource.unit.startswith("%") else y
     x = time_axis(f"time under load, {unit}")
     lines = (
-        alt.Chart(alt.InlineData(values=in_unit(rows, seconds)))
+        alt.Chart(data(in_unit(rows, seconds)))
         .mark_line(strokeWidth=1.4, opacity=0.4 if is_many else 0.9)
         .encode(
             x=x,
             y=y,
             color=alt.value(PALETTE[0]) if is_many else series_color(rows),
-            detail="line:N",
+            detail=["trial:N", "series:N"],
             tooltip=[
                 alt.Tooltip("series:N", title="what"),
                 alt.Tooltip("trial:N", title="trial"),
@@ -230,7 +229,7 @@ def _trial_marks(rows: Sequence[Row], seconds: float, x: alt.X) -> Iterable[alt.
     marks = in_unit(
         [{"trial": trial, "elapsed": elapsed} for trial, elapsed in starts.items()], seconds
     )
-    base = alt.Chart(alt.InlineData(values=marks)).encode(x=x)
+    base = alt.Chart(data(marks)).encode(x=x)
     yield base.mark_rule(color="#8a93a0", strokeWidth=0.7)
     if len(marks) <= TRIAL_NUMBERS_MAX:
         yield base.mark_text(

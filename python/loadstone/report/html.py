@@ -176,11 +176,13 @@ def _table(table: Table, *, level: int, main: str = "") -> Iterable[str]:
         yield f"<caption>{_text(table.caption)}</caption>"
     heads = "".join(_head(column) for column in table.columns)
     yield f"<thead><tr>{heads}</tr></thead><tbody>"
-    before = None
+    heads_of_columns = [column.head for column in table.columns]
+    by = heads_of_columns.index("Target") if "Target" in heads_of_columns else 0
+    before = table.rows[0][by] if table.rows else ""
     for row in table.rows:
         # A line between targets: the eye finds its block.
-        group = ' class="group"' if before is not None and row[0] != before else ""
-        before = row[0]
+        group = ' class="group"' if row[by] != before else ""
+        before = row[by]
         cells = (
             _cell(column, text, is_main=column.head == main)
             for column, text in zip(table.columns, row, strict=True)

@@ -128,6 +128,8 @@ def client_table(findings: Findings) -> Table:
         Column(head="Little", unit="ratio"),
     )
     notes = (
+        "CPU: time of the load's threads over all requests.",
+        "Sockets: TCP sockets of the client host, in use or in TIME_WAIT.",
         "First done: the first client had no more work; last done: the last request was answered.",
         "Little's law: requests in flight against rate times time; 1 when the books agree.",
     )

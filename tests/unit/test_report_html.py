@@ -1,0 +1,205 @@
+"""The page and the charts: whole, offline, small, and with the answer first."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+
+from loadstone.analysis import analyse
+from loadstone.report import REPORTS, Options
+from loadstone.report.charts import pictures
+from loadstone.results.store import read_run
+from tests.unit.synthetic_run import Folder, trial, write_rounds, write_sweep
+
+LOADING_ATTRIBUTES = {
+    "src",
+    "href",
+    "srcset",
+    "data",
+    "poster",
+    "action",
+    "background",
+    "xlink:href",
+}
+VOID_ELEMENTS = {"meta", "link", "br", "hr", "img", "input"}
+
+OVER_TIME = [
+    "throughput-over-time",
+    "latency-over-time",
+    "client-cpu",
+    "client-memory",
+    "client-sockets",
+    "client-network",
+]
+
+
+class Page(HTMLParser):
+    """What a browser would fetch, whether elements close, and what a reader reads."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.references, self.open, self.words, self.ids = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.references += [value for name, value in attributes if name in LOADING_ATTRIBUTES]
+        self.ids += [value for name, value in attributes if name == "id"]
+        if tag not in VOID_ELEMENTS:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.words.append(data)
+
+
+@pytest.fixture(scope="module", params=[write_rounds, write_sweep])
+def run(request, tmp_path_factory):
+    return read_run(request.param(tmp_path_factory.mktemp("run"), seconds=8))
+
+
+@pytest.fixture(scope="module")
+def page(run):
+    return REPORTS["html"].render(run, analyse(run), Options()).decode()
+
+
+def test_the_page_refers_to_nothing_outside_itself(page):
+    for reference in Page(page).references:
+        assert reference.startswith(("#", "data:,"))
+    style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_no_chart_names_an_address(run):
+    for picture in pictures(analyse(run)):
+        assert "http" not in json.dumps(picture.specification(with_title=True)).replace(
+            "http_503", ""
+        )
+
+
+def test_every_element_is_closed_and_every_anchor_exists(page):
+    parsed = Page(page)
+    assert parsed.open == []
+    assert len(parsed.ids) == len(set(parsed.ids))
+    for reference in parsed.references:
+        if reference.startswith("#"):
+            assert reference[1:] in parsed.ids
+
+
+def test_the_page_stays_below_three_megabytes(page):
+    assert len(page.encode()) < 3_000_000
+
+
+def test_the_answer_stands_before_the_charts_and_the_evidence(page):
+    text = " ".join(Page(page).words)
+    words = ("objects on", "Requests", "What to know", "Throughput", "Every trial")
+    places = [text.index(word) for word in words]
+    assert places == sorted(places)
+
+
+def test_the_page_carries_its_evidence(page, run):
+    text = " ".join(Page(page).words)
+    for words in (run.manifest["run"], "client-1", "Example CPU", "name: ", "no /proc/pressure"):
+        assert words in text
+
+
+def test_names_from_a_campaign_cannot_become_markup(tmp_path):
+    folder = Folder(tmp_path / "run", "<script>alert(1)</script>", seconds=4)
+    folder.add(trial(1, "</script><b>", "get"), 100)
+    folder.close(campaign={}, campaign_file="</pre><script>")
+    run = read_run(folder.path)
+    page = REPORTS["html"].render(run, analyse(run), Options()).decode()
+    assert "<script>alert" not in page
+    assert Page(page).open == []
+
+
+def test_a_run_without_results_still_makes_a_page(tmp_path):
+    folder = Folder(tmp_path / "run", "nothing", seconds=4)
+    folder.skip(trial(1, "ceph", "get"))
+    folder.close(campaign={}, campaign_file="")
+    run = read_run(folder.path)
+    for name in ("html", "terminal", "markdown", "json", "csv", "hlog", "openmetrics"):
+        content = REPORTS[name].render(run, analyse(run), Options())
+        if name in ("html", "terminal", "markdown"):
+            assert "There is no result: no measured trial left a record." in content.decode()
+
+
+def test_a_run_of_rounds_has_bars_and_a_sweep_has_lines(run):
+    names = [picture.name for picture in pictures(analyse(run))]
+    if run.name == "download-4k":
+        first = ["throughput-against-threads", "latency-against-threads", "latency-distribution"]
+        assert names == first + OVER_TIME
+    else:
+        errors = [*OVER_TIME[:2], "errors-over-time", *OVER_TIME[2:]]
+        assert names == ["throughput", "latency-distribution", *errors]
+
+
+def test_every_chart_has_a_title_a_caption_and_units_on_its_axes(run):
+    for picture in pictures(analyse(run)):
+        assert picture.title
+        assert picture.caption.endswith(".")
+        titles = re.findall(
+            r'"title": "([^"]*)"', json.dumps(picture.specification(with_title=False))
+        )
+        units = (
+            "per second",
+            "milliseconds",
+            "seconds",
+            "minutes",
+            "busy",
+            "MiB",
+            "sockets",
+            "Gbit/s",
+        )
+        assert any(unit in title for title in titles for unit in units)
+
+
+def test_a_sweep_gives_the_points_that_were_measured(tmp_path):
+    run = read_run(write_sweep(tmp_path / "run", seconds=4))
+    picture = pictures(analyse(run))[0]
+    specification = picture.specification(with_title=False)
+    rows = list(csv.DictReader(io.StringIO(specification["data"]["values"])))
+    assert [row["x"] for row in rows] == ["1", "4", "8", "12", "16", "20"]
+    assert [float(row["rate"]) for row in rows] == [53, 188, 359, 425, 431, 429]
+
+
+def test_a_hundred_trials_of_an_hour_still_make_a_small_page(tmp_path):
+    folder = Folder(tmp_path / "run", "long", seconds=240)
+    for number in range(1, 101):
+        document = trial(number, "ceph", "get", clients=number)
+        folder.add(document, 50)
+    folder.close(campaign={}, campaign_file="")
+    run = read_run(folder.path)
+    assert len(REPORTS["html"].render(run, analyse(run), Options())) < 3_000_000
+
+
+@pytest.mark.parametrize(("form", "head"), [("svg", b"<svg"), ("png", b"\x89PNG\r\n")])
+def test_every_chart_can_be_a_file(run, form, head):
+    findings = analyse(run)
+    files = REPORTS[form].render_files(run, findings, Options())
+    assert list(files) == [f"{picture.name}.{form}" for picture in pictures(findings)]
+    assert all(content.startswith(head) for content in files.values())
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium to open the page with")
+def test_a_browser_draws_every_chart(page, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(page)
+    command = [
+        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=10000", "--dump-dom",
+        path.as_uri(),
+    ]  # fmt: skip
+    drawn = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    wanted = page.count('<div class="chart"')
+    assert wanted > 5
+    assert len(re.findall(r"<svg[^>]*class=\"marks\"", drawn)) == wanted

@@ -1,0 +1,362 @@
+"""Known truth in, the same truth out: what analysis makes of runs whose numbers are known."""
+
+import pytest
+from loadstone._loadgen import Histogram
+
+from loadstone.analysis import analyse
+from loadstone.results.store import read_run
+from tests.unit.synthetic_run import (
+    ROUNDS,
+    SECOND_NS,
+    SWEEP,
+    Folder,
+    histogram,
+    probe_rows,
+    trial,
+    write_rounds,
+    write_sweep,
+)
+
+
+def encoded(*values_ns):
+    times = Histogram()
+    for value in values_ns:
+        times.record(value)
+    return times.encode()
+
+
+def row(second, requests, *, times=None, **changes):
+    """One interval of gets; each request took a millisecond unless the times are given."""
+    times = encoded(*[1_000_000] * requests) if times is None else times
+    base = {
+        "agent": "client-1",
+        "stage": "measure",
+        "iteration": 1,
+        "operation": "get",
+        "outcome": "ok",
+        "second": second,
+        "requests": requests,
+        "objects": requests,
+        "bytes": requests * 4096,
+        "response": times,
+        "service": times,
+        "first_byte": None,
+        "lag": None,
+    }
+    return base | changes
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(tmp_path / "run", "known", seconds=2)
+
+
+def findings_of(folder):
+    folder.close(campaign={}, campaign_file="name: known\n")
+    return analyse(read_run(folder.path))
+
+
+def one_cell(folder, rows, **trial_changes):
+    """The only total of a run with one trial of these rows."""
+    changes = trial_changes.pop("changes", None)
+    labels = trial_changes.pop("labels", ())
+    folder.write(trial(1, "ceph", "get", **trial_changes), rows, changes=changes, labels=labels)
+    (total,) = findings_of(folder).totals
+    return total
+
+
+def window(start_s, end_s, **changes):
+    """The summary's account of one iteration, measured from start to end."""
+    entry = {
+        "iteration": 1,
+        "start_ns": 0,
+        "measure_start_ns": int(start_s * SECOND_NS),
+        "measure_end_ns": int(end_s * SECOND_NS),
+        "first_done_ns": int(end_s * SECOND_NS),
+        "end_ns": int(end_s * SECOND_NS),
+    }
+    return {"iterations": [entry | changes]}
+
+
+def test_throughput_is_good_requests_over_the_common_wall_time(folder):
+    rows = [row(0, 100), row(1, 200, agent="client-2"), row(1, 60)]
+    cell = one_cell(folder, rows)
+    assert cell.good == 360
+    assert cell.duration_s == 2
+    assert cell.requests_per_s == 180
+    assert cell.bytes_per_s == 180 * 4096
+
+
+def test_failed_requests_are_counted_by_kind_and_add_nothing_to_throughput(folder):
+    rows = [row(0, 100), row(1, 100)]
+    rows += [row(0, 7, outcome="http_503", bytes=0), row(1, 2, outcome="reset", bytes=0)]
+    cell = one_cell(folder, rows)
+    assert cell.requests_per_s == 100
+    assert (cell.requests, cell.good, cell.failed) == (209, 200, 9)
+    assert cell.errors == {"http_503": 7, "reset": 2}
+    assert "ERRORS" in cell.labels
+
+
+def test_times_of_failed_requests_do_not_reach_the_latency(folder):
+    fast_failures = row(0, 50, times=encoded(*[1000] * 50), outcome="http_503")
+    cell = one_cell(folder, [row(0, 100), fast_failures, row(1, 100)])
+    assert cell.headline.count == 200
+    assert cell.headline.min_ns == pytest.approx(1_000_000, rel=1e-3)
+
+
+def test_warm_up_and_cool_down_are_left_out(folder):
+    rows = [row(0, 500, stage="warm-up"), row(1, 100), row(2, 300, stage="cool-down")]
+    cell = one_cell(folder, rows, changes=window(1, 2))
+    assert cell.good == 100
+    assert cell.requests_per_s == 100
+
+
+def test_blocks_add_up_work_and_time_and_not_rates(folder):
+    folder.write(trial(1, "ceph", "get", block=1), [row(0, 100)], changes=window(0, 1))
+    rows = [row(second, 400) for second in range(3)]
+    folder.write(trial(2, "ceph", "get", block=2), rows, changes=window(0, 3))
+    (cell,) = findings_of(folder).totals
+    assert cell.requests_per_s == 1300 / 4  # the mean of the two rates would be 250
+    assert [rate.requests_per_s for rate in cell.trial_rates] == [100, 400]
+    assert cell.spread_of_trials.requests_per_s == pytest.approx(212.132, rel=1e-5)
+    assert cell.spread_of_trials.n == 2
+    assert "n=1" not in cell.labels
+
+
+def test_percentiles_come_from_merged_histograms(folder):
+    fast = encoded(*[1_000_000] * 990)
+    slow = encoded(*[1_000_000_000] * 110)
+    cell = one_cell(folder, [row(0, 990, times=fast), row(1, 110, times=slow)])
+    # A tenth of all is slow: p90 is fast, p95 slow. An average of the seconds' p95 is neither.
+    assert cell.headline.quantiles["p90"] == pytest.approx(1_000_000, rel=1e-3)
+    assert cell.headline.quantiles["p95"] == pytest.approx(1_000_000_000, rel=1e-3)
+    assert cell.headline.max_ns == pytest.approx(1_000_000_000, rel=1e-3)
+    assert cell.headline.mean_ns == pytest.approx(0.9 * 1e6 + 0.1 * 1e9, rel=1e-3)
+
+
+def test_a_percentile_without_ten_requests_beyond_it_is_absent_with_the_reason(folder):
+    cell = one_cell(folder, [row(0, 500), row(1, 499)])
+    assert cell.headline.quantiles["p95"] is not None
+    assert cell.headline.quantiles["p99"] is None
+    assert cell.headline.unresolved["p99"] == "needs 1,000 requests, has 999"
+
+
+def test_a_thousand_requests_are_enough_for_p99(folder):
+    cell = one_cell(folder, [row(0, 500), row(1, 500)])
+    assert cell.headline.quantiles["p99"] is not None
+    assert cell.headline.quantiles["p99_9"] is None
+
+
+def test_percentiles_among_requests_that_timed_out_are_only_bounded(folder):
+    late = row(1, 50, outcome="timeout", bytes=0)
+    cell = one_cell(folder, [row(0, 1000), row(1, 950), late], timeout_ns=30 * SECOND_NS)
+    # 2.5 % timed out: p95 is known, p99 lies among them.
+    assert cell.headline.quantiles["p95"] is not None
+    assert cell.headline.quantiles["p99"] is None
+    assert cell.headline.at_least == {"p99": 30 * SECOND_NS}
+    assert "timed out: at least 30.0 s" in cell.headline.unresolved["p99"]
+
+
+def test_the_spread_is_the_standard_deviation_of_whole_seconds(folder):
+    rows = [row(0, 90), row(1, 100), row(2, 110), row(3, 40)]
+    # Measured from 0 to 3.4 s: the fourth second is cut, and its 40 requests are not a rate.
+    cell = one_cell(folder, rows, changes=window(0, 3.4))
+    assert cell.spread_of_seconds.n == 3
+    assert cell.spread_of_seconds.requests_per_s == pytest.approx(10)
+    assert cell.spread_of_seconds.bytes_per_s == pytest.approx(10 * 4096)
+    assert cell.requests_per_s == pytest.approx(340 / 3.4)
+
+
+def test_a_second_without_any_completion_counts_as_zero(folder):
+    cell = one_cell(folder, [row(0, 100), row(2, 100)], changes=window(0, 3))
+    assert cell.spread_of_seconds.n == 3
+    assert cell.spread_of_seconds.requests_per_s == pytest.approx(57.735, rel=1e-4)
+
+
+def test_iterations_are_cells_of_their_own_and_one_total(folder):
+    rows = [row(0, 100), row(1, 100), row(2, 300, iteration=2), row(3, 300, iteration=2)]
+    folder.write(trial(1, "ceph", "get", iterations=2), rows)
+    findings = findings_of(folder)
+    assert [(cell.iteration, cell.requests_per_s) for cell in findings.cells] == [
+        (1, 100),
+        (2, 300),
+    ]
+    (total,) = findings.totals
+    assert total.iteration is None
+    assert total.requests_per_s == 800 / 4
+
+
+def test_operations_of_a_mix_share_the_wall_time(folder):
+    mix = [{"operation": "get", "weight": 0.8}, {"operation": "put", "weight": 0.2}]
+    rows = [row(0, 80), row(0, 20, operation="put"), row(1, 80), row(1, 20, operation="put")]
+    folder.write(trial(1, "ceph", "mixed", mix=mix), rows)
+    totals = findings_of(folder).totals
+    assert [(cell.operation, cell.requests_per_s) for cell in totals] == [("get", 80), ("put", 20)]
+
+
+def test_rounds_and_targets_are_kept_apart(tmp_path):
+    findings = analyse(read_run(write_rounds(tmp_path / "run", seconds=4)))
+    rates = {
+        (cell.target, cell.operation, cell.round): cell.requests_per_s for cell in findings.totals
+    }
+    truth = {
+        (target, operation, index + 1): rate
+        for (target, operation), pair in ROUNDS.items()
+        for index, rate in enumerate(pair)
+    }
+    assert rates == pytest.approx(truth)
+
+
+def test_a_sweep_has_one_cell_for_each_value(tmp_path):
+    findings = analyse(read_run(write_sweep(tmp_path / "run", seconds=4)))
+    rates = {cell.parameters["threads"]: cell.requests_per_s for cell in findings.totals}
+    # The second block is two requests a second faster than the first.
+    assert rates == pytest.approx({threads: rate + 1 for threads, rate in SWEEP.items()})
+
+
+def test_the_cost_of_a_request_is_the_threads_time_over_all_requests(folder):
+    rows = [row(0, 100), row(1, 100, outcome="reset")]
+    cell = one_cell(folder, rows, changes={"thread_cpu_ns": [1_500_000, 500_000]})
+    assert cell.client.cpu_us_per_request == 10
+
+
+def test_unobserved_resources_are_absent_and_not_zero(folder):
+    cell = one_cell(folder, [row(0, 100), row(1, 100)])
+    assert cell.client.rss_bytes_max is None
+    assert cell.client.sockets_max is None
+
+
+def test_memory_and_sockets_are_peaks_of_the_trial(folder):
+    probes = probe_rows(folder.now_ns, 2)
+    folder.write(trial(1, "ceph", "get"), [row(0, 1), row(1, 1)], probes=probes)
+    (cell,) = findings_of(folder).totals
+    assert cell.client.rss_bytes_max == 80 * 2**20 + 2 * 2**16
+    assert cell.client.sockets_max == 262  # in use, and waiting, in the last second
+
+
+def test_a_counter_becomes_growth_per_second_and_pauses_are_cut_out(folder):
+    for number in (1, 2):
+        probes = probe_rows(folder.now_ns, 2)
+        folder.write(trial(number, "ceph", "get", round=number), [row(0, 1)], probes=probes)
+    findings = findings_of(folder)
+    received = [s for s in findings.resources if s.subject == "eth0 received"]
+    assert [point.value for one in received for point in one.points] == pytest.approx([0.4] * 4)
+    assert [p.elapsed_s for one in received for p in one.points] == pytest.approx([1, 2, 3, 4])
+
+
+def test_a_busy_core_is_a_percentage(folder):
+    probes = probe_rows(folder.now_ns, 5, busy=0.5)
+    folder.write(trial(1, "ceph", "get"), [row(0, 1)], probes=probes)
+    findings = findings_of(folder)
+    cores = {one.subject: one.points for one in findings.resources if one.resource == "cpu"}
+    assert sorted(cores) == ["core 0", "core 1"]
+    mean = sum(point.value for point in cores["core 0"]) / len(cores["core 0"])
+    assert mean == pytest.approx(50, abs=2)
+
+
+def test_littles_law_holds_when_every_client_was_always_busy(folder):
+    # Ten clients, a request of ten milliseconds each: a thousand requests a second.
+    times = encoded(*[10_000_000] * 1000)
+    rows = [row(0, 1000, times=times), row(1, 1000, times=times)]
+    cell = one_cell(folder, rows, clients=10)
+    assert cell.little == pytest.approx(1, rel=1e-3)
+    assert not {"LITTLE", "IDLE"} & set(cell.labels)
+
+
+def test_more_in_flight_than_clients_voids_the_numbers(folder):
+    times = encoded(*[12_000_000] * 1000)
+    cell = one_cell(folder, [row(0, 1000, times=times), row(1, 1000, times=times)], clients=10)
+    assert "LITTLE" in cell.labels
+
+
+def test_clients_outside_requests_are_named(folder):
+    times = encoded(*[5_000_000] * 1000)
+    cell = one_cell(folder, [row(0, 1000, times=times), row(1, 1000, times=times)], clients=10)
+    assert "IDLE" in cell.labels
+
+
+OPEN = {"kind": "open", "rate_per_s": 100.0, "arrivals": "poisson", "clients_max": 50}
+
+
+def test_an_open_load_that_falls_behind_is_an_overload(folder):
+    waiting = row(1, 60, outcome="not_sent", bytes=0)
+    cell = one_cell(folder, [row(0, 70), row(1, 70), waiting], load=OPEN)
+    assert "OVERLOAD" in cell.labels
+
+
+def test_an_open_load_that_keeps_up_is_none(folder):
+    cell = one_cell(folder, [row(0, 100), row(1, 100)], load=OPEN)
+    assert "OVERLOAD" not in cell.labels
+
+
+def test_requests_sent_late_void_the_latency(folder):
+    lag = encoded(*[50_000_000] * 1000)
+    rows = [row(second, 1000, lag=lag) for second in (0, 1)]
+    cell = one_cell(folder, rows, load=OPEN | {"rate_per_s": 1000.0})
+    assert "LAG" in cell.labels
+
+
+@pytest.mark.parametrize(
+    ("changes", "label"),
+    [
+        ({"state": "interrupted"}, "INTERRUPTED"),
+        ({"state": "stopped", "reason": "10 requests failed"}, "STOPPED"),
+        ({"mismatches": {"corrupt": 1}}, "CORRUPT"),
+    ],
+)
+def test_how_a_trial_ended_is_a_label(folder, changes, label):
+    assert label in one_cell(folder, [row(0, 100), row(1, 100)], changes=changes).labels
+
+
+def test_labels_of_the_record_are_kept(folder):
+    assert "FOREIGN" in one_cell(folder, [row(0, 1), row(1, 1)], labels=["FOREIGN"]).labels
+
+
+def test_one_trial_and_little_time_are_said(folder):
+    cell = one_cell(folder, [row(0, 100), row(1, 100)])
+    assert {"n=1", "SHORT"} <= set(cell.labels)
+
+
+def test_a_trial_that_never_ran_is_not_a_failure_and_not_silence(tmp_path):
+    findings = analyse(read_run(write_sweep(tmp_path / "run", seconds=4)))
+    missing = [trial for trial in findings.trials if trial.state == "not run"]
+    assert [trial.parameters["threads"] for trial in missing] == [24]
+    assert missing[0].requests is None
+    assert findings.findings[0].rule == "NOT RUN"
+
+
+def test_unmeasured_trials_are_listed_and_not_summed(folder):
+    folder.write(trial(1, "ceph", "put", phase="prepare", measured=False), [row(0, 900)])
+    folder.write(trial(2, "ceph", "get"), [row(0, 100), row(1, 100)])
+    findings = findings_of(folder)
+    assert [cell.phase for cell in findings.totals] == ["get"]
+    assert [trial.phase for trial in findings.trials] == ["prepare", "get"]
+
+
+def test_a_killed_trial_is_summed_up_to_its_last_second(folder):
+    folder.write(
+        trial(1, "ceph", "get"),
+        [row(0, 100), row(1, 140)],
+        changes={"iterations": [], "state": None},
+    )
+    (cell,) = findings_of(folder).totals
+    assert cell.duration_s == 2
+    assert cell.requests_per_s == 120
+
+
+def test_a_long_trial_is_drawn_in_wider_steps_that_keep_its_rate(folder):
+    rows = [row(second, 10 + second % 2) for second in range(3600)]
+    folder.write(trial(1, "ceph", "get"), rows, changes=window(0, 3600))
+    (line,) = findings_of(folder).timelines
+    assert line.rate_step_s == 15
+    assert len(line.rates) == 240
+    assert all(point.requests_per_s == pytest.approx(10.5, abs=0.1) for point in line.rates)
+
+
+def test_latency_over_time_is_merged_over_its_step(folder):
+    rows = [row(second, 100, times=histogram(1e6 * (1 + second), 100, 1)) for second in range(100)]
+    folder.write(trial(1, "ceph", "get"), rows, changes=window(0, 100))
+    (line,) = findings_of(folder).timelines
+    # A hundred requests a second: ten seconds make the thousand that a p99 needs.
+    assert line.latency_step_s == 10
+    assert all(point.p99_ns is not None for point in line.latencies)
