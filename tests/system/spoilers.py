@@ -76,7 +76,8 @@ def _half_a_head(exchange: Exchange) -> bool:
 
 def _flip(answer: Message) -> Message:
     body = bytearray(answer.body)
-    body[len(body) // 2] ^= 0x10
+    if body:
+        body[len(body) // 2] ^= 0x10
     return Message(answer.start, answer.headers, bytes(body))
 
 

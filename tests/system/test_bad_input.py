@@ -21,10 +21,6 @@ from tests.system.hostile_server import (
 )
 from tests.system.spoilers import CASES, Case
 
-pytestmark = pytest.mark.skipif(
-    not {"s3", "swift"} <= {row["name"] for row in _loadgen.drivers()},
-    reason="this build has no driver for object stores",
-)
 
 # A trial that has not ended by itself after so long hangs: its own bound on a request is a second.
 HANGS_AFTER_S = 120
@@ -86,7 +82,10 @@ def test_each_misbehaviour_is_counted_as_what_it_is(
     assert set(failures) <= case.outcomes, result.summary["error_examples"]
     assert result.summary["failed"] == sum(failures.values())
     if "ok" not in case.outcomes:
-        assert sum(failures.values()) == dataset.objects // 4
+        # A kept connection that ends before an answer may have been stale: the request is sent
+        # once more, on a new one, and the record says how often that was.
+        repeated = result.summary["requests_repeated"]
+        assert sum(failures.values()) + repeated == dataset.objects // 4
         assert set(failures) <= set(result.summary["error_examples"])
     said = capfd.readouterr()
     assert "panicked" not in said.err
