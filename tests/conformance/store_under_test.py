@@ -57,7 +57,10 @@ def s3(url: str, *, secret_key: str = SECRET_KEY, **options: Any) -> Any:
         aws_secret_access_key=secret_key,
         region_name=REGION,
         config=Config(
-            s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, **options
+            signature_version="s3v4",
+            s3={"addressing_style": "path"},
+            retries={"total_max_attempts": 1},
+            **options,
         ),
     )
 

@@ -27,7 +27,7 @@ pub(crate) fn api(uri: &Uri, headers: &HeaderMap) -> Api {
     let is_signed = headers
         .get(header::AUTHORIZATION)
         .is_some_and(|value| value.as_bytes().starts_with(b"AWS"))
-        || uri.query().is_some_and(|query| query.contains("X-Amz-Signature="));
+        || uri.query().is_some_and(|query| query.contains("Signature="));
     if is_swift && !is_signed { Api::Swift } else { Api::S3 }
 }
 
