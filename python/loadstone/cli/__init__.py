@@ -10,7 +10,6 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -22,6 +21,10 @@ __all__ = ["COMMANDS", "main"]
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+
+# Typer carries a copy of click of its own, and exports of its errors only some that are raised by
+# hand; what all of them have in common stands above this one.
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,28 +80,32 @@ COMMANDS = (
 class _Commands(TyperGroup):
     """The group of all commands; each is imported when it is first needed."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return [command.name for command in COMMANDS]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = next((command for command in COMMANDS if command.name == cmd_name), None)
         if command is None:
             return None
         module = importlib.import_module(command.module)
-        app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        app = typer.Typer(
+            add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+        )
         # The module's docstring is the command's help, examples and all.
         app.command(name=command.name, help=module.__doc__, no_args_is_help=False)(module.command)
-        made: click.Command = typer.main.get_command(app)
+        made = typer.main.get_command(app)
         made.short_help = command.summary
         return made
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         # Written from the table, because asking each command would import all of them.
         with formatter.section("Commands"):
             formatter.write_dl([(command.name, command.summary) for command in COMMANDS])
 
 
-app = typer.Typer(cls=_Commands, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=_Commands, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+)
 
 
 def _print_version(wanted: bool) -> None:
@@ -132,10 +139,9 @@ def main(arguments: list[str] | None = None) -> int:
         code: Any = app(args=arguments, standalone_mode=False, prog_name="loadstone")
     except LoadstoneError as error:
         return _fail(error)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except USAGE_ERROR as error:
+        return _fail_usage(error)
+    except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -152,3 +158,14 @@ def _fail(error: LoadstoneError) -> int:
     if error.hint:
         print(f"hint: {error.hint}", file=sys.stderr)
     return EXIT_FAILED
+
+
+def _fail_usage(error: Any) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return EXIT_USAGE
+    message = error.format_message().rstrip(".")
+    print(f"error: {message[:1].lower()}{message[1:]}", file=sys.stderr)
+    path = error.ctx.command_path if getattr(error, "ctx", None) else "loadstone"
+    print(f"hint: see {path} --help", file=sys.stderr)
+    return EXIT_USAGE

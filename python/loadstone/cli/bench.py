@@ -27,8 +27,15 @@ def command(
     target: Annotated[str, typer.Argument(help="Where to.")],
     threads: Annotated[
         int | None,
-        typer.Option("--threads", "--concurrent", "--concurrency", "-t", "-C", "-c",
-                     help="Requests in flight."),
+        typer.Option(
+            "--threads",
+            "--concurrent",
+            "--concurrency",
+            "-t",
+            "-C",
+            "-c",
+            help="Requests in flight.",
+        ),
     ] = None,
     size: Annotated[
         str | None, typer.Option("--size", "--obj.size", "-s", help="Object size: 4KiB, 1M.")
@@ -51,7 +58,9 @@ def command(
     rate: Annotated[
         str | None, typer.Option(help="Open load: requests a second, whoever waits.")
     ] = None,
-    arrivals: Annotated[str | None, typer.Option(help="Of an open load: poisson, constant.")] = None,
+    arrivals: Annotated[
+        str | None, typer.Option(help="Of an open load: poisson, constant.")
+    ] = None,
     clients_max: Annotated[
         int | None, typer.Option(help="Of an open load: most requests in flight.")
     ] = None,
@@ -105,7 +114,9 @@ def command(
     form: Annotated[
         str, typer.Option("--format", "-f", help="Report to print; see: loadstone list reports.")
     ] = "terminal",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done.")
+    ] = False,
 ) -> int:
     from loadstone.campaign.plan import make_plan
     from loadstone.campaign.quick import campaign_from_flags

@@ -6,7 +6,7 @@ Examples:
   loadstone list drivers s3        the settings of one driver
 """
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -15,7 +15,7 @@ from loadstone.cli.output import print_table
 from loadstone.errors import InputError
 
 
-class Kind(str, Enum):
+class Kind(StrEnum):
     """What can be listed."""
 
     DRIVERS = "drivers"
@@ -52,13 +52,17 @@ def command(
     elif kind is Kind.REPORTS:
         from loadstone.report import REPORTS
 
-        reports = REPORTS.values() if hasattr(REPORTS, "values") else REPORTS
-        print_table(("report", "gives"), [(report.name, report.summary) for report in reports])
+        summaries = [(report.name, report.summary) for report in REPORTS.values()]
+        print_table(("report", "gives"), summaries)
     else:
         from loadstone.report.templates import TABLES
 
-        tables = TABLES.values() if hasattr(TABLES, "values") else TABLES
-        print_table(("table", "gives"), [(table.name, table.summary) for table in tables])
+        summaries = [(name, _first_line(table)) for name, table in TABLES.items()]
+        print_table(("table", "gives"), summaries)
+
+
+def _first_line(documented: object) -> str:
+    return (documented.__doc__ or "").partition("\n")[0].rstrip(".")
 
 
 def _print_driver(name: str) -> None:

@@ -43,7 +43,9 @@ def print_preview(plan: Plan, rate: float | None, bandwidth: float | None) -> No
         lines.append(("time, at the rates given", units.format_duration(cost.time_ns)))
     if cost.trials_by_time:
         lines.append(("ended by the clock", f"{cost.trials_by_time} trials, on top of the above"))
-    lines += [(f"space on {name}", units.format_bytes(size)) for name, size in cost.peak_bytes.items()]
+    lines += [
+        (f"space on {name}", units.format_bytes(size)) for name, size in cost.peak_bytes.items()
+    ]
     width = max(len(name) for name, _ in lines)
     for name, value in lines:
         print(f"{name:<{width}}  {value}")

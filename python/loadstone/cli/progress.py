@@ -1,22 +1,28 @@
 """The live view: a bar and figures on a terminal, plain lines on a pipe."""
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from loadstone import units
+from loadstone.campaign.trial import PlannedTrial
+from loadstone.cli.forecast import Forecast
 from loadstone.execution.events import (
     Event,
     Resting,
     TrialEnded,
+    TrialFailed,
     TrialProgress,
     TrialSkipped,
     TrialStarted,
 )
 
 PLAIN_EVERY_S = 1.0
+# A rest may last for hours, and a log needs no countdown.
+PLAIN_REST_EVERY_S = 60.0
 
 
 class View(Protocol):
@@ -29,145 +35,198 @@ class View(Protocol):
         """Leave the screen as it should stay."""
 
 
-def make_view(trials: int) -> View:
+def make_view(trials: Sequence[PlannedTrial]) -> View:
     """Return the view that suits where the output goes."""
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         return _TerminalView(trials)
-    return _PlainView(trials)
+    return _PlainView(len(trials))
 
 
-def describe(document: dict[str, Any]) -> str:
+def describe(document: Mapping[str, Any]) -> str:
     """Return what a trial is, in a few words."""
     words = [document["target"]["name"], document["phase"]]
-    if document.get("round", 1) > 1 or document["measured"]:
+    if document["measured"] or document.get("round", 1) > 1:
         words.append(f"round {document.get('round', 1)}")
     if document.get("block", 1) > 1:
         words.append(f"block {document['block']}")
     parameters = document["case"]["parameters"]
-    words += [f"{name}={value}" for name, value in parameters.items()]
+    words += [f"{name}={_shown(name, value)}" for name, value in parameters.items()]
     return " ".join(str(word) for word in words)
 
 
-def figures(live: dict[str, Any]) -> str:
+def _shown(name: str, value: Any) -> str:
+    is_size = name == "size" and isinstance(value, int)
+    return units.format_size(value) if is_size else str(value)
+
+
+def figures(live: Mapping[str, Any]) -> str:
     """Return the last second's figures."""
     parts = [f"{live['requests_last_s']:>9,}/s"]
     parts.append(f"{live['bytes_last_s'] / (1 << 20):>8.1f} MiB/s")
-    parts.append(f"p50 {live['p50_ns'] / 1e6:.2f} ms  p99 {live['p99_ns'] / 1e6:.2f} ms")
+    parts.append(f"p50 {_time(live['p50_ns'])}  p99 {_time(live['p99_ns'])}")
     if live["failed"]:
         parts.append(f"{live['failed']:,} failed")
     return "  ".join(parts)
 
 
-def ending(event: TrialEnded) -> str:
+def _time(value_ns: int) -> str:
+    # Always milliseconds, so that the eye can compare one line with the next.
+    return f"{value_ns / 1e6:.3g} ms"
+
+
+def ending(summary: Mapping[str, Any]) -> str:
     """Return the one line that stays of a trial."""
-    summary = event.summary
     times = summary.get("iterations") or []
     seconds = sum(entry["measure_end_ns"] - entry["measure_start_ns"] for entry in times) / 1e9
     good = summary.get("requests", 0) - summary.get("failed", 0)
     rate = good / seconds if seconds > 0 else 0.0
     line = f"{good:,} requests in {seconds:.2f} s, {rate:,.0f}/s"
     if summary.get("bytes"):
-        line += f", {units.format_bytes(int(summary['bytes'] / max(seconds, 1e-9)))}/s"
+        line += f", {units.format_byte_rate(summary['bytes'] / max(seconds, 1e-9))}"
     if summary.get("failed"):
-        line += f", {summary['failed']:,} failed"
+        line += f", {summary['failed']:,} failed{_kinds(summary)}"
     if summary.get("state") != "finished":
-        line += f" [{summary.get('state')}]"
+        reason = f": {summary['reason']}" if summary.get("reason") else ""
+        line += f" [{summary.get('state')}{reason}]"
     return line
 
 
-def time_left(live: dict[str, Any]) -> str:
-    """Return how long the trial will take yet, as far as it goes on like this."""
-    share = live.get("progress")
-    if not share or share >= 1:
-        return ""
-    return units.format_duration(round(live["elapsed_ns"] * (1 - share) / share / 1e9) * 10**9)
+def _kinds(summary: Mapping[str, Any]) -> str:
+    """Return the first words that the target said about each kind of failure."""
+    examples = summary.get("error_examples") or {}
+    told = "; ".join(f"{kind}: {text}" if text else kind for kind, text in examples.items())
+    return f" ({told})" if told else ""
+
+
+def left_ns(live: Mapping[str, Any]) -> int | None:
+    """Return how long the trial will take yet if it goes on like this."""
+    share: float | None = live.get("progress")
+    elapsed_ns: int = live["elapsed_ns"]
+    if not share:
+        return None
+    return max(0, round(elapsed_ns * (1 - share) / share))
+
+
+def _duration(duration_ns: int) -> str:
+    # Whole seconds: more would only flicker.
+    return units.format_duration(round(duration_ns / 1e9) * 10**9)
 
 
 class _PlainView:
+    """At most one line a second on standard error, then one for each trial that ends."""
+
     def __init__(self, trials: int) -> None:
         self._trials = trials
         self._number = 0
-        self._last = 0.0
-        self._say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
+        self._quiet_until = 0.0
+        self._resting = ""
 
     def show(self, event: Event) -> None:
         match event:
             case TrialStarted(document=document, number=number):
                 self._number = number
-                self._last = time.monotonic()
-                self._say(f"[{number}/{self._trials}] {describe(document)}: started")
-            case TrialProgress(live=live):
-                now = time.monotonic()
-                if now - self._last >= PLAIN_EVERY_S and live["requests"]:
-                    self._last = now
-                    share = live.get("progress")
-                    done = "" if share is None else f"{share:4.0%} "
-                    self._say(f"[{self._number}/{self._trials}] {done}{figures(live)}")
-            case TrialEnded(document=document):
-                line = f"{describe(document)}: {ending(event)}"
-                self._say(f"[{self._number}/{self._trials}] {line}")
+                self._resting = ""
+                self._quiet_until = time.monotonic() + PLAIN_EVERY_S
+                self._say(f"{describe(document)}: started")
+            case TrialProgress(live=live) if live["requests"] and self._is_due(PLAIN_EVERY_S):
+                share = live.get("progress")
+                self._say(("" if share is None else f"{share:4.0%} ") + figures(live))
+            case TrialEnded(document=document, summary=summary):
+                self._say(f"{describe(document)}: {ending(summary)}")
+            case TrialFailed(document=document, reason=reason):
+                self._say(f"{describe(document)}: failed: {_one_line(reason)}")
             case TrialSkipped(document=document, reason=reason):
-                self._say(f"[-/{self._trials}] {describe(document)}: skipped: {reason}")
+                self._say(f"{describe(document)}: skipped: {_one_line(reason)}", number="-")
             case Resting(seconds=seconds, why=why):
-                self._say(f"resting {seconds:.0f} s: {why}")
+                if why != self._resting or self._is_due(PLAIN_REST_EVERY_S):
+                    self._resting = why
+                    self._quiet_until = time.monotonic() + PLAIN_REST_EVERY_S
+                    self._say(f"resting {_duration(round(seconds * 1e9))}: {why}", number="-")
 
     def close(self) -> None:
         pass
 
+    def _is_due(self, every_s: float) -> bool:
+        now = time.monotonic()
+        if now < self._quiet_until:
+            return False
+        self._quiet_until = now + every_s
+        return True
+
+    def _say(self, text: str, number: str | None = None) -> None:
+        # Nobody reading is no reason to stop hours of measuring.
+        with contextlib.suppress(OSError):
+            line = f"[{number or self._number}/{self._trials}] {text}"
+            print(line, file=sys.stderr, flush=True)
+
 
 class _TerminalView:
-    def __init__(self, trials: int) -> None:
+    """One live line, and above it one that stays for each trial that has ended."""
+
+    def __init__(self, trials: Sequence[PlannedTrial]) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
-        self._trials = trials
+        self._trials = len(trials)
+        self._forecast = Forecast(trials)
         self._console = Console(stderr=True, highlight=False)
         self._progress = Progress(
-            TextColumn("{task.fields[number]}"),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[figures]}"),
-            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[figures]}", markup=False),
+            TextColumn("{task.fields[left]}", markup=False),
             console=self._console,
             transient=True,
+            refresh_per_second=4,
         )
-        self._task = self._progress.add_task("", total=1.0, number="", figures="", left="")
+        self._task = self._progress.add_task("", total=1.0, figures="", left="")
+        self._update: Callable[..., None] = self._progress.update
+        self._number = 0
         self._progress.start()
 
     def show(self, event: Event) -> None:
-        update = self._progress.update
         match event:
             case TrialStarted(document=document, number=number):
-                update(
-                    self._task,
-                    completed=0,
-                    description=describe(document),
-                    number=f"[{number}/{self._trials}]".replace("[", "\\["),
-                    figures="",
-                    left="",
-                )
-            case TrialProgress(live=live):
-                left = time_left(live)
-                update(
-                    self._task,
-                    completed=live.get("progress") or 0,
-                    figures=figures(live),
-                    left=f"{left} left" if left else "",
-                )
-            case TrialEnded(document=document):
-                state = event.summary.get("state")
-                mark = "✓" if state == "finished" and not event.summary.get("failed") else "!"
-                self._console.print(f"{mark} {describe(document)}: {ending(event)}", markup=False)
+                self._number = number
+                self._forecast.drop(document)
+                self._set(describe(document), 0, "", "")
+            case TrialProgress(document=document, live=live):
+                self._forecast.observe(document, live["requests"], live["elapsed_ns"])
+                share = live.get("progress") or 0
+                self._set(describe(document), share, figures(live), self._left(left_ns(live)))
+            case TrialEnded(document=document, summary=summary):
+                is_good = summary.get("state") == "finished" and not summary.get("failed")
+                self._keep("✓" if is_good else "!", f"{describe(document)}: {ending(summary)}")
+            case TrialFailed(document=document, reason=reason):
+                self._keep("✗", f"{describe(document)}: failed: {_one_line(reason)}")
             case TrialSkipped(document=document, reason=reason):
-                self._console.print(f"- {describe(document)}: skipped: {reason}", markup=False)
+                self._forecast.drop(document)
+                self._keep("-", f"{describe(document)}: skipped: {_one_line(reason)}")
             case Resting(seconds=seconds, why=why):
-                update(
-                    self._task,
-                    completed=0,
-                    description=f"resting: {why}",
-                    figures=f"{seconds:.0f} s",
-                    left="",
-                )
+                rest_ns = round(seconds * 1e9)
+                self._set(f"resting: {why}", 0, _duration(rest_ns), "")
 
     def close(self) -> None:
         self._progress.stop()
+
+    def _set(self, what: str, share: float, shown: str, left: str) -> None:
+        number = f"[{self._number}/{self._trials}] " if self._number else ""
+        self._update(
+            self._task, description=number + what, completed=share, figures=shown, left=left
+        )
+
+    def _left(self, trial_ns: int | None) -> str:
+        if trial_ns is None:
+            return ""
+        others_ns = self._forecast.left_ns()
+        text = f"{_duration(trial_ns)} left"
+        if others_ns:
+            text += f", {_duration(trial_ns + others_ns)} in all"
+        return text
+
+    def _keep(self, mark: str, text: str) -> None:
+        self._console.print(f"{mark} {text}", markup=False)
+
+
+def _one_line(text: str) -> str:
+    return "; ".join(text.splitlines())

@@ -31,8 +31,12 @@ def command(
         list[str] | None,
         typer.Option("--set", help="Put a value in the place of the file's.", metavar="KEY=VALUE"),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted run.")
+    ] = False,
     assume_rate: Annotated[
         str | None, typer.Option(help="With --dry-run: requests a second to assume.")
     ] = None,

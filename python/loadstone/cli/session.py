@@ -37,28 +37,35 @@ def measure(
 ) -> int:
     """Run a campaign into a folder, print its report, and return the exit code."""
     from loadstone.cli.progress import make_view
+    from loadstone.cli.reporting import find_report
 
+    # Asked for before hours of load, not after.
+    find_report(form)
     if resume:
-        plan, remaining = _remaining(campaign, folder)
-        writer = RunWriter.reopen(folder)
-        writer.amend({"plan": _plan_with(writer.manifest["plan"], remaining)})
+        writer, plan = _take_up(campaign, folder)
     else:
-        plan = remaining = make_plan(campaign, run=uuid.uuid4().hex)
+        plan = make_plan(campaign, run=uuid.uuid4().hex)
         writer = RunWriter.create(folder, _manifest(campaign, plan, file, command))
-    view = make_view(len(remaining.trials))
+    view = make_view(plan.trials)
     try:
         with writer:
-            end = runner.execute(remaining, writer, view.show, schedule=campaign.schedule)
+            end = runner.execute(plan, writer, view.show, schedule=campaign.schedule)
+    except BaseException:
+        print(f"run folder: {folder}", file=sys.stderr)
+        raise
     finally:
         view.close()
     for problem in end.problems:
         print(f"error: {problem}", file=sys.stderr)
-    _print_report(folder, form)
-    print(f"run folder: {folder}", file=sys.stderr)
     if end.state == "interrupted":
+        # No report here: whoever stops a run wants it to stop, and analysis takes its time.
+        print(f"run folder: {folder}", file=sys.stderr)
+        print(f"hint: see what there is with: loadstone report {folder}", file=sys.stderr)
         if file is not None:
             print(f"hint: go on with: loadstone run {file} -o {folder} --resume", file=sys.stderr)
         return EXIT_INTERRUPTED
+    _print_report(folder, form)
+    print(f"run folder: {folder}", file=sys.stderr)
     is_failed = bool(end.problems) or (end.failed_requests and not campaign.expect.failures)
     return EXIT_FAILED if is_failed else 0
 
@@ -78,25 +85,36 @@ def _manifest(
     }
 
 
-def _remaining(campaign: Campaign, folder: Path) -> tuple[Plan, Plan]:
-    manifest = read_manifest(folder)
-    plan = make_plan(campaign, run=manifest["run"])
-    known = {document["id"]: document for document in manifest["plan"]}
-    for document in plan.documents():
-        if known.get(document["id"]) != document:
-            raise InputError(
-                f'trial {document["id"]} of run "{folder}" was planned differently',
-                "resume with the campaign file and the --set values that the run began with",
-            )
-    with RunWriter.reopen(folder) as writer:
-        finished = writer.finished
-    return plan, resume_plan(plan, finished)
+def _take_up(campaign: Campaign, folder: Path) -> tuple[RunWriter, Plan]:
+    """Return the writer of an interrupted run, and what is left of its plan."""
+    plan = make_plan(campaign, run=read_manifest(folder)["run"])
+    writer = RunWriter.reopen(folder)
+    try:
+        planned = writer.manifest["plan"]
+        known = {document["id"]: document for document in planned}
+        for document in plan.documents():
+            if known.get(document["id"]) != document:
+                raise InputError(
+                    f'trial {document["id"]} of run "{folder}" was planned differently',
+                    "resume with the campaign file and the --set values that the run began with",
+                )
+        remaining = resume_plan(plan, writer.finished)
+        resumed = [*writer.manifest.get("resumed", ()), runner.circumstances()]
+        writer.amend({"plan": _plan_with(planned, remaining), "resumed": resumed})
+    except BaseException:
+        writer.close()
+        raise
+    return writer, remaining
 
 
 def _plan_with(planned: list[Any], remaining: Plan) -> list[Mapping[str, Any]]:
-    ids = {document["id"] for document in planned}
-    repairs = [document for document in remaining.documents() if document["id"] not in ids]
-    return [*planned, *repairs]
+    """Return the plan with the repairs of this resumption at its end.
+
+    A repair of an earlier resumption that was interrupted itself gives its number to a new one.
+    """
+    documents = {document["id"]: document for document in planned}
+    documents |= {document["id"]: document for document in remaining.documents()}
+    return list(documents.values())
 
 
 def _print_report(folder: Path, form: str) -> None:

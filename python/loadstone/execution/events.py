@@ -30,8 +30,16 @@ class TrialEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFailed:
+    """A trial could not begin, because its target could not be used."""
+
+    document: dict[str, Any]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialSkipped:
-    """A trial was not run, for a reason."""
+    """A trial was not tried, because its target had failed before."""
 
     document: dict[str, Any]
     reason: str
@@ -39,10 +47,10 @@ class TrialSkipped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resting:
-    """The run waits; `seconds` are left."""
+    """The run waits; `seconds` are left. Said several times a second."""
 
     seconds: float
     why: str
 
 
-Event = TrialStarted | TrialProgress | TrialEnded | TrialSkipped | Resting
+Event = TrialStarted | TrialProgress | TrialEnded | TrialFailed | TrialSkipped | Resting

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.probes.cgroup import own_folder
-from loadstone.probes.proc import Absent
+from loadstone.probes.proc import AbsentError
 
 NETWORK = Path("/sys/class/net")
 BLOCK = Path("/sys/block")
@@ -180,7 +180,7 @@ def _sysctl(name: str) -> str | None:
 def _cgroup() -> dict[str, str]:
     try:
         folder = own_folder()
-    except Absent:
+    except AbsentError:
         return {}
     names = ("cpu.max", "cpuset.cpus.effective", "memory.max")
     return {name: text for name in names if (text := _text(folder / name)) is not None}

@@ -1,8 +1,8 @@
 """What this host does while the load runs, once a second on the load's own clock.
 
-A probe is one module and one line in PROBES. It opens what it reads once and keeps it open; counters
-are kept as the kernel gives them, and differences are made by readers. What a host does not have is
-absent, with the reason, and never zero.
+A probe is one module and one line in PROBES. It opens what it reads once and keeps it open;
+counters are kept as the kernel gives them, and differences are made by readers. What a host does
+not have is absent, with the reason, and never zero.
 """
 
 import contextlib
@@ -16,10 +16,10 @@ from typing import Protocol, Self
 import pyarrow as pa
 
 from loadstone.probes import cgroup, cpu, disk, memory, network, pressure, process, sockets, tcp
-from loadstone.probes.proc import Absent
+from loadstone.probes.proc import AbsentError
 from loadstone.results.record import PROBE_SCHEMA
 
-__all__ = ["PROBES", "Absent", "Collector", "Probe"]
+__all__ = ["PROBES", "AbsentError", "Collector", "Probe"]
 
 Reading = tuple[str, str, float]
 """Subject (a core, a card, a disk, or nothing), metric with its unit, value."""
@@ -28,7 +28,7 @@ PERIOD_NS = 1_000_000_000
 
 
 class Probe(Protocol):
-    """Something watched. Opening raises `Absent` where this host does not have it."""
+    """Something watched. Opening raises `AbsentError` where this host does not have it."""
 
     SUMMARY: str
 
@@ -71,7 +71,7 @@ class Collector:
         for name, kind in PROBES.items():
             try:
                 self._probes[name] = kind()
-            except Absent as reason:
+            except AbsentError as reason:
                 self.absent[name] = str(reason)
         self._read()
         self._thread.start()

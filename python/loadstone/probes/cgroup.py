@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from loadstone.probes.proc import Absent, open_existing
+from loadstone.probes.proc import AbsentError, open_existing
 
 ROOT = Path("/sys/fs/cgroup")
 FILES = ("cpu.max", "cpu.stat", "memory.current", "memory.max", "memory.events")
@@ -11,15 +11,15 @@ CPU = {"nr_throttled": ("throttled", 1), "throttled_usec": ("throttled_ns", 1000
 
 
 def own_folder() -> Path:
-    """Return the folder of this process' group (version 2); Absent where there is none."""
+    """Return the folder of this process' group (version 2); AbsentError where there is none."""
     try:
         text = Path("/proc/self/cgroup").read_text(encoding="utf-8")
     except OSError as error:
-        raise Absent(f"/proc/self/cgroup: {error.strerror}") from error
+        raise AbsentError(f"/proc/self/cgroup: {error.strerror}") from error
     for line in text.splitlines():
         if line.startswith("0::"):
             return ROOT / line[3:].lstrip("/")
-    raise Absent("no control group of version 2")
+    raise AbsentError("no control group of version 2")
 
 
 class Cgroup:

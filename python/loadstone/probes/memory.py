@@ -12,7 +12,11 @@ MEMORY = {
     "SwapTotal": "swap_bytes",
     "SwapFree": "swap_free_bytes",
 }
-EVENTS = {"pswpin": "swapped_in_pages", "pswpout": "swapped_out_pages", "pgmajfault": "major_faults"}
+EVENTS = {
+    "pswpin": "swapped_in_pages",
+    "pswpout": "swapped_out_pages",
+    "pgmajfault": "major_faults",
+}
 
 
 class Memory:

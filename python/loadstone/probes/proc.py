@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 
-class Absent(Exception):
+class AbsentError(Exception):
     """This host does not have what a probe reads; the message says why."""
 
 
@@ -17,7 +17,7 @@ class KernelFile:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             os.pread(self._descriptor, 1, 0)
         except OSError as error:
-            raise Absent(f"{path}: {error.strerror}") from error
+            raise AbsentError(f"{path}: {error.strerror}") from error
 
     def read(self) -> str:
         """Return the whole text of this moment."""
@@ -34,14 +34,14 @@ class KernelFile:
 
 
 def open_existing(paths: dict[str, Path]) -> dict[str, KernelFile]:
-    """Open those of the files that are there; Absent if none is."""
+    """Open those of the files that are there; AbsentError if none is."""
     found = {}
     reasons = []
     for name, path in paths.items():
         try:
             found[name] = KernelFile(path)
-        except Absent as reason:
+        except AbsentError as reason:
             reasons.append(str(reason))
     if not found:
-        raise Absent(reasons[0] if reasons else "nothing to read")
+        raise AbsentError(reasons[0] if reasons else "nothing to read")
     return found

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 
-from loadstone.probes.proc import Absent, KernelFile
+from loadstone.probes.proc import AbsentError, KernelFile
 
 STATUS = {
     "VmRSS": ("rss_bytes", 1024),
@@ -26,7 +26,7 @@ class Process:
         self._io: KernelFile | None
         try:
             self._io = KernelFile("/proc/self/io")
-        except Absent:
+        except AbsentError:
             self._io = None
 
     def read(self) -> Iterator[tuple[str, str, float]]:

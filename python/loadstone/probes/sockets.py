@@ -4,9 +4,10 @@ From /proc/net/sockstat, whose cost does not grow with the number of sockets; /p
 milliseconds a thousand sockets and would disturb what is measured.
 """
 
+import contextlib
 from collections.abc import Iterator
 
-from loadstone.probes.proc import Absent, KernelFile
+from loadstone.probes.proc import AbsentError, KernelFile
 
 
 class Sockets:
@@ -16,11 +17,9 @@ class Sockets:
 
     def __init__(self) -> None:
         self._files = [KernelFile("/proc/net/sockstat")]
-        try:
+        # A host without IPv6 has only the first.
+        with contextlib.suppress(AbsentError):
             self._files.append(KernelFile("/proc/net/sockstat6"))
-        except Absent:
-            # A host without IPv6 has only the first.
-            pass
         self._range = KernelFile("/proc/sys/net/ipv4/ip_local_port_range")
 
     def read(self) -> Iterator[tuple[str, str, float]]:

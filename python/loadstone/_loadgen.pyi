@@ -1,0 +1,103 @@
+"""The whole surface of the load generator, which is written in Rust (crates/loadgen)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, final
+
+__all__ = [
+    "IS_RELEASE_BUILD",
+    "Control",
+    "Histogram",
+    "Store",
+    "TargetError",
+    "__version__",
+    "check",
+    "drivers",
+    "operations",
+    "run_trial",
+]
+
+__version__: str
+IS_RELEASE_BUILD: bool
+
+class TargetError(Exception):
+    """The target, its credentials or its buckets are not as they must be before load starts."""
+
+@final
+class Control:
+    """The handle by which another thread, or a signal's handler, stops a trial."""
+
+    def __new__(cls) -> Control: ...
+    def stop(self) -> None:
+        """Stop the trial; it ends within a second with what it has."""
+
+@final
+class Histogram:
+    """Counts of nanoseconds, 1 to one hour, with three significant digits."""
+
+    def __new__(cls) -> Histogram: ...
+    def add(self, encoded: bytes) -> None:
+        """Add an encoded (V2, compressed) histogram; ValueError if it is none."""
+
+    def merge(self, other: Histogram) -> None:
+        """Add the counts of another histogram."""
+
+    def record(self, value_ns: int, count: int = 1) -> None:
+        """Count one value, or the same value several times."""
+
+    def quantile(self, quantile: float) -> int:
+        """Return the upper edge of the bucket that holds the quantile, 0 to 1, by nearest rank."""
+
+    def count_at_or_below(self, value_ns: int) -> int:
+        """Return how many values lie at or below a value."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def mean(self) -> float: ...
+    @property
+    def stdev(self) -> float: ...
+    @property
+    def min(self) -> int: ...
+    @property
+    def max(self) -> int: ...
+    def buckets(self) -> tuple[list[int], list[int]]:
+        """Return the upper edges of the buckets that hold something, and their counts."""
+
+    def encode(self) -> bytes:
+        """Return the compressed V2 encoding, which other HdrHistogram libraries read."""
+
+    def __len__(self) -> int: ...
+
+@final
+class Store:
+    """A running embedded store; it serves from threads of its own until `stop`."""
+
+    def __new__(cls, config_json: str) -> Store: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def address(self) -> str: ...
+    def stop(self) -> None:
+        """Stop it; a second call does nothing."""
+
+def drivers(*, with_tests: bool = False) -> list[dict[str, Any]]:
+    """Return the drivers with their operations and settings."""
+
+def operations() -> list[dict[str, Any]]:
+    """Return the operations."""
+
+def check(trial_json: str) -> None:
+    """Raise ValueError with every mistake of a trial document, one a line."""
+
+def run_trial(
+    trial_json: str,
+    on_interval: Callable[[Any, dict[str, Any]], object] | None = None,
+    control: Control | None = None,
+    on_requests: Callable[[Any], object] | None = None,
+) -> str:
+    """Run a trial and return its summary as JSON.
+
+    `on_interval(batch, live)` is called from this thread about twice a second; `batch` is None or
+    rows of complete seconds for `pyarrow.record_batch`. What a callback raises interrupts the trial
+    and is raised again at its end.
+    """

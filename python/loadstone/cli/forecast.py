@@ -1,0 +1,64 @@
+"""How long a run will still take, from what its trials have shown so far."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loadstone.campaign.trial import PlannedTrial
+
+_Kind = tuple[str, tuple[str, ...], str]
+
+
+class Forecast:
+    """Adds up the rests and the trials to come; knows nothing before it has seen rates.
+
+    A trial that ends by the clock takes its time. One that ends by requests is taken to be as
+    fast as the last one of the same target, operations and load, else of the same operations on
+    any target; without either there is no forecast.
+    """
+
+    def __init__(self, trials: Sequence[PlannedTrial]) -> None:
+        self._left = {planned.id: planned for planned in trials}
+        self._rates: dict[_Kind, float] = {}
+        self._rates_anywhere: dict[tuple[str, ...], float] = {}
+
+    def drop(self, document: Mapping[str, Any]) -> None:
+        """Note that a trial is no longer to come: it has begun, or was skipped."""
+        self._left.pop(str(document["id"]), None)
+
+    def observe(self, document: Mapping[str, Any], requests: int, elapsed_ns: int) -> None:
+        """Note how fast a trial goes."""
+        if requests > 0 and elapsed_ns > 0:
+            rate = requests * 1e9 / elapsed_ns
+            self._rates[_kind(document)] = rate
+            self._rates_anywhere[_operations(document)] = rate
+
+    def left_ns(self) -> int | None:
+        """Return the time that the trials to come will take, rests and all."""
+        total_ns = 0
+        for planned in self._left.values():
+            trial_ns = self._trial_ns(planned.document)
+            if trial_ns is None:
+                return None
+            total_ns += trial_ns + planned.pause_before_ns
+        return total_ns
+
+    def _trial_ns(self, document: Mapping[str, Any]) -> int | None:
+        stop, iterations = document["stop"], document.get("iterations") or 1
+        ends: list[float] = []
+        if stop.get("duration_ns") is not None:
+            outside_ns = document.get("warm_up_ns", 0) + document.get("cool_down_ns", 0)
+            ends.append((stop["duration_ns"] + outside_ns) * iterations)
+        rate = self._rates.get(_kind(document)) or self._rates_anywhere.get(_operations(document))
+        if stop.get("requests") is not None and rate is not None:
+            ends.append(stop["requests"] * iterations * 1e9 / rate)
+        return round(min(ends)) if ends else None
+
+
+def _kind(document: Mapping[str, Any]) -> _Kind:
+    load = document["load"]
+    volume = f"{load} {document['dataset'].get('size')}"
+    return str(document["target"]["name"]), _operations(document), volume
+
+
+def _operations(document: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(sorted(str(entry["operation"]) for entry in document["mix"]))

@@ -1,0 +1,93 @@
+"""Ctrl-C and its kin: the first one ends what runs and keeps it, the second ends the process."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+from loadstone import _loadgen
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+EXIT_INTERRUPTED = 130
+
+
+class Interrupt:
+    """Tells a run that somebody wants it to stop, whatever it is doing at the moment.
+
+    Signals are taken by a thread of their own: the main thread may be inside the load generator,
+    where no handler of Python's would run.
+    """
+
+    def __init__(self) -> None:
+        self._control: _loadgen.Control | None = None
+        self._asked = threading.Event()
+        self._lock = threading.Lock()
+
+    @property
+    def is_asked(self) -> bool:
+        """Say whether somebody wants the run to stop."""
+        return self._asked.is_set()
+
+    def make_control(self) -> _loadgen.Control:
+        """Return a handle for the next trial; one that is stopped already if that was asked for."""
+        with self._lock:
+            self._control = _loadgen.Control()
+            if self.is_asked:
+                self._control.stop()
+            return self._control
+
+    def wait(self, seconds: float) -> bool:
+        """Wait; return whether somebody asked to stop meanwhile."""
+        return self._asked.wait(seconds)
+
+    def ask(self) -> None:
+        """Ask the run to stop."""
+        with self._lock:
+            self._asked.set()
+            if self._control is not None:
+                self._control.stop()
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Take the signals for the time of a run, where signals can be taken at all.
+
+        A signal that whoever started us had turned off, as nohup does, stays off.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+        before = [signal.signal(number, _do_nothing) for number in numbers]
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(writer, False)
+        wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        watcher = threading.Thread(
+            target=self._watch, args=(reader, frozenset(numbers)), name="signals", daemon=True
+        )
+        watcher.start()
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(wakeup_before)
+            os.close(writer)
+            watcher.join()
+            os.close(reader)
+            for number, handler in zip(numbers, before, strict=True):
+                signal.signal(number, handler)
+
+    def _watch(self, reader: int, numbers: frozenset[signal.Signals]) -> None:
+        # The kernel's byte is the signal's number; the end of the pipe is the end of the run.
+        while byte := os.read(reader, 1):
+            if byte[0] not in numbers:
+                continue
+            if self.is_asked:
+                # Everything up to the last second is in the stream already, and the folder counts
+                # as interrupted: nothing is lost but what the load generator still held.
+                os._exit(EXIT_INTERRUPTED)
+            self.ask()
+
+
+def _do_nothing(number: int, frame: FrameType | None) -> None:
+    """Stand in for the default, which would raise in the middle of anything."""

@@ -1,0 +1,98 @@
+"""A trial of storage operations: through the load generator, with probes, into the run folder."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from loadstone import _loadgen
+from loadstone.errors import TargetError
+from loadstone.execution.events import Event, TrialProgress
+from loadstone.execution.interrupt import Interrupt
+from loadstone.probes import Collector
+from loadstone.results.record import STOPPED
+from loadstone.results.writer import RunWriter, TrialWriter
+
+
+def run_trial(
+    document: dict[str, Any],
+    writer: RunWriter,
+    listen: Callable[[Event], None],
+    interrupt: Interrupt,
+) -> dict[str, Any]:
+    """Run one trial, keep its record, and return its summary.
+
+    Raises TargetError when it never began, and leaves nothing of it then; ResultError when the
+    folder cannot be written, with what there is left as an interrupted trial.
+    """
+    trial = writer.begin_trial(document)
+    observer = _Observer(document, trial, listen)
+    try:
+        with observer.collector:
+            told = _call(document, observer, interrupt)
+        observer.write_probes()
+        summary: dict[str, Any] = json.loads(told)
+        absent = observer.collector.absent
+        if summary["state"] == "interrupted":
+            trial.interrupt(summary, absent_probes=absent)
+        else:
+            labels = (STOPPED,) if summary["state"] == "stopped" else ()
+            trial.finish(summary, labels, absent_probes=absent)
+    except TargetError:
+        trial.discard()
+        raise
+    except BaseException:
+        trial.close()
+        raise
+    return summary
+
+
+class _Observer:
+    """What the load generator calls while it runs; remembers an error of ours among its own."""
+
+    def __init__(
+        self, document: dict[str, Any], trial: TrialWriter, listen: Callable[[Event], None]
+    ) -> None:
+        self.collector = Collector()
+        self.error: BaseException | None = None
+        self._document = document
+        self._trial = trial
+        self._listen = listen
+
+    def on_interval(self, batch: Any, live: Any) -> None:
+        try:
+            if batch is not None:
+                self._trial.write_intervals(pa.record_batch(batch))
+            self.write_probes()
+            self._listen(TrialProgress(document=self._document, live=dict(live)))
+        except BaseException as error:
+            self.error = self.error or error
+            raise
+
+    def on_requests(self, batch: Any) -> None:
+        try:
+            self._trial.write_operations(pa.record_batch(batch))
+        except BaseException as error:
+            self.error = self.error or error
+            raise
+
+    def write_probes(self) -> None:
+        for rows in self.collector.take():
+            self._trial.write_probes(rows)
+
+
+def _call(document: dict[str, Any], observer: _Observer, interrupt: Interrupt) -> str:
+    try:
+        return _loadgen.run_trial(
+            json.dumps(document),
+            observer.on_interval,
+            interrupt.make_control(),
+            observer.on_requests,
+        )
+    except (_loadgen.TargetError, ValueError, OSError) as error:
+        if observer.error is not None:
+            raise
+        name = document["target"]["name"]
+        message, _, hint = str(error).partition("\nhint: ")
+        raise TargetError(f'target "{name}": {message}', hint or None) from error
