@@ -11,9 +11,9 @@ Example:
 
 import os
 import secrets
-import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,25 +63,22 @@ def command(
     output: Annotated[
         Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
     ] = None,
-    objects: Annotated[int, typer.Option(help="Objects of each round.")] = 20_000,
+    objects: Annotated[int, typer.Option(help="Objects of each round.", min=10)] = 20_000,
 ) -> int:
-    from loadstone.campaign.parse import read_campaign
+    from loadstone.campaign.parse import parse_campaign
 
     folder = output or session.default_folder("demo")
-    beside = folder.parent / f"{folder.name}-files"
-    beside.mkdir(parents=True, exist_ok=True)
-    campaign_file = beside / "campaign.yaml"
-    directory = beside / "directory"
-    directory.mkdir(exist_ok=True)
-    try:
-        with _store() as address:
-            text = CAMPAIGN.format(address=address, directory=directory.resolve(), objects=objects)
-            campaign_file.write_text(text, encoding="utf-8")
-            code = session.measure(
-                read_campaign(campaign_file), folder, file=campaign_file, form="terminal"
-            )
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the run, and not among temporary files, which are often kept in memory.
+    with (
+        tempfile.TemporaryDirectory(prefix=".loadstone-demo-", dir=folder.parent) as directory,
+        _store() as address,
+    ):
+        text = CAMPAIGN.format(
+            address=address, directory=Path(directory).resolve(), objects=objects
+        )
+        campaign = parse_campaign(text, origin="demo")
+        code = session.measure(campaign, folder, text=text, command="loadstone demo")
     _write_html(folder)
     return code
 
@@ -89,13 +86,12 @@ def command(
 @contextmanager
 def _store() -> Iterator[str]:
     """Run the embedded store in a process of its own, so that its work is not counted as ours."""
-    credentials = {
+    os.environ |= {
         "LOADSTONE_ACCESS_KEY": "demo",
         "LOADSTONE_SECRET_KEY": secrets.token_hex(16),
         "LOADSTONE_USER": "demo",
         "LOADSTONE_PASSWORD": secrets.token_hex(16),
     }
-    os.environ.update(credentials)
     store = subprocess.Popen(
         [sys.executable, "-m", "loadstone", "serve", "--port", "0"],
         stdout=subprocess.PIPE,
@@ -111,7 +107,7 @@ def _store() -> Iterator[str]:
         yield words[2].removeprefix("http://")
     finally:
         store.terminate()
-        store.wait()
+        store.communicate()
 
 
 def _write_html(folder: Path) -> None:
@@ -119,8 +115,7 @@ def _write_html(folder: Path) -> None:
     from loadstone.results.store import read_run
 
     run = read_run(folder)
-    if not run.records:
-        return
-    path = folder.parent / f"{folder.name}.html"
-    write(find_report("html"), *render(run), report_options(run, is_terminal=False), path)
-    print(f"report: {path.resolve()}")
+    if run.state != "interrupted":
+        path = folder / "report.html"
+        write(find_report("html"), *render(run), report_options(run, is_terminal=False), path)
+        print(f"report: {path.resolve()}")

@@ -32,20 +32,26 @@ def measure(
     *,
     resume: bool = False,
     file: Path | None = None,
+    text: str | None = None,
     command: str | None = None,
     form: str = "terminal",
 ) -> int:
-    """Run a campaign into a folder, print its report, and return the exit code."""
+    """Run a campaign into a folder, print its report, and return the exit code.
+
+    The manifest keeps the campaign's `text`, which is that of its `file` if it came from one.
+    """
     from loadstone.cli.progress import make_view
     from loadstone.cli.reporting import find_report
 
     # Asked for before hours of load, not after.
     find_report(form)
+    if text is None and file is not None:
+        text = file.read_text(encoding="utf-8")
     if resume:
         writer, plan = _take_up(campaign, folder)
     else:
         plan = make_plan(campaign, run=uuid.uuid4().hex)
-        writer = RunWriter.create(folder, _manifest(campaign, plan, file, command))
+        writer = RunWriter.create(folder, _manifest(campaign, plan, text, command))
     view = make_view(plan.trials)
     try:
         with writer:
@@ -71,14 +77,14 @@ def measure(
 
 
 def _manifest(
-    campaign: Campaign, plan: Plan, file: Path | None, command: str | None
+    campaign: Campaign, plan: Plan, text: str | None, command: str | None
 ) -> dict[str, Any]:
     return {
         "name": campaign.name,
         "seed": campaign.seed,
         "run": plan.run,
         "campaign": campaign.document(),
-        "campaign_file": None if file is None else file.read_text(encoding="utf-8"),
+        "campaign_file": text,
         "command": command,
         "plan": plan.documents(),
         **runner.circumstances(),
