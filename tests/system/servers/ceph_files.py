@@ -115,6 +115,11 @@ def _write_manager_modules(folder: Path) -> None:
 
 
 def _configuration(directory: Path, ports: Ports, identity: Identity) -> str:
+    parts = [_for_all(directory, ports, identity), _for_daemons(directory), _for_gateway(ports)]
+    return "".join(parts)
+
+
+def _for_all(directory: Path, ports: Ports, identity: Identity) -> str:
     first, last = ports.others
     return f"""\
 [global]
@@ -160,6 +165,11 @@ paxos propose interval = 0.1
 mds beacon grace = 5
 mon tick interval = 1
 mon compact on start = false
+"""
+
+
+def _for_daemons(directory: Path) -> str:
+    return f"""\
 [mon]
 mon data = {directory}/mon/$id
 [mgr]
@@ -194,6 +204,11 @@ osd delete sleep hdd = 0
 osd snap trim sleep hdd = 0
 osd op num threads per shard = 1
 osd op num shards = 2
+"""
+
+
+def _for_gateway(ports: Ports) -> str:
+    return f"""\
 [client.rgw.a]
 # Without tcp_nodelay some answers wait 40 ms for an acknowledgement.
 rgw frontends = beast endpoint={HOST}:{ports.gateway} tcp_nodelay=1

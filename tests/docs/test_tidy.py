@@ -1,0 +1,228 @@
+"""The tree is tidy: short files and functions, honest names, live links, nothing undocumented."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "python" / "loadstone"
+
+# "About 400", and a test file may hold one long table more.
+FILE_LINES_MAX = 450
+TEST_LINES_MAX = 520
+FUNCTION_LINES_MAX = 60
+
+# If it has no better name, it belongs with its one caller.
+NAMES_BANNED = {
+    "base",
+    "common",
+    "core",
+    "handler",
+    "handlers",
+    "helper",
+    "helpers",
+    "manager",
+    "misc",
+    "tools",
+    "util",
+    "utils",
+}
+
+
+def tracked(*suffixes: str) -> list[Path]:
+    """Name the files under version control with one of these endings."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("this is no git work tree")
+    paths = [ROOT / line for line in done.stdout.splitlines()]
+    return [path for path in paths if path.suffix in suffixes and path.is_file()]
+
+
+def relative(path: Path) -> str:
+    """Name a file as a reader of the tree does."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_files_have_one_subject_and_are_not_long() -> None:
+    """Past about 400 lines a file has two subjects; the tests inside a Rust file do not count."""
+    long = {}
+    for path in tracked(".py", ".rs"):
+        lines = path.read_text().split("#[cfg(test)]\nmod ")[0].count("\n")
+        limit = TEST_LINES_MAX if "tests" in path.parts else FILE_LINES_MAX
+        if lines > limit:
+            long[relative(path)] = lines
+    assert not long, f"ask which two subjects these have: {long}"
+
+
+def test_functions_fit_on_a_screen() -> None:
+    """Sixty lines, its documentation and the list of its parameters not counted."""
+    long = {}
+    for path in tracked(".py"):
+        for function in functions_of_python(ast.parse(path.read_text())):
+            lines = length_of_python(function)
+            if lines > FUNCTION_LINES_MAX:
+                long[f"{relative(path)}:{function.lineno} {function.name}"] = lines
+    for path in tracked(".rs"):
+        for line, name, lines in functions_of_rust(path.read_text()):
+            if lines > FUNCTION_LINES_MAX:
+                long[f"{relative(path)}:{line} {name}"] = lines
+    assert not long, f"loops go down into functions of their own: {long}"
+
+
+def test_no_module_is_a_drawer_for_odds_and_ends() -> None:
+    """A module is called after what it defines."""
+    found = [
+        relative(path)
+        for path in tracked(".py", ".rs")
+        if {path.stem, *path.relative_to(ROOT).parts[:-1]} & NAMES_BANNED
+    ]
+    assert not found
+
+
+def test_only_the_command_line_prints_or_exits() -> None:
+    """Everything else gives back values or raises."""
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.is_relative_to(PACKAGE / "cli") or path.name == "__main__.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Name(id="print" | "exit" | "quit")):
+                    found.append(f"{relative(path)}:{node.lineno}")
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="sys"), attr="exit")):
+                    found.append(f"{relative(path)}:{node.lineno}")
+    assert not found
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    """A relative link names a file of the tree, and a heading where it names one."""
+    dead = []
+    for path in tracked(".md"):
+        for target in links_of(path.read_text()):
+            name, _, anchor = target.partition("#")
+            goal = (path.parent / name).resolve() if name else path
+            has_anchor = not anchor or goal.suffix != ".md" or not goal.exists()
+            if not goal.exists() or not (has_anchor or anchor in anchors_of(goal.read_text())):
+                dead.append(f"{relative(path)} -> {target}")
+    assert not dead
+
+
+def test_the_changelog_speaks_of_this_version() -> None:
+    """The version is the same everywhere, and users can read what is in it."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    assert cargo["workspace"]["package"]["version"] == version
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    section = re.search(rf"^## \[?{re.escape(version)}\]?.*?(?=^## |\Z)", changelog, re.M | re.S)
+    assert section, f"CHANGELOG.md has no section for {version}"
+    assert "\n- " in section[0], f"the section for {version} says nothing"
+
+
+def test_every_name_that_a_campaign_may_use_is_in_the_reference() -> None:
+    """Drivers, operations, probes and reports each stand in the reference as `name`."""
+    reference = "\n".join(
+        path.read_text() for path in sorted((ROOT / "docs" / "reference").glob("*.md"))
+    )
+    missing = [
+        f"{table}: {name}"
+        for table, names in names_of_tables().items()
+        for name in names
+        if f"`{name}`" not in reference
+    ]
+    assert not missing, f"describe these in docs/reference: {missing}"
+
+
+def test_every_setting_of_a_driver_is_in_the_reference() -> None:
+    """The keys of a target are promised by name."""
+    from loadstone import _loadgen
+
+    reference = "\n".join(
+        path.read_text() for path in sorted((ROOT / "docs" / "reference").glob("*.md"))
+    )
+    missing = [
+        f"{driver['name']}.{setting['name']}"
+        for driver in _loadgen.drivers()
+        for setting in driver["settings"]
+        if f"`{setting['name']}`" not in reference
+    ]
+    assert not missing, f"describe these in docs/reference: {missing}"
+
+
+def test_every_command_and_target_of_the_makefile_is_told() -> None:
+    """`make` alone prints each target that a user may want, with what it does."""
+    makefile = (ROOT / "Makefile").read_text()
+    phony = set(re.findall(r"^\.PHONY: (\S+)", makefile, re.M))
+    told = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.M))
+    # `tools` only checks what the others need.
+    assert phony - told == {"tools"}
+
+
+def names_of_tables() -> dict[str, list[str]]:
+    """Collect the names in all tables, from the tables themselves."""
+    from loadstone import _loadgen
+    from loadstone.probes import PROBES
+    from loadstone.report import REPORTS
+
+    return {
+        "driver": [row["name"] for row in _loadgen.drivers()],
+        "operation": [row["name"] for row in _loadgen.operations()],
+        "probe": list(PROBES),
+        "report": list(REPORTS),
+    }
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def functions_of_python(tree: ast.Module) -> Iterator[Function]:
+    """Find every function, methods and inner ones too."""
+    for node in ast.walk(tree):
+        if isinstance(node, Function):
+            yield node
+
+
+def length_of_python(function: Function) -> int:
+    """Count the lines of what a function does."""
+    statements = function.body[1 if ast.get_docstring(function) is not None else 0 :]
+    if not statements:
+        return 0
+    return (function.end_lineno or function.lineno) - statements[0].lineno + 1
+
+
+def functions_of_rust(text: str) -> Iterator[tuple[int, str, int]]:
+    """Find every function by its indentation, which the formatter keeps: line, name, lines."""
+    lines = text.split("\n")
+    words = r"(?:pub(?:\([a-z ]+\))? )?(?:const |async |unsafe |extern \S+ )*"
+    start = re.compile(rf"^( *){words}fn (\w+)")
+    for number, line in enumerate(lines):
+        found = start.match(line)
+        if found is None:
+            continue
+        # The signature ends with the first line that opens the body or declares it away.
+        body = next(at for at in range(number, len(lines)) if lines[at].endswith(("{", ";", "}")))
+        if lines[body].endswith("{"):
+            end = lines.index(f"{found[1]}}}", body)
+            yield number + 1, found[2], end - body - 1
+
+
+def links_of(text: str) -> list[str]:
+    """Find the relative links of a document; what stands in code blocks is no link."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    prose = re.sub(r"`[^`\n]*`", "", prose)
+    targets = re.findall(r"\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)", prose)
+    return [target for target in targets if not re.match(r"[a-z]+:", target)]
+
+
+def anchors_of(text: str) -> set[str]:
+    """Make the anchors of a document's headings, as the usual renderers do."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    headings = re.findall(r"^#+ +(.+?)\s*$", prose, re.M)
+    explicit = set(re.findall(r'(?:id|name)="([^"]+)"', prose))
+    cleaned = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in cleaned} | explicit

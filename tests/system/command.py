@@ -1,0 +1,58 @@
+"""Runs `loadstone` as a user does: a process of its own, with an environment and a folder."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# A command that takes longer hangs; none of the tests' commands has work for a minute.
+HANGS_AFTER_S = 600
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """Read what it printed as JSON."""
+        return json.loads(self.out)
+
+
+def loadstone(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> Said:
+    """Run `loadstone` with `arguments` to its end."""
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AWS_", "OS_", "ST_", "CEPH_"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "loadstone", *map(str, arguments)],
+        env={**clean, "NO_COLOR": "1", **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=HANGS_AFTER_S,
+        check=False,
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+def trials_of(folder: Path) -> list[dict[str, Any]]:
+    """Read the finished trials of a run folder, in order."""
+    return [json.loads(path.read_text()) for path in sorted((folder / "trials").glob("*.json"))]
+
+
+def assert_untold(secret: str, said: Said, folder: Path) -> None:
+    """Search for a secret in all that was printed and all that was written."""
+    assert secret not in said.out + said.err
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert secret.encode() not in path.read_bytes(), f"the secret stands in {path}"

@@ -1,0 +1,122 @@
+"""The command line against hostile targets: clear words, an exit code, and nothing lost."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import targets
+from tests.conformance.targets import ACCESS_KEY, SECRET_KEY
+from tests.system.command import assert_untold, loadstone, trials_of
+from tests.system.hostile_server import Exchange, every, hostile
+from tests.system.spoilers import CASES, Case
+
+SECRETS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+SMALL = ["-t", "4", "-n", "12", "-s", "4KiB", "-b", "2", "--object-prefix", "object-"]
+
+CHOSEN = [
+    case
+    for case in CASES
+    if case.name
+    in {
+        "slow down",
+        "reset inside the body",
+        "stalled before the answer",
+        "one wrong bit",
+        "binary",
+        "endless head",
+    }
+]
+
+
+@pytest.fixture(scope="module")
+def store_port() -> Iterator[int]:
+    """Run a sound store, in front of which the hostile servers stand."""
+    with targets.embedded_store() as url:
+        yield int(url.rsplit(":", 1)[1])
+
+
+@pytest.mark.parametrize("case", CHOSEN, ids=lambda case: case.name)
+def test_failed_requests_are_told_and_the_rest_is_kept(
+    case: Case, store_port: int, tmp_path: Path
+) -> None:
+    """The exit code says that requests failed, the report how many and of which kind."""
+    folder = tmp_path / "run"
+    with hostile(store_port, every(4, case.spoil)) as server:
+        said = loadstone(
+            *["bench", "put,get,delete", f"s3+{server.url}", *SMALL, "--timeout", "1s"],
+            *["-o", folder],
+            environment=SECRETS,
+        )
+    assert said.code == 1, said.err
+    assert "Traceback" not in said.err
+    assert "panicked" not in said.err
+    assert_untold(SECRET_KEY, said, folder)
+    failed = {trial["trial"]["phase"]: trial["summary"]["failed"] for trial in trials_of(folder)}
+    assert failed["put"] == failed["delete"] == 0
+    assert failed["get"] == 3
+    report = loadstone("report", folder, "-f", "json").json()
+    errors = {row["operation"]: row["errors"] for row in report["cases"]}
+    assert sum(errors["get"].values()) == 3
+    assert set(errors["get"]) <= case.outcomes
+    assert not errors["put"]
+
+
+def test_a_target_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
+    """What was tried, on what, what came back; no stack of calls."""
+    with hostile(0, lambda exchange: False) as server:
+        url = server.url
+    folder = tmp_path / "run"
+    said = loadstone("bench", "put,get", f"s3+{url}", *SMALL, "-o", folder, environment=SECRETS)
+    assert said.code == 1
+    assert url.removeprefix("http://") in said.err
+    assert "refused" in said.err
+    assert "Traceback" not in said.err
+    assert_untold(SECRET_KEY, said, tmp_path)
+
+
+def test_wrong_credentials_are_told_in_words(store_port: int, tmp_path: Path) -> None:
+    """The message says that access was denied, and to whom, but not the secret."""
+    wrong = {**SECRETS, "AWS_SECRET_ACCESS_KEY": "a-wrong-secret-never-to-be-printed"}
+    url = f"s3+http://127.0.0.1:{store_port}"
+    said = loadstone("bench", "put", url, *SMALL, "-o", tmp_path / "run", environment=wrong)
+    assert said.code == 1
+    assert "SignatureDoesNotMatch" in said.err or "403" in said.err
+    assert "Traceback" not in said.err
+    assert_untold("a-wrong-secret-never-to-be-printed", said, tmp_path)
+
+
+def test_missing_credentials_are_told_in_words(store_port: int, tmp_path: Path) -> None:
+    """The message names the environment variables that would help."""
+    url = f"s3+http://127.0.0.1:{store_port}"
+    home = {"HOME": str(tmp_path)}
+    said = loadstone("bench", "put", url, *SMALL, "-o", tmp_path / "run", environment=home)
+    assert said.code != 0
+    assert "AWS_ACCESS_KEY_ID" in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_target_that_dies_leaves_the_trials_before_it(store_port: int, tmp_path: Path) -> None:
+    """What was measured before the target went away is there to read."""
+
+    def spoil(exchange: Exchange) -> bool:
+        # The first read comes when all objects have been written.
+        if exchange.request.method == "GET" and "/object-" in exchange.request.path:
+            exchange.server.is_stopping.set()
+            exchange.server.stop_listening()
+            exchange.reset()
+        return False
+
+    folder = tmp_path / "run"
+    with hostile(store_port, spoil) as server:
+        said = loadstone(
+            *["bench", "put,get,delete", f"s3+{server.url}", *SMALL, "-o", folder],
+            environment=SECRETS,
+        )
+    assert said.code == 1
+    assert "Traceback" not in said.err
+    finished = trials_of(folder)
+    assert finished[0]["trial"]["phase"] == "put"
+    assert finished[0]["summary"]["requests"] == 12
+    assert finished[0]["summary"]["failed"] == 0
+    assert loadstone("report", folder, "-f", "json").json()["cases"]
