@@ -253,6 +253,11 @@ impl Connection {
         &self.reactor
     }
 
+    /// Counts a request that was sent again for another reason than a stale connection.
+    pub(crate) fn count_repeat(&mut self) {
+        self.traffic.requests_repeated += 1;
+    }
+
     pub(crate) fn traffic(&self) -> Traffic {
         let mut traffic = self.traffic;
         if let Some(stream) = &self.stream {

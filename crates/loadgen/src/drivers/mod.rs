@@ -15,6 +15,7 @@ pub mod null;
 pub mod rados;
 pub mod s3;
 pub mod simulated;
+pub mod swift;
 
 mod connection;
 mod endpoint;
@@ -214,6 +215,7 @@ pub type RunTrial = fn(&Trial, &Control, &mut OutputSink<'_>) -> Result<Summary,
 pub const DRIVERS: &[DriverInfo] = &[
     DriverInfo::of::<rados::Rados>(),
     DriverInfo::of::<s3::S3>(),
+    DriverInfo::of::<swift::Swift>(),
     DriverInfo::of::<null::Null>(),
     DriverInfo::of::<simulated::Simulated>().for_tests(),
 ];

@@ -33,6 +33,8 @@ mod target;
 use head::{HeadSpec, HeadWriter, S3Thread};
 use target::S3Settings;
 
+pub(crate) use target::option_mistakes;
+
 /// A target that speaks S3.
 #[derive(Debug)]
 pub struct S3 {

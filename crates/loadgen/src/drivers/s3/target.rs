@@ -142,7 +142,7 @@ fn is_virtual_address(map: &Map<String, Value>, url: &Url) -> bool {
 }
 
 /// Returns the mistakes in the options of single operations, the same for every HTTP store.
-pub(in crate::drivers) fn option_mistakes(trial: &Trial, bulk_keys_max: u32) -> Vec<String> {
+pub(crate) fn option_mistakes(trial: &Trial, bulk_keys_max: u32) -> Vec<String> {
     let options = &trial.options;
     let has = |operation| trial.mix.iter().any(|share| share.operation == operation);
     let mut mistakes = Vec::new();

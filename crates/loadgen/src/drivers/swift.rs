@@ -1,0 +1,374 @@
+//! Driver `swift`: objects of any store that speaks OpenStack Swift.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use loadstone_wire::encode::write_path;
+use loadstone_wire::http1::{self, Method};
+use rustls::ClientConfig;
+
+use crate::clock::unix_ns;
+use crate::dataset::Dataset;
+use crate::drivers::connection::{Connection, Failure, Reply, Sending};
+use crate::drivers::endpoint::{Endpoint, Url, peer_of};
+use crate::drivers::socket::Buffers;
+use crate::drivers::transfer::{Collect, Ignore, Upload};
+use crate::drivers::{
+    BucketState, Client, Driver, Setting, Traffic, limits, settings, thread, tls,
+};
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::outcome::{Answer, Outcome};
+use crate::payload::{ObjectId, PayloadSpec};
+use crate::reactor::{Reactor, run_to_end};
+use crate::requests::Request;
+use crate::trial::{Connections, Options, Trial};
+
+mod auth;
+mod containers;
+mod objects;
+mod target;
+
+use auth::{AuthService, Token, TokenKeeper};
+use target::Login;
+
+/// A target that speaks Swift.
+#[derive(Debug)]
+pub struct Swift {
+    endpoints: Vec<Endpoint>,
+    /// The path of the account, such as `/v1/AUTH_test`.
+    account_path: String,
+    tls: Option<Arc<ClientConfig>>,
+    tokens: TokenKeeper,
+    storage_policy: Option<String>,
+    plain_headers: Vec<u8>,
+    dataset: Dataset,
+    payload: PayloadSpec,
+    options: Options,
+    run: String,
+    timeout_ns: u64,
+    is_per_request: bool,
+}
+
+/// What the Swift clients of one load thread share.
+struct SwiftThread {
+    swift: Arc<Swift>,
+    dataset: Dataset,
+    buffers: Rc<Buffers>,
+}
+
+/// One client of a Swift target: one connection.
+pub struct SwiftClient {
+    thread: Rc<SwiftThread>,
+    connection: Connection,
+    head: Vec<u8>,
+    path: Vec<u8>,
+    name: Vec<u8>,
+    host: Vec<u8>,
+    token: String,
+    token_generation: u64,
+    collect: Collect,
+    scratch: Vec<u8>,
+    ranges: Vec<(u64, u64)>,
+    /// The last name of the page before, by container.
+    list_markers: HashMap<u64, String>,
+    payload: PayloadSpec,
+    told: Option<String>,
+}
+
+impl std::fmt::Debug for SwiftClient {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = formatter.debug_struct("SwiftClient");
+        text.field("connection", &self.connection).finish_non_exhaustive()
+    }
+}
+
+impl Driver for Swift {
+    const NAME: &'static str = "swift";
+    const SUMMARY: &'static str = "an object store that speaks OpenStack Swift";
+    const OPERATIONS: &'static [Operation] = &[
+        Operation::Put,
+        Operation::Get,
+        Operation::RangeGet,
+        Operation::MultiRangeGet,
+        Operation::Head,
+        Operation::List,
+        Operation::Delete,
+        Operation::BulkDelete,
+        Operation::Copy,
+        Operation::Post,
+        Operation::MultipartPut,
+        Operation::CreateBucket,
+        Operation::DeleteBucket,
+    ];
+    const SETTINGS: &'static [Setting] = target::SETTINGS;
+    type Client = SwiftClient;
+
+    fn check(trial: &Trial) -> Vec<String> {
+        target::mistakes(trial)
+    }
+
+    fn open(trial: &Trial) -> Result<Self, Error> {
+        limits::raise_descriptors();
+        let map = &trial.target.settings;
+        let parse = |text: &str| {
+            Url::parse(text).map_err(|reason| Error::target(format!("use URL \"{text}\""), reason))
+        };
+        let auth_url = parse(settings::text(map, "auth_url").unwrap_or_default())?;
+        let own_storage_url = settings::text(map, "storage_url");
+        // Made at once: whether any of the URLs is HTTPS is known only after the log-in.
+        let lazy_tls = |is_needed: bool| {
+            if is_needed { tls::client_config(map).map(Some) } else { Ok(None) }
+        };
+        let service = AuthService {
+            tls: lazy_tls(auth_url.is_tls)?,
+            endpoint: Endpoint::resolve(auth_url)?,
+            login: Login::read(map)?,
+            region: settings::text(map, "region").map(str::to_owned),
+            interface: settings::text(map, "interface").unwrap_or("public").to_owned(),
+            has_storage_url: own_storage_url.is_some(),
+            timeout_ns: trial.timeout_ns,
+        };
+        let token = log_in_now(&service)?;
+        let storage_url = own_storage_url.or(token.storage_url.as_deref()).ok_or_else(|| {
+            Error::target("log in", "the answer has no X-Storage-Url")
+                .with_hint("give storage_url in the target's settings")
+        })?;
+        let storage_url = parse(storage_url)?;
+        let account_path = storage_url.path.clone();
+        let hosts = settings::texts(map, "endpoints");
+        let urls = if hosts.is_empty() {
+            vec![storage_url]
+        } else {
+            hosts.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?
+        };
+        let tls = lazy_tls(urls.iter().any(|url| url.is_tls))?;
+        let endpoints = urls.into_iter().map(Endpoint::resolve).collect::<Result<Vec<_>, _>>()?;
+        let headers = settings::pairs(map, "headers");
+        let lines = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+        Ok(Self {
+            endpoints,
+            account_path,
+            tls,
+            tokens: TokenKeeper::new(service, &token),
+            storage_policy: settings::text(map, "storage_policy").map(str::to_owned),
+            plain_headers: lines.collect::<String>().into_bytes(),
+            dataset: Dataset::new(trial),
+            payload: PayloadSpec::of_trial(trial),
+            options: trial.options.clone(),
+            run: trial.run.clone(),
+            timeout_ns: trial.timeout_ns,
+            is_per_request: trial.connections == Connections::PerRequest,
+        })
+    }
+
+    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
+        open_reactor()
+    }
+
+    fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<SwiftClient, Error> {
+        let fits = |thread: &SwiftThread| Arc::ptr_eq(&thread.swift, self);
+        let thread = thread::shared(fits, || SwiftThread {
+            swift: Arc::clone(self),
+            dataset: self.dataset.clone(),
+            buffers: Rc::default(),
+        });
+        let (endpoint, peer) = peer_of(&self.endpoints, self.tls.as_ref(), index)?;
+        Ok(SwiftClient {
+            connection: Connection::new(peer, reactor, &thread.buffers, self.is_per_request),
+            thread,
+            head: Vec::new(),
+            path: Vec::new(),
+            name: Vec::new(),
+            host: endpoint.url.host_header().into_bytes(),
+            token: String::new(),
+            token_generation: 0,
+            collect: Collect::default(),
+            scratch: Vec::new(),
+            ranges: Vec::new(),
+            list_markers: HashMap::new(),
+            payload: self.payload,
+            told: None,
+        })
+    }
+}
+
+fn open_reactor() -> Result<Rc<Reactor>, Error> {
+    Reactor::for_sockets().map_err(|source| Error::Host { what: "open an epoll instance", source })
+}
+
+fn log_in_now(service: &AuthService) -> Result<Token, Error> {
+    let reactor = open_reactor()?;
+    reactor.expect_timeouts_of(service.timeout_ns);
+    let (inner, service) = (Rc::clone(&reactor), service.clone());
+    let job = async move { service.log_in(&inner, &Rc::default()).await };
+    let result = run_to_end(&reactor, &AtomicBool::new(false), job);
+    let result = result.map_err(|source| Error::Host { what: "wait for events", source })?;
+    result.expect("nobody sets this stop")
+}
+
+impl Client for SwiftClient {
+    async fn execute(&mut self, request: &Request) -> Answer {
+        self.told = None;
+        let thread = Rc::clone(&self.thread);
+        let tokens = &thread.swift.tokens;
+        if tokens.is_old(unix_ns() / 1_000_000_000) {
+            // If this fails, the old token may still do; the target will say.
+            let _ = self.renew(tokens.generation()).await;
+        }
+        let answer = self.perform(request).await;
+        if answer.outcome != Outcome::http(401) {
+            return answer;
+        }
+        if let Err(error) = self.renew(self.token_generation).await {
+            self.told = Some(error.to_string());
+            return Answer { outcome: Outcome::AUTH, ..answer };
+        }
+        self.connection.count_repeat();
+        // The time that the new token took belongs to the request that needed it.
+        Answer { sent_ns: answer.sent_ns, ..self.perform(request).await }
+    }
+
+    async fn ready_bucket(
+        &mut self,
+        bucket: &str,
+        allow_foreign: bool,
+    ) -> Result<BucketState, Error> {
+        self.ready(bucket, allow_foreign).await
+    }
+
+    async fn sweep_bucket(&mut self, bucket: &str) -> Result<(u64, bool), Error> {
+        self.sweep(bucket).await
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.connection.traffic()
+    }
+
+    fn last_error(&mut self) -> Option<String> {
+        self.told.take().or_else(|| self.connection.last_error(&self.head))
+    }
+}
+
+/// What a head says beyond where it goes.
+#[derive(Clone, Copy)]
+struct HeadSpec<'a> {
+    method: Method,
+    query: &'a [u8],
+    headers: &'a [(&'a str, &'a [u8])],
+    expected: &'static [u16],
+}
+
+impl HeadSpec<'_> {
+    const fn new(method: Method, expected: &'static [u16]) -> Self {
+        Self { method, query: b"", headers: &[], expected }
+    }
+}
+
+impl SwiftClient {
+    async fn perform(&mut self, request: &Request) -> Answer {
+        match request.operation {
+            Operation::Put => self.put(request).await,
+            Operation::Get => self.get(request).await,
+            Operation::RangeGet => self.range_get(request).await,
+            Operation::MultiRangeGet => self.multi_range_get(request).await,
+            Operation::Head => self.head_object(request).await,
+            Operation::List => self.list(request).await,
+            Operation::Delete => self.delete(request).await,
+            Operation::BulkDelete => self.bulk_delete(request).await,
+            Operation::Copy => self.copy(request).await,
+            Operation::Post => self.post(request).await,
+            Operation::MultipartPut => self.multipart_put(request).await,
+            Operation::CreateBucket => self.create_bucket(request).await,
+            Operation::DeleteBucket => self.delete_bucket(request).await,
+            Operation::Read | Operation::Write => {
+                unreachable!("Trial::check refused what is not in OPERATIONS")
+            }
+        }
+    }
+
+    async fn renew(&mut self, generation: u64) -> Result<(), Error> {
+        let thread = Rc::clone(&self.thread);
+        let reactor = Rc::clone(self.connection.reactor());
+        thread.swift.tokens.renew(generation, &reactor, &thread.buffers).await
+    }
+
+    fn object(&self, index: u64) -> ObjectId {
+        let dataset = &self.thread.dataset;
+        ObjectId::new(dataset.key_hash(index), dataset.spec().version, dataset.size(index))
+    }
+
+    /// Points at an object of the dataset.
+    #[inline]
+    fn at_object(&mut self, index: u64) {
+        let dataset = &self.thread.dataset;
+        self.name.clear();
+        dataset.write_bucket(dataset.bucket_of(index), &mut self.name);
+        self.name.push(b'/');
+        dataset.write_key(index, &mut self.name);
+    }
+
+    /// Points at a container, or at an object in it, by `CONTAINER` or `CONTAINER/OBJECT`.
+    fn at(&mut self, name: &str) {
+        self.name.clear();
+        self.name.extend_from_slice(name.as_bytes());
+    }
+
+    /// Writes the head of a request on where this points at.
+    fn write_head<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U) {
+        let swift = &self.thread.swift;
+        if self.token_generation != swift.tokens.generation() {
+            self.token_generation = swift.tokens.generation();
+            self.token = swift.tokens.value();
+        }
+        self.path.clear();
+        self.path.extend_from_slice(swift.account_path.as_bytes());
+        if !self.name.is_empty() {
+            self.path.push(b'/');
+            write_path(&mut self.path, &self.name);
+        }
+        self.head.clear();
+        http1::request_line(&mut self.head, spec.method, &self.path, spec.query);
+        http1::header(&mut self.head, "host", &self.host);
+        http1::header(&mut self.head, "x-auth-token", self.token.as_bytes());
+        for (name, value) in spec.headers {
+            http1::header(&mut self.head, name, value);
+        }
+        if matches!(spec.method, Method::Put | Method::Post) {
+            http1::header_number(&mut self.head, "content-length", upload.length());
+        }
+        if swift.is_per_request {
+            http1::header(&mut self.head, "connection", b"close");
+        }
+        self.head.extend_from_slice(&swift.plain_headers);
+        http1::finish(&mut self.head);
+    }
+
+    /// Sends a request on where this points at, and passes over the answer's body.
+    async fn ask<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U) -> Reply {
+        self.write_head(spec, upload);
+        let sending = Sending { method: spec.method, head: &self.head, expected: spec.expected };
+        self.connection.request(sending, upload, &mut Ignore).await
+    }
+
+    /// Sends a request and keeps the answer's body, and these headers.
+    async fn ask_for_body<U: Upload>(
+        &mut self,
+        spec: &HeadSpec<'_>,
+        upload: &U,
+        headers: &'static [&'static str],
+    ) -> Reply {
+        self.write_head(spec, upload);
+        self.collect.start(headers);
+        let sending = Sending { method: spec.method, head: &self.head, expected: spec.expected };
+        self.connection.request(sending, upload, &mut self.collect).await
+    }
+
+    /// Objects to the body of an answer with the status of success.
+    #[cold]
+    fn misread(&mut self, text: String) -> Outcome {
+        self.connection.object_to(Failure::Told(Outcome::PROTOCOL, text))
+    }
+}

@@ -1,0 +1,235 @@
+//! Tokens: had at the start, renewed before they end, and when a target will not have them.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use loadstone_wire::http1::{self, Method};
+use loadstone_wire::json::{Identity, TokenAnswer, token_request};
+use rustls::ClientConfig;
+
+use super::target::Login;
+use crate::clock::unix_ns;
+use crate::drivers::connection::{Connection, Sending};
+use crate::drivers::endpoint::{Endpoint, peer_of};
+use crate::drivers::socket::Buffers;
+use crate::drivers::transfer::{Collect, Nothing};
+use crate::error::Error;
+use crate::reactor::Reactor;
+
+/// A token is renewed this long before its end, or after nine tenths of its life.
+const RENEW_EARLY_S: u64 = 60;
+/// How often clients look whether another has renewed the token.
+const LOOK_NS: u64 = 5_000_000;
+/// How long a renewal that failed is not tried again while the old token still holds.
+const TRY_AGAIN_S: u64 = 5;
+
+/// What a log-in gives.
+#[derive(Debug, Clone)]
+pub(super) struct Token {
+    pub(super) value: String,
+    /// The account's URL, of TempAuth or of the catalogue.
+    pub(super) storage_url: Option<String>,
+    expires_unix_s: Option<u64>,
+}
+
+/// Where tokens come from.
+#[derive(Debug, Clone)]
+pub(super) struct AuthService {
+    pub(super) endpoint: Endpoint,
+    pub(super) tls: Option<Arc<ClientConfig>>,
+    pub(super) login: Login,
+    pub(super) region: Option<String>,
+    pub(super) interface: String,
+    /// Whether the catalogue need not name an object store.
+    pub(super) has_storage_url: bool,
+    pub(super) timeout_ns: u64,
+}
+
+impl AuthService {
+    /// Logs in.
+    ///
+    /// # Errors
+    /// The service refused, or answered what is no token; never says a secret.
+    pub(super) async fn log_in(
+        &self,
+        reactor: &Rc<Reactor>,
+        buffers: &Rc<Buffers>,
+    ) -> Result<Token, Error> {
+        let (endpoint, peer) = peer_of(std::slice::from_ref(&self.endpoint), self.tls.as_ref(), 0)?;
+        let mut connection = Connection::new(peer, reactor, buffers, true);
+        let mut collect = Collect::default();
+        let (method, path, headers, body) = self.request_parts();
+        let mut head = Vec::new();
+        http1::request_line(&mut head, method, path.as_bytes(), b"");
+        http1::header(&mut head, "host", endpoint.url.host_header().as_bytes());
+        for (name, value) in &headers {
+            http1::header(&mut head, name, value.as_bytes());
+        }
+        if method == Method::Post {
+            http1::header_number(&mut head, "content-length", body.len() as u64);
+        }
+        http1::header(&mut head, "connection", b"close");
+        http1::finish(&mut head);
+        let sending = Sending { method, head: &head, expected: &[200, 201, 203, 204] };
+        collect.start(&[
+            "x-auth-token",
+            "x-storage-url",
+            "x-auth-token-expires",
+            "x-subject-token",
+        ]);
+        reactor.set_deadline(reactor.now_ns() + self.timeout_ns);
+        let reply = if body.is_empty() {
+            connection.request(sending, &Nothing, &mut collect).await
+        } else {
+            connection.request(sending, &body.as_slice(), &mut collect).await
+        };
+        if !reply.outcome.is_ok() {
+            let text = connection.last_error(&head).unwrap_or_default();
+            let error = Error::target("log in", text);
+            return Err(match reply.status {
+                401 | 403 => error.with_hint("check user, password, project and domains"),
+                300 | 404 => error.with_hint("check that auth_url ends in /auth/v1.0 or /v3"),
+                _ => error,
+            });
+        }
+        self.read_token(&collect)
+    }
+
+    fn request_parts(&self) -> (Method, String, Vec<(&'static str, String)>, Vec<u8>) {
+        let path = &self.endpoint.url.path;
+        let identity = match &self.login {
+            Login::TempAuth { user, key } => {
+                let path = if path.is_empty() { "/" } else { path };
+                let headers = vec![("x-auth-user", user.clone()), ("x-auth-key", key.clone())];
+                return (Method::Get, path.to_owned(), headers, Vec::new());
+            }
+            Login::Password { user, user_domain, password, project, project_domain } => {
+                Identity::Password { user, user_domain, password, project, project_domain }
+            }
+            Login::ApplicationCredential { id, secret } => {
+                Identity::ApplicationCredential { id, secret }
+            }
+        };
+        let headers = vec![("content-type", "application/json".to_owned())];
+        (Method::Post, format!("{path}/auth/tokens"), headers, token_request(&identity))
+    }
+
+    fn read_token(&self, collect: &Collect) -> Result<Token, Error> {
+        let now_s = unix_ns() / 1_000_000_000;
+        let missing = |name| Error::target("log in", format!("the answer has no {name}"));
+        if let Login::TempAuth { .. } = self.login {
+            let life_s = collect.header("x-auth-token-expires").and_then(|s| s.parse().ok());
+            return Ok(Token {
+                value: collect.header("x-auth-token").ok_or(missing("X-Auth-Token"))?.to_owned(),
+                storage_url: collect.header("x-storage-url").map(str::to_owned),
+                expires_unix_s: life_s.map(|life_s: u64| now_s + life_s),
+            });
+        }
+        let value = collect.header("x-subject-token").ok_or(missing("X-Subject-Token"))?;
+        let answer = TokenAnswer::parse(&collect.body)
+            .map_err(|error| Error::target("log in", format!("the answer: {error}")))?;
+        let region = self.region.as_deref();
+        let storage_url = answer.object_store_url(&self.interface, region).map(str::to_owned);
+        if storage_url.is_none() && !self.has_storage_url {
+            let asked = region.map_or(String::new(), |region| format!(" in region \"{region}\""));
+            return Err(Error::target(
+                format!("find the {} object store{asked} in the catalogue", self.interface),
+                format!("it has {}", answer.object_stores_text()),
+            )
+            .with_hint("set region and interface, or give storage_url"));
+        }
+        Ok(Token { value: value.to_owned(), storage_url, expires_unix_s: answer.expires_unix_s() })
+    }
+}
+
+/// The token that all threads use. A request only reads two numbers of it.
+#[derive(Debug)]
+pub(super) struct TokenKeeper {
+    service: AuthService,
+    token: Mutex<String>,
+    generation: AtomicU64,
+    renew_unix_s: AtomicU64,
+    is_renewing: AtomicBool,
+}
+
+impl TokenKeeper {
+    pub(super) fn new(service: AuthService, token: &Token) -> Self {
+        Self {
+            service,
+            token: Mutex::new(token.value.clone()),
+            generation: AtomicU64::new(1),
+            renew_unix_s: AtomicU64::new(renewal_of(token)),
+            is_renewing: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns a number that grows with every new token.
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Tells whether the token should be renewed about now.
+    #[inline]
+    pub(super) fn is_old(&self, unix_s: u64) -> bool {
+        unix_s >= self.renew_unix_s.load(Ordering::Relaxed)
+    }
+
+    /// Returns the token.
+    pub(super) fn value(&self) -> String {
+        self.token.lock().expect("nobody panics while holding it").clone()
+    }
+
+    /// Sees to it that there is a newer token than that of `generation`: logs in, or waits for
+    /// another client that does.
+    pub(super) async fn renew(
+        &self,
+        generation: u64,
+        reactor: &Rc<Reactor>,
+        buffers: &Rc<Buffers>,
+    ) -> Result<(), Error> {
+        while self.generation() == generation {
+            if self.is_renewing.swap(true, Ordering::Acquire) {
+                if reactor.expired() {
+                    return Err(Error::target("renew the token", "no answer within the timeout"));
+                }
+                reactor.sleep_until(reactor.now_ns() + LOOK_NS).await;
+                continue;
+            }
+            // Dropped in the middle (a stop), the flag must not stay up.
+            let _guard = LowerFlag(&self.is_renewing);
+            if self.generation() != generation {
+                return Ok(());
+            }
+            let result = self.service.log_in(reactor, buffers).await;
+            match result {
+                Ok(token) => {
+                    self.renew_unix_s.store(renewal_of(&token), Ordering::Relaxed);
+                    *self.token.lock().expect("nobody panics while holding it") = token.value;
+                    self.generation.fetch_add(1, Ordering::Release);
+                }
+                Err(error) => {
+                    let next_s = unix_ns() / 1_000_000_000 + TRY_AGAIN_S;
+                    self.renew_unix_s.store(next_s, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct LowerFlag<'a>(&'a AtomicBool);
+
+impl Drop for LowerFlag<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+fn renewal_of(token: &Token) -> u64 {
+    let Some(expires_s) = token.expires_unix_s else { return u64::MAX };
+    let life_s = expires_s.saturating_sub(unix_ns() / 1_000_000_000);
+    expires_s - RENEW_EARLY_S.min(life_s.div_ceil(10))
+}

@@ -1,0 +1,265 @@
+//! What Swift clients do with objects.
+
+use std::rc::Rc;
+
+use loadstone_wire::encode::{write_number, write_path, write_query};
+use loadstone_wire::http1::Method;
+use loadstone_wire::json::{
+    ContainerEntry, Segment, parse_bulk_answer, parse_container_page, segment_manifest,
+};
+
+use super::{HeadSpec, SwiftClient};
+use crate::drivers::connection::{Failure, Reply, Sending};
+use crate::drivers::reading::{Wanted, choose_ranges, read, read_ranges, write_ranges};
+use crate::drivers::transfer::{Nothing, Payload};
+use crate::outcome::{Answer, Outcome};
+use crate::requests::Request;
+
+/// What is added to an object's name for its copy.
+pub(super) const COPY_SUFFIX: &str = ".copy";
+/// What is added to an object's name, before a number, for the segments of a large object.
+pub(super) const SEGMENT_SUFFIX: &str = ".part-";
+
+impl SwiftClient {
+    pub(super) async fn put(&mut self, request: &Request) -> Answer {
+        let object = self.object(request.index);
+        let spec = self.payload;
+        let upload = Payload { spec: &spec, object, start: 0, length: object.length };
+        self.at_object(request.index);
+        let reply = self.ask(&HeadSpec::new(Method::Put, &[201]), &upload).await;
+        Answer { bytes: object.length, ..reply.answer() }
+    }
+
+    pub(super) async fn get(&mut self, request: &Request) -> Answer {
+        let object = self.object(request.index);
+        self.at_object(request.index);
+        self.write_head(&HeadSpec::new(Method::Get, &[]), &Nothing);
+        // An object of no bytes may come without content.
+        let expected: &[u16] = if object.length == 0 { &[200, 204] } else { &[200] };
+        let sending = Sending { method: Method::Get, head: &self.head, expected };
+        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
+        read(&mut self.connection, sending, &wanted, 0..object.length).await
+    }
+
+    pub(super) async fn range_get(&mut self, request: &Request) -> Answer {
+        let object = self.object(request.index);
+        if object.length == 0 {
+            return self.get(request).await;
+        }
+        let range_bytes = self.thread.swift.options.range_bytes.unwrap_or(object.length);
+        choose_ranges(request, object.length, range_bytes, 1, &mut self.ranges);
+        self.write_ranged_head(request);
+        let (first, end) = self.ranges[0];
+        let sending = Sending { method: Method::Get, head: &self.head, expected: &[206] };
+        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
+        read(&mut self.connection, sending, &wanted, first..end).await
+    }
+
+    pub(super) async fn multi_range_get(&mut self, request: &Request) -> Answer {
+        let object = self.object(request.index);
+        if object.length == 0 {
+            return self.get(request).await;
+        }
+        let options = &self.thread.swift.options;
+        let range_bytes = options.range_bytes.unwrap_or(object.length);
+        choose_ranges(request, object.length, range_bytes, options.range_count, &mut self.ranges);
+        self.write_ranged_head(request);
+        let sending = Sending { method: Method::Get, head: &self.head, expected: &[206] };
+        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
+        read_ranges(&mut self.connection, sending, &wanted, &self.ranges).await
+    }
+
+    fn write_ranged_head(&mut self, request: &Request) {
+        let mut value = std::mem::take(&mut self.scratch);
+        value.clear();
+        write_ranges(&mut value, &self.ranges);
+        self.at_object(request.index);
+        let headers = [("range", value.as_slice())];
+        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Get, &[]) };
+        self.write_head(&spec, &Nothing);
+        self.scratch = value;
+    }
+
+    pub(super) async fn head_object(&mut self, request: &Request) -> Answer {
+        let expected = self.thread.dataset.size(request.index);
+        self.at_object(request.index);
+        let reply = self.ask(&HeadSpec::new(Method::Head, &[200, 204]), &Nothing).await;
+        let mut answer = reply.answer();
+        match reply.content_length {
+            Some(found) if request.is_verified && answer.outcome.is_ok() && found != expected => {
+                answer.outcome = self.connection.object_to(Failure::Length { found, expected });
+            }
+            _ => {}
+        }
+        answer
+    }
+
+    pub(super) async fn delete(&mut self, request: &Request) -> Answer {
+        self.at_object(request.index);
+        self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204]), &Nothing).await.answer()
+    }
+
+    /// Lists the next page of a container; after the last page the first comes again.
+    pub(super) async fn list(&mut self, request: &Request) -> Answer {
+        let thread = Rc::clone(&self.thread);
+        let (options, dataset) = (&thread.swift.options, &thread.dataset);
+        let container = dataset.bucket(request.index);
+        let marker = self.list_markers.remove(&request.index);
+        let page = Page {
+            marker: marker.as_deref(),
+            prefix: options.prefix.as_deref().unwrap_or(&dataset.spec().object_prefix),
+            delimiter: options.delimiter.as_deref(),
+            names_max: options.page_keys,
+        };
+        let (reply, page) = self.ask_for_page(&container, &page).await;
+        let mut answer = reply.answer();
+        if answer.outcome.is_ok() {
+            match page {
+                Ok(entries) => {
+                    answer.objects = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+                    let is_full = answer.objects >= options.page_keys;
+                    if let Some(last) = entries.last().filter(|_| is_full) {
+                        self.list_markers.insert(request.index, last.name().to_owned());
+                    }
+                }
+                Err(error) => answer.outcome = self.misread(format!("the listing: {error}")),
+            }
+        }
+        answer
+    }
+
+    pub(super) async fn ask_for_page(
+        &mut self,
+        container: &str,
+        page: &Page<'_>,
+    ) -> (Reply, Result<Vec<ContainerEntry>, serde_json::Error>) {
+        let limit = page.names_max.to_string();
+        let parameters = [
+            ("delimiter", page.delimiter),
+            ("format", Some("json")),
+            ("limit", Some(limit.as_str())),
+            ("marker", page.marker),
+            ("prefix", Some(page.prefix).filter(|prefix| !prefix.is_empty())),
+        ];
+        let present: Vec<_> = parameters
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, Some(value?.as_bytes()))))
+            .collect();
+        let mut query = Vec::new();
+        write_query(&mut query, &present);
+        self.at(container);
+        let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get, &[200, 204]) };
+        let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
+        let body: &[u8] = if self.collect.body.is_empty() { b"[]" } else { &self.collect.body };
+        (reply, parse_container_page(body))
+    }
+
+    pub(super) async fn bulk_delete(&mut self, request: &Request) -> Answer {
+        let mut body = Vec::new();
+        let buckets = self.thread.dataset.spec().buckets;
+        for number in 0..u64::from(request.keys) {
+            self.at_object(request.index + number * buckets);
+            write_path(&mut body, &self.name);
+            body.push(b'\n');
+        }
+        let (reply, failed) = self.delete_names(&body).await;
+        let mut answer = Answer { objects: request.keys, ..reply.answer() };
+        if answer.outcome.is_ok() {
+            if let Err(text) = failed {
+                let failure = Failure::Told(Outcome::PARTIAL, text);
+                answer.outcome = self.connection.object_to(failure);
+            }
+        }
+        answer
+    }
+
+    /// Deletes objects with one request; says what went wrong with some of them.
+    pub(super) async fn delete_names(&mut self, body: &[u8]) -> (Reply, Result<u64, String>) {
+        let headers = [("accept", b"application/json".as_slice()), ("content-type", b"text/plain")];
+        self.at("");
+        let spec = HeadSpec {
+            query: b"bulk-delete",
+            headers: &headers,
+            ..HeadSpec::new(Method::Post, &[200])
+        };
+        let reply = self.ask_for_body(&spec, &body, &[]).await;
+        let result = match parse_bulk_answer(&self.collect.body) {
+            Err(error) => Err(format!("the answer: {error}")),
+            Ok(answer) => match answer.errors.first() {
+                Some((name, status)) => {
+                    Err(format!("{} names failed; \"{name}\": {status}", answer.errors.len()))
+                }
+                None if answer.status == 200 => Ok(answer.deleted + answer.not_found),
+                None => Err(format!("the bulk request ended with status {}", answer.status)),
+            },
+        };
+        (reply, result)
+    }
+
+    /// Copies an object to a name beside it.
+    pub(super) async fn copy(&mut self, request: &Request) -> Answer {
+        self.at_object(request.index);
+        let mut source = b"/".to_vec();
+        write_path(&mut source, &self.name);
+        self.name.extend_from_slice(COPY_SUFFIX.as_bytes());
+        let headers = [("x-copy-from", source.as_slice())];
+        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201]) };
+        self.ask(&spec, &Nothing).await.answer()
+    }
+
+    /// Replaces an object's metadata.
+    pub(super) async fn post(&mut self, request: &Request) -> Answer {
+        let value = format!("{:016x}", request.chance);
+        let headers = [("x-object-meta-loadstone", value.as_bytes())];
+        self.at_object(request.index);
+        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Post, &[200, 202, 204]) };
+        self.ask(&spec, &Nothing).await.answer()
+    }
+
+    /// Writes an object as segments and a manifest. The times span all of its HTTP requests.
+    pub(super) async fn multipart_put(&mut self, request: &Request) -> Answer {
+        let object = self.object(request.index);
+        let part_bytes = self.thread.swift.options.part_bytes.unwrap_or(object.length).max(1);
+        // A manifest cannot name a segment of no bytes.
+        let parts = object.length.div_ceil(part_bytes);
+        let payload = self.payload;
+        let mut segments = Vec::new();
+        let mut first: Option<Reply> = None;
+        for part in 0..parts {
+            let start = part * part_bytes;
+            let length = part_bytes.min(object.length - start);
+            let upload = Payload { spec: &payload, object, start, length };
+            self.at_object(request.index);
+            self.name.extend_from_slice(SEGMENT_SUFFIX.as_bytes());
+            write_number(&mut self.name, part);
+            let path = format!("/{}", String::from_utf8_lossy(&self.name));
+            let spec = HeadSpec::new(Method::Put, &[201]);
+            let reply = self.ask_for_body(&spec, &upload, &["etag"]).await;
+            let first = first.get_or_insert(reply);
+            if !reply.outcome.is_ok() {
+                return whole(first, &reply, object.length);
+            }
+            let etag = self.collect.header("etag").unwrap_or_default().trim_matches('"');
+            segments.push(Segment { path, etag: etag.to_owned(), size_bytes: length });
+        }
+        let manifest = segment_manifest(&segments);
+        self.at_object(request.index);
+        let spec =
+            HeadSpec { query: b"multipart-manifest=put", ..HeadSpec::new(Method::Put, &[201]) };
+        let last = self.ask(&spec, &manifest.as_slice()).await;
+        whole(first.get_or_insert(last), &last, object.length)
+    }
+}
+
+/// Makes one answer of the first and the last of several.
+fn whole(first: &Reply, last: &Reply, bytes: u64) -> Answer {
+    Answer { bytes, outcome: last.outcome, ended_ns: last.ended_ns, ..first.answer() }
+}
+
+/// Which page of a listing is asked for.
+pub(super) struct Page<'a> {
+    pub(super) marker: Option<&'a str>,
+    pub(super) prefix: &'a str,
+    pub(super) delimiter: Option<&'a str>,
+    pub(super) names_max: u32,
+}

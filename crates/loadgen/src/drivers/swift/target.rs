@@ -1,0 +1,159 @@
+//! What a target of driver `swift` is told.
+
+use serde_json::{Map, Value};
+
+use crate::credentials::resolve;
+use crate::drivers::endpoint::Url;
+use crate::drivers::s3::option_mistakes;
+use crate::drivers::{Setting, SettingKind, limits, settings, tls};
+use crate::error::Error;
+use crate::trial::Trial;
+
+const fn setting(name: &'static str, kind: SettingKind, help: &'static str) -> Setting {
+    Setting { name, kind, required: false, default: None, help }
+}
+
+/// The keys of a target.
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting {
+        required: true,
+        ..setting(
+            "auth_url",
+            SettingKind::Text,
+            "where tokens are had: .../auth/v1.0 for TempAuth, .../v3 for Keystone",
+        )
+    },
+    setting("auth_version", SettingKind::Number, "1 or 3; guessed from auth_url when absent"),
+    setting("user", SettingKind::Text, "the user; for TempAuth ACCOUNT:USER"),
+    setting("password", SettingKind::Secret, "where the password, or TempAuth's key, is"),
+    setting("project", SettingKind::Text, "the project"),
+    Setting {
+        default: Some("Default"),
+        ..setting("user_domain", SettingKind::Text, "the user's domain")
+    },
+    setting("project_domain", SettingKind::Text, "the project's domain; the user's when absent"),
+    setting(
+        "application_credential_id",
+        SettingKind::TextOrReference,
+        "the id of an application credential, instead of user and password",
+    ),
+    setting(
+        "application_credential_secret",
+        SettingKind::Secret,
+        "where the application credential's secret is",
+    ),
+    setting("region", SettingKind::Text, "the region in the catalogue; any when absent"),
+    Setting {
+        default: Some("public"),
+        ..setting(
+            "interface",
+            SettingKind::Choice(&["public", "internal", "admin"]),
+            "the interface in the catalogue",
+        )
+    },
+    setting("storage_url", SettingKind::Text, "the account's URL, instead of the catalogue's"),
+    setting(
+        "endpoints",
+        SettingKind::Texts,
+        "proxies that clients spread over, instead of the storage URL's host",
+    ),
+    setting("storage_policy", SettingKind::Text, "the policy of containers that are made"),
+    setting(
+        "tls",
+        SettingKind::Map,
+        "ca_file: a PEM file to trust instead of this host's authorities; verify: false to trust \
+         anybody",
+    ),
+    setting("headers", SettingKind::Map, "headers added to every request"),
+];
+
+/// Who logs in.
+#[derive(Clone)]
+pub(super) enum Login {
+    TempAuth {
+        user: String,
+        key: String,
+    },
+    Password {
+        user: String,
+        user_domain: String,
+        password: String,
+        project: String,
+        project_domain: String,
+    },
+    ApplicationCredential {
+        id: String,
+        secret: String,
+    },
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::TempAuth { .. } => "TempAuth",
+            Self::Password { .. } => "Password",
+            Self::ApplicationCredential { .. } => "ApplicationCredential",
+        })
+    }
+}
+
+impl Login {
+    /// Reads the settings, and the secrets that they name.
+    pub(super) fn read(map: &Map<String, Value>) -> Result<Self, Error> {
+        let own = |key: &str| settings::text(map, key).unwrap_or_default().to_owned();
+        let secret = |key: &str| resolve(map, key).map(Option::unwrap_or_default);
+        if let Some(id) = resolve(map, "application_credential_id")? {
+            let secret = secret("application_credential_secret")?;
+            return Ok(Self::ApplicationCredential { id, secret });
+        }
+        if auth_version(map) == 1 {
+            return Ok(Self::TempAuth { user: own("user"), key: secret("password")? });
+        }
+        let user_domain = settings::text(map, "user_domain").unwrap_or("Default").to_owned();
+        let project_domain = settings::text(map, "project_domain").unwrap_or(&user_domain);
+        Ok(Self::Password {
+            user: own("user"),
+            password: secret("password")?,
+            project: own("project"),
+            project_domain: project_domain.to_owned(),
+            user_domain,
+        })
+    }
+}
+
+fn auth_version(map: &Map<String, Value>) -> u64 {
+    let url = settings::text(map, "auth_url").unwrap_or_default().trim_end_matches('/');
+    let guessed = if url.ends_with("/v3") { 3 } else { 1 };
+    map.get("auth_version").and_then(Value::as_u64).unwrap_or(guessed)
+}
+
+/// Returns the mistakes that only this driver sees.
+pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
+    let map = &trial.target.settings;
+    let mut mistakes = settings::mistakes(SETTINGS, map);
+    mistakes.extend(tls::mistakes(map));
+    mistakes.extend(settings::header_mistakes(map));
+    let version = auth_version(map);
+    if version != 1 && version != 3 {
+        mistakes.push(format!("target.settings.auth_version: found {version}, allowed: 1, 3"));
+    }
+    let needed: &[&str] = match (map.contains_key("application_credential_id"), version) {
+        (true, _) => &["application_credential_secret"],
+        (false, 3) => &["user", "password", "project"],
+        (false, _) => &["user", "password"],
+    };
+    for key in needed.iter().filter(|key| !map.contains_key(**key)) {
+        mistakes.push(format!("target.settings.{key}: missing; version {version} needs it"));
+    }
+    let endpoints = settings::texts(map, "endpoints");
+    let keys = ["auth_url", "storage_url"].map(|key| (key, settings::text(map, key)));
+    let urls = keys.into_iter().filter_map(|(key, text)| Some((key, text?)));
+    for (key, text) in urls.chain(endpoints.iter().map(|text| ("endpoints", *text))) {
+        if let Err(reason) = Url::parse(text) {
+            mistakes.push(format!("target.settings.{key}: \"{text}\": {reason}"));
+        }
+    }
+    mistakes.extend(limits::mistakes(trial, endpoints.len()));
+    mistakes.extend(option_mistakes(trial, 10_000));
+    mistakes
+}
