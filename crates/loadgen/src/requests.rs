@@ -35,6 +35,13 @@ pub struct Tickets {
 }
 
 impl Tickets {
+    /// Makes the tickets of a stage; objects that a mix puts are numbered from `fresh` on, beyond
+    /// the dataset, so that no stage and no trial writes over what another has put.
+    #[must_use]
+    pub fn with_fresh_from(fresh: u64) -> Self {
+        Self { fresh: AtomicU64::new(fresh), ..Self::default() }
+    }
+
     /// Starts a new iteration or stage with `limit` tickets.
     pub fn restart(&self, limit: u64) {
         self.limit.store(limit, Ordering::Relaxed);

@@ -109,10 +109,13 @@ impl Shared {
             (None, _) if trial.is_clean_up() => 0,
             (None, _) => u64::MAX,
         };
+        let fresh = trial.id.parse::<u64>().unwrap_or(0) << 34;
         Self {
             gate: Gate::new(threads, Arc::clone(&stop)),
             stop,
-            tickets: Default::default(),
+            tickets: std::array::from_fn(|stage| {
+                Tickets::with_fresh_from(fresh + ((stage as u64) << 32))
+            }),
             measure_over_ns: AtomicU64::new(u64::MAX),
             first_done_ns: AtomicU64::new(u64::MAX),
             is_clean_up: trial.is_clean_up(),
