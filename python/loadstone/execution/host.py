@@ -1,5 +1,6 @@
 """Facts about the machine that makes the load, gathered once for the manifest."""
 
+import hashlib
 import os
 import platform
 import resource
@@ -8,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from loadstone import _loadgen
 from loadstone.probes.cgroup import own_folder
 from loadstone.probes.proc import AbsentError
 
@@ -58,7 +60,18 @@ def versions() -> dict[str, str]:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return found | {"load_generator": _build(), "load_generator_build": _kind_of_build()}
+
+
+def _build() -> str:
+    """Return the first digits of the load generator's SHA-256: two builds of one version differ."""
+    assert _loadgen.__file__ is not None
+    with open(_loadgen.__file__, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+
+def _kind_of_build() -> str:
+    return "release" if _loadgen.IS_RELEASE_BUILD else "debug"
 
 
 def fingerprint() -> dict[str, Any]:
@@ -78,6 +91,7 @@ def fingerprint() -> dict[str, Any]:
         "disks": _disks(),
         "sysctl": {name: text for name in SYSCTLS if (text := _sysctl(name)) is not None},
         "descriptors_max": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "container": _container(),
         "cgroup": _cgroup(),
         "virtualisation": _virtualisation(),
     }
@@ -120,11 +134,37 @@ def _cpu() -> dict[str, Any]:
         "model": models[0] if models else None,
         "cores": os.cpu_count(),
         "cores_allowed": len(os.sched_getaffinity(0)),
-        "governor": _text(CPU / "cpu0/cpufreq/scaling_governor"),
-        "threads_per_core": _text(CPU / "smt/active"),
+        "governor": _governors(),
+        "turbo": _turbo(),
+        "smt_active": _text(CPU / "smt/active"),
         "mitigations": mitigations,
     }
     return {key: value for key, value in facts.items() if value not in (None, {})}
+
+
+def _governors() -> str | None:
+    """Return how the cores' clock is governed, or several words if they differ."""
+    paths = CPU.glob("cpu[0-9]*/cpufreq/scaling_governor")
+    return ", ".join(sorted({text for path in paths if (text := _text(path))})) or None
+
+
+def _turbo() -> str | None:
+    """Return "on" or "off" where the kernel says which."""
+    match _text(CPU / "intel_pstate/no_turbo"), _text(CPU / "cpufreq/boost"):
+        case ("0", _) | (None, "1"):
+            return "on"
+        case ("1", _) | (None, "0"):
+            return "off"
+    return None
+
+
+def _container() -> str | None:
+    """Return the kind of container this runs in, as far as it shows itself."""
+    if Path("/run/.containerenv").exists():
+        return "podman"
+    if Path("/.dockerenv").exists():
+        return "docker"
+    return "kubernetes" if "KUBERNETES_SERVICE_HOST" in os.environ else None
 
 
 def _memory_bytes() -> int | None:

@@ -110,9 +110,10 @@ class Collector:
                 rows += [(name, reading) for reading in probe.read()]
             except OSError as error:
                 # A card or a group that vanished takes its probe with it, not the run.
-                self.absent[name] = f"stopped: {error.strerror}"
-                with contextlib.suppress(OSError):
-                    self._probes.pop(name).close()
+                self._drop(name, f"stopped: {error.strerror}")
+            except (ValueError, LookupError) as error:
+                # Nor does a kernel that writes what none was known to write.
+                self._drop(name, f"not understood: {error!r}")
         rows.append(("process", ("", "collector_cpu_ns", float(time.thread_time_ns()))))
         batch = pa.record_batch(
             [
@@ -127,3 +128,8 @@ class Collector:
         )
         with self._lock:
             self._batches.append(batch)
+
+    def _drop(self, name: str, reason: str) -> None:
+        self.absent[name] = reason
+        with contextlib.suppress(OSError):
+            self._probes.pop(name).close()

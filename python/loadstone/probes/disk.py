@@ -1,9 +1,12 @@
 """What each local disk was asked for and how long it took."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from loadstone.probes.proc import KernelFile
 
+BLOCK = Path("/sys/block")
 SECTOR_BYTES = 512
 # Columns of /proc/diskstats after the name, from the kernel's documentation.
 COLUMNS = {
@@ -25,10 +28,14 @@ class Disk:
 
     def __init__(self) -> None:
         self._file = KernelFile("/proc/diskstats")
+        # Partitions stand among the disks, and would count their work a second time.
+        self._disks = set(os.listdir(BLOCK)) if BLOCK.is_dir() else None
 
     def read(self) -> Iterator[tuple[str, str, float]]:
         for line in self._file.read().splitlines():
             _, _, name, *values = line.split()
+            if self._disks is not None and name not in self._disks:
+                continue
             # Disks that have never been asked for anything are not worth a row a second.
             if name.startswith(("loop", "ram")) or not (int(values[0]) or int(values[4])):
                 continue

@@ -1,8 +1,9 @@
 """Memory of the host, and whether it swaps or looks for free pages."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from loadstone.probes.proc import KernelFile
+from loadstone.probes.proc import open_existing
 
 MEMORY = {
     "MemTotal": "total_bytes",
@@ -25,19 +26,18 @@ class Memory:
     SUMMARY = "memory available and dirty, swapping, major faults"
 
     def __init__(self) -> None:
-        self._memory = KernelFile("/proc/meminfo")
-        self._events = KernelFile("/proc/vmstat")
+        self._files = open_existing({name: Path("/proc") / name for name in ("meminfo", "vmstat")})
 
     def read(self) -> Iterator[tuple[str, str, float]]:
-        for line in self._memory.read().splitlines():
-            key, _, value = line.partition(":")
-            if key in MEMORY:
-                yield "", MEMORY[key], float(value.split()[0]) * 1024
-        for line in self._events.read().splitlines():
-            key, _, value = line.partition(" ")
-            if key in EVENTS:
-                yield "", EVENTS[key], float(value)
+        for name, file in self._files.items():
+            for line in file.read().splitlines():
+                # "MemTotal:  16384 kB" in the one file, "pswpin 0" in the other.
+                key, value, *_ = line.split()
+                if name == "meminfo" and key.rstrip(":") in MEMORY:
+                    yield "", MEMORY[key.rstrip(":")], float(value) * 1024
+                elif name == "vmstat" and key in EVENTS:
+                    yield "", EVENTS[key], float(value)
 
     def close(self) -> None:
-        self._memory.close()
-        self._events.close()
+        for file in self._files.values():
+            file.close()

@@ -1,9 +1,10 @@
 """Bytes, packets and losses of each network card."""
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from loadstone.probes.proc import KernelFile
+from loadstone.probes.proc import AbsentError, KernelFile
 
 # Columns of /proc/net/dev, from the kernel's documentation.
 COLUMNS = {
@@ -25,7 +26,9 @@ class Network:
 
     def __init__(self) -> None:
         self._file = KernelFile("/proc/net/dev")
-        self._softnet = KernelFile("/proc/net/softnet_stat")
+        self._softnet: KernelFile | None = None
+        with contextlib.suppress(AbsentError):
+            self._softnet = KernelFile("/proc/net/softnet_stat")
         self._speeds: dict[str, float | None] = {}
 
     def read(self) -> Iterator[tuple[str, str, float]]:
@@ -38,6 +41,8 @@ class Network:
             speed = self._speed(card)
             if speed is not None:
                 yield card, "speed_bits_per_s", speed
+        if self._softnet is None:
+            return
         for core, line in enumerate(self._softnet.read().splitlines()):
             words = line.split()
             yield f"cpu{core}", "backlog_dropped", float(int(words[1], 16))
@@ -56,4 +61,5 @@ class Network:
 
     def close(self) -> None:
         self._file.close()
-        self._softnet.close()
+        if self._softnet is not None:
+            self._softnet.close()

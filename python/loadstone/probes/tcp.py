@@ -1,8 +1,9 @@
 """What TCP had to do again or gave up, over the whole host."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from loadstone.probes.proc import KernelFile
+from loadstone.probes.proc import open_existing
 
 WANTED = {
     "Tcp": {
@@ -29,10 +30,11 @@ class Tcp:
     SUMMARY = "TCP segments repeated, timeouts, connections opened and lost"
 
     def __init__(self) -> None:
-        self._files = (KernelFile("/proc/net/snmp"), KernelFile("/proc/net/netstat"))
+        folder = Path("/proc/net")
+        self._files = open_existing({name: folder / name for name in ("snmp", "netstat")})
 
     def read(self) -> Iterator[tuple[str, str, float]]:
-        for file in self._files:
+        for file in self._files.values():
             lines = file.read().splitlines()
             # Each group has two lines: its names, then its values.
             for names, values in zip(lines[::2], lines[1::2], strict=False):
@@ -45,5 +47,5 @@ class Tcp:
                         yield "", wanted[key], float(value)
 
     def close(self) -> None:
-        for file in self._files:
+        for file in self._files.values():
             file.close()
