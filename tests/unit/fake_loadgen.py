@@ -1,0 +1,68 @@
+"""A load generator that makes no load, and does what a test tells it to."""
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from loadstone import _loadgen
+from tests.unit.sample_runs import interval
+
+LIVE = {
+    "elapsed_ns": 1_000_000_000,
+    "iteration": 1,
+    "iterations": 1,
+    "stage": "measure",
+    "requests": 10,
+    "failed": 0,
+    "bytes": 40_960,
+    "requests_last_s": 10,
+    "bytes_last_s": 40_960,
+    "p50_ns": 1_000,
+    "p99_ns": 2_000,
+    "progress": 0.5,
+}
+
+
+class Control:
+    """Remembers that it was told to stop."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+class FakeLoadgen:
+    """Stands in for the extension; `behave` maps a trial's id to what happens then."""
+
+    TargetError = _loadgen.TargetError
+    Control = Control
+
+    def __init__(self) -> None:
+        self.behave: dict[str, Callable[[Control], dict[str, Any] | None]] = {}
+        self.documents: list[dict[str, Any]] = []
+        self.seconds = 3
+
+    def run_trial(
+        self, trial_json: str, on_interval: Any, control: Control, on_requests: Any
+    ) -> str:
+        document = json.loads(trial_json)
+        self.documents.append(document)
+        behaviour = self.behave.get(document["id"])
+        changes = behaviour(control) if behaviour is not None else None
+        for second in range(self.seconds):
+            if not control.stopped.is_set():
+                on_interval(interval(second), dict(LIVE))
+        on_interval(None, dict(LIVE))
+        if document["log_requests"]:
+            on_requests(interval(0))
+        state = "interrupted" if control.stopped.is_set() else "finished"
+        return json.dumps(summary(state=state) | (changes or {}))
+
+
+def summary(**changes: Any) -> dict[str, Any]:
+    times = {"iteration": 1, "start_ns": 0, "measure_start_ns": 0, "measure_end_ns": 3_000_000_000}
+    usual = {"state": "finished", "reason": None, "requests": 30, "failed": 0, "bytes": 122_880}
+    return usual | {"iterations": [times]} | changes
