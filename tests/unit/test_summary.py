@@ -1,8 +1,8 @@
 """Known truth in, the same truth out: what analysis makes of runs whose numbers are known."""
 
 import pytest
-from loadstone._loadgen import Histogram
 
+from loadstone._loadgen import Histogram
 from loadstone.analysis import analyse
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import (
@@ -157,6 +157,16 @@ def test_percentiles_among_requests_that_timed_out_are_only_bounded(folder):
     assert "timed out: at least 30.0 s" in cell.headline.unresolved["p99"]
 
 
+def test_the_percentile_curve_goes_through_the_percentiles(folder):
+    times = Histogram()
+    times.add(histogram(5e6, 4000, seed=3))
+    cell = one_cell(folder, [row(0, 4000, times=times.encode())])
+    for point in cell.headline.curve:
+        wanted = times.quantile(point.quantile) if point.quantile else times.min
+        assert point.value_ns == pytest.approx(wanted, rel=1e-3)
+    assert 4000 * (1 - cell.headline.curve[-1].quantile) >= 10
+
+
 def test_the_spread_is_the_standard_deviation_of_whole_seconds(folder):
     rows = [row(0, 90), row(1, 100), row(2, 110), row(3, 40)]
     # Measured from 0 to 3.4 s: the fourth second is cut, and its 40 requests are not a rate.
@@ -184,6 +194,23 @@ def test_iterations_are_cells_of_their_own_and_one_total(folder):
     (total,) = findings.totals
     assert total.iteration is None
     assert total.requests_per_s == 800 / 4
+
+
+def test_a_mix_is_also_added_up_over_its_shared_wall_time(folder):
+    mix = [{"operation": "get", "weight": 0.8}, {"operation": "put", "weight": 0.2}]
+    rows = [row(0, 80), row(0, 20, operation="put"), row(1, 90), row(1, 30, operation="put")]
+    folder.write(trial(1, "ceph", "mixed", mix=mix), rows)
+    (cell,) = findings_of(folder).mixes
+    assert (cell.operation, cell.requests_per_s, cell.duration_s) == ("all", 110, 2)
+    assert cell.headline.count == 220
+    assert cell.spread_of_seconds.requests_per_s == pytest.approx(14.142, rel=1e-4)
+
+
+def test_cells_stand_in_the_order_of_their_parameters_whatever_the_plan(folder):
+    for number, threads in enumerate((16, 1, 4), start=1):
+        folder.write(trial(number, "ceph", "get", clients=threads), [row(0, 10), row(1, 10)])
+    cells = findings_of(folder).totals
+    assert [cell.parameters["threads"] for cell in cells] == [1, 4, 16]
 
 
 def test_operations_of_a_mix_share_the_wall_time(folder):

@@ -10,14 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from loadstone.analysis import resources, timeline
-from loadstone.analysis.finding import Finding, Severity
+from loadstone.analysis import client_limits, resources, timeline
+from loadstone.analysis.finding import Evidence, Finding, Severity
 from loadstone.analysis.labels import error_sentences, explain, label_trial, severity
 from loadstone.analysis.part import Part, read_parts
-from loadstone.analysis.summary import Cell, summarise
+from loadstone.analysis.run_account import Measured, account_of
+from loadstone.analysis.summary import Cell, in_order, summarise, summarise_mixes
+from loadstone.analysis.trial_findings import judge_run
 from loadstone.results.record import Record, Run
 
 __all__ = ["Findings", "TrialFacts", "analyse"]
+
+SAID_BY_RULES = {"n=1": "single-trials"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +53,13 @@ class Findings:
     """Everything analysis says about one run; every report is made from this.
 
     `cells` has one entry per target, workload, phase, operation, parameters, round and iteration;
-    `totals` the same with all iterations added up, and is what a reader is shown first.
+    `totals` the same with all iterations added up, and is what a reader is shown first. `mixes` has
+    the phases of several operations once more, as the operation "all".
     """
 
     cells: tuple[Cell, ...]
     totals: tuple[Cell, ...]
+    mixes: tuple[Cell, ...]
     trials: tuple[TrialFacts, ...]
     timelines: tuple[timeline.Timeline, ...]
     resources: tuple[resources.ResourceSeries, ...]
@@ -66,6 +72,7 @@ def analyse(run: Run) -> Findings:
     lines: list[timeline.Timeline] = []
     series: list[resources.ResourceSeries] = []
     peaks: dict[str, resources.Peaks] = {}
+    flags: dict[str, Mapping[str, Sequence[Evidence]]] = {}
     facts: dict[str, TrialFacts] = {}
     rate_points = timeline.points_per_trial(run.records)
     probe_points = resources.points_per_trial(run.records)
@@ -79,18 +86,24 @@ def analyse(run: Run) -> Findings:
         parts.extend(read_parts(record, intervals))
         lines.extend(timeline.read_timelines(record, intervals, rate_points))
         peaks[record.id] = resources.peaks(probes)
+        flags[record.id] = client_limits.find_limits(record, probes)
         series.extend(resources.read_resources(record, probes, under_load_s, probe_points))
         under_load_s += facts[record.id].duration_s or 0
-    cells, totals = summarise(parts, peaks)
+    measured = Measured(parts=tuple(parts), peaks=peaks, flags=flags)
+    account = account_of(run, measured)
+    targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
+    cells, totals = (in_order(found, targets) for found in summarise(parts, peaks))
+    mixes = in_order(summarise_mixes(parts, peaks), targets)
     missing = {doc["id"]: _facts(doc, None, None) for doc in run.plan if doc["id"] not in facts}
     trials = tuple(fact for _, fact in sorted((facts | missing).items()))
     return Findings(
         cells=cells,
         totals=totals,
+        mixes=mixes,
         trials=trials,
         timelines=tuple(lines),
         resources=tuple(series),
-        findings=_findings(totals, trials),
+        findings=_in_order(_findings(totals, trials), judge_run(account, parts, flags)),
     )
 
 
@@ -133,5 +146,13 @@ def _findings(totals: Sequence[Cell], trials: Sequence[TrialFacts]) -> tuple[Fin
         cases = tuple(cell.name for cell in totals if label in cell.labels)
         text = f"{explain(label)} ({len(cases)} of {len(totals)} results)"
         findings.append(Finding(rule=label, severity=severity(label), statement=text, cases=cases))
+    return tuple(findings)
+
+
+def _in_order(of_labels: Sequence[Finding], judged: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return all findings, the gravest first; what a rule says in full, no label says again."""
+    rules = {finding.rule for finding in judged}
+    said = {label for label, rule in SAID_BY_RULES.items() if rule in rules}
+    kept = [finding for finding in of_labels if finding.rule not in said]
     order: tuple[Severity, ...] = ("problem", "caution", "note")
-    return tuple(sorted(findings, key=lambda finding: order.index(finding.severity)))
+    return tuple(sorted([*kept, *judged], key=lambda finding: order.index(finding.severity)))

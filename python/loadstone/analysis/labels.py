@@ -23,6 +23,8 @@ LABELS: Mapping[str, str] = {
     "STOPPED": "stopped by the campaign's own rule on failed requests",
     "RUNNING": "still running when this was read",
     "CORRUPT": "data read back was wrong: the performance numbers are void",
+    "IMPORTED": "measured by another tool; what that tool does not record is absent",
+    "INCOMPLETE": "the tool's own file does not list every request that it made",
     "ERRORS": "some requests failed; rates count the good ones only",
     "NOTHING": "not one request succeeded",
     "n=1": "one trial: nothing is known about how far another one would lie",
@@ -36,7 +38,7 @@ LABELS: Mapping[str, str] = {
 VOIDING = frozenset({"INTERRUPTED", "STOPPED", "RUNNING", "CORRUPT", "NOTHING", "LITTLE", "LAG"})
 """Labels under which a number must not be used as a result."""
 
-REMARKS = frozenset({"n=1", "SHORT"})
+REMARKS = frozenset({"n=1", "SHORT", "IMPORTED"})
 """Labels that say how little was measured, not that something went wrong."""
 
 SHORT_S = 60

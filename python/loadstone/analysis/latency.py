@@ -4,9 +4,12 @@ Percentiles of seconds, clients or hosts are never averaged: counts are added, a
 read from the sum.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from loadstone import units
 from loadstone.analysis.validity import TAIL_PRINTED, may_print_quantile
@@ -126,11 +129,14 @@ def _timed_out(timeouts: Timeouts) -> str:
 
 def _curve(histogram: "Histogram") -> tuple[CurvePoint, ...]:
     """Return points that stand evenly on an axis of 1/(1-q), up to where ten values lie beyond."""
+    # All points in one pass over the buckets: asked for one by one, each would be a pass.
+    edges, counts = histogram.buckets()
+    ranks = np.cumsum(counts)
     points: list[CurvePoint] = []
-    step = 0
     while True:
-        q = 1 - 0.5 ** (step / CURVE_STEPS_PER_HALVING)
+        q = 1 - 0.5 ** (len(points) / CURVE_STEPS_PER_HALVING)
         if not may_print_quantile(q, histogram.count):
             return tuple(points)
-        points.append(CurvePoint(quantile=q, value_ns=histogram.quantile(q)))
-        step += 1
+        index = int(np.searchsorted(ranks, max(1, math.ceil(q * histogram.count - 1e-9))))
+        value_ns = min(int(edges[index]), histogram.max)
+        points.append(CurvePoint(quantile=q, value_ns=value_ns))

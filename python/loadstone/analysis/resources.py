@@ -144,9 +144,8 @@ def _series(
         for key, samples in _samples(probes, resource).items()
     }
     # Cards and cores that did nothing at all would only fill the legend.
-    series = {key: values for key, values in series.items() if any(v for _, v in values)}
-    series = _condensed(series)
-    for (host, name), values in series.items():
+    moving = {key: values for key, values in series.items() if any(v for _, v in values)}
+    for (host, name), values in _condensed(moving).items():
         yield ResourceSeries(
             resource=resource.name,
             host=host,

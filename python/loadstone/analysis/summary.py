@@ -18,6 +18,7 @@ from loadstone.analysis.part import SECOND_NS, Part
 from loadstone.analysis.resources import Peaks
 from loadstone.analysis.validity import in_flight_gate, little_gate
 
+ALL_OPERATIONS = "all"
 SPREAD_OF_SECONDS = "standard deviation of the one-second rates"
 SPREAD_OF_TRIALS = "standard deviation of the trials' rates"
 
@@ -123,6 +124,76 @@ def summarise(
     cells = (_cell(group, peaks, group[0].iteration) for group in _groups(parts, each=True))
     totals = (_cell(group, peaks, None) for group in _groups(parts, each=False))
     return tuple(cells), tuple(totals)
+
+
+def summarise_mixes(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[Cell, ...]:
+    """Return the totals of phases with several operations, the operations added up too."""
+    mixes: dict[tuple[str, int], list[Part]] = {}
+    for part in parts:
+        if len(part.record.trial["mix"]) > 1:
+            mixes.setdefault((part.record.id, part.iteration), []).append(part)
+    added = [_added_up(mix) for mix in mixes.values()]
+    return tuple(_cell(group, peaks, None) for group in _groups(added, each=False))
+
+
+def in_order(cells: Iterable[Cell], targets: Sequence[str] = ()) -> tuple[Cell, ...]:
+    """Return cells as a reader looks for them: by target, phase, parameters in size, and round.
+
+    A plan runs them in an order of chance. `targets` is the order in which they were named.
+    """
+    found = list(cells)
+    places: list[dict[str, int]] = [{}, {}, {}, {}]
+    for target in targets:
+        places[0].setdefault(target, len(places[0]))
+    # The first trial of a case comes before its second: the order of phases survives the chance.
+    for cell in sorted(found, key=lambda cell: cell.trials[0]):
+        for place, name in zip(places, _names(cell), strict=True):
+            place.setdefault(name, len(place))
+    return tuple(
+        sorted(
+            found,
+            key=lambda cell: (
+                [place[name] for place, name in zip(places, _names(cell), strict=True)],
+                _sortable(cell.parameters),
+                cell.round,
+                cell.iteration or 0,
+            ),
+        )
+    )
+
+
+def _names(cell: Cell) -> tuple[str, str, str, str]:
+    return cell.target, cell.workload, cell.phase, cell.operation
+
+
+def _sortable(parameters: Mapping[str, object]) -> list[tuple[str, float, str]]:
+    """Return parameters so that numbers sort by size and the size of objects goes first."""
+    ordered = sorted(parameters.items(), key=lambda item: (item[0] != "size", item[0]))
+    return [
+        (name, float(value) if isinstance(value, (int, float)) else 0.0, str(value))
+        for name, value in ordered
+    ]
+
+
+def _added_up(parts: Sequence[Part]) -> Part:
+    """Return the operations of one iteration as one; they share their wall time."""
+    errors: dict[str, int] = {}
+    for part in parts:
+        for kind, count in part.errors.items():
+            errors[kind] = errors.get(kind, 0) + count
+    return replace(
+        parts[0],
+        operation=ALL_OPERATIONS,
+        good=sum(part.good for part in parts),
+        objects=sum(part.objects for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        errors=errors,
+        histograms={
+            name: combine(part.histograms[name] for part in parts) for name in parts[0].histograms
+        },
+        rates=np.sum([part.rates for part in parts], axis=0),
+        byte_rates=np.sum([part.byte_rates for part in parts], axis=0),
+    )
 
 
 def _groups(parts: Iterable[Part], *, each: bool) -> list[list[Part]]:

@@ -55,6 +55,9 @@ def _overview(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:
         }
         for cell in cells
     ]
+    if len({row["bar"] for row in rows}) == 1:
+        # A panel for every single bar would compare nothing: the panels become the bars.
+        rows = [{**row, "panel": "", "bar": row["panel"]} for row in rows]
     bars = list(dict.fromkeys(str(row["bar"]) for row in rows))
     base = alt.Chart().encode(
         y=alt.Y("bar:N", title=None, sort=bars, axis=alt.Axis(labelLimit=240)),
@@ -84,7 +87,8 @@ def _sweeps(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:
     if name is None or not cells:
         return
     rows = [_sweep_row(cell, name, dimensions) for cell in cells]
-    rows.sort(key=lambda row: (row["panel"], row["series"], row["x"]))
+    order = list(dict.fromkeys(row["panel"] for row in rows))
+    rows.sort(key=lambda row: (order.index(row["panel"]), row["series"], row["x"]))
     readable = name.replace("_", " ")
     low, high = min(row["x"] for row in rows), max(row["x"] for row in rows)
     is_wide = low > 0 and high / low >= 50

@@ -40,6 +40,7 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         },
         "cases": [_cell(cell) for cell in findings.cells],
         "totals": [_cell(cell) for cell in findings.totals],
+        "mixes": [_cell(cell) for cell in findings.mixes],
         "trials": [_trial(trial) for trial in findings.trials],
         "findings": [finding.to_json() for finding in findings.findings],
     }

@@ -46,7 +46,8 @@ class Table:
 
 def results_table(findings: Findings, options: Options) -> Table:
     """Return the first table a reader sees: rates, data, latency, failures and labels."""
-    return _results(findings.totals, findings.totals, options, "Results")
+    cells = _with_mixes(findings)
+    return _results(cells, cells, options, "Results")
 
 
 def iterations_table(findings: Findings, options: Options) -> Table | None:
@@ -218,6 +219,18 @@ def _results(
     )
 
 
+def _with_mixes(findings: Findings) -> list[Cell]:
+    """Return the totals, each mix before the operations it is made of."""
+    cells: list[Cell] = []
+    left = list(findings.mixes)
+    for cell in findings.totals:
+        for mix in [mix for mix in left if mix.trials == cell.trials]:
+            cells.append(mix)
+            left.remove(mix)
+        cells.append(cell)
+    return cells
+
+
 def _spread_note(options: Options) -> str:
     if options.spread == "trials":
         return "± is the standard deviation of the trials' rates."
@@ -273,8 +286,9 @@ def _case_columns(
 
 
 def _operation(cell: Cell) -> str:
-    is_named_so = cell.phase == cell.operation
-    return cell.operation if is_named_so else f"{cell.operation} ({cell.phase})"
+    if cell.operation == cell.phase:
+        return cell.operation
+    return f"{cell.operation} ({cell.phase})"
 
 
 def _parameter(cell: Cell, name: str) -> str:
@@ -282,6 +296,8 @@ def _parameter(cell: Cell, name: str) -> str:
     if value is None:
         return ""
     is_size = isinstance(value, int) and (name == "size" or name.endswith("_bytes"))
+    if isinstance(value, float):
+        return f"{value:,g}"
     return describe_size(int(str(value))) if is_size else str(value)
 
 

@@ -1,12 +1,13 @@
 """How a readable report begins: what was measured, on what, from where, and what it is worth."""
 
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.labels import VOIDING
+from loadstone.analysis.labels import REMARKS, VOIDING
 from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
 from loadstone.results.record import Run
 
@@ -65,10 +66,23 @@ def _when(run: Run, findings: Findings) -> str:
     seconds = sum(trial.duration_s or 0 for trial in done)
     count = f"{len(done)} of {len(planned)}" if len(done) != len(planned) else f"{len(done)}"
     length = units.format_duration(seconds * 1e9)
-    started = str(run.manifest.get("started") or "").replace("T", " ").replace("Z", " UTC")
+    started = _moment(run.manifest.get("started"))
     since = f", started {started}" if started else ""
     plural = "" if count == "1" else "s"
     return f"{count} measured trial{plural}, {length} under load{since}; the run {_state(run)}."
+
+
+def _moment(text: object) -> str:
+    """Return a moment to the second, as people write it."""
+    if not text:
+        return ""
+    try:
+        moment = datetime.datetime.fromisoformat(str(text))
+    except ValueError:
+        return str(text)
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(datetime.UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}{' UTC' if moment.tzinfo is not None else ''}"
 
 
 def _where(run: Run) -> str:
@@ -102,6 +116,9 @@ def _verdict(run: Run, findings: Findings) -> tuple[Standing, str]:
     if problems or cautions:
         first = (problems + cautions)[0]
         return "caution", f"Use with care: {first.statement}."
+    thin = [cell for cell in findings.totals if REMARKS & set(cell.labels)]
+    if len(thin) == len(findings.totals):
+        return "caution", "A first look: every result is from one trial, or from a short one."
     return "good", "No result carries a label that speaks against it."
 
 
@@ -124,13 +141,26 @@ def _varied(measured: Sequence[Mapping[str, object]]) -> dict[str, str]:
         case = trial["case"]
         assert isinstance(case, dict), "a trial has a case"
         for name, value in case["parameters"].items():
-            values.setdefault(name, {})[str(value)] = describe_parameter(name, value)
+            values.setdefault(name, {})[_hashable(value)] = describe_parameter(name, value)
     return {
-        name.replace("_", " "): ", ".join(shown if name == "size" else str(value)
-                                          for value, shown in found.items())
+        name.replace("_", " "): ", ".join(
+            shown if name == "size" else str(value) for value, shown in _ascending(found)
+        )
         for name, found in values.items()
         if len(found) > 1
-    }  # fmt: skip
+    }
+
+
+def _ascending(found: Mapping[object, str]) -> list[tuple[object, str]]:
+    """Return values in size where they are numbers: a plan runs them in an order of chance."""
+    items = list(found.items())
+    if all(isinstance(value, (int, float)) for value, _ in items):
+        items.sort(key=lambda item: float(str(item[0])))
+    return items
+
+
+def _hashable(value: object) -> object:
+    return value if isinstance(value, (int, float, str)) else str(value)
 
 
 def _unique(words: Iterable[str]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+SECONDS_WIDTH = 7
+
 Times = Mapping[str, Sequence[float]]
 """The seconds of every repetition of a query, by the query's name, such as "Q01"."""
 
@@ -9,10 +11,13 @@ Times = Mapping[str, Sequence[float]]
 def queries_table(systems: Mapping[str, Times]) -> str:
     """Return a Markdown table of mean seconds, systems side by side; a query not run is blank."""
     names = list(dict.fromkeys(name for times in systems.values() for name in times))
-    lines = ["| Query |" + "".join(f" {system:>7} |" for system in systems)]
-    lines.append("| ----- |" + " ------: |" * len(systems))
+    widths = {system: max(SECONDS_WIDTH, len(system)) for system in systems}
+    lines = ["| Query |" + "".join(f" {system:>{widths[system]}} |" for system in systems)]
+    lines.append("| ----- |" + "".join(f" {'-' * (widths[one] - 1)}: |" for one in systems))
     for name in names:
-        cells = "".join(f" {_mean(times.get(name)):>7} |" for times in systems.values())
+        cells = "".join(
+            f" {_mean(times.get(name)):>{widths[system]}} |" for system, times in systems.items()
+        )
         lines.append(f"| {name:<5} |{cells}")
     return "\n".join(lines) + "\n"
 
