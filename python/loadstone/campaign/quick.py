@@ -152,8 +152,8 @@ def parse_target(text: str) -> tuple[str, dict[str, Any]]:
     scheme, plus, address = text.partition("+")
     if plus and scheme in ("s3", "swift") and address.startswith(("http://", "https://")):
         return scheme, _addressed(scheme, address)
-    if text in ("null", "s3", "swift"):
-        return text, {}
+    if text.removesuffix(":") in ("null", "s3", "swift"):
+        return text.removesuffix(":"), {}
     if text.startswith(("/", "./", "../", "file:")):
         return "file", {"path": text.removeprefix("file:")}
     if text.startswith(("http://", "https://")):

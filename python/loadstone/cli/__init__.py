@@ -65,6 +65,11 @@ COMMANDS = (
         module="loadstone.cli.published",
     ),
     Command(
+        name="import",
+        summary="Read what another tool wrote, into a run folder.",
+        module="loadstone.cli.import_",
+    ),
+    Command(
         name="serve",
         summary="Serve the embedded object store (S3 and Swift).",
         module="loadstone.cli.serve",
@@ -136,7 +141,9 @@ def _options(
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit code; expected errors become one message and a hint."""
     try:
-        code: Any = app(args=arguments, standalone_mode=False, prog_name="loadstone")
+        # Commands find what was typed in their context, since a record tells how it was made.
+        typed = sys.argv[1:] if arguments is None else arguments
+        code: Any = app(args=typed, standalone_mode=False, prog_name="loadstone", obj=typed)
     except LoadstoneError as error:
         return _fail(error)
     except USAGE_ERROR as error:

@@ -14,6 +14,7 @@ Examples:
   loadstone bench put,get /mnt/cephfs/bench -t 16 -s 64KiB -n 10000
 """
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,7 @@ from loadstone.cli import preview, session
 
 
 def command(
+    context: typer.Context,
     operation: Annotated[str, typer.Argument(help="What to do.")],
     target: Annotated[str, typer.Argument(help="Where to.")],
     threads: Annotated[
@@ -161,6 +163,6 @@ def command(
     if dry_run:
         preview.print_preview(make_plan(campaign), None, None)
         return 0
-    words = f"loadstone bench {operation} {target}"
     folder = output or session.default_folder("bench")
+    words = shlex.join(["loadstone", *context.obj])
     return session.measure(campaign, folder, command=words, form=form)

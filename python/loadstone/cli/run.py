@@ -12,6 +12,7 @@ Examples:
   loadstone run campaign.yaml -o runs/first --resume
 """
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from loadstone.errors import InputError
 
 
 def command(
+    context: typer.Context,
     campaign_file: Annotated[Path, typer.Argument(help="The campaign, YAML.", metavar="CAMPAIGN")],
     output: Annotated[
         Path | None,
@@ -64,4 +66,5 @@ def command(
     if resume and output is None:
         raise InputError("--resume needs the run folder to go on with", "name it with -o")
     folder = output or session.default_folder(campaign.name)
-    return session.measure(campaign, folder, resume=resume, file=campaign_file)
+    words = shlex.join(["loadstone", *context.obj])
+    return session.measure(campaign, folder, resume=resume, file=campaign_file, command=words)

@@ -1,0 +1,175 @@
+"""The command line: quick to start, plain in its errors, complete in its help."""
+
+import importlib
+import inspect
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from loadstone import cli
+from loadstone.errors import CampaignError, InputError, LoadstoneError, Mistake
+
+# A process that does nothing but start Python takes 0.02 s of this.
+HELP_CPU_S = 0.3
+
+
+def cpu_of(*arguments: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "loadstone", *arguments], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_help_is_quick() -> None:
+    # The best of some: other work on the machine only ever adds.
+    assert min(cpu_of("--help") for _ in range(5)) < HELP_CPU_S
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = """
+        import sys
+        from loadstone.cli import main
+        main(["--help"])
+        heavy = {"rich", "pyarrow", "numpy", "scipy", "altair", "pydantic", "loadstone._loadgen"}
+        assert not heavy & set(sys.modules), heavy & set(sys.modules)
+    """
+    subprocess.run([sys.executable, "-c", inspect.cleandoc(program)], check=True)
+
+
+def test_the_overview_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for command in cli.COMMANDS:
+        assert command.name in shown
+        assert command.summary[:20] in shown
+    assert "Examples:" in shown
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda command: command.name)
+def test_every_command_has_an_example_and_explains_all_its_options(
+    command: cli.Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main([command.name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"loadstone {command.name}" in shown.partition("Example")[2]
+    function = importlib.import_module(command.module).command
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.annotation is typer.Context:
+            continue
+        (told,) = parameter.annotation.__metadata__
+        assert told.help, f"{command.name}: {name} is not explained"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bench", "put", "null", "--nope"], "error: no such option: --nope"),
+        (["nope"], "error: no such command 'nope'"),
+        (["bench", "put"], "error: missing argument 'target'"),
+        (["list", "everything"], "error: invalid value for 'kind'"),
+        (["bench", "put", "null", "-i", "many"], "error: invalid value for"),
+    ],
+)
+def test_what_cannot_be_understood_is_one_error_with_a_hint(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith(message)
+    assert told[-1].startswith("hint: see loadstone")
+    assert len(told) == 2
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("loadstone ")
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
+    """Replace a command by one that raises the first of a list."""
+    errors: list[BaseException] = []
+
+    def fail(campaign_file: Path, *arguments: object) -> None:
+        raise errors[0]
+
+    monkeypatch.setattr("loadstone.campaign.parse.read_campaign", fail)
+    return errors
+
+
+def test_expected_errors_are_told_without_a_traceback(
+    failing: list[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing.append(LoadstoneError("the disk is full", "make room"))
+    assert cli.main(["run", "x.yaml"]) == 1
+    assert capsys.readouterr().err == "error: the disk is full\nhint: make room\n"
+
+
+def test_every_mistake_of_a_campaign_is_told(
+    failing: list[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = Mistake(origin="x.yaml", line=3, key="rounds", found='"two"', allowed="a number")
+    two = Mistake(origin="x.yaml", line=9, key="seed", found="-1", allowed="a number")
+    failing.append(CampaignError([one, two]))
+    assert cli.main(["run", "x.yaml"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("error: ")
+    assert "x.yaml:3: rounds" in told
+    assert "x.yaml:9: seed" in told
+
+
+def test_debug_shows_where_an_expected_error_arose(
+    failing: list[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOADSTONE_DEBUG", "")
+    failing.append(InputError("no"))
+    with pytest.raises(InputError, match="no"):
+        cli.main(["--debug", "run", "x.yaml"])
+    assert os.environ["LOADSTONE_DEBUG"] == "1"
+
+
+def test_a_bug_of_ours_keeps_its_traceback(failing: list[BaseException]) -> None:
+    failing.append(ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["run", "x.yaml"])
+
+
+def test_ctrl_c_outside_a_run_is_no_traceback_either(
+    failing: list[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    failing.append(KeyboardInterrupt())
+    assert cli.main(["run", "x.yaml"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_output_that_nobody_reads_is_no_traceback() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m loadstone list drivers | true",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("kind", ["drivers", "operations", "probes", "reports", "tables"])
+def test_every_list_has_rows(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list", kind]) == 0
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) > 3
+    assert all(len(row.split()) > 1 for row in rows)
+
+
+def test_the_settings_of_one_driver_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["list", "drivers", "s3"]) == 0
+    shown = capsys.readouterr().out
+    assert "endpoints" in shown
+    assert "secret_key" in shown
+    assert cli.main(["list", "drivers", "punch-cards"]) == 1
+    assert "punch-cards" in capsys.readouterr().err

@@ -1,0 +1,204 @@
+"""The view tells how a run goes, on a terminal and in a pipe."""
+
+import io
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from loadstone.campaign.trial import PlannedTrial
+from loadstone.cli import forecast as forecasting
+from loadstone.cli import progress
+from loadstone.execution.events import (
+    Event,
+    Resting,
+    TrialEnded,
+    TrialFailed,
+    TrialProgress,
+    TrialSkipped,
+    TrialStarted,
+)
+from tests.unit.fake_loadgen import LIVE, summary
+
+
+def document(number: int = 1, **changes: Any) -> dict[str, Any]:
+    usual: dict[str, Any] = {
+        "id": f"{number:04d}",
+        "phase": "get",
+        "round": 2,
+        "block": 1,
+        "measured": True,
+        "target": {"name": "ceph"},
+        "case": {"parameters": {"threads": 250, "size": 4096}},
+        "mix": [{"operation": "get", "weight": 1.0}],
+        "load": {"kind": "closed", "clients": 250},
+        "dataset": {"size": {"kind": "fixed", "bytes": 4096}},
+        "stop": {"requests": 1000, "duration_ns": None},
+        "iterations": 1,
+    }
+    return usual | changes
+
+
+def planned(number: int, pause_s: int = 0, **changes: Any) -> PlannedTrial:
+    return PlannedTrial(document=document(number, **changes), pause_before_ns=pause_s * 10**9)
+
+
+STORY: tuple[Event, ...] = (
+    TrialStarted(document=document(), number=1),
+    TrialProgress(document=document(), live=LIVE),
+    TrialEnded(document=document(), summary=summary()),
+    Resting(seconds=299.8, why="the campaign's pause"),
+    TrialFailed(document=document(2), reason="refused\nby all"),
+    TrialSkipped(document=document(3), reason="as before"),
+)
+
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        monkeypatch.setattr(progress.time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def test_a_pipe_gets_plain_lines(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    view = progress.make_view([planned(1), planned(2), planned(3)])
+    for event in STORY:
+        clock.now += 1.0
+        view.show(event)
+    view.close()
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.splitlines() == [
+        "[1/3] ceph get round 2 threads=250 size=4KiB: started",
+        "[1/3]  50%        10/s       0.0 MiB/s  p50 0.001 ms  p99 0.002 ms",
+        "[1/3] ceph get round 2 threads=250 size=4KiB: 30 requests in 3.00 s, 10/s, 40 KiB/s",
+        "[-/3] resting 5 min: the campaign's pause",
+        "[1/3] ceph get round 2 threads=250 size=4KiB: failed: refused; by all",
+        "[-/3] ceph get round 2 threads=250 size=4KiB: skipped: as before",
+    ]
+    assert "\x1b" not in shown.err
+
+
+def test_a_pipe_gets_at_most_one_line_a_second(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = progress.make_view([planned(1)])
+    view.show(STORY[0])
+    for _ in range(100):
+        clock.now += 0.1
+        view.show(STORY[1])
+    assert 9 <= len(capsys.readouterr().err.splitlines()) <= 11
+
+
+def test_a_long_rest_is_told_once_a_minute_in_a_pipe(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = progress.make_view([planned(1)])
+    for left in range(300, 0, -1):
+        clock.now += 1.0
+        view.show(Resting(seconds=left, why="the campaign's pause"))
+    assert len(capsys.readouterr().err.splitlines()) == 5
+
+
+def test_nobody_reading_does_not_end_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Closed())
+    view = progress.make_view([planned(1)])
+    for event in STORY:
+        view.show(event)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, *, no_color: bool = False) -> str:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    view = progress.make_view([planned(1), planned(2, pause_s=60), planned(3)])
+    for event in STORY:
+        view.show(event)
+        view._progress.refresh()  # type: ignore[attr-defined]
+    view.close()
+    return screen.getvalue()
+
+
+def test_a_terminal_keeps_one_line_of_each_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = on_terminal(monkeypatch)
+    assert "✓ ceph get round 2 threads=250 size=4KiB: 30 requests in 3.00 s" in shown
+    assert "✗ ceph get" in shown
+    assert "[1/3] ceph get" in shown
+    assert "1.00 s left" in shown
+    assert "resting: the campaign's pause" in shown
+
+
+def test_a_terminal_tells_how_long_the_whole_run_will_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # 10 requests a second: 100 s for each of the two trials to come, a minute's rest, 1 s for this.
+    assert "4 min 21 s in all" in on_terminal(monkeypatch)
+
+
+def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    color = re.compile(r"\x1b\[[0-9;]*3[0-9][0-9;]*m")
+    assert color.search(on_terminal(monkeypatch))
+    assert not color.search(on_terminal(monkeypatch, no_color=True))
+
+
+def test_a_dumb_terminal_gets_plain_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    progress.make_view([planned(1)]).show(STORY[0])
+    assert screen.getvalue().startswith("[1/1] ")
+
+
+def test_the_line_of_a_trial_tells_failures_with_their_first_words() -> None:
+    line = progress.ending(
+        summary(failed=5, error_examples={"http_503": "SlowDown"}, state="stopped", reason="enough")
+    )
+    assert line.startswith("25 requests in 3.00 s, 8/s")
+    assert line.endswith("5 failed (http_503: SlowDown) [stopped: enough]")
+
+
+def test_a_trial_without_a_request_has_a_line_too() -> None:
+    assert progress.ending(summary(requests=0, bytes=0, iterations=[])) == (
+        "0 requests in 0.00 s, 0/s"
+    )
+
+
+def test_without_rates_there_is_no_forecast() -> None:
+    assert forecasting.Forecast([planned(1)]).left_ns() is None
+
+
+def test_trials_by_the_clock_take_their_time() -> None:
+    stop = {"requests": None, "duration_ns": 10 * 10**9}
+    trial = planned(1, pause_s=5, stop=stop, iterations=3, warm_up_ns=10**9, cool_down_ns=10**9)
+    assert forecasting.Forecast([trial]).left_ns() == (36 + 5) * 10**9
+
+
+def test_a_trial_takes_the_rate_of_its_own_kind_before_that_of_others() -> None:
+    other = {"target": {"name": "minio"}}
+    forecast = forecasting.Forecast([planned(2), planned(3, **other)])
+    forecast.observe(document(1), 1000, 10**9)
+    assert forecast.left_ns() == 2 * 10**9
+    forecast.observe(document(1, **other), 100, 10**9)
+    assert forecast.left_ns() == 11 * 10**9
+    forecast.drop(document(3))
+    assert forecast.left_ns() == 10**9
