@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -163,16 +164,22 @@ def run_wrk(case: Case, port: int, seconds: float, folder: Path) -> dict[str, fl
     return {"us": cpu_s * 1e6 / requests, "per_s": requests / max(1, round(seconds))}
 
 
-def start_server(size: int) -> tuple[subprocess.Popen[bytes], int]:
-    """Start the null server on its core and return it with its port."""
-    import socket
+def start_server(case: Case, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the null server on its core and return it with its port.
 
+    For reads that are verified it serves the very objects of the trial.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     binary = os.environ.get("LOADSTONE_STORE_BIN", str(ROOT / "target/release/loadstone-store"))
+    settings = {"port": port, "threads": 1, "object_bytes": case.size}
+    if case.verify:
+        settings["trial"] = json.loads(document(case, port, 1.0))
+    config = folder / f"{case.name}.json"
+    config.write_text(json.dumps(settings))
     server = subprocess.Popen(
-        ["taskset", "-c", str(SERVER_CORE), binary, "null", str(port), str(size)],
+        ["taskset", "-c", str(SERVER_CORE), binary, "null", str(config)],
         stdout=subprocess.DEVNULL,
     )
     for _ in range(200):
@@ -185,7 +192,7 @@ def start_server(size: int) -> tuple[subprocess.Popen[bytes], int]:
 
 def measure(case: Case, rounds: int, seconds: float, folder: Path) -> dict[str, object]:
     """Run both clients in turn and return a row of the table."""
-    server, port = start_server(case.size)
+    server, port = start_server(case, folder)
     try:
         ours, theirs = [], []
         for _ in range(rounds):
