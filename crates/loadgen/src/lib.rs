@@ -20,6 +20,7 @@ pub mod payload;
 pub mod reactor;
 pub mod recorder;
 pub mod requests;
+pub mod ring;
 pub mod run;
 pub mod schedule;
 pub mod trial;

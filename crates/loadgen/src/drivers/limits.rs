@@ -29,6 +29,19 @@ pub(crate) fn mistakes(trial: &Trial, places: usize) -> Vec<String> {
     mistakes
 }
 
+/// Returns the mistake of a trial whose clients want more files than this process may open.
+pub(crate) fn file_mistake(trial: &Trial, files_of_a_client: u64) -> Option<String> {
+    let clients = u64::from(trial.load.clients());
+    let (_, hard) = descriptors()?;
+    let allowed = hard.saturating_sub(SPARE_DESCRIPTORS) / files_of_a_client;
+    (clients > allowed).then(|| {
+        format!(
+            "load: found {clients} clients, allowed: {allowed} (each may have {files_of_a_client} \
+             files open, and this process {hard}; see ulimit -Hn)"
+        )
+    })
+}
+
 /// Lets this process open as many files as it may.
 pub(crate) fn raise_descriptors() {
     let Some((soft, hard)) = descriptors() else { return };

@@ -11,6 +11,8 @@ use crate::requests::Request;
 use crate::run::{Control, OutputSink, Summary};
 use crate::trial::Trial;
 
+pub mod block;
+pub mod file;
 pub mod null;
 pub mod rados;
 pub mod s3;
@@ -18,6 +20,7 @@ pub mod simulated;
 pub mod swift;
 
 mod connection;
+pub(crate) mod disk;
 mod endpoint;
 mod limits;
 mod reading;
@@ -216,6 +219,8 @@ pub const DRIVERS: &[DriverInfo] = &[
     DriverInfo::of::<rados::Rados>(),
     DriverInfo::of::<s3::S3>(),
     DriverInfo::of::<swift::Swift>(),
+    DriverInfo::of::<file::FileTree>(),
+    DriverInfo::of::<block::Block>(),
     DriverInfo::of::<null::Null>(),
     DriverInfo::of::<simulated::Simulated>().for_tests(),
 ];

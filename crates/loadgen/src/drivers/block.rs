@@ -1,0 +1,383 @@
+//! Driver `block`: blocks at offsets of one large file or a block device.
+//!
+//! Objects lie side by side from 1 MiB on; before them is the mark that says that the file or
+//! device is loadstone's to overwrite. Where the kernel gives an io_uring, all clients of a load
+//! thread share one, and their number is the queue's depth; otherwise each client blocks a thread
+//! of its own.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::dataset::Dataset;
+use crate::drivers::disk::{self, BLOCK_BYTES_MAX, Buffer, FLUSH_SETTINGS, Flush, Turns};
+use crate::drivers::{BucketState, Client, Driver, Setting, SettingKind, limits, settings};
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::outcome::{Answer, Outcome};
+use crate::payload::{ObjectId, PAGE_BYTES, PayloadSpec, SECTOR_BYTES, check_blocks, fill};
+use crate::reactor::{Reactor, Sleep};
+use crate::requests::Request;
+use crate::ring::{Action, Ring, RingPark, SlotIndex};
+use crate::trial::Trial;
+
+mod place;
+
+use place::{DATA_START, Place};
+
+/// A file or device, and how it is worked on.
+#[derive(Debug)]
+pub struct Block {
+    place: Place,
+    dataset: Dataset,
+    payload: PayloadSpec,
+    flush: Flush,
+    block_bytes: u64,
+    /// From one object to the next.
+    stride_bytes: u64,
+    is_blocking: bool,
+    refusal: Option<String>,
+}
+
+/// A client of [`Block`].
+#[derive(Debug)]
+pub struct BlockClient {
+    block: Arc<Block>,
+    reactor: Rc<Reactor>,
+    medium: Medium,
+    writes: u64,
+    last_error: Option<String>,
+}
+
+#[derive(Debug)]
+enum Medium {
+    Ring { ring: Rc<Ring>, slot: SlotIndex },
+    Thread { buffer: Buffer, turns: Turns },
+}
+
+thread_local! {
+    /// The ring of the reactor that this thread made last; its clients are made right after it.
+    static RING: std::cell::RefCell<Option<Rc<Ring>>> = const { std::cell::RefCell::new(None) };
+}
+
+const fn setting(name: &'static str, kind: SettingKind, help: &'static str) -> Setting {
+    Setting { name, kind, required: false, default: None, help }
+}
+
+const ENGINES: &[&str] = &["auto", "io_uring", "psync"];
+
+impl Driver for Block {
+    const NAME: &'static str = "block";
+    const SUMMARY: &'static str = "blocks at offsets of one large file or a block device";
+    const OPERATIONS: &'static [Operation] =
+        &[Operation::Read, Operation::Write, Operation::Delete];
+    const SETTINGS: &'static [Setting] = &[
+        Setting {
+            required: true,
+            ..setting("path", SettingKind::Text, "the file, which is made if need be, or device")
+        },
+        Setting {
+            default: Some("true"),
+            ..setting("direct", SettingKind::Flag, "pass by the page cache (O_DIRECT)")
+        },
+        Setting {
+            default: Some("auto"),
+            ..setting("engine", SettingKind::Choice(ENGINES), "how the kernel is asked")
+        },
+        FLUSH_SETTINGS[0],
+        FLUSH_SETTINGS[1],
+        FLUSH_SETTINGS[2],
+        FLUSH_SETTINGS[3],
+    ];
+    type Client = BlockClient;
+
+    fn check(trial: &Trial) -> Vec<String> {
+        let mut mistakes = settings::mistakes(Self::SETTINGS, &trial.target.settings);
+        mistakes.extend(Flush::mistakes(&trial.target.settings));
+        mistakes.extend(block_mistakes(trial));
+        mistakes
+    }
+
+    fn open(trial: &Trial) -> Result<Self, Error> {
+        limits::raise_descriptors();
+        let settings = &trial.target.settings;
+        let largest = trial.dataset.size.max();
+        let stride_bytes = largest.max(1).next_multiple_of(PAGE_BYTES as u64);
+        let data_bytes = stride_bytes * trial.dataset.objects;
+        let flush = Flush::of_settings(settings);
+        let place = Place::open(trial, DATA_START + data_bytes, flush.open_flags())?;
+        let (is_blocking, refusal) = choose_engine(trial, &place)?;
+        let block_bytes = trial.options.range_bytes.unwrap_or(largest).clamp(1, stride_bytes);
+        place.check_alignment(block_bytes, largest)?;
+        Ok(Self {
+            dataset: Dataset::new(trial),
+            payload: PayloadSpec::of_trial(trial),
+            flush,
+            block_bytes,
+            stride_bytes,
+            is_blocking,
+            refusal,
+            place,
+        })
+    }
+
+    fn is_blocking(&self) -> bool {
+        self.is_blocking
+    }
+
+    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
+        let Some(file) = self.place.file().filter(|_| !self.is_blocking) else {
+            return Ok(Reactor::new(Box::new(Sleep), Clock::real()));
+        };
+        let ring = Ring::new(file.as_raw_fd())
+            .map_err(|source| Error::Host { what: "make an io_uring", source })?;
+        RING.set(Some(Rc::clone(&ring)));
+        Ok(Reactor::new(Box::new(RingPark(ring)), Clock::real()))
+    }
+
+    fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, _: u32) -> Result<BlockClient, Error> {
+        let bytes = usize::try_from(self.block_bytes).expect("checked against the limit");
+        let medium = match RING.with_borrow(Clone::clone).filter(|_| !self.is_blocking) {
+            Some(ring) => Medium::Ring { slot: ring.take_slot(bytes), ring },
+            None => Medium::Thread { buffer: Buffer::new(bytes), turns: Turns::default() },
+        };
+        Ok(BlockClient {
+            block: Arc::clone(self),
+            reactor: Rc::clone(reactor),
+            medium,
+            writes: 0,
+            last_error: None,
+        })
+    }
+
+    fn features(&self) -> Vec<(String, String)> {
+        let engine = if self.is_blocking { "psync" } else { "io_uring" };
+        let mut features = vec![("engine".to_owned(), engine.to_owned())];
+        features.extend(self.refusal.iter().map(|why| ("io_uring".to_owned(), why.clone())));
+        features
+    }
+}
+
+/// Decides whether clients block threads, and why if the host decides it.
+///
+/// A single client gains nothing from a ring and pays for it; where the page cache answers, so do
+/// several: the kernel would hand their requests to threads of its own.
+fn choose_engine(trial: &Trial, place: &Place) -> Result<(bool, Option<String>), Error> {
+    let engine = settings::text(&trial.target.settings, "engine").unwrap_or("auto");
+    if engine == "psync" || place.file().is_none() {
+        return Ok((true, None));
+    }
+    match Ring::refusal() {
+        Some(error) if engine == "io_uring" => Err(Error::target(
+            format!("make an io_uring for target \"{}\"", trial.target.name),
+            error.to_string(),
+        )
+        .with_hint("choose engine psync, or allow io_uring_setup to this process")),
+        Some(error) => Ok((true, Some(error.to_string()))),
+        None => Ok((engine == "auto" && trial.load.clients() == 1, None)),
+    }
+}
+
+fn block_mistakes(trial: &Trial) -> Vec<String> {
+    let mut mistakes = Vec::new();
+    let largest = trial.dataset.size.max();
+    let block_bytes = trial.options.range_bytes.unwrap_or(largest);
+    if block_bytes == 0 || block_bytes > BLOCK_BYTES_MAX {
+        mistakes.push(format!(
+            "options.range_bytes: found {block_bytes}, allowed: 1 to {BLOCK_BYTES_MAX} (the block \
+             that one request reads or writes)"
+        ));
+    } else if block_bytes < largest && block_bytes % SECTOR_BYTES != 0 {
+        mistakes.push(format!(
+            "options.range_bytes: found {block_bytes}, allowed: multiples of {SECTOR_BYTES}"
+        ));
+    }
+    mistakes
+}
+
+/// One request, placed.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    object: ObjectId,
+    /// In the object.
+    offset: u64,
+    bytes: usize,
+    /// In the file.
+    at: u64,
+}
+
+impl Block {
+    #[inline]
+    fn stretch(&self, request: &Request) -> Stretch {
+        let length = self.dataset.size(request.index);
+        let hash = self.dataset.key_hash(request.index);
+        let object = ObjectId::new(hash, self.dataset.spec().version, length);
+        // Small objects have fewer blocks than the largest, which the number was chosen for.
+        let blocks = length.div_ceil(self.block_bytes).max(1);
+        let block = if request.chance < blocks { request.chance } else { request.chance % blocks };
+        let offset = block * self.block_bytes;
+        let bytes = usize::try_from((length - offset).min(self.block_bytes)).expect("a block");
+        Stretch {
+            object,
+            offset,
+            bytes,
+            at: DATA_START + request.index * self.stride_bytes + offset,
+        }
+    }
+}
+
+impl Client for BlockClient {
+    async fn execute(&mut self, request: &Request) -> Answer {
+        let stretch = self.block.stretch(request);
+        let io_bytes = stretch.bytes.next_multiple_of(self.block.place.alignment());
+        if request.operation == Operation::Write {
+            let block = Arc::clone(&self.block);
+            self.with_buffer(|buffer| {
+                fill(&block.payload, &stretch.object, stretch.offset, &mut buffer[..stretch.bytes]);
+                buffer[stretch.bytes..io_bytes].fill(0);
+            });
+        }
+        let sent_ns = self.reactor.now_ns();
+        let result = self.transfer(request.operation, &stretch, io_bytes).await;
+        let ended_ns = result.as_ref().map_or_else(|_| self.reactor.now_ns(), |done| done.1);
+        let mut answer = Answer::plain(Outcome::OK, sent_ns, 0, ended_ns);
+        match result {
+            Ok((done, _)) => self.judge(&mut answer, request, &stretch, done.min(stretch.bytes)),
+            Err(error) => {
+                answer.outcome = Outcome::of_io(&error);
+                self.last_error = Some(self.describe(request, &stretch, &error.to_string()));
+            }
+        }
+        if let Medium::Thread { turns, .. } = &mut self.medium {
+            turns.after(ended_ns, &self.reactor).await;
+        }
+        answer
+    }
+
+    async fn ready_bucket(&mut self, _: &str, _: bool) -> Result<BucketState, Error> {
+        // One file or device holds all buckets; it was looked at, and made, when it was opened.
+        Ok(self.block.place.state())
+    }
+
+    async fn sweep_bucket(&mut self, _: &str) -> Result<(u64, bool), Error> {
+        self.block.place.sweep().map(|is_gone| (0, is_gone))
+    }
+
+    fn last_error(&mut self) -> Option<String> {
+        self.last_error.take()
+    }
+}
+
+impl BlockClient {
+    #[inline]
+    fn with_buffer<T>(&mut self, work: impl FnOnce(&mut [u8]) -> T) -> T {
+        match &mut self.medium {
+            Medium::Ring { ring, slot } => ring.with_buffer(*slot, work),
+            Medium::Thread { buffer, .. } => work(buffer),
+        }
+    }
+
+    /// Moves the block, and flushes if it is time; returns how much was moved, and when that was.
+    async fn transfer(
+        &mut self,
+        operation: Operation,
+        stretch: &Stretch,
+        io_bytes: usize,
+    ) -> std::io::Result<(usize, u64)> {
+        let is_write = operation == Operation::Write;
+        self.writes += u64::from(is_write);
+        let is_flushed = is_write && self.block.flush.is_due(self.writes);
+        if let Medium::Thread { buffer, .. } = &mut self.medium {
+            let file = self.block.place.file().expect("it was opened for the load").as_fd();
+            let done = match operation {
+                Operation::Read => disk::read_full_at(file, &mut buffer[..io_bytes], stretch.at)?,
+                Operation::Write => {
+                    disk::write_at(file, &buffer[..io_bytes], stretch.at)?;
+                    io_bytes
+                }
+                _ => {
+                    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                    disk::allocate(file, mode, stretch.at, stretch.object.length)?;
+                    0
+                }
+            };
+            if is_flushed {
+                disk::flush(file, self.block.flush.is_data_only)?;
+            }
+            return Ok((done, self.reactor.now_ns()));
+        }
+        let bytes = u32::try_from(io_bytes).expect("below the largest block");
+        let action = match operation {
+            Operation::Read => Action::Read { offset: stretch.at, bytes },
+            Operation::Write => Action::Write { offset: stretch.at, bytes },
+            _ => Action::Discard { offset: stretch.at, bytes: stretch.object.length },
+        };
+        let (done, ended_ns) = self.run(action).await?;
+        if is_write && done < io_bytes {
+            return Err(std::io::ErrorKind::WriteZero.into());
+        }
+        if is_flushed {
+            let is_data_only = self.block.flush.is_data_only;
+            let (_, flushed_ns) = self.run(Action::Flush { is_data_only }).await?;
+            return Ok((done, flushed_ns));
+        }
+        Ok((done, ended_ns))
+    }
+
+    async fn run(&mut self, action: Action) -> std::io::Result<(usize, u64)> {
+        let Medium::Ring { ring, slot } = &mut self.medium else {
+            unreachable!("the caller has a ring");
+        };
+        match ring.run(&self.reactor, *slot, action).await {
+            Ok((result, ended_ns)) => usize::try_from(result)
+                .map(|done| (done, ended_ns))
+                .map_err(|_| std::io::Error::from_raw_os_error(-result)),
+            Err(error) => {
+                let bytes = usize::try_from(self.block.block_bytes).expect("a block");
+                *slot = ring.take_slot(bytes);
+                Err(error)
+            }
+        }
+    }
+
+    fn judge(&mut self, answer: &mut Answer, request: &Request, stretch: &Stretch, done: usize) {
+        answer.bytes = done as u64;
+        if request.operation != Operation::Read {
+            return;
+        }
+        answer.first_byte_ns = answer.ended_ns;
+        if done < stretch.bytes {
+            answer.outcome = Outcome::TRUNCATED;
+            let text = format!("{done} of {} bytes came", stretch.bytes);
+            self.last_error = Some(self.describe(request, stretch, &text));
+            return;
+        }
+        if !request.is_verified {
+            return;
+        }
+        answer.verified_bytes = done as u64;
+        let block = Arc::clone(&self.block);
+        let checked = self.with_buffer(|buffer| {
+            check_blocks(&block.payload, &stretch.object, stretch.offset, &buffer[..done])
+        });
+        if let Err(evidence) = checked {
+            answer.outcome = Outcome::of_verdict(evidence.verdict());
+            self.last_error = Some(self.describe(request, stretch, &evidence.to_string()));
+        }
+    }
+
+    #[cold]
+    fn describe(&self, request: &Request, stretch: &Stretch, what: &str) -> String {
+        let (name, path) = (request.operation.name(), self.block.place.path());
+        format!("{name} {} bytes at {} of \"{path}\": {what}", stretch.bytes, stretch.at)
+    }
+}
+
+impl Drop for BlockClient {
+    fn drop(&mut self) {
+        if let Medium::Ring { ring, slot } = &self.medium {
+            ring.leave_slot(*slot);
+        }
+    }
+}

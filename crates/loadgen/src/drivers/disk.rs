@@ -1,0 +1,398 @@
+//! What files and block devices share: aligned memory, and how the kernel is asked.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ffi::CStr;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+
+use serde_json::{Map, Value};
+
+use crate::drivers::{Setting, SettingKind, settings};
+use crate::reactor::Reactor;
+
+/// What direct I/O asks of addresses, offsets and lengths on every device that we know of.
+pub(crate) const ALIGNMENT: usize = 4096;
+
+/// The largest block of one `read` or `write`.
+pub(crate) const BLOCK_BYTES_MAX: u64 = 256 << 20;
+
+/// Zeroed memory that direct I/O can use.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Buffer {
+    /// Gets memory of at least `bytes`, in whole pages.
+    pub(crate) fn new(bytes: usize) -> Self {
+        let bytes = bytes.max(1).next_multiple_of(ALIGNMENT);
+        let layout =
+            Layout::from_size_align(bytes, ALIGNMENT).expect("far below the address space");
+        // SAFETY: the size is not zero.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        Self { start, layout }
+    }
+}
+
+// SAFETY: it owns its memory alone.
+unsafe impl Send for Buffer {}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: so many bytes were allocated and zeroed, and `self` is borrowed.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl DerefMut for Buffer {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is borrowed alone.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the same layout as it was allocated with.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+/// When written data has to be on the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Flush {
+    /// After so many writes of a client; never when zero.
+    pub(crate) every: u64,
+    /// Whether times and the like may be lost (`fdatasync`).
+    pub(crate) is_data_only: bool,
+    /// Whether each write waits for the device by itself (`O_DSYNC`).
+    pub(crate) is_dsync: bool,
+}
+
+/// The settings that decide about caches and flushes.
+pub(crate) const FLUSH_SETTINGS: [Setting; 4] = [
+    Setting {
+        name: "fsync",
+        kind: SettingKind::Choice(&["never", "each"]),
+        required: false,
+        default: Some("never"),
+        help: "when a client flushes what it wrote; see fsync_every",
+    },
+    Setting {
+        name: "fsync_every",
+        kind: SettingKind::Number,
+        required: false,
+        default: Some("1"),
+        help: "with fsync each: flush after so many writes of a client",
+    },
+    Setting {
+        name: "fsync_data",
+        kind: SettingKind::Flag,
+        required: false,
+        default: Some("false"),
+        help: "flush with fdatasync instead of fsync",
+    },
+    Setting {
+        name: "dsync",
+        kind: SettingKind::Flag,
+        required: false,
+        default: Some("false"),
+        help: "open with O_DSYNC, so that each write waits for the device",
+    },
+];
+
+impl Flush {
+    /// Reads the settings, which were checked before.
+    pub(crate) fn of_settings(settings: &Map<String, Value>) -> Self {
+        let is_asked = settings::text(settings, "fsync") == Some("each");
+        let every = settings.get("fsync_every").and_then(Value::as_u64).unwrap_or(1);
+        Self {
+            every: if is_asked { every } else { 0 },
+            is_data_only: flag(settings, "fsync_data", false),
+            is_dsync: flag(settings, "dsync", false),
+        }
+    }
+
+    /// Returns the mistakes that the kinds of the settings do not show.
+    pub(crate) fn mistakes(settings: &Map<String, Value>) -> Option<String> {
+        let found = settings.get("fsync_every").filter(|value| !value.is_null())?;
+        let is_right = found.as_u64().is_some_and(|every| every > 0);
+        (!is_right).then(|| {
+            format!("target.settings.fsync_every: found {found}, allowed: whole numbers from 1")
+        })
+    }
+
+    /// Tells whether a client that has now made so many writes flushes.
+    #[inline]
+    pub(crate) fn is_due(&self, writes: u64) -> bool {
+        self.every > 0 && writes % self.every == 0
+    }
+
+    /// Returns the flags that it adds to an open for writing.
+    pub(crate) fn open_flags(&self) -> libc::c_int {
+        if self.is_dsync { libc::O_DSYNC } else { 0 }
+    }
+}
+
+/// Returns a flag of the settings.
+pub(crate) fn flag(settings: &Map<String, Value>, key: &str, default: bool) -> bool {
+    settings.get(key).and_then(Value::as_bool).unwrap_or(default)
+}
+
+/// When a client that blocks its thread lets the thread's other tasks run: the one that hands
+/// over the record, above all.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    due_ns: u64,
+}
+
+impl Turns {
+    const EVERY_NS: u64 = 20_000_000;
+
+    #[inline]
+    pub(crate) async fn after(&mut self, now_ns: u64, reactor: &Reactor) {
+        if now_ns >= self.due_ns {
+            self.due_ns = now_ns + Self::EVERY_NS;
+            reactor.turn().await;
+        }
+    }
+}
+
+fn checked(result: i64) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Calls again while a signal interrupts.
+#[inline]
+fn persistently(mut call: impl FnMut() -> i64) -> io::Result<usize> {
+    loop {
+        match checked(call()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Opens a path below a directory. New files can be read by all and written by their owner.
+pub(crate) fn open_at(
+    directory: BorrowedFd<'_>,
+    path: &CStr,
+    flags: libc::c_int,
+) -> io::Result<OwnedFd> {
+    let flags = flags | libc::O_CLOEXEC;
+    let mode: libc::c_uint = 0o644;
+    let fd = persistently(|| {
+        // SAFETY: the path is text with a zero at its end and outlives the call.
+        i64::from(unsafe { libc::openat(directory.as_raw_fd(), path.as_ptr(), flags, mode) })
+    })?;
+    let fd = RawFd::try_from(fd).expect("a descriptor");
+    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Closes a file that was written. A network file system tells only now that it had no room.
+pub(crate) fn close(file: OwnedFd) -> io::Result<()> {
+    // SAFETY: the descriptor was ours, and nobody uses it afterwards.
+    checked(i64::from(unsafe { libc::close(file.into_raw_fd()) })).map(drop)
+}
+
+/// Reads once at an offset; less than asked for means the end, or nearly.
+#[inline]
+pub(crate) fn read_at(file: BorrowedFd<'_>, out: &mut [u8], offset: u64) -> io::Result<usize> {
+    let offset = libc::off_t::try_from(offset).expect("below 2^63");
+    persistently(|| {
+        // SAFETY: the kernel writes at most as many bytes as `out` has.
+        let read =
+            unsafe { libc::pread(file.as_raw_fd(), out.as_mut_ptr().cast(), out.len(), offset) };
+        read as i64
+    })
+}
+
+/// Reads at an offset until `out` is full or the file ends; returns how much came.
+pub(crate) fn read_full_at(file: BorrowedFd<'_>, out: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = read_at(file, out, offset)?;
+    // A direct read that stopped between sectors has met the end, and could not go on from there.
+    while done > 0 && done < out.len() && done % 512 == 0 {
+        match read_at(file, &mut out[done..], offset + done as u64)? {
+            0 => break,
+            more => done += more,
+        }
+    }
+    Ok(done)
+}
+
+/// Writes all bytes at an offset.
+#[inline]
+pub(crate) fn write_at(file: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let (rest, at) = (&bytes[done..], offset + done as u64);
+        let at = libc::off_t::try_from(at).expect("below 2^63");
+        let written = persistently(|| {
+            // SAFETY: the kernel reads at most as many bytes as `rest` has.
+            let written =
+                unsafe { libc::pwrite(file.as_raw_fd(), rest.as_ptr().cast(), rest.len(), at) };
+            written as i64
+        })?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        done += written;
+    }
+    Ok(())
+}
+
+/// Waits until what was written is on the device.
+pub(crate) fn flush(file: BorrowedFd<'_>, is_data_only: bool) -> io::Result<()> {
+    persistently(|| {
+        let fd = file.as_raw_fd();
+        // SAFETY: takes a descriptor that is open.
+        i64::from(unsafe { if is_data_only { libc::fdatasync(fd) } else { libc::fsync(fd) } })
+    })
+    .map(drop)
+}
+
+/// Switches direct I/O off, for the end of a file that is no whole sector.
+pub(crate) fn leave_direct(file: BorrowedFd<'_>) -> io::Result<()> {
+    let fd = file.as_raw_fd();
+    // SAFETY: takes numbers and a descriptor that is open.
+    let flags = checked(i64::from(unsafe { libc::fcntl(fd, libc::F_GETFL) }))?;
+    let flags = libc::c_int::try_from(flags).expect("flag bits") & !libc::O_DIRECT;
+    // SAFETY: as above.
+    checked(i64::from(unsafe { libc::fcntl(fd, libc::F_SETFL, flags) })).map(drop)
+}
+
+/// Returns what direct I/O on a file wants offsets to be multiples of, if the kernel says.
+pub(crate) fn direct_alignment(file: BorrowedFd<'_>) -> Option<usize> {
+    // SAFETY: all-zero is a value of this plain struct.
+    let mut status: libc::statx = unsafe { std::mem::zeroed() };
+    // SAFETY: an empty path means the descriptor; the kernel writes one struct of ours.
+    let result = unsafe {
+        libc::statx(
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            libc::STATX_DIOALIGN,
+            &raw mut status,
+        )
+    };
+    let is_told = result == 0 && status.stx_mask & libc::STATX_DIOALIGN != 0;
+    let alignment = usize::try_from(status.stx_dio_offset_align).ok()?;
+    (is_told && alignment > 0).then_some(alignment)
+}
+
+/// Deletes a file.
+pub(crate) fn remove_at(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<()> {
+    // SAFETY: the path is text with a zero at its end and outlives the call.
+    checked(i64::from(unsafe { libc::unlinkat(directory.as_raw_fd(), path.as_ptr(), 0) })).map(drop)
+}
+
+/// Makes a directory that all can read and its owner can write to.
+pub(crate) fn make_directory_at(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<()> {
+    // SAFETY: as above.
+    checked(i64::from(unsafe { libc::mkdirat(directory.as_raw_fd(), path.as_ptr(), 0o755) }))
+        .map(drop)
+}
+
+/// Gives a file another name, under which nothing else is left.
+pub(crate) fn rename_at(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
+    let fd = directory.as_raw_fd();
+    // SAFETY: as above, for both paths.
+    checked(i64::from(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })).map(drop)
+}
+
+/// Returns the length of a file.
+pub(crate) fn length_at(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<u64> {
+    // SAFETY: all-zero is a value of this plain struct.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    let fd = directory.as_raw_fd();
+    // SAFETY: the path is text with a zero at its end; the kernel writes one struct of ours.
+    checked(i64::from(unsafe { libc::fstatat(fd, path.as_ptr(), &raw mut status, 0) }))?;
+    Ok(u64::try_from(status.st_size).unwrap_or(0))
+}
+
+/// Copies from one file to the same place in another, inside the kernel; returns how much, and
+/// zero at the end.
+pub(crate) fn copy_range(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    offset: u64,
+) -> io::Result<usize> {
+    const AT_ONCE: usize = 1 << 30;
+    let (mut source, mut target) = (signed(offset), signed(offset));
+    persistently(|| {
+        // SAFETY: the kernel reads and writes two offsets of ours.
+        let copied = unsafe {
+            libc::copy_file_range(
+                from.as_raw_fd(),
+                &raw mut source,
+                to.as_raw_fd(),
+                &raw mut target,
+                AT_ONCE,
+                0,
+            )
+        };
+        copied as i64
+    })
+}
+
+/// Reserves or gives back space of a file or device.
+pub(crate) fn allocate(
+    file: BorrowedFd<'_>,
+    mode: libc::c_int,
+    offset: u64,
+    length: u64,
+) -> io::Result<()> {
+    let (offset, length) = (signed(offset), signed(length));
+    persistently(|| {
+        // SAFETY: takes numbers and a descriptor that is open.
+        i64::from(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, length) })
+    })
+    .map(drop)
+}
+
+fn signed(bytes: u64) -> libc::off_t {
+    libc::off_t::try_from(bytes).expect("below 2^63")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_zero() {
+        for bytes in [0, 1, 4096, 5000, 1 << 20] {
+            let buffer = Buffer::new(bytes);
+            assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
+            assert!(buffer.len() >= bytes && buffer.iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    fn a_read_stops_at_the_end_of_the_file() {
+        let file = std::fs::File::open("/proc/self/exe").expect("this test's own program");
+        let length = file.metadata().expect("it is open").len();
+        let mut out = vec![0; 10_000];
+        let read = read_full_at(file.as_fd(), &mut out, length - 5000).expect("it can be read");
+        assert_eq!(read, 5000);
+    }
+
+    #[test]
+    fn a_flush_is_due_after_every_so_many_writes() {
+        let settings = serde_json::json!({"fsync": "each", "fsync_every": 3});
+        let flush = Flush::of_settings(settings.as_object().expect("a map"));
+        let due: Vec<u64> = (1..10).filter(|writes| flush.is_due(*writes)).collect();
+        assert_eq!(due, [3, 6, 9]);
+        assert!(!Flush::of_settings(&Map::new()).is_due(1));
+    }
+}

@@ -1,0 +1,364 @@
+//! Driver `file`: a directory as an object store: buckets are directories, objects are files.
+//!
+//! Each client blocks a thread of its own, as the programs do that work on files.
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::dataset::Dataset;
+use crate::drivers::disk::{self, BLOCK_BYTES_MAX, Buffer, FLUSH_SETTINGS, Flush, Turns};
+use crate::drivers::{BucketState, Client, Driver, Setting, SettingKind, limits, settings};
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::outcome::{Answer, Outcome};
+use crate::payload::{ObjectId, PayloadSpec, SECTOR_BYTES};
+use crate::reactor::{Reactor, Sleep};
+use crate::requests::Request;
+use crate::trial::{Options, Trial};
+
+mod blocks;
+mod bucket;
+mod directory;
+mod reads;
+mod writes;
+
+use blocks::OpenFiles;
+
+/// What a copy's name has behind its object's.
+const COPY_SUFFIX: &[u8] = b".copy";
+/// What names of files that are not whole yet begin with.
+const TEMPORARY: &str = ".loadstone-tmp-";
+/// Bytes given to the kernel at once, unless the target says otherwise.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// A directory, and how it is worked on.
+#[derive(Debug)]
+pub struct FileTree {
+    root: PathBuf,
+    directory: OwnedFd,
+    dataset: Dataset,
+    payload: PayloadSpec,
+    options: Options,
+    flush: Flush,
+    layout: Layout,
+    is_direct: bool,
+    is_foreign_allowed: bool,
+    chunk_bytes: usize,
+    block_bytes: u64,
+    writes_blocks: bool,
+    run: String,
+}
+
+/// How a file comes to stand under its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// It is written there.
+    InPlace,
+    /// It is written under another name and renamed, so that nobody sees it half.
+    Rename,
+}
+
+/// A client of [`FileTree`].
+#[derive(Debug)]
+pub struct FileClient {
+    tree: Arc<FileTree>,
+    reactor: Rc<Reactor>,
+    index: u32,
+    buffer: Buffer,
+    /// Path of the current object below the root.
+    path: Vec<u8>,
+    other_path: Vec<u8>,
+    ranges: Vec<(u64, u64)>,
+    open_files: OpenFiles,
+    writes: u64,
+    turns: Turns,
+    last_error: Option<String>,
+}
+
+const fn setting(name: &'static str, kind: SettingKind, help: &'static str) -> Setting {
+    Setting { name, kind, required: false, default: None, help }
+}
+
+impl Driver for FileTree {
+    const NAME: &'static str = "file";
+    const SUMMARY: &'static str = "files in a directory: local, CephFS, NFS";
+    const OPERATIONS: &'static [Operation] = &[
+        Operation::Put,
+        Operation::Get,
+        Operation::RangeGet,
+        Operation::Head,
+        Operation::List,
+        Operation::Delete,
+        Operation::Copy,
+        Operation::Post,
+        Operation::CreateBucket,
+        Operation::DeleteBucket,
+        Operation::Read,
+        Operation::Write,
+    ];
+    const SETTINGS: &'static [Setting] = &[
+        Setting {
+            required: true,
+            ..setting("path", SettingKind::Text, "the directory, which must exist")
+        },
+        Setting {
+            default: Some("false"),
+            ..setting("direct", SettingKind::Flag, "pass by the page cache (O_DIRECT)")
+        },
+        Setting {
+            default: Some("in_place"),
+            ..setting(
+                "layout",
+                SettingKind::Choice(&["in_place", "rename"]),
+                "write a file under its name, or under another and rename it",
+            )
+        },
+        Setting {
+            default: Some("1048576"),
+            ..setting("chunk_bytes", SettingKind::Number, "bytes given to the kernel at once")
+        },
+        FLUSH_SETTINGS[0],
+        FLUSH_SETTINGS[1],
+        FLUSH_SETTINGS[2],
+        FLUSH_SETTINGS[3],
+    ];
+    type Client = FileClient;
+
+    fn check(trial: &Trial) -> Vec<String> {
+        let mut mistakes = settings::mistakes(Self::SETTINGS, &trial.target.settings);
+        mistakes.extend(Flush::mistakes(&trial.target.settings));
+        mistakes.extend(chunk_mistake(trial));
+        mistakes.extend(name_mistakes(trial));
+        mistakes.extend(block_mistake(trial));
+        mistakes.extend(limits::file_mistake(trial, OpenFiles::MOST as u64 + 2));
+        mistakes
+    }
+
+    fn open(trial: &Trial) -> Result<Self, Error> {
+        limits::raise_descriptors();
+        let settings = &trial.target.settings;
+        let root = PathBuf::from(settings::text(settings, "path").unwrap_or_default());
+        let directory = open_root(&root, &trial.target.name)?;
+        let layout = match settings::text(settings, "layout") {
+            Some("rename") => Layout::Rename,
+            _ => Layout::InPlace,
+        };
+        let chunk_bytes = settings.get("chunk_bytes").and_then(serde_json::Value::as_u64);
+        let has = |wanted| trial.mix.iter().any(|share| share.operation == wanted);
+        let tree = Self {
+            dataset: Dataset::new(trial),
+            payload: PayloadSpec::of_trial(trial),
+            flush: Flush::of_settings(settings),
+            layout,
+            is_direct: disk::flag(settings, "direct", false),
+            is_foreign_allowed: trial.allow_foreign,
+            chunk_bytes: usize::try_from(chunk_bytes.unwrap_or(CHUNK_BYTES)).expect("checked"),
+            block_bytes: block_bytes(trial),
+            writes_blocks: has(Operation::Write),
+            options: trial.options.clone(),
+            run: trial.run.clone(),
+            root,
+            directory,
+        };
+        tree.try_direct(&trial.target.name)?;
+        Ok(tree)
+    }
+
+    fn is_blocking(&self) -> bool {
+        true
+    }
+
+    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
+        Ok(Reactor::new(Box::new(Sleep), Clock::real()))
+    }
+
+    fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<FileClient, Error> {
+        let largest = self.dataset.spec().size.max();
+        let chunk = usize::try_from(largest).unwrap_or(usize::MAX).min(self.chunk_bytes);
+        let block = usize::try_from(self.block_bytes).expect("checked against the limit");
+        Ok(FileClient {
+            tree: Arc::clone(self),
+            reactor: Rc::clone(reactor),
+            index,
+            // A range that starts and ends inside a sector needs one more at each end.
+            buffer: Buffer::new(chunk.max(block) + 2 * disk::ALIGNMENT),
+            path: Vec::new(),
+            other_path: Vec::new(),
+            ranges: Vec::new(),
+            open_files: OpenFiles::default(),
+            writes: 0,
+            turns: Turns::default(),
+            last_error: None,
+        })
+    }
+}
+
+fn open_root(root: &Path, target: &str) -> Result<OwnedFd, Error> {
+    let refused = |error: std::io::Error| {
+        let what = format!("open directory \"{}\" of target \"{target}\"", root.display());
+        let refused = Error::target(what, error.to_string());
+        match error.kind() {
+            std::io::ErrorKind::NotFound => refused.with_hint("mount or make it, or correct path"),
+            std::io::ErrorKind::NotADirectory => {
+                refused.with_hint("a file or device is a target of driver \"block\"")
+            }
+            _ => refused,
+        }
+    };
+    let path = CString::new(root.as_os_str().as_bytes()).map_err(|error| refused(error.into()))?;
+    let directory = std::fs::File::open("/").map_err(refused)?;
+    let path = if root.is_absolute() {
+        path
+    } else {
+        let absolute = std::path::absolute(root).map_err(refused)?;
+        CString::new(absolute.as_os_str().as_bytes()).map_err(|error| refused(error.into()))?
+    };
+    use std::os::fd::AsFd;
+    disk::open_at(directory.as_fd(), &path, libc::O_RDONLY | libc::O_DIRECTORY).map_err(refused)
+}
+
+/// Returns the bytes of one `read` or `write`.
+fn block_bytes(trial: &Trial) -> u64 {
+    let is_in_blocks = |share: &crate::trial::Share| {
+        matches!(share.operation, Operation::Read | Operation::Write | Operation::RangeGet)
+    };
+    if !trial.mix.iter().any(is_in_blocks) {
+        return 1;
+    }
+    let largest = trial.dataset.size.max();
+    trial.options.range_bytes.unwrap_or(largest).clamp(1, largest.max(1))
+}
+
+fn chunk_mistake(trial: &Trial) -> Option<String> {
+    let found = trial.target.settings.get("chunk_bytes").filter(|value| !value.is_null())?;
+    let allowed = disk::ALIGNMENT as u64..=BLOCK_BYTES_MAX;
+    let is_right = found
+        .as_u64()
+        .is_some_and(|bytes| allowed.contains(&bytes) && bytes % disk::ALIGNMENT as u64 == 0);
+    (!is_right).then(|| {
+        format!(
+            "target.settings.chunk_bytes: found {found}, allowed: multiples of 4096, to 256 MiB"
+        )
+    })
+}
+
+fn block_mistake(trial: &Trial) -> Option<String> {
+    let bytes = block_bytes(trial);
+    let largest = trial.dataset.size.max();
+    if bytes > BLOCK_BYTES_MAX {
+        return Some(format!(
+            "options.range_bytes: found {bytes}, allowed: up to {BLOCK_BYTES_MAX} in one request"
+        ));
+    }
+    let is_write = trial.mix.iter().any(|share| share.operation == Operation::Write);
+    (is_write && bytes < largest && bytes % SECTOR_BYTES != 0).then(|| {
+        format!("options.range_bytes: found {bytes}, allowed: multiples of {SECTOR_BYTES} to write")
+    })
+}
+
+/// Returns what would lead out of the directory, or cannot be a name.
+fn name_mistakes(trial: &Trial) -> Vec<String> {
+    let dataset = &trial.dataset;
+    let fields = [
+        ("dataset.bucket_prefix", &dataset.bucket_prefix, false),
+        ("dataset.object_prefix", &dataset.object_prefix, true),
+    ];
+    let is_wrong = |prefix: &str, may_nest: bool| {
+        let mut parts = prefix.split('/');
+        prefix.contains('\0')
+            || (!may_nest && prefix.contains('/'))
+            || prefix.starts_with('/')
+            || prefix.starts_with(".loadstone-")
+            || parts.any(|part| part == ".." || part == "." || part.len() > 200)
+    };
+    fields
+        .into_iter()
+        .filter(|(_, prefix, may_nest)| is_wrong(prefix, *may_nest))
+        .map(|(field, prefix, _)| {
+            format!("{field}: found \"{prefix}\", allowed: names of files inside the directory")
+        })
+        .collect()
+}
+
+impl Client for FileClient {
+    async fn execute(&mut self, request: &Request) -> Answer {
+        let mut answer = Answer::plain(Outcome::OK, self.reactor.now_ns(), 0, 0);
+        let done = match request.operation {
+            Operation::Put => self.put(request, &mut answer),
+            Operation::Get => self.get(request, &mut answer),
+            Operation::RangeGet => self.range_get(request, &mut answer),
+            Operation::Head => self.head(request, &mut answer),
+            Operation::List => self.list(request, &mut answer),
+            Operation::Delete => self.delete(request),
+            Operation::Copy => self.copy(request),
+            Operation::Post => self.post(request),
+            Operation::CreateBucket => self.create_bucket(request),
+            Operation::DeleteBucket => self.delete_bucket(request),
+            Operation::Read => self.read_block(request, &mut answer),
+            Operation::Write => self.write_block(request, &mut answer),
+            Operation::MultiRangeGet | Operation::BulkDelete | Operation::MultipartPut => {
+                unreachable!("Trial::check refused what is not in OPERATIONS")
+            }
+        };
+        if answer.ended_ns == 0 {
+            answer.ended_ns = self.reactor.now_ns();
+        }
+        if let Err(error) = done {
+            answer.outcome = Outcome::of_io(&error);
+            self.note(request, &error.to_string());
+        }
+        self.turns.after(answer.ended_ns, &self.reactor).await;
+        answer
+    }
+
+    async fn ready_bucket(
+        &mut self,
+        bucket: &str,
+        allow_foreign: bool,
+    ) -> Result<BucketState, Error> {
+        self.tree.ready(bucket, allow_foreign)
+    }
+
+    async fn sweep_bucket(&mut self, bucket: &str) -> Result<(u64, bool), Error> {
+        self.open_files.close_all();
+        self.tree.sweep(bucket)
+    }
+
+    fn last_error(&mut self) -> Option<String> {
+        self.last_error.take()
+    }
+}
+
+impl FileClient {
+    /// Points at an object: writes its path and returns what it must hold.
+    #[inline]
+    fn at_object(&mut self, index: u64) -> ObjectId {
+        let dataset = &self.tree.dataset;
+        self.path.clear();
+        dataset.write_bucket(dataset.bucket_of(index), &mut self.path);
+        self.path.push(b'/');
+        dataset.write_key(index, &mut self.path);
+        self.path.push(0);
+        ObjectId::new(dataset.key_hash(index), dataset.spec().version, dataset.size(index))
+    }
+
+    /// Points at a bucket.
+    fn at_bucket(&mut self, bucket: u64) {
+        self.path.clear();
+        self.tree.dataset.write_bucket(bucket, &mut self.path);
+        self.path.push(0);
+    }
+
+    #[cold]
+    fn note(&mut self, request: &Request, what: &str) {
+        let below = self.path.strip_suffix(&[0]).unwrap_or(&self.path);
+        let path = self.tree.root.join(String::from_utf8_lossy(below).as_ref());
+        let name = request.operation.name();
+        self.last_error = Some(format!("{name} \"{}\": {what}", path.display()));
+    }
+}

@@ -1,0 +1,114 @@
+//! Blocks at offsets of files that stay open.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use super::FileClient;
+use super::writes::c_path;
+use crate::drivers::disk;
+use crate::outcome::{Answer, Outcome};
+use crate::payload::{ObjectId, check_blocks, fill};
+use crate::requests::Request;
+
+/// The files that a client has open, each in the place that its number gives it.
+#[derive(Debug, Default)]
+pub(super) struct OpenFiles {
+    places: Vec<Option<(u64, Rc<OwnedFd>)>>,
+}
+
+impl OpenFiles {
+    /// The most that one client keeps open.
+    pub(super) const MOST: usize = 16;
+
+    fn find(&self, index: u64) -> Option<Rc<OwnedFd>> {
+        let (found, file) = self.places.get(place_of(index))?.as_ref()?;
+        (*found == index).then(|| Rc::clone(file))
+    }
+
+    fn keep(&mut self, index: u64, file: Rc<OwnedFd>) {
+        self.places.resize_with(Self::MOST, || None);
+        self.places[place_of(index)] = Some((index, file));
+    }
+
+    pub(super) fn close_all(&mut self) {
+        self.places.clear();
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a remainder below 16")]
+fn place_of(index: u64) -> usize {
+    (index % OpenFiles::MOST as u64) as usize
+}
+
+impl FileClient {
+    /// Returns where a request's block lies in its object, and how long it is.
+    fn block_of(&self, request: &Request, object: &ObjectId) -> (u64, usize) {
+        let block_bytes = self.tree.block_bytes;
+        let offset = request.chance % object.length.div_ceil(block_bytes).max(1) * block_bytes;
+        let bytes = (object.length - offset).min(block_bytes);
+        (offset, usize::try_from(bytes).expect("a block"))
+    }
+
+    pub(super) fn read_block(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+        let object = self.at_object(request.index);
+        let (offset, bytes) = self.block_of(request, &object);
+        let file = self.open_block_file(request.index)?;
+        let asked = if self.tree.is_direct { bytes.next_multiple_of(512) } else { bytes };
+        let read = disk::read_full_at(file.as_fd(), &mut self.buffer[..asked], offset)?.min(bytes);
+        answer.ended_ns = self.reactor.now_ns();
+        answer.first_byte_ns = answer.ended_ns;
+        answer.bytes = read as u64;
+        if read < bytes {
+            answer.outcome = Outcome::TRUNCATED;
+            self.note(request, &format!("{read} of {bytes} bytes came at {offset}"));
+        } else if request.is_verified {
+            answer.verified_bytes = read as u64;
+            let found = &self.buffer[..read];
+            if let Err(evidence) = check_blocks(&self.tree.payload, &object, offset, found) {
+                answer.outcome = Outcome::of_verdict(evidence.verdict());
+                self.note(request, &evidence.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_block(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+        let object = self.at_object(request.index);
+        let (offset, bytes) = self.block_of(request, &object);
+        fill(&self.tree.payload, &object, offset, &mut self.buffer[..bytes]);
+        answer.sent_ns = self.reactor.now_ns();
+        let file = self.open_block_file(request.index)?;
+        if self.tree.is_direct && bytes % 512 != 0 {
+            // The end of an odd object: a file of its own, so that the others stay direct.
+            let flags = libc::O_WRONLY | self.tree.flush.open_flags();
+            let directory = self.tree.directory.as_fd();
+            let odd = disk::open_at(directory, c_path(&self.path), flags)?;
+            disk::write_at(odd.as_fd(), &self.buffer[..bytes], offset)?;
+        } else {
+            disk::write_at(file.as_fd(), &self.buffer[..bytes], offset)?;
+        }
+        answer.bytes = bytes as u64;
+        self.writes += 1;
+        if self.tree.flush.is_due(self.writes) {
+            disk::flush(file.as_fd(), self.tree.flush.is_data_only)?;
+        }
+        Ok(())
+    }
+
+    fn open_block_file(&mut self, index: u64) -> io::Result<Rc<OwnedFd>> {
+        if let Some(file) = self.open_files.find(index) {
+            return Ok(file);
+        }
+        let mut flags = libc::O_RDONLY;
+        if self.tree.writes_blocks {
+            flags = libc::O_RDWR | libc::O_CREAT | self.tree.flush.open_flags();
+        }
+        if self.tree.is_direct {
+            flags |= libc::O_DIRECT;
+        }
+        let file = Rc::new(self.create_at(&self.path, flags)?);
+        self.open_files.keep(index, Rc::clone(&file));
+        Ok(file)
+    }
+}

@@ -1,0 +1,142 @@
+//! Operations that read files, or about them.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use super::writes::c_path;
+use super::{COPY_SUFFIX, FileClient};
+use crate::drivers::disk;
+use crate::drivers::reading::choose_ranges;
+use crate::outcome::{Answer, Outcome};
+use crate::payload::Verifier;
+use crate::requests::Request;
+
+impl FileClient {
+    pub(super) fn get(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+        let object = self.at_object(request.index);
+        let file =
+            disk::open_at(self.tree.directory.as_fd(), c_path(&self.path), self.read_flags())?;
+        let mut verifier =
+            request.is_verified.then(|| Verifier::new(&self.tree.payload, &object, 0));
+        let mut offset = 0;
+        loop {
+            // One byte more than is expected, so that a longer file shows itself.
+            let left = usize::try_from(object.length - offset).unwrap_or(usize::MAX);
+            let asked = left
+                .min(self.tree.chunk_bytes)
+                .saturating_add(usize::from(left < self.tree.chunk_bytes))
+                .next_multiple_of(disk::ALIGNMENT);
+            let bytes = disk::read_at(file.as_fd(), &mut self.buffer[..asked], offset)?;
+            let now_ns = self.reactor.now_ns();
+            if offset == 0 {
+                answer.first_byte_ns = now_ns;
+            }
+            answer.ended_ns = now_ns;
+            answer.bytes += bytes as u64;
+            if let Some(verifier) = &mut verifier {
+                verifier.update(&self.buffer[..bytes]);
+            }
+            let is_beyond = bytes > left;
+            offset += bytes.min(left) as u64;
+            if bytes == 0 || is_beyond || bytes % disk::ALIGNMENT != 0 || offset > object.length {
+                break;
+            }
+            if offset == object.length && asked > bytes {
+                break;
+            }
+        }
+        match verifier {
+            Some(verifier) => self.conclude(request, verifier, answer),
+            None => answer.outcome = length_outcome(answer.bytes, object.length),
+        }
+        Ok(())
+    }
+
+    fn conclude(&mut self, request: &Request, mut verifier: Verifier, answer: &mut Answer) {
+        answer.outcome = Outcome::of_verdict(verifier.finish());
+        answer.verified_bytes = verifier.checked_bytes();
+        if let Some(evidence) = verifier.evidence() {
+            self.note(request, &evidence.to_string());
+        }
+    }
+
+    pub(super) fn range_get(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+        let object = self.at_object(request.index);
+        let range_bytes = self.tree.block_bytes;
+        choose_ranges(request, object.length, range_bytes, 1, &mut self.ranges);
+        let (first, end) = self.ranges[0];
+        let file =
+            disk::open_at(self.tree.directory.as_fd(), c_path(&self.path), self.read_flags())?;
+        let alignment = if self.tree.is_direct { disk::ALIGNMENT as u64 } else { 1 };
+        let start = first - first % alignment;
+        let asked = usize::try_from((end - start).next_multiple_of(alignment)).expect("a range");
+        let bytes = disk::read_full_at(file.as_fd(), &mut self.buffer[..asked], start)?;
+        answer.ended_ns = self.reactor.now_ns();
+        answer.first_byte_ns = answer.ended_ns;
+        let skipped = usize::try_from(first - start).expect("below a sector").min(bytes);
+        let wanted = usize::try_from(end - first).expect("a range");
+        let found = &self.buffer[skipped..bytes.min(skipped + wanted)];
+        answer.bytes = found.len() as u64;
+        if request.is_verified {
+            let mut verifier = Verifier::for_range(&self.tree.payload, &object, first..end);
+            verifier.update(found);
+            self.conclude(request, verifier, answer);
+        } else {
+            answer.outcome = length_outcome(answer.bytes, end - first);
+        }
+        Ok(())
+    }
+
+    fn read_flags(&self) -> libc::c_int {
+        if self.tree.is_direct { libc::O_RDONLY | libc::O_DIRECT } else { libc::O_RDONLY }
+    }
+
+    pub(super) fn head(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+        let object = self.at_object(request.index);
+        let length = disk::length_at(self.tree.directory.as_fd(), c_path(&self.path))?;
+        if request.is_verified {
+            answer.outcome = length_outcome(length, object.length);
+        }
+        if !answer.outcome.is_ok() {
+            self.note(request, &format!("it has {length} bytes instead of {}", object.length));
+        }
+        Ok(())
+    }
+
+    /// Lists the directory in which the keys with the wanted prefix lie, up to one page of them.
+    pub(super) fn list(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+        self.at_bucket(request.index);
+        let tree = std::sync::Arc::clone(&self.tree);
+        let prefix = match &tree.options.prefix {
+            Some(prefix) => prefix,
+            None => &tree.dataset.spec().object_prefix,
+        };
+        let (parents, start) = prefix.rsplit_once('/').unwrap_or(("", prefix));
+        self.path.pop();
+        if !parents.is_empty() {
+            self.path.push(b'/');
+            self.path.extend_from_slice(parents.as_bytes());
+        }
+        self.path.push(0);
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
+        let directory = disk::open_at(self.tree.directory.as_fd(), c_path(&self.path), flags)?;
+        let (keys_max, mut keys) = (tree.options.page_keys, 0);
+        super::directory::for_each_name(directory.as_fd(), &mut self.buffer, |name| {
+            let is_key = name.starts_with(start.as_bytes())
+                && !name.starts_with(b".loadstone-")
+                && !name.ends_with(COPY_SUFFIX);
+            keys += u32::from(is_key);
+            keys < keys_max
+        })?;
+        answer.objects = keys;
+        Ok(())
+    }
+}
+
+fn length_outcome(found: u64, expected: u64) -> Outcome {
+    match found.cmp(&expected) {
+        std::cmp::Ordering::Less => Outcome::TRUNCATED,
+        std::cmp::Ordering::Equal => Outcome::OK,
+        std::cmp::Ordering::Greater => Outcome::OVERLONG,
+    }
+}
