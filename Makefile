@@ -128,9 +128,9 @@ format: $(STAMPS)/packages ## put all sources into the one format
 	@$(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format --quiet .
 
 .PHONY: bench
-bench: $(STAMPS)/extension ## measure the load generator itself
-	@cargo bench --workspace --quiet
-	@$(BIN)/loadstone calibrate
+bench: $(STAMPS)/extension ## compare the CPU time of a request with wrk's (needs wrk and taskset)
+	$(call quietly,store,cargo build --release --quiet -p loadstone-store)
+	@$(BIN)/python bench/http_vs_wrk.py
 
 .PHONY: docs
 docs: $(STAMPS)/extension ## build the documentation of the crates, and check that everything is documented

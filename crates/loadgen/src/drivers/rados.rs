@@ -6,6 +6,8 @@ use std::collections::HashMap;
 use std::ffi::c_char;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
@@ -31,6 +33,9 @@ const MARK: &str = ".loadstone-mark";
 
 /// One request larger than this is refused when planning: librados sends an object whole.
 const OBJECT_BYTES_MAX: u64 = 128 << 20;
+
+/// How long a client that ends waits for its requests in flight.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,6 +73,8 @@ pub struct Rados {
     payload: PayloadSpec,
     range_bytes: Option<u64>,
     page_keys: u32,
+    /// Whether requests were still in flight when a client's patience ended.
+    is_abandoned: AtomicBool,
 }
 
 impl std::fmt::Debug for Rados {
@@ -84,8 +91,29 @@ pub struct RadosClient {
     connection: usize,
     contexts: HashMap<u64, PoolContext>,
     slot: Arc<Slot>,
+    /// Slots of requests that were given up; librados may still be at work on them.
+    given_up: Vec<Arc<Slot>>,
     name: Vec<u8>,
     last_error: Option<String>,
+}
+
+impl Drop for RadosClient {
+    /// Lets requests in flight end before their pool's context goes away: librados does not keep
+    /// it for them. What does not end in time keeps what it needs, at the cost of its memory.
+    fn drop(&mut self) {
+        self.given_up.push(Arc::clone(&self.slot));
+        let deadline = Instant::now() + FAREWELL;
+        while self.given_up.iter().any(|slot| slot.result().is_none()) {
+            // Waited for once: a thousand clients of a dead cluster do not wait one by one.
+            if Instant::now() > deadline || self.rados.is_abandoned.load(Ordering::Relaxed) {
+                self.rados.is_abandoned.store(true, Ordering::Relaxed);
+                std::mem::forget(std::mem::take(&mut self.contexts));
+                std::mem::forget(Arc::clone(&self.rados));
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 impl std::fmt::Debug for RadosClient {
@@ -172,6 +200,7 @@ impl Driver for Rados {
             payload: PayloadSpec::of_trial(trial),
             range_bytes: trial.options.range_bytes,
             page_keys: trial.options.page_keys,
+            is_abandoned: AtomicBool::new(false),
             settings,
         };
         rados.connections[0].context(&rados.settings.pool, "")?;
@@ -197,6 +226,7 @@ impl Driver for Rados {
             inbox,
             connection,
             contexts: HashMap::new(),
+            given_up: Vec::new(),
             name: Vec::new(),
             last_error: None,
         })
@@ -411,7 +441,9 @@ impl RadosClient {
         result.unwrap_or_else(|| {
             // The old slot belongs to the callback now; the next request gets a fresh one.
             let library = Arc::clone(&self.rados.connections[self.connection].library);
-            self.slot = Slot::new(Arc::clone(&self.inbox), library);
+            let fresh = Slot::new(Arc::clone(&self.inbox), library);
+            self.given_up.retain(|slot| slot.result().is_none());
+            self.given_up.push(std::mem::replace(&mut self.slot, fresh));
             (-libc::ETIMEDOUT, self.reactor.now_ns())
         })
     }

@@ -1,0 +1,225 @@
+//! What HTTP clients do over several requests: uploads in parts, buckets, tokens, and TLS.
+
+mod scripted;
+
+use std::io::BufReader;
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use loadstone_loadgen::run::{Control, run_trial};
+use loadstone_loadgen::trial::Trial;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use scripted::{Server, Step, answer, payload, run, s3_trial, say, secret_file, trial};
+use serde_json::{Value, json};
+
+const CERTIFICATE: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates/certificate.pem");
+const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates/key.pem");
+
+/// Answers as a store does whose bucket is marked as ours.
+fn marked(asked: &scripted::Asked) -> Option<Vec<Step>> {
+    asked.is("HEAD ").then(|| say("200 OK", "", b""))
+}
+
+#[test]
+fn an_upload_in_parts_starts_sends_and_completes() {
+    let server = Server::start(|asked| {
+        marked(asked).unwrap_or_else(|| match asked.line.as_str() {
+            line if line.contains("?uploads ") => {
+                let id = "<InitiateMultipartUploadResult><UploadId>a/b</UploadId></InitiateMultipartUploadResult>";
+                say("200 OK", "", id.as_bytes())
+            }
+            line if line.contains("partNumber") => say("200 OK", "ETag: \"e\"\r\n", b""),
+            _ => say("200 OK", "", b"<CompleteMultipartUploadResult/>"),
+        })
+    });
+    let summary = run(&s3_trial(&server, "multipart_put", 1, json!({})));
+    assert_eq!((summary.failed, summary.bytes), (0, 4096), "{:?}", summary.error_examples);
+    let lines = server.lines();
+    assert_eq!(
+        lines[2..],
+        [
+            "POST /b/o0?uploads HTTP/1.1",
+            "PUT /b/o0?partNumber=1&uploadId=a%2Fb HTTP/1.1",
+            "PUT /b/o0?partNumber=2&uploadId=a%2Fb HTTP/1.1",
+            "POST /b/o0?uploadId=a%2Fb HTTP/1.1",
+        ]
+    );
+}
+
+#[test]
+fn an_upload_that_fails_late_is_given_up_and_told() {
+    let server = Server::start(|asked| {
+        marked(asked).unwrap_or_else(|| match asked.line.as_str() {
+            line if line.contains("?uploads ") => {
+                let id = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+                say("200 OK", "", id.as_bytes())
+            }
+            line if line.contains("partNumber") => say("200 OK", "ETag: \"e\"\r\n", b""),
+            line if line.starts_with("DELETE") => say("204 No Content", "", b""),
+            // Blanks while it works, then the error, all with the status of success.
+            _ => say("200 OK", "", b"  \n<Error><Code>SlowDown</Code><Message>later</Message></Error>"),
+        })
+    });
+    let summary = run(&s3_trial(&server, "multipart_put", 1, json!({})));
+    let text = &summary.error_examples["http_503"];
+    assert!(text.contains("POST /b/o0?uploadId=u") && text.contains("SlowDown"), "{text}");
+    assert_eq!(server.lines().last().unwrap(), "DELETE /b/o0?uploadId=u HTTP/1.1");
+}
+
+#[test]
+fn a_copy_that_fails_after_its_status_is_a_failure() {
+    let server = Server::start(|asked| {
+        let error = b"<Error><Code>InternalError</Code></Error>";
+        marked(asked).unwrap_or_else(|| say("200 OK", "", error))
+    });
+    let summary = run(&s3_trial(&server, "copy", 2, json!({})));
+    assert_eq!(summary.failed, 2);
+    assert!(summary.error_examples.contains_key("http_500"), "{:?}", summary.error_examples);
+}
+
+#[test]
+fn ranges_of_one_answer_are_checked_each() {
+    let document = |server: &Server| s3_trial(server, "multi_range_get", 4, json!({}));
+    let nowhere = Server { address: "127.0.0.1:1".parse().unwrap(), asked: Default::default() };
+    let object = payload(&document(&nowhere));
+    let server = Server::start(move |asked| {
+        let ranges =
+            asked.head.lines().find_map(|line| line.strip_prefix("range: bytes=")).unwrap();
+        let mut body = Vec::new();
+        for range in ranges.split(',') {
+            let (first, last) = range.split_once('-').unwrap();
+            let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
+            body.extend(format!("\r\n--xyz\r\nContent-Range: bytes {range}/4096\r\n\r\n").bytes());
+            body.extend_from_slice(&object[first..=last]);
+        }
+        body.extend_from_slice(b"\r\n--xyz--\r\n");
+        if asked.number == 3 {
+            let place = body.len() - 40;
+            body[place] ^= 1;
+        }
+        say("206 Partial Content", "Content-Type: multipart/byteranges; boundary=xyz\r\n", &body)
+    });
+    let summary = run(&document(&server));
+    assert_eq!((summary.requests, summary.failed), (4, 1), "{:?}", summary.error_examples);
+    // Three ranges of 100 bytes each, checked in every answer.
+    assert_eq!(summary.verified_bytes, 4 * 300);
+}
+
+#[test]
+fn a_bucket_that_is_not_ours_is_refused_before_load() {
+    let script = |asked: &scripted::Asked| match asked.is("HEAD /b/.loadstone-mark") {
+        true => say("404 Not Found", "", b""),
+        false => say("200 OK", "", b""),
+    };
+    let server = Server::start(script);
+    let put = |changes| s3_trial(&server, "put", 1, changes);
+    let parsed = Trial::parse(&put(json!({})).to_string()).unwrap();
+    let error = run_trial(&parsed, &Control::default(), &mut |_| true).unwrap_err().to_string();
+    assert!(error.contains("use bucket \"b\": it exists"), "{error}");
+    assert!(error.contains("\nhint: "), "{error}");
+    assert!(!server.lines().iter().any(|line| line.starts_with("PUT")), "nothing was written");
+    assert_eq!(run(&put(json!({"allow_foreign": true}))).buckets_foreign, ["b"]);
+}
+
+fn swift_settings(server: &Server) -> Value {
+    json!({
+        "auth_url": format!("http://{}/auth/v1.0", server.address),
+        "user": "test:tester",
+        "password": {"file": secret_file()},
+    })
+}
+
+#[test]
+fn a_token_that_is_no_longer_taken_is_renewed_once_for_all_clients() {
+    let server = Server::start(|asked| {
+        let host = asked.head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+        if asked.is("GET /auth/v1.0") {
+            let number = if asked.number == 0 { 1 } else { 2 };
+            let headers = format!(
+                "X-Storage-Url: http://{host}/v1/AUTH_test\r\nX-Auth-Token: token{number}\r\n"
+            );
+            return say("200 OK", &headers, b"");
+        }
+        match asked.head.contains("x-auth-token: token2") {
+            true => say("201 Created", "", b""),
+            false => say("401 Unauthorized", "", b""),
+        }
+    });
+    let settings = swift_settings(&server);
+    let changes = json!({"load": {"kind": "closed", "clients": 8}, "verify": 0.0});
+    let document = trial("swift", settings, "delete", 64, changes);
+    let summary = run(&document);
+    let log_ins = server.lines().iter().filter(|line| line.contains("/auth/v1.0")).count();
+    assert_eq!(log_ins, 2, "one at the start and one renewal");
+    assert!(summary.requests_repeated >= 1);
+    // The script answers deletes with 201, which is not what a delete expects; none may be 401.
+    assert_eq!(summary.error_examples.keys().collect::<Vec<_>>(), ["http_201"]);
+}
+
+#[test]
+fn a_log_in_that_is_refused_names_no_secret() {
+    let server = Server::start(|_| say("401 Unauthorized", "", b"no"));
+    let document = trial("swift", swift_settings(&server), "get", 1, json!({}));
+    let parsed = Trial::parse(&document.to_string()).unwrap();
+    let error = run_trial(&parsed, &Control::default(), &mut |_| true).unwrap_err().to_string();
+    assert!(error.contains("log in") && error.contains("HTTP 401"), "{error}");
+    assert!(!error.contains("secret"), "{error}");
+}
+
+fn tls_server(body: Vec<u8>) -> Server {
+    let certificate = CertificateDer::from_pem_file(CERTIFICATE).expect("the test's certificate");
+    let key = PrivateKeyDer::from_pem_file(KEY).expect("the test's key");
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has TLS")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .expect("the key is the certificate's");
+    let config = Arc::new(config);
+    let wrap = move |stream: TcpStream| -> Box<dyn scripted::Stream> {
+        let session = rustls::ServerConnection::new(Arc::clone(&config)).expect("a session");
+        Box::new(rustls::StreamOwned::new(session, stream))
+    };
+    Server::start_with(move |_| vec![Step::Say(answer("200 OK", "", &body))], wrap)
+}
+
+fn over_tls(server: &Server, tls: Value, size: u64) -> Value {
+    let mut settings = json!({
+        "endpoints": format!("https://{}", server.address),
+        "access_key": "key", "secret_key": {"file": secret_file()},
+    });
+    settings["tls"] = tls;
+    let dataset = json!({"bucket_prefix": "b", "buckets": 1, "objects": 1, "object_prefix": "o",
+                         "size": {"kind": "fixed", "bytes": size}});
+    trial("s3", settings, "get", 5, json!({"dataset": dataset}))
+}
+
+#[test]
+fn tls_is_trusted_by_the_authority_that_is_given() {
+    let nowhere = Server { address: "127.0.0.1:1".parse().unwrap(), asked: Default::default() };
+    let size = 3_000_000;
+    let server = tls_server(payload(&over_tls(&nowhere, json!({}), size)));
+    let trusted = run(&over_tls(&server, json!({"ca_file": CERTIFICATE}), size));
+    assert_eq!((trusted.failed, trusted.verified_bytes), (0, 5 * size), "{trusted:?}");
+    assert_eq!(trusted.connections_opened, 1);
+    let anybody = run(&over_tls(&server, json!({"verify": false}), size));
+    assert_eq!(anybody.failed, 0, "{:?}", anybody.error_examples);
+}
+
+#[test]
+fn tls_of_a_stranger_is_an_outcome_of_its_own() {
+    let server = tls_server(Vec::new());
+    let summary = run(&over_tls(&server, json!({}), 0));
+    assert_eq!(summary.failed, 5);
+    let text = &summary.error_examples["tls"];
+    assert!(text.contains("certificate"), "{text}");
+}
+
+#[test]
+fn the_test_certificate_is_readable() {
+    let file = std::fs::File::open(CERTIFICATE).expect("it is in the tree");
+    assert_eq!(CertificateDer::pem_reader_iter(BufReader::new(file)).count(), 1);
+}
