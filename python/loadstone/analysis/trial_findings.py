@@ -1,6 +1,7 @@
 """What single trials of a run say: were they steady, and what limited them?"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from loadstone.analysis import change_points, steadiness
 from loadstone.analysis.account import Account
@@ -16,6 +17,9 @@ from loadstone.results.record import Record
 Flags = Mapping[str, Mapping[str, Sequence[Evidence]]]
 """What `client_limits` found in each trial, by the trial's id."""
 
+NullRates = Mapping[tuple[str, int | None, int | None], float]
+"""Requests per second of a null target, by operation, size and requests in flight."""
+
 ROUND_S = 60
 FLAGS = {
     "INSTRUMENT_CPU": "the client's processors",
@@ -26,13 +30,21 @@ FLAGS = {
 }
 
 
-def judge_run(account: Account, parts: Sequence[Part], flags: Flags) -> tuple[Finding, ...]:
-    """Return all findings of a run: of its trials one by one, and of its numbers together."""
+def judge_run(
+    account: Account,
+    parts: Sequence[Part],
+    flags: Flags,
+    null_rates: NullRates | None = None,
+) -> tuple[Finding, ...]:
+    """Return all findings of a run: of its trials one by one, and of its numbers together.
+
+    `null_rates` are what the same client reaches against a null target.
+    """
     records = {part.record.id: part.record for part in parts}
     found = [
         *find_unsteady(parts),
         *_limited(records, flags),
-        *_verdicts(parts, flags),
+        *_verdicts(account, parts, flags, null_rates or {}),
         *judge(account),
     ]
     order = ("problem", "caution", "note")
@@ -111,13 +123,21 @@ def _limited(records: Mapping[str, Record], flags: Flags) -> Iterator[Finding]:
         )
 
 
-def _verdicts(parts: Sequence[Part], flags: Flags) -> Iterator[Finding]:
+def _verdicts(
+    account: Account, parts: Sequence[Part], flags: Flags, null_rates: NullRates
+) -> Iterator[Finding]:
     """State what limited each cell, as far as a run by itself can tell; one finding per limit."""
     _, totals = summarise(parts, {})
     groups: dict[tuple[str, str | None], list[tuple[Cell, Verdict]]] = {}
     for cell in totals:
         records = {part.record.id: part.record for part in parts if part.record.id in cell.trials}
-        found = decide(observe(cell, totals, tuple(records.values()), flags))
+        seen = observe(cell, totals, tuple(records.values()), flags)
+        seen = replace(
+            seen,
+            null_rate=null_rates.get(_null_key(cell)),
+            path_bytes_per_s=_path_ceiling(account),
+        )
+        found = decide(seen)
         groups.setdefault((found.limit, found.grade), []).append((cell, found))
     for (limit, grade), members in groups.items():
         cell, first = members[0]
@@ -139,7 +159,6 @@ def observe(
     cells: Sequence[Cell],
     records: Sequence[Record],
     flags: Flags,
-    null_rate: float | None = None,
 ) -> Observed:
     """Gather what a run knows about one of its cells."""
     sweep = sorted(_same_sweep(cell, cells), key=_load)
@@ -157,7 +176,6 @@ def observe(
     return Observed(
         trial=_trial(cell),
         gates=tuple(_gates(cell)),
-        null_rate=null_rate,
         flags=own,
         lower=_trial(sweep[place - 1]) if place else None,
         higher=_trial(sweep[place + 1]) if place + 1 < len(sweep) else None,
@@ -180,6 +198,20 @@ def _gates(cell: Cell) -> Iterator[Gate]:
                 wanted="no such label",
                 statement=explain(label),
             )
+
+
+def _null_key(cell: Cell) -> tuple[str, int | None, int | None]:
+    size, threads = cell.parameters.get("size"), cell.parameters.get("threads")
+    return (
+        cell.operation,
+        size if isinstance(size, int) else None,
+        threads if isinstance(threads, int) else None,
+    )
+
+
+def _path_ceiling(account: Account) -> float | None:
+    paths = [one.bytes_per_s for one in account.ceilings if one.resource == "network"]
+    return min(paths, default=None)
 
 
 def _same_sweep(cell: Cell, cells: Sequence[Cell]) -> list[Cell]:

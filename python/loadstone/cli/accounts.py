@@ -1,5 +1,6 @@
 """Which account an argument names: a run folder, a published report, and one target of either."""
 
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from loadstone.errors import InputError
 
 
 def read_account(name: str) -> Account:
-    """Return the account that RUN, published:NAME, or either with @TARGET stands for."""
+    """Return the account of RUN, published:NAME or FORMAT:FILE, or of one @TARGET of it."""
     whole, target = split_target(name)
     account = read_whole(whole)
     if target is None:
@@ -20,15 +21,35 @@ def read_account(name: str) -> Account:
 
 
 def read_whole(name: str) -> Account:
-    """Return the account of a whole run or published report."""
+    """Return the account of a whole run, published report, or file of another tool."""
     from loadstone import published
 
     if published.is_published(name):
         return published.find(name).account()
+    form, _, file = name.partition(":")
+    if file and not Path(name).exists():
+        return _read_file(form, Path(file))
     from loadstone.analysis import run_account
     from loadstone.results.store import read_run
 
     return replace(run_account.read_account(read_run(name)), name=Path(name).name or name)
+
+
+def _read_file(form: str, file: Path) -> Account:
+    """Return the account of a file of another tool, by way of the run it would be imported as."""
+    from loadstone import importers
+    from loadstone.analysis import run_account
+    from loadstone.importers.imported import Hints
+    from loadstone.importers.run_folder import write_run
+    from loadstone.results.store import read_run
+
+    found = importers.find(form).read([file], Hints())
+    if isinstance(found, Account):
+        return found
+    with tempfile.TemporaryDirectory(prefix="loadstone-import-") as folder:
+        write_run(found, Path(folder) / "run")
+        account = run_account.read_account(read_run(Path(folder) / "run"))
+    return replace(account, name=file.name)
 
 
 def split_target(name: str) -> tuple[str, str | None]:

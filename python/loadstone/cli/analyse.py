@@ -9,19 +9,26 @@ Examples:
   loadstone analyse published:theflash
   loadstone analyse runs/demo -f json
   loadstone analyse runs/demo --mistakes       also the list of common mistakes
+  loadstone analyse runs/ceph --network iperf3.json --null runs/null
 """
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from loadstone.analysis import linter
-from loadstone.analysis.account import Account
+from loadstone.analysis.account import Account, Ceiling
 from loadstone.analysis.finding import Finding
 from loadstone.errors import InputError
 
 EVIDENCE_SHOWN = 5
+
+Load = tuple[str, int | None, int | None]
+"""An operation, the size of its objects, and the requests in flight."""
 
 
 def command(
@@ -33,10 +40,18 @@ def command(
         bool, typer.Option(help="Show the list of common mistakes, X01 to X26, too.")
     ] = False,
     evidence: Annotated[bool, typer.Option(help="Show the numbers behind each finding.")] = False,
+    network: Annotated[
+        Path | None, typer.Option(help="iperf3 --json of the path to the target: its ceiling.")
+    ] = None,
+    null: Annotated[
+        str | None, typer.Option(help="A run of the same loads on a null target: our own ceiling.")
+    ] = None,
 ) -> None:
     if form not in ("terminal", "json"):
         raise InputError.of_value(form, "a format: terminal, json")
-    judged = [_judge(name) for name in _whole(runs)]
+    ceilings = _ceilings(network)
+    null_rates = _null_rates(null)
+    judged = [_judge(name, ceilings, null_rates) for name in _whole(runs)]
     if form == "json":
         documents = [_document(account, findings) for account, findings in judged]
         shown = documents[0] if len(documents) == 1 else documents
@@ -61,26 +76,53 @@ def _whole(names: list[str]) -> list[str]:
     return names
 
 
-def _judge(name: str) -> tuple[Account, tuple[Finding, ...]]:
-    from loadstone import published
+def _ceilings(network: Path | None) -> tuple[Ceiling, ...]:
+    if network is None:
+        return ()
+    from loadstone.importers import iperf3
+
+    return (iperf3.read_ceiling(network),)
+
+
+def _null_rates(null: str | None) -> Mapping[Load, float]:
+    """Return the best rate of each load of a run against a target that does nothing."""
+    if null is None:
+        return {}
+    from loadstone.analysis.account import RATE
+    from loadstone.cli.accounts import read_whole
+
+    rates: dict[Load, float] = {}
+    for one in read_whole(null).of(RATE):
+        load = (one.operation, one.size_bytes, one.threads)
+        rates[load] = max(one.value, rates.get(load, 0.0))
+    return rates
+
+
+def _judge(
+    name: str, ceilings: tuple[Ceiling, ...], null_rates: Mapping[Load, float]
+) -> tuple[Account, tuple[Finding, ...]]:
     from loadstone.analysis.plausibility import judge
     from loadstone.cli.accounts import read_account, split_target
 
     whole, target = split_target(name)
-    if published.is_published(name) or target is not None:
-        account = read_account(name)
-        return account, judge(account)
-    return _judge_run(whole)
+    if Path(whole).is_dir() and target is None:
+        return _judge_run(whole, ceilings, null_rates)
+    account = read_account(name)
+    account = replace(account, ceilings=(*account.ceilings, *ceilings))
+    return account, judge(account)
 
 
-def _judge_run(name: str) -> tuple[Account, tuple[Finding, ...]]:
+def _judge_run(
+    name: str, ceilings: tuple[Ceiling, ...], null_rates: Mapping[Load, float]
+) -> tuple[Account, tuple[Finding, ...]]:
     from loadstone.analysis import run_account, trial_findings
     from loadstone.results.store import read_run
 
     run = read_run(name)
     measured = run_account.read_measured(run)
-    account = run_account.account_of(run, measured)
-    return account, trial_findings.judge_run(account, measured.parts, measured.flags)
+    account = replace(run_account.account_of(run, measured), ceilings=ceilings)
+    found = trial_findings.judge_run(account, measured.parts, measured.flags, null_rates)
+    return account, found
 
 
 def _print_finding(finding: Finding, *, with_evidence: bool) -> None:

@@ -1,0 +1,107 @@
+"""Read what another tool wrote, into a run folder that every other command understands.
+
+Tools that keep no requests and no seconds (datasafe, tpch) give their tables instead. Everywhere a
+run is named, FORMAT:FILE stands for the file itself: loadstone compare fio:a.json fio:b.json.
+
+\b
+Examples:
+  loadstone import warp warp-get.csv.zst -o runs/warp-get
+  loadstone import nectar bench-put.csv console.txt -o runs/put
+  loadstone import fio fio.json -o runs/disk
+  loadstone import tpch ssd.log ceph.log
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadstone import units
+from loadstone.analysis.account import Account
+from loadstone.errors import InputError
+
+
+def command(
+    form: Annotated[str, typer.Argument(help="The tool's name.", metavar="FORMAT")],
+    files: Annotated[list[Path], typer.Argument(help="What it wrote.", metavar="FILE...")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The run folder to make.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="What to call the target.")] = None,
+    operation: Annotated[
+        str | None, typer.Option(help="The operation, where the file does not say it.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(help="The size of an object, where the file does not say it.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Requests in flight, where the file does not say it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print tables as JSON.")] = False,
+) -> None:
+    from loadstone import importers
+    from loadstone.importers.imported import Hints
+
+    hints = Hints(
+        operation=operation,
+        size_bytes=units.parse_size(size) if size is not None else None,
+        threads=threads,
+        target=target,
+    )
+    found = importers.find(form).read(files, hints)
+    if isinstance(found, Account):
+        _print_account(found, form, output, as_json=as_json)
+        return
+    from loadstone.cli.session import default_folder
+    from loadstone.importers.run_folder import write_run
+
+    folder = output or default_folder(found.name)
+    write_run(found, folder)
+    requests = sum(row.requests for trial in found.trials for row in trial.rows)
+    print(f"{folder}: {len(found.trials)} trials, {requests:,} requests from {found.tool}")
+    for note in found.notes:
+        print(f"note: {note}")
+    print(f"see: loadstone report {folder}")
+
+
+def _print_account(account: Account, form: str, output: Path | None, *, as_json: bool) -> None:
+    if output is not None:
+        raise InputError(
+            f"{form} keeps no requests and no seconds, of which a run folder could be made",
+            f"leave out -o, and name the file where a run stands: loadstone analyse {form}:FILE",
+        )
+    if as_json:
+        from loadstone.cli.published import account_json
+
+        print(json.dumps(account_json(account), indent=2, ensure_ascii=False))
+        return
+    print(_table(account), end="")
+
+
+def _table(account: Account) -> str:
+    from loadstone.analysis.account import RATE, SECONDS
+    from loadstone.report.action_tables import rates_table
+    from loadstone.report.query_tables import queries_table
+
+    if SECONDS in account.metrics:
+        systems: dict[str, dict[str, list[float]]] = {}
+        for one in account.of(SECONDS):
+            times = systems.setdefault(one.target, {})
+            times.setdefault(str(one.parameters["query"]), []).append(one.value)
+        return queries_table(systems)
+    sizes = list(dict.fromkeys(one.size_bytes or 0 for one in account.of(RATE)))
+    actions: dict[str, dict[int, list[str]]] = {}
+    for one in account.of(RATE):
+        rows = actions.setdefault(one.operation.upper(), {})
+        rows.setdefault(one.threads or 0, []).append(one.text or "")
+    heads = [_size_head(size) for size in sizes]
+    return "".join(rates_table(action, heads, rows) for action, rows in actions.items())
+
+
+def _size_head(size_bytes: int) -> str:
+    """Return a size as those tables head their columns: "100kb", "1mb"."""
+    for power, unit in ((2, "mb"), (1, "kb")):
+        if size_bytes and size_bytes % 1024**power == 0:
+            return f"{size_bytes // 1024**power}{unit}"
+    return str(size_bytes)

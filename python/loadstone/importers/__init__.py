@@ -1,0 +1,71 @@
+"""Files of other tools → a run folder, or an account where a tool keeps no more than a summary.
+
+An importer takes what a tool wrote and nothing else: what a file does not say stays absent. It
+checks what the file says against itself, so that a file that was cut off or edited by hand is
+refused with its line and column and never turned into a result.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from loadstone.analysis.account import Account
+from loadstone.errors import InputError
+from loadstone.importers import (
+    datasafe,
+    elbencho,
+    fio,
+    iperf3,
+    nectar,
+    rados_bench,
+    tpch,
+    warp,
+)
+from loadstone.importers.imported import Hints, Imported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Importer:
+    """One format: its name, what it reads, and the function that reads it."""
+
+    name: str
+    summary: str
+    read: Callable[[Sequence[Path], Hints], Imported | Account]
+
+
+IMPORTERS: Mapping[str, Importer] = {
+    one.name: one
+    for one in (
+        Importer(
+            name="nectar",
+            summary="nectar: the file of -csv, and the console's output",
+            read=nectar.read,
+        ),
+        Importer(name="warp", summary="warp: .csv.zst of one benchmark", read=warp.read),
+        Importer(name="fio", summary="fio: --output-format=json or json+", read=fio.read),
+        Importer(
+            name="rados-bench",
+            summary="rados bench: its text, or --format=json",
+            read=rados_bench.read,
+        ),
+        Importer(name="elbencho", summary="elbencho: --csvfile", read=elbencho.read),
+        Importer(name="iperf3", summary="iperf3: --json", read=iperf3.read),
+        Importer(
+            name="datasafe",
+            summary="Datasafe: the log of its statistics",
+            read=datasafe.read,
+        ),
+        Importer(
+            name="tpch",
+            summary="TPC-H scripts: a log of queries, or lines of averages and details",
+            read=tpch.read,
+        ),
+    )
+}
+
+
+def find(name: str) -> Importer:
+    """Return an importer by the name of its format."""
+    if name not in IMPORTERS:
+        raise InputError.of_value(name, f"a format: {', '.join(IMPORTERS)}")
+    return IMPORTERS[name]

@@ -1,0 +1,102 @@
+"""Single requests → rows of seconds with histograms, in one pass and little memory."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from loadstone.importers.imported import SECOND_NS, Row
+
+if TYPE_CHECKING:
+    from loadstone._loadgen import Histogram
+
+OPEN_SECONDS = 10
+"""How many seconds may be behind the newest before their histograms are closed."""
+
+
+@dataclass(slots=True)
+class _Second:
+    requests: int = 0
+    objects: int = 0
+    bytes: int = 0
+    service: "Histogram | None" = None
+    first_byte: "Histogram | None" = None
+
+
+@dataclass(slots=True)
+class Completions:
+    """Collects requests by operation, outcome and the second in which they were done.
+
+    Tools write requests in the order they ended, or nearly so: a second that lies well behind is
+    closed and encoded. A request that comes later still makes a second row, which adds up.
+    """
+
+    origin_ns: int
+    """A moment before the first request's start; seconds count from it."""
+
+    rows: list[Row] = field(default_factory=list)
+    first_start_ns: int | None = None
+    last_end_ns: int | None = None
+    _open: dict[tuple[str, str, int], _Second] = field(default_factory=dict)
+    _newest: int = -1
+
+    def add(
+        self,
+        operation: str,
+        outcome: str,
+        *,
+        end_ns: int,
+        elapsed_ns: int,
+        first_byte_ns: int | None = None,
+        bytes_moved: int = 0,
+        objects: int = 1,
+    ) -> None:
+        """Count one request; only good ones move bytes and objects."""
+        from loadstone._loadgen import Histogram
+
+        start_ns = end_ns - elapsed_ns
+        self.first_start_ns = min(start_ns, self.first_start_ns or start_ns)
+        self.last_end_ns = max(end_ns, self.last_end_ns or end_ns)
+        second = (end_ns - self.origin_ns) // SECOND_NS
+        if second > self._newest:
+            self._newest = second
+            self._close_before(second - OPEN_SECONDS)
+        one = self._open.setdefault((operation, outcome, second), _Second())
+        one.requests += 1
+        if one.service is None:
+            one.service = Histogram()
+        one.service.record(max(1, elapsed_ns))
+        if outcome == "ok":
+            one.objects += objects
+            one.bytes += bytes_moved
+            if first_byte_ns is not None:
+                if one.first_byte is None:
+                    one.first_byte = Histogram()
+                one.first_byte.record(max(1, first_byte_ns))
+
+    @property
+    def window_ns(self) -> tuple[int, int]:
+        """From the first start to the last end, counted from the origin."""
+        assert self.first_start_ns is not None, "asked once there is a request"
+        assert self.last_end_ns is not None, "asked once there is a request"
+        return self.first_start_ns - self.origin_ns, self.last_end_ns - self.origin_ns
+
+    def close(self) -> tuple[Row, ...]:
+        """Return all rows in the order of their seconds."""
+        self._close_before(self._newest + 1)
+        return tuple(sorted(self.rows, key=lambda row: (row.second, row.operation, row.outcome)))
+
+    def _close_before(self, second: int) -> None:
+        for key in [key for key in self._open if key[2] < second]:
+            one = self._open.pop(key)
+            operation, outcome, when = key
+            self.rows.append(
+                Row(
+                    operation=operation,
+                    outcome=outcome,
+                    second=when,
+                    requests=one.requests,
+                    objects=one.objects,
+                    bytes=one.bytes,
+                    service=one.service.encode() if one.service else None,
+                    first_byte=one.first_byte.encode() if one.first_byte else None,
+                )
+            )

@@ -1,0 +1,89 @@
+"""Datasafe's log: percentiles and a rate per thread of each operation; no request by itself.
+
+The tool adds up milliseconds and divides by them, so its rate is threads over mean latency. It
+becomes an account and not a run: there is nothing in it that was counted over time.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from loadstone.analysis.account import RATE, THREAD_RATE, Account, Disclosure, Measurement
+from loadstone.importers import reading
+from loadstone.importers.imported import Hints
+from loadstone.importers.reading import Place
+
+_HEAD = re.compile(r"==== Statistics for (\w+) with (\d+) threads and (\d+) Kb filesize: ====")
+_LINE = re.compile(
+    r" - (\w+) : StatisticService\.Percentiles\(stat=\{([^}]*)\}, throughputPerThread=([^)]*)\)"
+)
+_STAT = re.compile(r"(\d+)=([\d.]+)")
+QUANTILES = ("50", "75", "90", "95", "99")
+
+
+def read(paths: Sequence[Path], hints: Hints) -> Account:
+    """Read logs; rates are given per thread, as printed, and for all threads."""
+    measurements = tuple(one for path in paths for one in _measurements(path, hints))
+    if not measurements:
+        Place(paths[0]).refuse(
+            "has no statistics of Datasafe", 'they begin with "==== Statistics for"'
+        )
+    return Account(
+        name=paths[0].stem,
+        title=f"Datasafe log {paths[0].name}",
+        measurements=measurements,
+        disclosure=Disclosure(loop="closed", rate_clock="sum of the threads' milliseconds"),
+    )
+
+
+def _measurements(path: Path, hints: Hints) -> Iterator[Measurement]:
+    load: tuple[str, int, int] | None = None
+    seen: dict[object, int] = {}
+    for number, line in enumerate(reading.read_text(path).splitlines(), start=1):
+        place = Place(path, number)
+        head = _HEAD.search(line)
+        if head is not None:
+            load = (head[1], int(head[2]), int(head[3]))
+            seen[load] = seen.get(load, 0) + 1
+            continue
+        if "StatisticService.Percentiles" not in line:
+            continue
+        found = _LINE.search(line)
+        if found is None:
+            place.refuse("is cut off", reading.TRUNCATED)
+        if load is None:
+            place.refuse("stands before any load is named", reading.TRUNCATED)
+        yield from _line(place, found, load, seen[load], hints)
+
+
+def _line(
+    place: Place, found: re.Match[str], load: tuple[str, int, int], repetition: int, hints: Hints
+) -> Iterator[Measurement]:
+    provider, threads, size_kib = load
+    stat = dict(_STAT.findall(found[2]))
+    values = [reading.number(place, name, stat.get(name, "")) for name in QUANTILES]
+    if values != sorted(values):
+        place.refuse(f"its percentiles do not rise: {found[2]}", reading.EDITED)
+    rate = reading.number(place, "throughputPerThread", found[3])
+    texts = {
+        f"service_ns_p{name}": (1e6 * value, stat[name])
+        for name, value in zip(QUANTILES, values, strict=True)
+    }
+    numbers = {
+        **texts,
+        THREAD_RATE: (rate, found[3]),
+        RATE: (threads * rate, repr(threads * rate)),
+    }
+    for metric, (value, text) in numbers.items():
+        yield Measurement(
+            target=hints.target or provider,
+            workload="random actions",
+            operation=found[1].lower(),
+            parameters={"size": 1024 * size_kib, "threads": threads},
+            metric=metric,
+            value=value,
+            text=text,
+            repetition=repetition,
+            place=f"{place.path}, line {place.line}",
+            tool="datasafe",
+        )

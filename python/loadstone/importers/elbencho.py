@@ -1,0 +1,136 @@
+"""elbencho: a line of CSV for each phase of a benchmark, with totals when the last thread ended."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from loadstone.importers import reading
+from loadstone.importers.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
+from loadstone.importers.reading import Place
+
+OPERATIONS = {
+    "WRITE": "write",
+    "READ": "read",
+    "RMFILES": "delete",
+    "RMOBJECTS": "delete",
+    "STAT": "head",
+    "HEADOBJ": "head",
+    "LISTOBJ": "list",
+    "LISTOBJ_P": "list",
+    "MKBUCKETS": "create_bucket",
+    "RMBUCKETS": "delete_bucket",
+    "SYNC": "sync",
+    "DROPCACHE": "drop_caches",
+    "MKDIRS": "create_directory",
+    "RMDIRS": "delete_directory",
+}
+UNMEASURED = ("SYNC", "DROPCACHE")
+MEBIBYTE = 2**20
+NEEDED = ("ISO date", "operation", "threads", "time ms [last]", "MiB [last]", "version")
+
+
+def read(paths: Sequence[Path], hints: Hints) -> Imported:
+    """Read files of --csvfile; each line is a trial."""
+    trials: list[ImportedTrial] = []
+    version = command = None
+    for path in paths:
+        for place, row in _rows(path):
+            version, command = row["version"], row.get("command")
+            trials.append(_trial(place, row, hints))
+    return Imported(
+        tool="elbencho",
+        name=paths[0].stem,
+        trials=tuple(trials),
+        tool_version=version,
+        command=command,
+    )
+
+
+def _rows(path: Path) -> Iterator[tuple[Place, Mapping[str, str]]]:
+    text = reading.read_text(path)
+    head, _, body = text.partition("\n")
+    columns = next(csv.reader([head]), [])
+    missing = [name for name in NEEDED if name not in columns]
+    if missing:
+        Place(path, 1).refuse(
+            f'has no column "{missing[0]}"', "give the file of elbencho's --csvfile"
+        )
+    if not body.strip():
+        Place(path, 1).refuse("has a head and no rows", reading.TRUNCATED)
+    # The last column holds the command in quotes that CSV would take for its own.
+    plain = columns[:-1] if columns[-1] == "command" else columns
+    for number, line in enumerate(body.splitlines(), start=2):
+        place = Place(path, number)
+        cells = line.split(",", len(plain))
+        if len(cells) < len(columns):
+            place.refuse(f"has {len(cells)} fields, the head has {len(columns)}", reading.TRUNCATED)
+        yield place, dict(zip(columns, cells, strict=True))
+    if not text.endswith("\n"):
+        Place(path, number).refuse("ends without the end of a line", reading.TRUNCATED)
+
+
+def _trial(place: Place, row: Mapping[str, str], hints: Hints) -> ImportedTrial:
+    phase = row["operation"]
+    operation = OPERATIONS.get(phase, phase.lower())
+    time_ms = reading.number(place, "time ms [last]", row["time ms [last]"])
+    moved = round(_optional(place, row, "MiB [last]") * MEBIBYTE)
+    block = round(_optional(place, row, "block size"))
+    entries = round(_optional(place, row, "entries [last]"))
+    rate = _optional(place, row, "IOPS [last]")
+    is_block_wise = bool(rate and block and moved)
+    requests = -(-moved // block) if is_block_wise else entries
+    if is_block_wise:
+        # Elapsed milliseconds are cut off; the rate is not, and tells the time exactly.
+        exact_ms = 1000 * requests / rate
+        if not time_ms - 1 <= exact_ms <= time_ms + 2:
+            place.refuse(
+                f"{rate:g} a second for {time_ms:g} ms do not make {requests} of {block} bytes",
+                reading.EDITED,
+                "IOPS [last]",
+            )
+        time_ms = exact_ms
+    if not requests:
+        requests = 1
+    length_ns = max(1, round(time_ms * 1_000_000))
+    depth = max(1, round(_optional(place, row, "IO depth")))
+    threads = round(reading.number(place, "threads", row["threads"])) * depth
+    threads *= max(1, round(_optional(place, row, "hosts")))
+    size = block or round(_optional(place, row, "file size"))
+    parameters: dict[str, str | int | float] = {"threads": threads}
+    parameters |= {"size": size} if size else {}
+    return ImportedTrial(
+        target=hints.target or row.get("path type", "elbencho"),
+        workload=row.get("label") or place.path.stem,
+        phase=operation,
+        parameters=parameters,
+        clients=threads,
+        rows=(
+            Row(
+                operation=operation,
+                outcome="ok",
+                second=length_ns // SECOND_NS,
+                requests=requests,
+                objects=entries,
+                bytes=moved,
+            ),
+        ),
+        window_ns=(0, length_ns),
+        started_unix_ns=_started_ns(place, row["ISO date"]),
+        is_measured=phase not in UNMEASURED,
+        size_bytes=size or None,
+        source={key: value for key, value in row.items() if value and key != "command"},
+    )
+
+
+def _optional(place: Place, row: Mapping[str, str], column: str) -> float:
+    text = row.get(column) or ""
+    return reading.number(place, column, text) if text else 0.0
+
+
+def _started_ns(place: Place, text: str) -> int:
+    try:
+        moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%f%z")
+    except ValueError:
+        place.refuse(f'found "{text}", expected a time', reading.EDITED, "ISO date")
+    return round(moment.timestamp() * 1000) * 1_000_000

@@ -1,0 +1,263 @@
+"""nectar: one line per request in the file of -csv; the console says operation, size and threads.
+
+nectar divides by whole seconds and counts failed requests in its rates; here rates come from the
+requests' own times, and what nectar printed is kept beside them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from loadstone.errors import InputError
+from loadstone.importers import reading
+from loadstone.importers.completions import Completions
+from loadstone.importers.imported import SECOND_NS, Hints, Imported, ImportedTrial
+from loadstone.importers.reading import Place
+
+SIMPLE = ("completion_time_unix_nano", "object_name", "transaction_id", "status")
+HEADS = {
+    (*SIMPLE, "elapsed_nanoseconds"): "simple",
+    (*SIMPLE, "headers_elapsed_nanoseconds", "elapsed_nanoseconds"): "reading",
+    (SIMPLE[0], "method", *SIMPLE[1:], "elapsed_nanoseconds"): "mixed",
+}
+OVER_TIME = ("time_unix_nano,count_since_last_time", "time_unix_nano,DELETE,GET,HEAD,POST,PUT")
+OPERATION_OF_STATUS = {"201": "put", "204": "delete", "202": "post"}
+PRINTED_DIFFERS = 0.01
+MOVING = ("put", "get")
+"""Operations that move the object's bytes."""
+
+_BENCH = re.compile(
+    r"Bench-(?P<operation>\w+) (?:of (?P<count>\d+)|for \S+).*? at (?P<threads>\d+) concurrency"
+)
+_SIZE = re.compile(r"each(?: object is)? (\d+) bytes")
+_END = re.compile(r"([\d.]+)s (?:total time, |for (\d+) requests, )([\d.]+) (\w+) per second")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Console:
+    """What nectar printed: the load before, and the rate after."""
+
+    path: Path
+    operation: str
+    requests: int | None
+    size_bytes: int | None
+    threads: int
+    printed_rate: float | None
+    printed_s: float | None
+
+
+def read(paths: Sequence[Path], hints: Hints) -> Imported:
+    """Read one or several -csv files, and the console's output of each where it is given."""
+    tables = [path for path in paths if _is_table(path)]
+    consoles = [read_console(path) for path in paths if path not in tables]
+    if not tables:
+        raise InputError(
+            f'"{paths[0]}" is no -csv file of nectar: {_first_line(paths[0])!r}',
+            "its first line begins with completion_time_unix_nano",
+        )
+    paired = [(path, _console_of(path, tables, consoles)) for path in tables]
+    trials = tuple(_trial(path, console, hints) for path, console in paired)
+    return Imported(
+        tool="nectar",
+        name=tables[0].name.partition(".")[0],
+        trials=trials,
+        notes=tuple(note for trial in trials for note in _notes(trial)),
+    )
+
+
+def read_console(path: Path) -> Console:
+    """Read what nectar printed while it ran."""
+    text = reading.read_text(path)
+    begun = _BENCH.search(text)
+    if begun is None:
+        raise InputError(
+            f'"{path}" is neither a -csv file nor the output of a nectar bench command',
+            'the output has a line "Bench-PUT of ... at 250 concurrency..."',
+        )
+    size = _SIZE.search(text)
+    ended = _END.search(text)
+    return Console(
+        path=path,
+        operation=begun["operation"].lower(),
+        requests=int(begun["count"]) if begun["count"] else None,
+        size_bytes=int(size[1]) if size else None,
+        threads=int(begun["threads"]),
+        printed_rate=float(ended[3]) if ended else None,
+        printed_s=float(ended[1]) if ended else None,
+    )
+
+
+def _is_table(path: Path) -> bool:
+    first = _first_line(path)
+    if first in OVER_TIME:
+        raise InputError(
+            f'"{path}" is a -csvot file, which counts requests over time without their times',
+            "give the file of -csv",
+        )
+    return first.startswith("completion_time_unix_nano")
+
+
+def _first_line(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.readline().rstrip("\r\n")
+    except OSError as error:
+        raise InputError(f'cannot read "{path}": {error.strerror}') from error
+
+
+def _console_of(path: Path, tables: Sequence[Path], consoles: Sequence[Console]) -> Console | None:
+    """Return the console's output that belongs to a table: of the same name, else in the same
+    place.
+    """
+    stem = path.name.partition(".")[0]
+    named = [one for one in consoles if one.path.name.partition(".")[0] == stem]
+    if named:
+        return named[0]
+    if len(consoles) == len(tables):
+        return consoles[tables.index(path)]
+    if consoles:
+        raise InputError(
+            f"{len(consoles)} outputs of the console cannot be matched with {len(tables)} tables",
+            "give one output for each -csv file, in the same order",
+        )
+    return None
+
+
+def _trial(path: Path, console: Console | None, hints: Hints) -> ImportedTrial:
+    head = _first_line(path)
+    kind = HEADS.get(tuple(head.split(",")))
+    if kind is None:
+        Place(path, 1).refuse(f'has the unknown head "{head}"', reading.EDITED)
+    size = (console.size_bytes if console else None) or hints.size_bytes
+    threads = (console.threads if console else None) or hints.threads
+    completions: Completions | None = None
+    count = 0
+    operation = (console.operation if console else None) or hints.operation
+    for place, row in _rows(path, head.split(",")):
+        end_ns = reading.whole(place, SIMPLE[0], row[SIMPLE[0]], smallest=1)
+        elapsed_ns = reading.whole(place, "elapsed_nanoseconds", row["elapsed_nanoseconds"])
+        if elapsed_ns >= end_ns:
+            place.refuse("takes longer than the time since 1970", reading.EDITED)
+        if completions is None:
+            completions = Completions(origin_ns=end_ns - elapsed_ns - SECOND_NS)
+        if kind == "mixed":
+            operation = row["method"].lower()
+        operation = operation or _guessed(place, row, kind)
+        is_good = _is_good(place, row["status"])
+        completions.add(
+            operation,
+            "ok" if is_good else f"http_{row['status']}",
+            end_ns=end_ns,
+            elapsed_ns=elapsed_ns,
+            first_byte_ns=_first_byte(place, row) if operation == "get" else None,
+            bytes_moved=size or 0 if operation in MOVING else 0,
+        )
+        count += 1
+    if completions is None:
+        Place(path).refuse("has no rows", reading.TRUNCATED)
+    assert operation is not None, "every row has settled it"
+    missing = _missing(path, count, console)
+    return _made(path, completions, kind, operation, size, threads, console, missing, hints)
+
+
+def _made(
+    path: Path,
+    completions: Completions,
+    kind: str,
+    operation: str,
+    size: int | None,
+    threads: int | None,
+    console: Console | None,
+    missing: int,
+    hints: Hints,
+) -> ImportedTrial:
+    phase = "mixed" if kind == "mixed" else operation
+    parameters: dict[str, str | int | float] = {}
+    # nectar's own mixed benchmark has so many workers for each of its five operations.
+    clients = (threads or 0) * (5 if kind == "mixed" else 1)
+    if clients:
+        parameters["threads"] = clients
+    if size is not None:
+        parameters["size"] = size
+    source = {
+        "file": path.name,
+        "printed_requests_per_s": console.printed_rate if console else None,
+        "printed_s": console.printed_s if console else None,
+        "not_in_the_file": missing,
+    }
+    rows = completions.close()
+    return ImportedTrial(
+        target=hints.target or "nectar",
+        workload=path.name.partition(".")[0],
+        phase=phase,
+        parameters=parameters,
+        clients=clients or 1,
+        rows=rows,
+        window_ns=completions.window_ns,
+        started_unix_ns=completions.origin_ns,
+        size_bytes=size,
+        labels=("INCOMPLETE",) if missing else (),
+        source=source,
+    )
+
+
+def _notes(trial: ImportedTrial) -> Iterator[str]:
+    """Say where nectar's own rate, over whole seconds, is not that of its requests."""
+    printed = trial.source["printed_requests_per_s"]
+    start_ns, end_ns = trial.window_ns
+    rate = sum(row.requests for row in trial.rows) / (end_ns - start_ns) * SECOND_NS
+    if printed and abs(printed / rate - 1) > PRINTED_DIFFERS:
+        yield (
+            f"{trial.source['file']}: nectar printed {printed:.1f}/s, which counts whole seconds;"
+            f" over the requests' own time it is {rate:.1f}/s"
+        )
+    if trial.source["not_in_the_file"]:
+        yield (
+            f"{trial.source['file']}: {trial.source['not_in_the_file']} requests are not in the"
+            " file; nectar leaves out reads that failed"
+        )
+
+
+def _rows(path: Path, head: Sequence[str]) -> Iterator[tuple[Place, Mapping[str, str]]]:
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        file.readline()
+        yield from reading.read_csv(path, file, head)
+
+
+def _guessed(place: Place, row: Mapping[str, str], kind: str) -> str:
+    guess = OPERATION_OF_STATUS.get(row["status"])
+    if guess is None or kind == "reading":
+        place.refuse(
+            f"does not say its operation (status {row['status']})",
+            "give the console's output too, or --operation get",
+        )
+    return guess
+
+
+def _is_good(place: Place, status: str) -> bool:
+    if not status.removeprefix("-").isdigit() or len(status) > 3:
+        place.refuse(f'found "{status}", expected an HTTP status', reading.EDITED, "status")
+    return status[0] == "2"
+
+
+def _first_byte(place: Place, row: Mapping[str, str]) -> int | None:
+    text = row.get("headers_elapsed_nanoseconds")
+    return None if text is None else reading.whole(place, "headers_elapsed_nanoseconds", text)
+
+
+def _missing(path: Path, count: int, console: Console | None) -> int:
+    """Return how many requests the file lacks; nectar leaves out failed reads, and no others."""
+    if console is None or console.requests is None or console.requests == count:
+        return 0
+    if count > console.requests:
+        Place(path).refuse(
+            f"has {count} requests, its console printed {console.requests}",
+            "the two do not belong together",
+        )
+    if console.operation not in ("get", "head"):
+        Place(path, count + 1).refuse(
+            f"ends after {count} requests, its console printed {console.requests}",
+            reading.TRUNCATED,
+        )
+    return console.requests - count

@@ -1,0 +1,200 @@
+"""rados bench: a line each second and totals at the end, as text or JSON.
+
+Its "MB" are 2^20 bytes. It keeps the mean, the extremes and the deviation of its latency, and no
+percentile; concurrency is printed for writes, and for reads follows from the operations in flight.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loadstone.importers import reading
+from loadstone.importers.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
+from loadstone.importers.reading import Place
+
+MEBIBYTE = 2**20
+TOLERANCE = 0.01
+
+_LOAD = re.compile(r"Maintaining (\d+) concurrent (\w+) of (\d+) bytes")
+_HEAD = re.compile(r"\s*sec\s+Cur ops\s+started\s+finished")
+_ROW = re.compile(r"\s*(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+(\S+)\s+(\S+)\s*")
+_SUMMARY = re.compile(r"([A-Z][\w ]+(?:\([\w/]+\))?):\s+([\d.e+-]+)\s*")
+_SKIPPED = re.compile(
+    r"hints = |Object prefix:|\d{4}-\d\d-\d\d.*min lat:|Cleaning up|Clean up|Removed"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What stands below the seconds; `clients` is 0 where it is not printed."""
+
+    made: int
+    size: int
+    length_s: float
+    clients: int
+    is_read: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """One line: the second, operations in flight, and how many were finished since the start."""
+
+    second: int
+    in_flight: int
+    finished: int
+
+
+def read(paths: Sequence[Path], hints: Hints) -> Imported:
+    """Read outputs of rados bench, each a trial."""
+    trials = []
+    for path in paths:
+        text = reading.read_text(path)
+        read_one = _from_json if text.lstrip().startswith("{") else _from_text
+        trials.append(read_one(path, hints))
+    return Imported(tool="rados bench", name=paths[0].stem, trials=tuple(trials))
+
+
+def _from_text(path: Path, hints: Hints) -> ImportedTrial:
+    lines = reading.read_text(path).splitlines()
+    seconds: list[Second] = []
+    totals: dict[str, tuple[Place, float]] = {}
+    clients = 0
+    has_head = False
+    for number, line in enumerate(lines, start=1):
+        place = Place(path, number)
+        if found := _LOAD.match(line):
+            clients = int(found[1])
+        elif _HEAD.match(line):
+            has_head = True
+        elif found := _ROW.fullmatch(line):
+            seconds.append(Second(int(found[1]), int(found[2]), int(found[4])))
+            _check_order(place, seconds)
+        elif found := _SUMMARY.fullmatch(line):
+            totals[found[1].strip()] = (place, float(found[2]))
+        elif line.strip() and not _SKIPPED.match(line):
+            what = "this is no line of rados bench" if has_head else "this is not from rados bench"
+            place.refuse(f'{what}: "{line.strip()[:60]}"', reading.TRUNCATED)
+    if not has_head:
+        Place(path).refuse("is not the output of rados bench", "it has a line of sec, Cur ops ...")
+    plain = {name: value for name, (_, value) in totals.items()}
+    places = {name: place for name, (place, _) in totals.items()}
+    end = Place(path, len(lines))
+    is_read = "Total reads made" in plain
+    made = _total(end, plain, "Total reads made" if is_read else "Total writes made")
+    size = _total(end, plain, "Read size" if is_read else "Write size")
+    length_s = _total(end, plain, "Total time run")
+    bandwidth = _total(end, plain, "Bandwidth (MB/sec)")
+    reading.agree(
+        places["Bandwidth (MB/sec)"],
+        "bandwidth against operations, their size and the time",
+        bandwidth,
+        made * size / MEBIBYTE / length_s,
+        TOLERANCE,
+    )
+    totals_of_run = Totals(
+        made=int(made), size=int(size), length_s=length_s, clients=clients, is_read=is_read
+    )
+    return _trial(path, seconds, totals_of_run, plain, hints)
+
+
+def _from_json(path: Path, hints: Hints) -> ImportedTrial:
+    document = reading.read_json(path)
+    place = Place(path)
+    rows = reading.field(place, document, "datas")
+    seconds = []
+    for row in rows:
+        seconds.append(
+            Second(
+                round(float(reading.field(place, row, "sec"))),
+                int(reading.field(place, row, "cur_ops")),
+                int(reading.field(place, row, "finished")),
+            )
+        )
+        _check_order(place, seconds)
+    is_read = "total_reads_made" in document
+    made = int(
+        reading.field(place, document, "total_reads_made" if is_read else "total_writes_made")
+    )
+    size = int(float(reading.field(place, document, "read_size" if is_read else "write_size")))
+    length_s = float(reading.field(place, document, "total_time_run"))
+    bandwidth = float(reading.field(place, document, "bandwidth"))
+    what = "bandwidth against operations, their size and the time"
+    reading.agree(place, what, bandwidth, made * size / MEBIBYTE / length_s, TOLERANCE)
+    clients = int(document.get("concurrent_ios") or 0)
+    plain = {key: value for key, value in document.items() if key != "datas"}
+    totals = Totals(made=made, size=size, length_s=length_s, clients=clients, is_read=is_read)
+    return _trial(path, seconds, totals, plain, hints)
+
+
+def _trial(
+    path: Path,
+    seconds: Sequence[Second],
+    totals: Totals,
+    source: Mapping[str, Any],
+    hints: Hints,
+) -> ImportedTrial:
+    in_flight = max((one.in_flight for one in seconds), default=1)
+    threads = totals.clients or hints.threads or in_flight
+    operation = "get" if totals.is_read else "put"
+    rows = tuple(_rows(Place(path), seconds, totals, operation))
+    length_ns = round(totals.length_s * SECOND_NS)
+    return ImportedTrial(
+        target=hints.target or "RADOS",
+        workload=path.stem,
+        phase=operation,
+        parameters={"threads": threads, "size": totals.size},
+        clients=threads,
+        rows=rows,
+        window_ns=(0, length_ns),
+        started_unix_ns=_modified_ns(path) - length_ns,
+        size_bytes=totals.size,
+        source=dict(source),
+    )
+
+
+def _rows(place: Place, seconds: Sequence[Second], totals: Totals, operation: str) -> Iterator[Row]:
+    """Yield what finished between two lines; line n tells what was done until second n."""
+    before, last = 0, 0
+    made, size = totals.made, totals.size
+    for one in seconds:
+        if one.finished > before:
+            yield _row(operation, max(0, one.second - 1), one.finished - before, size)
+        before, last = one.finished, one.second
+    if made < before:
+        place.refuse(
+            f"{made} operations in all are fewer than the {before} of its last second",
+            reading.EDITED,
+        )
+    if made > before:
+        yield _row(operation, last, made - before, size)
+
+
+def _row(operation: str, second: int, count: int, size: int) -> Row:
+    return Row(
+        operation=operation,
+        outcome="ok",
+        second=second,
+        requests=count,
+        objects=count,
+        bytes=count * size,
+    )
+
+
+def _check_order(place: Place, seconds: Sequence[Second]) -> None:
+    if len(seconds) > 1 and (
+        seconds[-1].second <= seconds[-2].second or seconds[-1].finished < seconds[-2].finished
+    ):
+        place.refuse("goes back behind the line before it", reading.EDITED)
+
+
+def _total(place: Place, totals: Mapping[str, float], name: str) -> float:
+    if name not in totals:
+        place.refuse(f'ends without "{name}"', reading.TRUNCATED)
+    return totals[name]
+
+
+def _modified_ns(path: Path) -> int:
+    """Return when the file was last written: rados bench itself tells no time."""
+    return path.stat().st_mtime_ns

@@ -1,0 +1,149 @@
+"""Writes what was imported as a run folder, in the format that loadstone's own runs have."""
+
+import datetime
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from loadstone import __version__
+from loadstone.importers.imported import SECOND_NS, Imported, ImportedTrial
+from loadstone.results.record import INTERVAL_SCHEMA
+from loadstone.results.writer import RunWriter
+
+LABEL = "IMPORTED"
+
+
+def write_run(imported: Imported, folder: Path) -> None:
+    """Write a run folder; what the tool did not record is absent there too."""
+    run = _identity(imported)
+    plan = [_document(imported, trial, run, n) for n, trial in enumerate(imported.trials, start=1)]
+    first = min(trial.started_unix_ns for trial in imported.trials)
+    manifest = {
+        "name": imported.name,
+        "seed": 0,
+        "run": run,
+        "campaign": {"name": imported.name, "imported_from": imported.tool},
+        "campaign_file": imported.command or "",
+        "plan": plan,
+        "host": {},
+        "started": _iso(first),
+        "versions": {imported.tool: imported.tool_version or "unknown"},
+        "imported": {"by": f"loadstone {__version__}", "from": imported.tool},
+    }
+    with RunWriter.create(folder, manifest) as writer:
+        last = first
+        for document, trial in zip(plan, imported.trials, strict=True):
+            record = writer.begin_trial(document)
+            record.write_intervals(_intervals(imported, trial))
+            summary = _summary(trial)
+            record.finish(
+                summary,
+                labels=(LABEL, *trial.labels),
+                absent_probes={"all": f"{imported.tool} keeps nothing of its client"},
+            )
+            last = max(last, summary["ended_unix_ns"])
+        writer.finish({"state": "finished", "ended": _iso(last)})
+
+
+def _identity(imported: Imported) -> str:
+    """Return an id that the same file always gets, so that importing twice makes one run."""
+    digest = hashlib.sha256()
+    for trial in imported.trials:
+        digest.update(repr((trial.workload, trial.started_unix_ns, trial.rows)).encode())
+    return digest.hexdigest()[:32]
+
+
+def _document(imported: Imported, trial: ImportedTrial, run: str, number: int) -> dict[str, Any]:
+    requests: dict[str, int] = {}
+    for row in trial.rows:
+        requests[row.operation] = requests.get(row.operation, 0) + row.requests
+    total = sum(requests.values())
+    size = {"kind": "fixed", "bytes": trial.size_bytes} if trial.size_bytes is not None else None
+    return {
+        "format": 1,
+        "id": f"{number:04d}",
+        "run": run,
+        "seed": 0,
+        "phase": trial.phase,
+        "round": 1,
+        "block": 1,
+        "measured": trial.is_measured,
+        "case": {
+            "target": trial.target,
+            "workload": trial.workload,
+            "parameters": dict(trial.parameters),
+        },
+        "target": {"name": trial.target, "driver": imported.tool, "settings": {}},
+        "dataset": {"size": size} if size is not None else None,
+        "mix": [{"operation": name, "weight": count / total} for name, count in requests.items()],
+        "options": {},
+        "load": {"kind": "closed", "clients": trial.clients},
+        "rate_limit_per_s": None,
+        "keys": {"order": None, "theta": None},
+        "stop": {"requests": None, "duration_ns": None},
+        "warm_up_ns": 0,
+        "cool_down_ns": 0,
+        "iterations": 1,
+        "connections": None,
+        "timeout_ns": None,
+        "on_error": None,
+        "verify": None,
+        "allow_foreign": False,
+        "cores": None,
+        "log_requests": False,
+    }
+
+
+def _intervals(imported: Imported, trial: ImportedTrial) -> pa.RecordBatch:
+    rows = [
+        {
+            "agent": imported.tool,
+            "stage": "measure",
+            "iteration": 1,
+            "operation": row.operation,
+            "outcome": row.outcome,
+            "second": row.second,
+            "requests": row.requests,
+            "objects": row.objects,
+            "bytes": row.bytes,
+            "response": None,
+            "service": row.service,
+            "first_byte": row.first_byte,
+            "lag": None,
+        }
+        for row in trial.rows
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=INTERVAL_SCHEMA)
+
+
+def _summary(trial: ImportedTrial) -> dict[str, Any]:
+    start_ns, end_ns = trial.window_ns
+    failed = sum(row.requests for row in trial.rows if row.outcome != "ok")
+    iteration: Mapping[str, int] = {
+        "iteration": 1,
+        "start_ns": 0,
+        "measure_start_ns": start_ns,
+        "measure_end_ns": end_ns,
+        "end_ns": end_ns,
+    }
+    return {
+        "state": "finished",
+        "reason": None,
+        "started_unix_ns": trial.started_unix_ns,
+        "ended_unix_ns": trial.started_unix_ns + end_ns,
+        "iterations": [iteration],
+        "requests": sum(row.requests for row in trial.rows),
+        "failed": failed,
+        "bytes": sum(row.bytes for row in trial.rows),
+        "clients": trial.clients,
+        "error_examples": {},
+        "source": dict(trial.source),
+    }
+
+
+def _iso(unix_ns: int) -> str:
+    moment = datetime.datetime.fromtimestamp(unix_ns / SECOND_NS, tz=datetime.UTC)
+    return moment.isoformat()

@@ -1,0 +1,87 @@
+"""Times of TPC-H queries: a log of queries as they ran, or lines of averages and details.
+
+`## Running tpch query #6, ...` followed by `elapsed: Double = 5.9` is one time; a query without an
+elapsed time failed and is counted as such. `Q06, avg: 5.9, detail: [5.8, 5.7]` is all times of one.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from loadstone.analysis.account import SECONDS, Account, Disclosure, Measurement
+from loadstone.importers import reading
+from loadstone.importers.imported import Hints
+from loadstone.importers.reading import Place
+
+_RUNNING = re.compile(r"## Running tpch query #(\d+)")
+_ELAPSED = re.compile(r"elapsed: Double = (\S+)")
+_DETAIL = re.compile(r"Q(\d+), avg:\s*([\d.]*), detail: \[([^\]]*)(\])?")
+
+Time = tuple[Place, int, int, str]
+"""Where it stands, the query, the repetition, and the seconds as they are printed."""
+
+
+def read(paths: Sequence[Path], hints: Hints) -> Account:
+    """Read one file per system; the system is named by its file, or by the hint."""
+    measurements: list[Measurement] = []
+    for path in paths:
+        target = hints.target if hints.target and len(paths) == 1 else path.stem
+        times = list(_times(path))
+        if not times:
+            Place(path).refuse(
+                "has no times of queries", 'lines such as "Q01, avg: 11.4, detail: [10.0, 14.8]"'
+            )
+        measurements += [_measurement(target, time) for time in times]
+    return Account(
+        name=", ".join(path.stem for path in paths),
+        title="times of queries derived from TPC-H",
+        measurements=tuple(measurements),
+        disclosure=Disclosure(replication_unit="repetition of the query", all_trials_listed=True),
+    )
+
+
+def _times(path: Path) -> Iterator[Time]:
+    counts: dict[int, int] = {}
+    running: int | None = None
+    for number, line in enumerate(reading.read_text(path).splitlines(), start=1):
+        place = Place(path, number)
+        if found := _RUNNING.search(line):
+            running = int(found[1])
+        elif found := _ELAPSED.search(line):
+            if running is None:
+                place.refuse("a time without the query that took it", reading.TRUNCATED)
+            counts[running] = counts.get(running, 0) + 1
+            yield place, running, counts[running], found[1]
+            running = None
+        elif found := _DETAIL.search(line):
+            yield from _detail(place, found)
+
+
+def _detail(place: Place, found: re.Match[str]) -> Iterator[Time]:
+    if found[4] is None:
+        place.refuse("its list of times has no end", reading.TRUNCATED)
+    texts = [text.strip() for text in found[3].split(",") if text.strip()]
+    values = [reading.number(place, "detail", text) for text in texts]
+    if not values:
+        return
+    mean = sum(values) / len(values)
+    if found[2] and abs(float(found[2]) - mean) > 0.051:
+        place.refuse(f"its average {found[2]} is not that of its times, {mean:.2f}", reading.EDITED)
+    for repetition, text in enumerate(texts, start=1):
+        yield place, int(found[1]), repetition, text
+
+
+def _measurement(target: str, time: Time) -> Measurement:
+    place, query, repetition, text = time
+    return Measurement(
+        target=target,
+        workload="TPC-H derived",
+        operation="query",
+        parameters={"query": f"Q{query:02d}"},
+        metric=SECONDS,
+        value=reading.number(place, "elapsed", text),
+        text=text,
+        repetition=repetition,
+        place=f"{place.path}, line {place.line}",
+        tool="tpch",
+    )

@@ -1,0 +1,214 @@
+"""warp: one line per request, tab separated, compressed with zstd; the command line at its end."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from loadstone.errors import InputError
+from loadstone.importers import reading
+from loadstone.importers.completions import Completions
+from loadstone.importers.imported import SECOND_NS, Hints, Imported, ImportedTrial
+from loadstone.importers.reading import Place
+
+COLUMNS = (
+    "idx", "thread", "op", "client_id", "n_objects", "bytes", "endpoint", "file", "error",
+    "start", "first_byte", "last_byte", "end", "duration_ns", "cat",
+)  # fmt: skip
+OPERATIONS = {"DELETE": "delete", "STAT": "head", "LIST": "list", "PUT": "put", "GET": "get"}
+DURATION_SLACK_NS = 100_000_000
+DURATION_SLACK = 0.1
+"""Times are of the wall clock and durations of a steady one: clocks that are corrected part a
+little.
+"""
+
+_STATUS = re.compile(r"\b([45]\d\d)\b")
+
+
+@dataclass(slots=True)
+class _Group:
+    """The requests of one operation, with all that a trial needs to know of them."""
+
+    completions: Completions
+    threads: set[tuple[str, str]] = field(default_factory=set)
+    sizes: set[int] = field(default_factory=set)
+
+
+def read(paths: Sequence[Path], hints: Hints) -> Imported:
+    """Read one benchmark; operations that followed each other are trials, others are one mix."""
+    if len(paths) != 1:
+        raise InputError("one warp file is read at a time", "import each into a folder of its own")
+    (path,) = paths
+    groups: dict[str, _Group] = {}
+    command = None
+    origin_ns: int | None = None
+    for place, row in _rows(path):
+        if isinstance(row, str):
+            command = row
+            continue
+        start_ns, end_ns = _times(place, row)
+        origin_ns = start_ns - SECOND_NS if origin_ns is None else origin_ns
+        _add(groups, place, row, start_ns, end_ns, origin_ns)
+    if not groups:
+        Place(path).refuse("has no requests", reading.TRUNCATED)
+    trials = tuple(_trials(groups, path, command, hints))
+    return Imported(tool="warp", name=path.name.partition(".")[0], trials=trials, command=command)
+
+
+def _add(
+    groups: dict[str, _Group],
+    place: Place,
+    row: Mapping[str, str],
+    start_ns: int,
+    end_ns: int,
+    origin_ns: int,
+) -> None:
+    operation = OPERATIONS.get(row["op"], row["op"].lower())
+    group = groups.setdefault(operation, _Group(Completions(origin_ns=origin_ns)))
+    size = reading.whole(place, "bytes", row["bytes"])
+    first_byte = _time(place, "first_byte", row["first_byte"]) if row["first_byte"] else None
+    group.completions.add(
+        operation,
+        _outcome(row["error"]),
+        end_ns=end_ns,
+        elapsed_ns=end_ns - start_ns,
+        first_byte_ns=None if first_byte is None else first_byte - start_ns,
+        bytes_moved=size if operation in ("put", "get") else 0,
+        objects=reading.whole(place, "n_objects", row["n_objects"]),
+    )
+    group.threads.add((row["client_id"], row["thread"]))
+    group.sizes.add(size)
+
+
+def _rows(path: Path) -> Iterator[tuple[Place, Mapping[str, str] | str]]:
+    """Yield the requests, and the command line that warp appends as a comment."""
+    lines = _lines(path)
+    head = next(lines, "")
+    if head.rstrip("\n").split("\t") != list(COLUMNS):
+        Place(path, 1).refuse(
+            f'has the unknown head "{head[:60].rstrip()}"', "give the .csv.zst that warp wrote"
+        )
+    expected = 0
+    for number, line in enumerate(lines, start=2):
+        place = Place(path, number)
+        if line.startswith("#"):
+            yield place, line.lstrip("# ").rstrip("\n")
+            continue
+        rows = reading.read_csv(path, [line], COLUMNS, delimiter="\t", first_line=number)
+        for _, row in rows:
+            if reading.whole(place, "idx", row["idx"]) != expected:
+                place.refuse(f"found {row['idx']}, expected {expected}", reading.EDITED, "idx")
+            expected += 1
+            yield place, row
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with (
+            pa.OSFile(str(path)) as file,
+            pa.CompressedInputStream(file, "zstd") as stream,
+        ):
+            rest = b""
+            while chunk := stream.read(1 << 20):
+                *whole, rest = (rest + chunk).split(b"\n")
+                yield from (line.decode("utf-8", "replace") + "\n" for line in whole)
+    except OSError as error:
+        hint = "give the .csv.zst that warp wrote" if "zstd" not in str(error).lower() else None
+        raise InputError(f'cannot read "{path}": {error}', hint or reading.TRUNCATED) from error
+    if rest:
+        raise InputError(f'"{path}" ends without the end of a line', reading.TRUNCATED)
+
+
+def _times(place: Place, row: Mapping[str, str]) -> tuple[int, int]:
+    start_ns = _time(place, "start", row["start"])
+    end_ns = _time(place, "end", row["end"])
+    duration_ns = reading.whole(place, "duration_ns", row["duration_ns"])
+    slack_ns = max(DURATION_SLACK_NS, DURATION_SLACK * duration_ns)
+    if abs(end_ns - start_ns - duration_ns) > slack_ns:
+        place.refuse(
+            f"found {duration_ns}, but end - start is {end_ns - start_ns}",
+            reading.EDITED,
+            "duration_ns",
+        )
+    return end_ns - duration_ns, end_ns
+
+
+def _time(place: Place, column: str, text: str) -> int:
+    """Return RFC 3339 with up to nine decimals in nanoseconds, which datetime cannot hold."""
+    match = re.fullmatch(r"(.{19})(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", text)
+    try:
+        if match is None:
+            raise ValueError
+        zone = "+00:00" if match[3] == "Z" else match[3]
+        whole = datetime.fromisoformat(match[1] + zone).astimezone(UTC)
+    except ValueError:
+        place.refuse(f'found "{text}", expected a time', reading.EDITED, column)
+    return int(whole.timestamp()) * SECOND_NS + int((match[2] or "0").ljust(9, "0"))
+
+
+def _outcome(error: str) -> str:
+    if not error:
+        return "ok"
+    status = _STATUS.search(error)
+    return f"http_{status[1]}" if status else "unknown"
+
+
+def _trials(
+    groups: Mapping[str, _Group], path: Path, command: str | None, hints: Hints
+) -> Iterator[ImportedTrial]:
+    """Yield a trial for each stretch of time; what came before the benchmarked operation prepared
+    it.
+    """
+    stretches: list[list[str]] = []
+    ordered = sorted(groups, key=lambda name: groups[name].completions.window_ns[0])
+    for name in ordered:
+        start, _ = groups[name].completions.window_ns
+        last = (
+            max((groups[one].completions.window_ns[1] for one in stretches[-1]), default=0)
+            if stretches
+            else -1
+        )
+        if stretches and start < last:
+            stretches[-1].append(name)
+        else:
+            stretches.append([name])
+    words = (command or "").split()
+    asked = words[1] if len(words) > 1 else None
+    for names in stretches:
+        is_measured = asked not in groups or asked in names
+        yield _trial(names, groups, path, is_measured=is_measured, hints=hints)
+
+
+def _trial(
+    names: Sequence[str],
+    groups: Mapping[str, _Group],
+    path: Path,
+    *,
+    is_measured: bool,
+    hints: Hints,
+) -> ImportedTrial:
+    own = [groups[name] for name in names]
+    windows = [group.completions.window_ns for group in own]
+    sizes = set().union(*(group.sizes for group in own))
+    threads = len(set().union(*(group.threads for group in own)))
+    size = sizes.pop() if len(sizes) == 1 else None
+    parameters: dict[str, str | int | float] = {"threads": threads}
+    if size:
+        parameters["size"] = size
+    rows = tuple(row for group in own for row in group.completions.close())
+    return ImportedTrial(
+        target=hints.target or "warp",
+        workload=path.name.partition(".")[0],
+        phase=names[0] if len(names) == 1 else "mixed",
+        parameters=parameters,
+        clients=threads,
+        rows=rows,
+        window_ns=(min(start for start, _ in windows), max(end for _, end in windows)),
+        started_unix_ns=own[0].completions.origin_ns,
+        is_measured=is_measured,
+        size_bytes=size,
+        source={"file": path.name},
+    )
