@@ -86,6 +86,9 @@ def _moment(text: object) -> str:
 
 
 def _where(run: Run) -> str:
+    imported = run.manifest.get("imported")
+    if imported:
+        return f"Measured by {imported['from']}; read by {imported['by']}."
     host = run.manifest.get("host") or {}
     name = host.get("hostname") or host.get("name")
     version = run.manifest.get("loadstone")
