@@ -7,6 +7,7 @@ Histograms of a step are merged before a percentile is read from it.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -102,7 +103,7 @@ def read_timelines(record: Record, intervals: pa.Table, points: int) -> Iterable
             rate_step_s=step,
             latency_step_s=latency_step,
             rates=tuple(_rates(good, step, end_s)),
-            latencies=tuple(_latencies(good, latency_step)),
+            latencies=tuple(_latencies(good, latency_step, end_s)),
             errors=tuple(_errors(rows, step, end_s)),
         )
 
@@ -130,51 +131,58 @@ def _latency_step_s(good: pa.Table, end_s: float, step: int) -> int:
 
 
 def _rates(good: pa.Table, step: int, end_s: float) -> Iterable[RatePoint]:
-    requests: dict[tuple[str, int], int] = {}
-    sizes: dict[tuple[str, int], int] = {}
-    for row in good.select(["stage", "second", "requests", "bytes"]).to_pylist():
-        key = (row["stage"], row["second"] // step)
-        requests[key] = requests.get(key, 0) + row["requests"]
-        sizes[key] = sizes.get(key, 0) + row["bytes"]
-    # A step that two stages share is cut where they meet, which whole seconds do not show: it
-    # would look like a dip of both.
-    stages_of: dict[int, set[str]] = {}
-    for stage, index in requests:
-        stages_of.setdefault(index, set()).add(stage)
-    for stage, index in _with_gaps(requests):
+    rows = good.select(["stage", "second", "requests", "bytes"]).to_pylist()
+    requests: dict[int, int] = {}
+    sizes: dict[int, int] = {}
+    for row in rows:
+        index = row["second"] // step
+        requests[index] = requests.get(index, 0) + row["requests"]
+        sizes[index] = sizes.get(index, 0) + row["bytes"]
+    stages = _stages(rows, step)
+    stage = ""
+    # A step in which nothing ended has no row, and is a rate of zero: a stall must be seen.
+    for index in range(min(requests, default=0), max(requests, default=-1) + 1):
+        stage = stages.get(index, stage)
         length = min(step, end_s - index * step)
-        if length < step / 2 or len(stages_of.get(index, set())) > 1:
+        # A rest of a step says little, unless it is all there is.
+        if length <= 0 or (length < step / 2 and len(requests) > 1):
             continue
         yield RatePoint(
             elapsed_s=index * step + length / 2,
             stage=stage,
-            requests_per_s=requests.get((stage, index), 0) / length,
-            bytes_per_s=sizes.get((stage, index), 0) / length,
+            requests_per_s=requests.get(index, 0) / length,
+            bytes_per_s=sizes.get(index, 0) / length,
         )
 
 
-def _with_gaps(counts: Mapping[tuple[str, int], int]) -> Iterable[tuple[str, int]]:
-    """Return every step of every stage, those in which nothing ended among them."""
-    for stage in dict.fromkeys(stage for stage, _ in counts):
-        steps = [index for name, index in counts if name == stage]
-        yield from ((stage, index) for index in range(min(steps), max(steps) + 1))
+def _stages(rows: Iterable[Mapping[str, Any]], step: int) -> dict[int, str]:
+    """Return the stage of each step; one that two stages share belongs to the busier of them."""
+    counts: dict[int, dict[str, int]] = {}
+    for row in rows:
+        of_step = counts.setdefault(row["second"] // step, {})
+        of_step[row["stage"]] = of_step.get(row["stage"], 0) + row["requests"]
+    return {index: max(found, key=lambda name: found[name]) for index, found in counts.items()}
 
 
-def _latencies(good: pa.Table, step: int) -> Iterable[LatencyPoint]:
-    encoded: dict[tuple[str, int], list[bytes]] = {}
+def _latencies(good: pa.Table, step: int, end_s: float) -> Iterable[LatencyPoint]:
     columns = [name for name in ("response", "service") if name in good.column_names]
-    for row in good.select(["stage", "second", *columns]).to_pylist():
+    rows = good.select(["stage", "second", "requests", *columns]).to_pylist()
+    encoded: dict[int, list[bytes]] = {}
+    for row in rows:
         value = row.get("response") or row.get("service")
         if value is not None:
-            encoded.setdefault((row["stage"], row["second"] // step), []).append(value)
-    for (stage, index), values in sorted(encoded.items(), key=lambda item: item[0][1]):
+            encoded.setdefault(row["second"] // step, []).append(value)
+    stages = _stages(rows, step)
+    for index, values in sorted(encoded.items()):
         merged = merge(values)
-        if merged is None:
+        is_rest = end_s - index * step < step / 2 and len(encoded) > 1
+        if merged is None or is_rest:
             continue
-        quantiles = [merged.quantile(q) if may_print_quantile(q, merged.count) else None
-                     for q in (0.5, 0.99)]  # fmt: skip
+        p50, p99 = (
+            merged.quantile(q) if may_print_quantile(q, merged.count) else None for q in (0.5, 0.99)
+        )
         yield LatencyPoint(
-            elapsed_s=(index + 0.5) * step, stage=stage, p50_ns=quantiles[0], p99_ns=quantiles[1]
+            elapsed_s=(index + 0.5) * step, stage=stages[index], p50_ns=p50, p99_ns=p99
         )
 
 

@@ -31,14 +31,15 @@ from loadstone.report.drawing import (
 )
 
 PANEL_HEIGHT = 200
-TRIAL_NUMBERS_MAX = 20
+TRIAL_NUMBER_WIDTH = 0.035
 
 
 def charts_over_time(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:
     """Return every chart whose axis is time."""
-    yield from _rates_over_time(findings.timelines, dimensions)
-    yield from _latencies_over_time(findings.timelines, dimensions)
-    yield from _errors_over_time(findings.timelines, dimensions)
+    timelines = sorted(findings.timelines, key=lambda line: (dimensions.order(line), line.trial))
+    yield from _rates_over_time(timelines, dimensions)
+    yield from _latencies_over_time(timelines, dimensions)
+    yield from _errors_over_time(timelines, dimensions)
     yield from _resources_over_time(findings)
 
 
@@ -48,7 +49,7 @@ def _rates_over_time(timelines: Sequence[Timeline], dimensions: Dimensions) -> I
             "panel": (place := dimensions.of_timeline(line)).panel,
             "series": place.series,
             "dash": place.dash,
-            "trial": f"{line.trial} {point.stage}",
+            "trial": line.trial,
             "elapsed": point.elapsed_s,
             "rate": shortened(point.requests_per_s),
         }
@@ -77,7 +78,7 @@ def _latencies_over_time(
         {
             "panel": (place := dimensions.of_timeline(line)).panel,
             "series": place.series,
-            "trial": f"{line.trial} {point.stage} {name}",
+            "trial": line.trial,
             "quantile": name,
             "elapsed": point.elapsed_s,
             "latency": milliseconds(value),
@@ -104,7 +105,8 @@ def _latencies_over_time(
 def _time_lines(rows: list[dict[str, Any]], dimensions: Dimensions, unit: str) -> alt.Chart:
     chart: alt.Chart = (
         alt.Chart()
-        .mark_line(strokeWidth=1.6, opacity=0.85)
+        # A trial of one or two steps would be no line to see.
+        .mark_line(strokeWidth=1.6, opacity=0.85, point=_point(rows))
         .encode(
             x=time_axis(f"time since the trial's start, {unit}"),
             color=series_color(rows, is_ramp=dimensions.sweep is not None),
@@ -117,6 +119,13 @@ def _time_lines(rows: list[dict[str, Any]], dimensions: Dimensions, unit: str) -
         )
     )
     return chart
+
+
+def _point(rows: Sequence[Row]) -> bool | alt.OverlayMarkDef:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["trial"]] = counts.get(row["trial"], 0) + 1
+    return alt.OverlayMarkDef(size=22, filled=True) if min(counts.values()) < 3 else False
 
 
 def _errors_over_time(timelines: Sequence[Timeline], dimensions: Dimensions) -> Iterable[Picture]:
@@ -195,7 +204,7 @@ def _resource(resource: Resource, rows: list[dict[str, Any]]) -> Picture:
     x = time_axis(f"time under load, {unit}")
     lines = (
         alt.Chart(data(in_unit(rows, seconds)))
-        .mark_line(strokeWidth=1.4, opacity=0.4 if is_many else 0.9)
+        .mark_line(strokeWidth=1.4, opacity=0.4 if is_many else 0.9, clip=True)
         .encode(
             x=x,
             y=y,
@@ -222,7 +231,7 @@ def _resource(resource: Resource, rows: list[dict[str, Any]]) -> Picture:
 
 
 def _trial_marks(rows: Sequence[Row], seconds: float, x: alt.X) -> Iterable[alt.Chart]:
-    """Return a line where each trial begins, with its number while there is room for numbers."""
+    """Return a line where each trial begins, with its number where there is room for it."""
     starts: dict[str, float] = {}
     for row in rows:
         starts[row["trial"]] = min(row["elapsed"], starts.get(row["trial"], row["elapsed"]))
@@ -231,10 +240,16 @@ def _trial_marks(rows: Sequence[Row], seconds: float, x: alt.X) -> Iterable[alt.
     )
     base = alt.Chart(data(marks)).encode(x=x)
     yield base.mark_rule(color="#8a93a0", strokeWidth=0.7)
-    if len(marks) <= TRIAL_NUMBERS_MAX:
-        yield base.mark_text(
-            align="left", baseline="bottom", dx=1, dy=-2, fontSize=10, color="#5a6473"
-        ).encode(text="trial:N", y=alt.value(0))
+    # A number needs some room to its right: the next one may not run into it.
+    room = (in_unit(rows, seconds)[-1]["elapsed"] - marks[0]["elapsed"]) * TRIAL_NUMBER_WIDTH
+    apart = [marks[0]]
+    for mark in marks[1:]:
+        if mark["elapsed"] - apart[-1]["elapsed"] >= room:
+            apart.append(mark)
+    numbers = alt.Chart(data(apart)).encode(x=x)
+    yield numbers.mark_text(
+        align="left", baseline="bottom", dx=1, dy=-2, fontSize=10, color="#5a6473"
+    ).encode(text="trial:N", y=alt.value(0))
 
 
 def _steps(steps: Iterable[int]) -> str:

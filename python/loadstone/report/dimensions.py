@@ -52,10 +52,10 @@ class Dimensions:
             has_rounds=len({cell.round for cell in cells}) > 1,
         )
 
-    @property
-    def is_series_the_sweep(self) -> bool:
-        """Tell whether the lines of one panel are the values of the sweep, light to dark."""
-        return self.sweep is not None
+    def order(self, line: Timeline) -> float:
+        """Return where a line stands among those of its panel: by the value of the sweep."""
+        value = line.parameters.get(self.sweep) if self.sweep is not None else None
+        return float(value) if isinstance(value, (int, float)) else 0.0
 
     def of_cell(self, cell: Cell) -> Place:
         """Return the place of a cell."""

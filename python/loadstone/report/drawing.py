@@ -109,13 +109,11 @@ def panels(
     """
     names = list(dict.fromkeys(row["panel"] for row in rows))
     if len(names) == 1:
-        title = {"text": names[0], "anchor": "start", "fontSize": 13, "offset": 10}
-        alone: alt.TopLevelMixin = chart.properties(
-            width=WIDE - 70,
-            height=height,
-            data=data(rows),
-            title=title if names[0] else alt.Undefined,
-        )
+        drawn_alone = chart.properties(width=WIDE - 70, height=height, data=data(rows))
+        if names[0]:
+            title = alt.Title(names[0], anchor="start", fontSize=13, offset=10)
+            drawn_alone = drawn_alone.properties(title=title)
+        alone: alt.TopLevelMixin = drawn_alone
         return alone
     columns = 2 if len(names) in (2, 4) else 3
     # What the axes of each panel take: names of bars stand beside the first one only.

@@ -102,7 +102,7 @@ def _findings(findings: Findings) -> Iterable[str]:
     for finding in findings.findings:
         yield (
             f'<li><b class="{finding.severity}">{_text(finding.rule)}</b> '
-            f"{_text(finding.statement)}</li>"
+            f"<span>{_text(finding.statement)}</span></li>"
         )
     yield "</ul>"
 
