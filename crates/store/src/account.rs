@@ -82,11 +82,13 @@ impl Account {
             let bucket = Bucket::new(&record.name, id, record.created_us, record.settings);
             for object in objects {
                 let bytes = object.about.record_bytes(&object.key);
-                let record = self.storage.budget.reserve(bytes).map_err(|_| StoreError::Config {
-                    key: "memory_bytes_max",
-                    problem: "is too small for the records of the objects in \"data\"".to_owned(),
-                    hint: "raise it; about 600 bytes are needed for each object",
-                })?;
+                let record =
+                    self.storage.budget.reserve(bytes).map_err(|_| StoreError::Config {
+                        key: "memory_bytes_max",
+                        problem: "is too small for the records of the objects in \"data\""
+                            .to_owned(),
+                        hint: "raise it; about 600 bytes are needed for each object",
+                    })?;
                 self.note_expiry(&object.about);
                 let restored = Object {
                     id: object.id,
@@ -204,9 +206,8 @@ impl Account {
     ) -> Result<Arc<Object>, Refusal> {
         let is_null_version = bucket.versioning() != Versioning::Enabled;
         let mut object = self.number(key, draft, is_null_version)?;
-        let lie = self.lies.as_ref().and_then(|lies| {
-            lies.write(&bucket.name, key, object.body.length())
-        });
+        let lie =
+            self.lies.as_ref().and_then(|lies| lies.write(&bucket.name, key, object.body.length()));
         match lie {
             None => {}
             Some(WriteLie::Lost) => return Ok(Arc::new(object)),

@@ -156,7 +156,14 @@ impl Body {
 
     /// Returns a stream over the bytes.
     pub(crate) fn stream(&self) -> BodyStream {
-        BodyStream { body: self.clone(), extent: 0, inside: 0, position: 0, reading: None, file: None }
+        BodyStream {
+            body: self.clone(),
+            extent: 0,
+            inside: 0,
+            position: 0,
+            reading: None,
+            file: None,
+        }
     }
 }
 

@@ -75,7 +75,9 @@ impl Account {
         let query = Query { prefix, limit: usize::MAX, ..Query::default() };
         let page = match self.bucket(container) {
             Ok(bucket) => bucket.index().list(query),
-            Err(_) => return Ok(Content { body: Body::empty(), etag: hex(&Md5::digest(b"")).into() }),
+            Err(_) => {
+                return Ok(Content { body: Body::empty(), etag: hex(&Md5::digest(b"")).into() });
+            }
         };
         let mut md5 = Md5::new();
         let mut bodies = Vec::with_capacity(page.entries.len());

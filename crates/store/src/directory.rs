@@ -173,11 +173,7 @@ impl Directory {
                 return Err(io::Error::other("a page of memory cannot be kept in a directory"));
             };
             let name = kept.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            extents.push(ExtentRecord {
-                file: name,
-                offset: extent.offset,
-                length: extent.length,
-            });
+            extents.push(ExtentRecord { file: name, offset: extent.offset, length: extent.length });
         }
         let sidecar = Sidecar {
             key: key.to_owned(),
@@ -349,7 +345,11 @@ impl Directory {
     }
 
     fn entries(&self, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
-        let read = || fs::read_dir(path)?.map(|entry| entry.map(|found| found.path())).collect::<io::Result<Vec<_>>>();
+        let read = || {
+            fs::read_dir(path)?
+                .map(|entry| entry.map(|found| found.path()))
+                .collect::<io::Result<Vec<_>>>()
+        };
         read().map_err(|error: io::Error| unreadable(path, &error))
     }
 

@@ -48,9 +48,9 @@ impl EtagRule {
         if text.trim() == "*" {
             return EtagRule::Any;
         }
-        let etags = text.split(',').map(|part| {
-            part.trim().trim_start_matches("W/").trim_matches('"').to_owned()
-        });
+        let etags = text
+            .split(',')
+            .map(|part| part.trim().trim_start_matches("W/").trim_matches('"').to_owned());
         EtagRule::OneOf(etags.collect())
     }
 }

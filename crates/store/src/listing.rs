@@ -154,8 +154,7 @@ mod tests {
     #[test]
     fn names_come_in_order_without_those_that_are_not_kept() {
         let (found, truncated) = names(all());
-        let expected =
-            ["a", "b/", "b/1", "b/2", "d/x/1", "d/x/2", "d/y", "é", "\u{10ffff}z"];
+        let expected = ["a", "b/", "b/1", "b/2", "d/x/1", "d/x/2", "d/y", "é", "\u{10ffff}z"];
         assert_eq!(found, expected);
         assert!(!truncated);
     }
@@ -166,10 +165,7 @@ mod tests {
             names(Query { delimiter: "/", ..all() }).0,
             ["a", "b/", "d/", "é", "\u{10ffff}z"]
         );
-        assert_eq!(
-            names(Query { delimiter: "/", prefix: "d/", ..all() }).0,
-            ["d/x/", "d/y"]
-        );
+        assert_eq!(names(Query { delimiter: "/", prefix: "d/", ..all() }).0, ["d/x/", "d/y"]);
         assert_eq!(
             names(Query { delimiter: "/", is_reversed: true, ..all() }).0,
             ["\u{10ffff}z", "é", "d/", "b/", "a"]
@@ -184,8 +180,7 @@ mod tests {
                 for limit in 1..5 {
                     let (mut joined, mut after) = (Vec::new(), String::new());
                     loop {
-                        let query =
-                            Query { delimiter, is_reversed, limit, after: &after, ..all() };
+                        let query = Query { delimiter, is_reversed, limit, after: &after, ..all() };
                         let (page, truncated) = names(query);
                         joined.extend(page);
                         after = joined.last().unwrap().clone();

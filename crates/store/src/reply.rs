@@ -88,10 +88,7 @@ impl ReplyBody {
         })
     }
 
-    fn poll_source(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, StdError>>> {
+    fn poll_source(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, StdError>>> {
         let pieces = match &mut self.source {
             Source::Pieces(pieces) => pieces,
             Source::S3(body) => {
@@ -104,15 +101,13 @@ impl ReplyBody {
             let bytes = match pieces.front_mut() {
                 None => return Poll::Ready(None),
                 Some(Piece::Bytes(bytes)) => std::mem::take(bytes),
-                Some(Piece::Stream(stream)) => {
-                    match ready!(Pin::new(stream).poll_frame(context)) {
-                        Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
-                        Some(Ok(frame)) => {
-                            return Poll::Ready(Some(Ok(frame.into_data().unwrap_or_default())));
-                        }
-                        None => Bytes::new(),
+                Some(Piece::Stream(stream)) => match ready!(Pin::new(stream).poll_frame(context)) {
+                    Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
+                    Some(Ok(frame)) => {
+                        return Poll::Ready(Some(Ok(frame.into_data().unwrap_or_default())));
                     }
-                }
+                    None => Bytes::new(),
+                },
             };
             pieces.pop_front();
             if !bytes.is_empty() {

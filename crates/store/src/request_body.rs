@@ -43,14 +43,14 @@ impl RequestBody {
     }
 
     /// Reads and drops what is left, so that the client can read the answer and go on.
-    pub(crate) async fn drain(mut self) {
+    pub(crate) async fn drain(&self) {
         if self.shared().is_ended {
             return;
         }
         let drained = async {
-            let mut bytes = 0;
+            let (mut rest, mut bytes) = (self.clone(), 0);
             while let Some(Ok(piece)) =
-                std::future::poll_fn(|context| Pin::new(&mut self).poll_next(context)).await
+                std::future::poll_fn(|context| Pin::new(&mut rest).poll_next(context)).await
             {
                 bytes += piece.len() as u64;
                 if bytes > DRAIN_BYTES_MAX {

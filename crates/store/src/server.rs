@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -116,8 +117,10 @@ impl Store {
         work: impl FnOnce() + Send + 'static,
     ) -> Result<(), StoreError> {
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-        let thread = thread
-            .map_err(|source| StoreError::System { action: "start a thread of the store", source })?;
+        let thread = thread.map_err(|source| StoreError::System {
+            action: "start a thread of the store",
+            source,
+        })?;
         self.threads.push(thread);
         Ok(())
     }
@@ -295,9 +298,7 @@ impl Service {
         let (parts, incoming) = request.into_parts();
         let api = route::api(&parts.uri, &parts.headers);
         let verdict = match &self.gate {
-            Some(gate) => {
-                gate.draw(route::class(api, &parts.method, &parts.uri, &parts.headers))
-            }
+            Some(gate) => gate.draw(route::class(api, &parts.method, &parts.uri, &parts.headers)),
             None => Verdict::default(),
         };
         let waits_for_continue = parts.headers.contains_key(header::EXPECT);
@@ -321,6 +322,10 @@ impl Service {
         };
         if !waits_for_continue {
             body.drain().await;
+        }
+        // What is unread makes the connection useless; the client has to know before it goes on.
+        if !body.is_end_stream() {
+            reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         self.finish(&mut reply, api, number, verdict);
         Ok(reply)

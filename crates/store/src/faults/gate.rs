@@ -64,9 +64,8 @@ impl Gate {
     pub(crate) fn draw(&self, class: RequestClass) -> Verdict {
         let at = class as usize;
         let number = self.requests[at].fetch_add(1, Ordering::Relaxed);
-        let falls = |fault, share: f64| {
-            chance::fraction(self.seed, &[fault, NAMES[at]], number) < share
-        };
+        let falls =
+            |fault, share: f64| chance::fraction(self.seed, &[fault, NAMES[at]], number) < share;
         let mut verdict = Verdict::default();
         if let Some(latency) = self.latency[at] {
             verdict.delay += self.latency(latency, at, number);

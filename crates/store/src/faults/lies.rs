@@ -82,8 +82,13 @@ struct KeyState {
 impl Lies {
     /// Returns the liar, or `None` when no lie is configured.
     pub(crate) fn new(config: &LieConfig, seed: u64) -> Result<Option<Lies>, StoreError> {
-        let shares =
-            [config.lost_write, config.stale_read, config.corrupt_byte, config.torn, config.resurrect];
+        let shares = [
+            config.lost_write,
+            config.stale_read,
+            config.corrupt_byte,
+            config.torn,
+            config.resurrect,
+        ];
         if shares.iter().all(|share| *share == 0.0) {
             return Ok(None);
         }
@@ -217,8 +222,7 @@ mod tests {
 
     #[test]
     fn places_of_damage_lie_inside_the_object() {
-        let lies =
-            lies(LieConfig { torn: 0.5, corrupt_byte: 1.0, ..LieConfig::default() });
+        let lies = lies(LieConfig { torn: 0.5, corrupt_byte: 1.0, ..LieConfig::default() });
         for length in [1, 2, 3, 4096] {
             for _ in 0..200 {
                 match lies.write("b", "k", length).unwrap() {

@@ -158,9 +158,8 @@ impl FaultConfig {
                 Latency::Lognormal { median_ms, sigma } => [median_ms, sigma],
             })
             .chain(self.stalls.values().map(|stall| stall.ms));
-        let refuse = |problem: String, hint| {
-            Err(StoreError::Config { key: "faults", problem, hint })
-        };
+        let refuse =
+            |problem: String, hint| Err(StoreError::Config { key: "faults", problem, hint });
         for (name, share) in shares {
             if !(0.0..=1.0).contains(&share) {
                 return refuse(format!("{name} is {share}"), "a share lies between 0 and 1");

@@ -36,9 +36,8 @@ impl Pacer {
         let now_ns = now.as_nanos() as u64;
         let needed_ns = (bytes as f64 * self.ns_per_byte) as u64;
         let done = |free: u64| free.max(now_ns) + needed_ns;
-        let before = free_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| {
-            Some(done(free))
-        });
+        let before =
+            free_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| Some(done(free)));
         let (Ok(before) | Err(before)) = before;
         Duration::from_nanos(done(before) - now_ns)
     }

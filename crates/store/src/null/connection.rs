@@ -132,9 +132,9 @@ impl Connection {
     /// Serves requests one after the other; the beginning of one that is not whole is held.
     fn serve_all(&mut self, mut bytes: &[u8], bench: &mut Workbench<'_>) -> io::Result<Next> {
         loop {
-            if let Some((Body::Chunked(mut state), reply)) = self.body.take_if(|(body, _)| {
-                matches!(body, Body::Chunked(_))
-            }) {
+            if let Some((Body::Chunked(mut state), reply)) =
+                self.body.take_if(|(body, _)| matches!(body, Body::Chunked(_)))
+            {
                 let Some(passed) = state.pass(bytes) else { return Ok(Next::Close) };
                 bytes = &bytes[passed..];
                 self.body = Some((Body::Chunked(state), reply));
@@ -185,14 +185,18 @@ impl Connection {
             BodyForm::Chunked => false,
         };
         if request.waits_for_continue && !is_here && arrived.is_empty() && self.held.is_empty() {
-            poll::send(self.fd(), reply::CONTINUE, &[], false)?;
+            poll::send(self.fd(), reply::CONTINUE, false)?;
         }
         let length = match (request.body, is_control) {
             (BodyForm::Chunked, true) => {
-                return self.refuse(reply::TOO_LARGE, bench).map(|next| Served::Whole(bytes.len(), next));
+                return self
+                    .refuse(reply::TOO_LARGE, bench)
+                    .map(|next| Served::Whole(bytes.len(), next));
             }
             (BodyForm::Length(length), true) if length > control::BODY_BYTES_MAX as u64 => {
-                return self.refuse(reply::TOO_LARGE, bench).map(|next| Served::Whole(bytes.len(), next));
+                return self
+                    .refuse(reply::TOO_LARGE, bench)
+                    .map(|next| Served::Whole(bytes.len(), next));
             }
             (BodyForm::Length(_), true) if !is_here => return Ok(Served::NeedsMore),
             (BodyForm::Length(length), _) => length,
@@ -254,7 +258,7 @@ impl Connection {
 
     /// Sends bytes that need no copy unless the socket is full.
     fn send_ready(&mut self, bytes: &[u8], bench: &mut Workbench<'_>) -> io::Result<Next> {
-        let sent = match poll::send(self.fd(), bytes, &[], false) {
+        let sent = match poll::send(self.fd(), bytes, false) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
             other => other?,
         };
@@ -276,7 +280,7 @@ impl Connection {
                 return Ok(if self.closes { Next::Close } else { Next::Read });
             }
             let sent = match self.slice {
-                None => poll::send(self.fd(), head, &[], false),
+                None => poll::send(self.fd(), head, false),
                 Some(slice) => send_slice(self.fd(), head, slice, bench),
             };
             let sent = match sent {
@@ -317,7 +321,7 @@ fn send_slice(
     {
         // Large bodies go from the file to the socket without passing through this process.
         if !head.is_empty() {
-            return poll::send(fd, head, &[], true);
+            return poll::send(fd, head, true);
         }
         let at = slice.at % PATTERN_BYTES as u64;
         let length = left.min(PATTERN_BYTES as u64 - at) as usize;
@@ -325,7 +329,7 @@ fn send_slice(
     }
     let made = &mut bench.made[..left.min(MADE_BYTES as u64) as usize];
     bench.shared.content.fill(slice.object, slice.at, made);
-    poll::send(fd, head, made, left > made.len() as u64)
+    poll::send_both(fd, head, made, left > made.len() as u64)
 }
 
 /// Returns the headers of a request, names in lower case.

@@ -92,9 +92,7 @@ impl Memory {
                 written(request)
             }
             "GET" | "HEAD" => match self.find(&place) {
-                Some(found) => {
-                    Answer::with_body("200 OK", "application/octet-stream", found.body)
-                }
+                Some(found) => Answer::with_body("200 OK", "application/octet-stream", found.body),
                 None => missing("NoSuchKey"),
             },
             "DELETE" => match (self.forget(&place), request.is_swift()) {
@@ -112,8 +110,8 @@ impl Memory {
         headers: &[(String, String)],
         body: &[u8],
     ) -> Answer {
-        let is_bulk = request.parameter("delete").is_some()
-            || request.parameter("bulk-delete").is_some();
+        let is_bulk =
+            request.parameter("delete").is_some() || request.parameter("bulk-delete").is_some();
         if is_bulk && request.method == "POST" {
             return deleted_many(request, body);
         }
@@ -219,9 +217,8 @@ fn written(request: &Request<'_>) -> Answer {
 }
 
 fn missing(code: &str) -> Answer {
-    let body = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code></Error>"
-    );
+    let body =
+        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code></Error>");
     Answer::with_body("404 Not Found", "application/xml", body)
 }
 

@@ -143,8 +143,8 @@ impl NullServer {
             let (shared, stop) = (shared.clone(), stop.clone());
             server.spawn(move || worker::serve(poll, &shared, &inbox, &stop))?;
         }
-        let poll = watching(&[stop.as_raw_fd(), listener.as_raw_fd()])
-            .map_err(system("make an epoll"))?;
+        let poll =
+            watching(&[stop.as_raw_fd(), listener.as_raw_fd()]).map_err(system("make an epoll"))?;
         server.spawn(move || worker::accept(&listener, poll, &inboxes, &stop))?;
         Ok(server)
     }

@@ -125,8 +125,24 @@ pub(super) fn discard(fd: RawFd, length: usize) -> io::Result<usize> {
     check(unsafe { libc::recv(fd, std::ptr::null_mut(), length, libc::MSG_TRUNC) } as i64)
 }
 
+/// Sends what the socket takes of one piece.
+pub(super) fn send(fd: RawFd, bytes: &[u8], is_more_to_come: bool) -> io::Result<usize> {
+    // SAFETY: the kernel reads at most the slice's length from it.
+    check(unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags(is_more_to_come)) }
+        as i64)
+}
+
+fn flags(is_more_to_come: bool) -> libc::c_int {
+    libc::MSG_NOSIGNAL | if is_more_to_come { libc::MSG_MORE } else { 0 }
+}
+
 /// Sends what the socket takes of two pieces.
-pub(super) fn send(fd: RawFd, first: &[u8], second: &[u8], is_more_to_come: bool) -> io::Result<usize> {
+pub(super) fn send_both(
+    fd: RawFd,
+    first: &[u8],
+    second: &[u8],
+    is_more_to_come: bool,
+) -> io::Result<usize> {
     let mut pieces = [
         libc::iovec { iov_base: first.as_ptr().cast_mut().cast(), iov_len: first.len() },
         libc::iovec { iov_base: second.as_ptr().cast_mut().cast(), iov_len: second.len() },
@@ -135,9 +151,8 @@ pub(super) fn send(fd: RawFd, first: &[u8], second: &[u8], is_more_to_come: bool
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = pieces.as_mut_ptr();
     message.msg_iovlen = pieces.len();
-    let flags = libc::MSG_NOSIGNAL | if is_more_to_come { libc::MSG_MORE } else { 0 };
     // SAFETY: the kernel reads the pieces, which live until the call returns.
-    check(unsafe { libc::sendmsg(fd, &raw const message, flags) } as i64)
+    check(unsafe { libc::sendmsg(fd, &raw const message, flags(is_more_to_come)) } as i64)
 }
 
 /// Sends what the socket takes of a file, without copying it through this process.

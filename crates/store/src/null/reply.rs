@@ -44,15 +44,16 @@ pub(super) const BAD_REQUEST: &[u8] =
 pub(super) const TOO_LARGE: &[u8] =
     b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 const NOT_FOUND: &[u8] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
-const UNSATISFIABLE: &[u8] =
-    b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\n\r\n";
+const UNSATISFIABLE: &[u8] = b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\n\r\n";
 
 /// Returns the answer to a request for an object.
 pub(super) fn to_object(request: &Request<'_>, content: &Content) -> Reply {
     match request.method {
         "GET" if request.parameter("uploadId").is_none() => read(request, content),
         "HEAD" => ask(request, content),
-        "PUT" if request.is_copy => xml("<CopyObjectResult><ETag>&quot;0&quot;</ETag></CopyObjectResult>"),
+        "PUT" if request.is_copy => {
+            xml("<CopyObjectResult><ETag>&quot;0&quot;</ETag></CopyObjectResult>")
+        }
         "PUT" | "COPY" if request.is_swift() => Reply::Ready(WRITTEN_SWIFT),
         "PUT" => Reply::Ready(WRITTEN_S3),
         "DELETE" => Reply::Ready(NO_CONTENT),
@@ -111,15 +112,15 @@ pub(super) fn object_head(length: u64, range: Option<(u64, u64, u64)>) -> Vec<u8
 
 fn multipart(request: &Request<'_>) -> Reply {
     if request.parameter("uploads").is_some() {
-        return xml(
-            "<InitiateMultipartUploadResult><UploadId>null</UploadId>\
-             </InitiateMultipartUploadResult>",
-        );
+        return xml("<InitiateMultipartUploadResult><UploadId>null</UploadId>\
+             </InitiateMultipartUploadResult>");
     }
     if request.method == "GET" {
         return xml("<ListPartsResult><IsTruncated>false</IsTruncated></ListPartsResult>");
     }
-    xml("<CompleteMultipartUploadResult><ETag>&quot;0-1&quot;</ETag></CompleteMultipartUploadResult>")
+    xml(
+        "<CompleteMultipartUploadResult><ETag>&quot;0-1&quot;</ETag></CompleteMultipartUploadResult>",
+    )
 }
 
 fn xml(document: &str) -> Reply {

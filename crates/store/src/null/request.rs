@@ -236,7 +236,8 @@ mod tests {
 
     #[test]
     fn chunked_bodies_end_at_the_same_place_however_they_are_cut() {
-        let body = b"4\r\nWiki\r\n1F;name=value\r\n0123456789012345678901234567890\r\n0\r\nA: b\r\n\r\n";
+        let body =
+            b"4\r\nWiki\r\n1F;name=value\r\n0123456789012345678901234567890\r\n0\r\nA: b\r\n\r\n";
         let with_next = [&body[..], b"GET"].concat();
         for cut in 0..body.len() {
             let mut state = Chunked::default();

@@ -81,10 +81,10 @@ pub(super) async fn object(
         ..about
     };
     let shown = about.checksums.as_deref().map(checksums_out).unwrap_or_default();
-    let body = front.account.storage.share(&content.body).await.map_err(crate::error::Refusal::Io)?;
+    let body =
+        front.account.storage.share(&content.body).await.map_err(crate::error::Refusal::Io)?;
     let draft = Draft { body, etag: content.etag, about };
-    let copied =
-        front.account.put(&bucket, &input.key, draft, &Precondition::default()).await?;
+    let copied = front.account.put(&bucket, &input.key, draft, &Precondition::default()).await?;
     Ok(S3Response::new(CopyObjectOutput {
         copy_object_result: Some(CopyObjectResult {
             e_tag: Some(etag(&copied.etag)),

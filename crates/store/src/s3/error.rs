@@ -8,8 +8,10 @@ use crate::error::Refusal;
 impl From<Refusal> for S3Error {
     fn from(refusal: Refusal) -> S3Error {
         if refusal.is_full() {
-            let mut error =
-                S3Error::with_message(S3ErrorCode::Custom("InsufficientStorage".into()), refusal.to_string());
+            let mut error = S3Error::with_message(
+                S3ErrorCode::Custom("InsufficientStorage".into()),
+                refusal.to_string(),
+            );
             error.set_status_code(StatusCode::INSUFFICIENT_STORAGE);
             return error;
         }

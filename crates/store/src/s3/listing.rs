@@ -15,7 +15,8 @@ use crate::object;
 const PAGE_KEYS_MAX: usize = 1000;
 
 /// What S3 leaves as it is in the keys of a listing with `encoding-type=url`.
-const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b'/');
+const KEPT: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b'/');
 
 /// Writes keys as the client wants them: as they are, or safe for XML.
 #[derive(Clone, Copy)]
@@ -212,8 +213,10 @@ fn push_versions(
     versions: Vec<Arc<object::Object>>,
     skipped: usize,
 ) {
-    all.extend(versions.into_iter().enumerate().skip(skipped).map(|(age, object)| {
-        Line::Version { key: key.into(), object, is_latest: age == 0 }
+    all.extend(versions.into_iter().enumerate().skip(skipped).map(|(age, object)| Line::Version {
+        key: key.into(),
+        object,
+        is_latest: age == 0,
     }));
 }
 

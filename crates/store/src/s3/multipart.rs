@@ -157,10 +157,8 @@ pub(super) async fn complete(
     let bucket = front.account.bucket(&input.bucket)?;
     let upload = find(front, &input.bucket, &input.key, &input.upload_id)?;
     let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
-    let named: Option<Vec<_>> = parts
-        .into_iter()
-        .map(|part| Some((part.part_number?, part.e_tag?.into_value())))
-        .collect();
+    let named: Option<Vec<_>> =
+        parts.into_iter().map(|part| Some((part.part_number?, part.e_tag?.into_value()))).collect();
     let joined = upload.join(&named.ok_or_else(|| s3_error!(MalformedXML))?)?;
     if input.mpu_object_size.is_some_and(|size| size as u64 != joined.body.length()) {
         return Err(s3_error!(InvalidRequest, "the size announced is not that of the parts"));
@@ -179,8 +177,7 @@ pub(super) async fn complete(
     if let Some(promised) = checksums.as_ref().filter(|promised| !promised.is_composite) {
         check_whole(&joined.body, promised).await?;
     }
-    let about =
-        About { part_bytes: joined.part_bytes, checksums, ..upload.about.clone() };
+    let about = About { part_bytes: joined.part_bytes, checksums, ..upload.about.clone() };
     let draft = Draft { body: joined.body, etag: joined.etag, about };
     let precondition = precondition(input.if_match, input.if_none_match);
     let object = front.account.put(&bucket, &input.key, draft, &precondition).await?;

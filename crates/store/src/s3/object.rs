@@ -322,8 +322,10 @@ pub(super) async fn attributes(
         checksum_type: Some(checksum_type(checksums)),
         ..checksums_out(checksums)
     });
-    let parts = part_count(&object)
-        .map(|count| GetObjectAttributesParts { total_parts_count: Some(count), ..Default::default() });
+    let parts = part_count(&object).map(|count| GetObjectAttributesParts {
+        total_parts_count: Some(count),
+        ..Default::default()
+    });
     Ok(S3Response::new(GetObjectAttributesOutput {
         checksum: checksum.filter(|_| wants(ObjectAttributes::CHECKSUM)),
         e_tag: wants(ObjectAttributes::ETAG).then(|| etag(&content.etag)),

@@ -34,8 +34,7 @@ pub(super) fn show(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
 }
 
 fn list(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
-    let page =
-        listing::list(&swift.account.buckets(), query(call)?, |bucket| Some(bucket.clone()));
+    let page = listing::list(&swift.account.buckets(), query(call)?, |bucket| Some(bucket.clone()));
     if call.wants_json() {
         let lines = page.entries.iter().map(|entry| match entry {
             Entry::Prefix(prefix) => json!({"subdir": prefix}),
@@ -56,10 +55,8 @@ fn list(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
 
 /// Answers POST of the account.
 pub(super) fn change(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
-    let (set, removed) = (
-        call.prefixed("x-account-meta-"),
-        call.prefixed("x-remove-account-meta-"),
-    );
+    let (set, removed) =
+        (call.prefixed("x-account-meta-"), call.prefixed("x-remove-account-meta-"));
     swift.account.change_metadata(|metadata| merge(metadata, set, removed));
     Ok(empty(StatusCode::NO_CONTENT))
 }
@@ -70,7 +67,9 @@ pub(super) fn merge(
     set: Vec<(String, String)>,
     removed: Vec<(String, String)>,
 ) {
-    for (name, value) in set.into_iter().chain(removed.into_iter().map(|(name, _)| (name, String::new()))) {
+    for (name, value) in
+        set.into_iter().chain(removed.into_iter().map(|(name, _)| (name, String::new())))
+    {
         metadata.retain(|(known, _)| *known != name);
         if !value.is_empty() {
             metadata.push((name, value));

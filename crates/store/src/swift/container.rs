@@ -23,12 +23,12 @@ pub(super) fn query(call: &Call) -> Result<Query<'_>, Failure> {
     let text = |name| call.parameter(name).unwrap_or_default();
     let limit = match call.parameter("limit") {
         None | Some("") => LISTING_LIMIT,
-        Some(limit) => limit.parse().ok().filter(|limit| *limit <= LISTING_LIMIT).ok_or_else(
-            || {
+        Some(limit) => {
+            limit.parse().ok().filter(|limit| *limit <= LISTING_LIMIT).ok_or_else(|| {
                 let problem = format!("limit goes up to {LISTING_LIMIT}");
                 Failure::new(StatusCode::PRECONDITION_FAILED, problem)
-            },
-        )?,
+            })?
+        }
     };
     Ok(Query {
         prefix: text("prefix"),

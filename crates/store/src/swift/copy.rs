@@ -12,11 +12,7 @@ use crate::object::{About, Draft, Form};
 use crate::reply::Reply;
 
 /// Answers COPY: from the path to the `Destination`.
-pub(super) async fn from_here(
-    swift: &Swift,
-    call: &Call,
-    place: &Place,
-) -> Result<Reply, Failure> {
+pub(super) async fn from_here(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let destination = named(call, "destination")?;
     copy(swift, call, (&place.container, &place.object), destination).await
 }
@@ -24,8 +20,7 @@ pub(super) async fn from_here(
 /// Answers PUT with `X-Copy-From`: from there to the path.
 pub(super) async fn to_here(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let source = named(call, "x-copy-from")?;
-    copy(swift, call, (&source.0, &source.1), (place.container.clone(), place.object.clone()))
-        .await
+    copy(swift, call, (&source.0, &source.1), (place.container.clone(), place.object.clone())).await
 }
 
 /// Reads a header of the form `CONTAINER/OBJECT`.

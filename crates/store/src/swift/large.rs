@@ -159,9 +159,7 @@ pub(super) async fn delete(swift: &Swift, call: &Call, place: &Place) -> Result<
     let object = swift.account.object(&bucket, &place.object, None)?;
     let mut paths = Vec::new();
     if let Form::StaticLarge(segments) = &object.about.form {
-        paths.extend(
-            segments.iter().map(|s| (s.container.clone(), s.object.clone())),
-        );
+        paths.extend(segments.iter().map(|s| (s.container.clone(), s.object.clone())));
         // A segment may be used twice and can go only once.
         paths.sort();
         paths.dedup();

@@ -38,8 +38,7 @@ pub(super) async fn put(swift: &Swift, call: &mut Call, place: &Place) -> Result
     about.form = form(call)?;
     let hasher = ChecksumHasher::default();
     let body = call.body.clone();
-    let taken =
-        take_in(&swift.account.storage, body, length, OBJECT_BYTES_MAX, hasher).await?;
+    let taken = take_in(&swift.account.storage, body, length, OBJECT_BYTES_MAX, hasher).await?;
     check_etag(call, &taken.etag())?;
     let draft = Draft { etag: taken.etag(), body: taken.body, about };
     let object = swift.account.put(&bucket, &place.object, draft, &precondition).await?;
@@ -117,9 +116,10 @@ fn form(call: &Call) -> Result<Form, Failure> {
     let place = |name: &str| -> Result<Option<String>, Failure> {
         let Some(text) = call.header(name) else { return Ok(None) };
         let place = decode(text.trim_start_matches('/'))?;
-        if place.split_once('/').is_none_or(|(container, rest)| {
-            container.is_empty() || rest.is_empty()
-        }) {
+        if place
+            .split_once('/')
+            .is_none_or(|(container, rest)| container.is_empty() || rest.is_empty())
+        {
             let problem = format!("{name} is not of the form CONTAINER/OBJECT");
             return Err(Failure::new(StatusCode::BAD_REQUEST, problem));
         }
