@@ -37,6 +37,10 @@ class Place:
     view: View | None
     environment: Mapping[str, str] = field(default_factory=dict)
     smallest_part_bytes: int = 5 << 20
+    # What writes and reads a whole object here, and how long the ranges are that tests read.
+    fill: str = "put"
+    read: str = "get"
+    range_bytes: int = 1024
 
 
 Start = Callable[[pytest.FixtureRequest], contextlib.AbstractContextManager[Place]]
@@ -65,6 +69,13 @@ def _null(request: pytest.FixtureRequest) -> Iterator[Place]:
 def _folder(request: pytest.FixtureRequest) -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
         yield Place("file", {"path": folder}, FolderView(Path(folder)), {}, 1 << 20)
+
+
+@contextlib.contextmanager
+def _block(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with tempfile.TemporaryDirectory(prefix="loadstone-") as folder:
+        settings = {"path": f"{folder}/blocks", "direct": False}
+        yield Place("block", settings, None, fill="write", read="read", range_bytes=4096)
 
 
 @contextlib.contextmanager
@@ -190,6 +201,7 @@ _NO_RANGES = frozenset({"multi_range_get"})
 TARGETS = [
     Target("null", "null", _null),
     Target("folder", "file", _folder),
+    Target("file-as-blocks", "block", _block),
     Target("embedded-s3", "s3", _embedded_s3, lacks=_NO_RANGES),
     Target("embedded-swift-tempauth", "swift", _embedded_swift_tempauth),
     Target("embedded-swift-keystone", "swift", _embedded_swift_keystone),

@@ -137,7 +137,7 @@ def test_a_stopped_trial_ends_soon_and_keeps_what_it_has(place: Place, dataset: 
     timer = threading.Timer(0.5, control.stop)
     timer.start()
     stop = {"requests": None, "duration_ns": 600 * SECOND_NS}
-    result = trials.run(trials.document(place, dataset, "get", stop=stop), control)
+    result = trials.run(trials.document(place, dataset, place.read, stop=stop), control)
     assert result.summary["state"] == "interrupted"
     assert result.summary["requests"] == sum(row["requests"] for row in result.rows) > 0
     timer.join()
@@ -155,8 +155,8 @@ def test_an_operation_that_the_driver_lacks_is_refused(place: Place, dataset: Da
 def test_connections_can_be_opened_for_each_request(place: Place, dataset: Dataset) -> None:
     """Where there are connections, the record shows that none was used twice."""
     trials.prepare(place, dataset)
-    kept = trials.run(trials.document(place, dataset, "get"))
-    fresh = trials.run(trials.document(place, dataset, "get", connections="per_request"))
+    kept = trials.run(trials.document(place, dataset, place.read))
+    fresh = trials.run(trials.document(place, dataset, place.read, connections="per_request"))
     if kept.summary["connections_opened"] == 0:
         assert fresh.summary["connections_opened"] == 0
     else:

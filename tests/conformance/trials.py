@@ -87,7 +87,12 @@ def document(place: Place, dataset: Dataset, operation: str, **changes: Any) -> 
             "version": 1,
         },
         "mix": [{"operation": operation, "weight": 1.0}],
-        "options": {"range_bytes": 1024, "range_count": 2, "page_keys": 100, "bulk_keys": 4},
+        "options": {
+            "range_bytes": place.range_bytes,
+            "range_count": 2,
+            "page_keys": 100,
+            "bulk_keys": 4,
+        },
         "load": {"kind": "closed", "clients": 4},
         "keys": {"order": "sequential", "theta": None},
         "stop": {"requests": requests, "duration_ns": None},
@@ -117,7 +122,9 @@ def run(trial: Mapping[str, Any], control: "_loadgen.Control | None" = None) -> 
 
 def prepare(place: Place, dataset: Dataset, **changes: Any) -> Result:
     """Make the buckets and write the objects, as the planner has it done before a phase."""
-    trial = document(place, dataset, "put", phase="prepare", measured=False)
+    trial = document(place, dataset, place.fill, phase="prepare", measured=False)
+    # A write of blocks fills an object with one block as long as the object.
+    trial["options"]["range_bytes"] = dataset.size_bytes
     return run(trial | changes)
 
 
