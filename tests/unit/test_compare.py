@@ -133,6 +133,8 @@ def test_a_sentence_says_values_ratio_interval_method_n_and_unit() -> None:
     for part in ("B is 2.89× A", "95 % CI", "paired t", "t(9)", "10 blocks", "Holm"):
         assert part in words
     assert "±" not in words
+    noted = replace(only(found), noise_floor=0.018, labels=("SHORT",))
+    assert comparison.sentence(found, noted).endswith(" A against A: ±1.8%. Labels: SHORT.")
 
 
 @pytest.mark.parametrize(
@@ -242,6 +244,15 @@ def test_fields_that_differ_refuse_the_ratio_and_are_named() -> None:
     insisted = comparison.compare(a, b, is_insisted=True)
     assert insisted.is_overridden
     assert only(insisted).labels == ("NONCOMPARABLE",)
+
+
+def test_settings_that_differ_within_one_run_are_what_is_compared() -> None:
+    a = arm("a", {"get": rates(100)}, run="r", comparable={"a": {"setting tls": "on"}})
+    b = arm("b", {"get": rates(200)}, run="r", comparable={"b": {"setting tls": "off"}})
+    found = comparison.compare(a, b)
+    assert [str(one) for one in found.factors] == ["setting tls: on and off"]
+    assert found.refused == ()
+    assert only(found).verdict == "faster"
 
 
 def test_targets_of_one_name_are_matched_when_there_are_several() -> None:

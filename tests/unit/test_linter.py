@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from loadstone.analysis.finding import Finding
 from loadstone.errors import InputError
 
 
+@cache
 def judged(name: str) -> tuple[Finding, ...]:
     return plausibility.judge(published.find(name).account())
 
@@ -166,6 +168,13 @@ def test_each_sweep_of_cern_has_its_saturation_point() -> None:
     assert "not saturated" in statements[2]
 
 
+def test_a_sweep_against_a_link_is_not_forced_into_the_scalability_law() -> None:
+    statements = [one.statement for one in found("cern", "scaling-model")]
+    assert len(statements) == 3
+    assert "does not hold: its residuals reach 13%" in statements[0]
+    assert "follows the universal scalability law" in statements[1]
+
+
 def test_the_cell_that_contradicts_its_neighbours_is_found_and_no_other() -> None:
     (finding,) = found("cern", "contradicting-cell")
     assert "download" in finding.statement
@@ -288,6 +297,39 @@ def test_a_result_far_from_every_ceiling_is_said_to_reach_none() -> None:
 def test_statements_that_agree_are_not_reported() -> None:
     stated = tuple(Statement(quantity="q", value=v, unit="u", place="p") for v in (100, 105))
     assert "contradicting-statements" not in rules(account([measurement(1.0)], statements=stated))
+
+
+def blocks(name: str, centre: float, seed: int, spread: float = 0.01) -> list[Measurement]:
+    generator = np.random.default_rng(seed)
+    return [
+        measurement(
+            float(value),
+            target=name,
+            parameters={"case": case},
+            block=block + 1,
+            repetition=block + 1,
+        )
+        for case in range(2)
+        for block, value in enumerate(centre * generator.lognormal(0, spread, 8))
+    ]
+
+
+def test_a_target_that_stands_twice_gives_the_noise_floor_and_is_no_arm() -> None:
+    cells = [*blocks("a", 100, 1), *blocks("twin", 100, 2), *blocks("b", 150, 3)]
+    made = account(cells, run="r", identical=(("a", "twin"),))
+    found = {one.rule: one for one in plausibility.judge(made)}
+    assert "A against A (a and twin, one target)" in found["noise-floor"].statement
+    assert float(found["noise-floor"].evidence[0].value) < 0.03
+    assert found["arms-differ"].statement.startswith("2 of 2 cases differ between a and b")
+    assert "sign-flip" in found["arms-differ"].statement
+
+
+def test_a_control_that_differs_from_itself_is_a_problem() -> None:
+    cells = [*blocks("a", 100, 1), *blocks("twin", 110, 2)]
+    found = plausibility.judge(account(cells, run="r", identical=(("a", "twin"),)))
+    (control,) = [one for one in found if one.rule == "noise-floor"]
+    assert control.severity == "problem"
+    assert "2 cases differ though nothing does" in control.statement
 
 
 # The list of mistakes

@@ -65,6 +65,7 @@ class CaseComparison:
 class Comparison:
     """Two arms, case by case and together.
 
+    `factors` are settings in which two targets of one run were made to differ: what is compared.
     `refused` lists the fields that make a ratio meaningless; unless the caller insisted there are
     then no comparisons. `only_a` and `only_b` are cases without a partner.
     """
@@ -75,6 +76,7 @@ class Comparison:
     unit_of_replication: str
     comparisons: tuple[CaseComparison, ...]
     geometric_mean: statistics.Ratio | None
+    factors: tuple[Difference, ...] = ()
     refused: tuple[Difference, ...] = ()
     is_overridden: bool = False
     has_control: bool = False
@@ -100,7 +102,10 @@ def compare(
     """
     chosen = metric or a.headline()
     cells_a, cells_b = _cells(a, b, chosen)
-    refused = differences(a, b)
+    differing = differences(a, b)
+    # Targets of one campaign differ because somebody wanted to know what the difference makes.
+    is_one_run = bool(a.run) and a.run == b.run
+    factors, refused = (differing, ()) if is_one_run else ((), differing)
     floors = _noise_floors((a, b, *controls), chosen)
     shell = Comparison(
         a=a.name,
@@ -109,6 +114,7 @@ def compare(
         unit_of_replication=_unit(a, b),
         comparisons=(),
         geometric_mean=None,
+        factors=factors,
         refused=refused,
         is_overridden=is_insisted and bool(refused),
         has_control=bool(floors),
@@ -129,7 +135,7 @@ def compare(
             cells_b[key],
             floor=_floor(floors, cells_a[key][0]),
             seed=seed,
-            is_one_run=bool(a.run) and a.run == b.run,
+            is_one_run=is_one_run,
             target=None if _are_arms(a, b) else cells_a[key][0].target,
         )
         for key in shared
@@ -178,7 +184,17 @@ def sentence(comparison: Comparison, one: CaseComparison) -> str:
         case "not resolved":
             return f"{head} Not resolved ({interval})."
         case _:
-            return f"{head} {claim} ({interval})."
+            return f"{head} {claim} ({interval}).{_beside(one)}"
+
+
+def _beside(one: CaseComparison) -> str:
+    """Return what a claim must not be read without: the method's own noise, and labels."""
+    words = ""
+    if one.noise_floor is not None:
+        words += f" A against A: ±{math.expm1(one.noise_floor):.1%}."
+    if one.labels:
+        words += f" Labels: {', '.join(one.labels)}."
+    return words
 
 
 def describe(one: CaseComparison, leave_out: Collection[str] = ()) -> str:
@@ -201,6 +217,7 @@ def to_json(comparison: Comparison) -> dict[str, object]:
         "ratio_is": "b / a",
         "unit_of_replication": comparison.unit_of_replication,
         "noise_floor_known": comparison.has_control,
+        "factors": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.factors],
         "refused": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.refused],
         "overridden": comparison.is_overridden,
         "comparisons": [_case_json(comparison, one) for one in comparison.comparisons],

@@ -82,7 +82,12 @@ def read_measured(run: Run) -> Measured:
 def account_of(run: Run, measured: Measured) -> Account:
     """Return a run as an account, from what was read of it."""
     parts, tops = measured.parts, measured.peaks
-    measurements = tuple(_measurements(measured))
+    named = (run.manifest.get("campaign") or {}).get("targets") or {}
+    # In the campaign's order: that of the plan is drawn by lot.
+    order = {name: place for place, name in enumerate(named)}
+    measurements = tuple(
+        sorted(_measurements(measured), key=lambda one: order.get(one.target, len(order)))
+    )
     targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
     return Account(
         name=run.name,

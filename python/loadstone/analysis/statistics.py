@@ -118,7 +118,7 @@ def geometric_mean_ratio(
     *,
     seed: int,
     confidence: float = 0.95,
-    resamples: int = 50_000,
+    resamples: int = 20_000,
 ) -> Ratio:
     """Combine the cases of a suite into one ratio: the geometric mean of mean(b) / mean(a).
 

@@ -83,6 +83,8 @@ def _print(found: Comparison) -> None:
     from loadstone.cli.output import print_table
 
     print(f"{found.b} over {found.a}, {found.metric}; replicated: the {found.unit_of_replication}")
+    for factor in found.factors:
+        print(f"compared by {factor}")
     if found.refused:
         label = comparison.NONCOMPARABLE if found.is_overridden else "not comparable"
         print(f"{label}: they differ in")

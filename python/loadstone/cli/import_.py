@@ -1,7 +1,7 @@
 """Read what another tool wrote, into a run folder that every other command understands.
 
-Tools that keep no requests and no seconds (datasafe, tpch) give their tables instead. Everywhere a
-run is named, FORMAT:FILE stands for the file itself: loadstone compare fio:a.json fio:b.json.
+Tools that keep no requests and no seconds (datasafe, tpch) give their tables instead. To compare or
+analyse a file without keeping a folder, name it as FORMAT:FILE.
 
 \b
 Examples:
@@ -9,6 +9,7 @@ Examples:
   loadstone import nectar bench-put.csv console.txt -o runs/put
   loadstone import fio fio.json -o runs/disk
   loadstone import tpch ssd.log ceph.log
+  loadstone compare fio:before.json fio:after.json
 """
 
 import json

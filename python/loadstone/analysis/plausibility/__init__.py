@@ -108,13 +108,18 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         name="arms-differ",
-        summary="which targets differ by more than chance",
+        summary="which targets differ by more than chance, and how far A against A does",
         check=differences.arms_differ,
     ),
     Rule(
         name="saturation",
         summary="where a sweep saturates and what load beyond it costs",
         check=queueing.saturation_point,
+    ),
+    Rule(
+        name="scaling-model",
+        summary="which curve a sweep follows",
+        check=queueing.scaling_model,
     ),
 )
 

@@ -1,5 +1,6 @@
 """Which differences between the targets of one report are more than chance?"""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -10,14 +11,42 @@ from loadstone.analysis.finding import Evidence, Finding
 
 
 def arms_differ(account: Account) -> Iterator[Finding]:
-    """Compare the targets of a report where trials were repeated, corrected for the many cases."""
-    for first, second in pairwise(account.targets):
+    """Compare the targets where trials were repeated, corrected for the many cases.
+
+    A target that stands twice is no arm: it says how far the method itself can tell arms apart.
+    """
+    twins = {second for _, second in account.identical}
+    arms = [target for target in account.targets if target not in twins]
+    for first, second in [*pairwise(arms), *account.identical]:
         a, b = account.only(first), account.only(second)
         if not _is_repeated(a) or not _is_repeated(b):
             continue
         found = compare(a, b)
-        if len(found.comparisons) > 1:
+        if second in twins:
+            yield _control(found)
+        elif len(found.comparisons) > 1:
             yield _finding(found, _without_first(a, b))
+
+
+def _control(found: Comparison) -> Finding:
+    bounds = [
+        max(abs(math.log(one.ratio.low)), abs(math.log(one.ratio.high)))
+        for one in found.comparisons
+        if one.ratio.low and one.ratio.high
+    ]
+    floor = math.expm1(max(bounds, default=0.0))
+    falsely = [one for one in found.comparisons if one.verdict in ("faster", "slower")]
+    wrong = f"; {len(falsely)} cases differ though nothing does" if falsely else ""
+    return Finding(
+        rule="noise-floor",
+        severity="problem" if falsely else "note",
+        statement=(
+            f"A against A ({found.a} and {found.b}, one target): differences up to {floor:.1%}"
+            f" cannot be told from noise{wrong}"
+        ),
+        evidence=(Evidence(metric="noise floor of a ratio", value=floor),),
+        cases=tuple(_short(one.case) for one in falsely),
+    )
 
 
 def _finding(found: Comparison, without_first: Comparison | None) -> Finding:
@@ -25,9 +54,10 @@ def _finding(found: Comparison, without_first: Comparison | None) -> Finding:
     raw = [one for one in tested if one.p is not None and one.p < ALPHA]
     kept = [one for one in tested if one.p_holm is not None and one.p_holm < ALPHA]
     names = ", ".join(_short(one.case) for one in kept) or "none"
+    test = tested[0].method.rpartition(", ")[2].removesuffix(" p") if tested else "no test"
     statement = (
         f"{len(kept)} of {len(tested)} cases differ between {found.a} and {found.b} after Holm's"
-        f" correction: {names} (Mann-Whitney, p < {ALPHA}; {len(raw)} without the correction)"
+        f" correction: {names} ({test}, p < {ALPHA}; {len(raw)} without the correction)"
     )
     evidence = [
         Evidence(

@@ -32,6 +32,41 @@ def saturation_point(account: Account) -> Iterator[Finding]:
         yield _saturation(sweep, points, found)
 
 
+def scaling_model(account: Account) -> Iterator[Finding]:
+    """State which curve a sweep follows: the universal scalability law, or two straight lines.
+
+    A model that does not fit is named with its reason, for a link's ceiling is not of its shape.
+    """
+    for sweep in _sweeps(account):
+        if len(sweep) < scaling.USL_POINTS_MIN:
+            continue
+        points = [_point(cells) for cells in sweep]
+        model = scaling.fit(points)
+        name = describe_case(sweep[0][0], ("threads",))
+        if model.kind == "usl":
+            peak = f", best at {model.peak:.0f} threads" if model.peak else ""
+            statement = (
+                f"{name}: follows the universal scalability law with contention"
+                f" {model.alpha:.3f} and coherency {model.beta:.2g}{peak}; residuals up to"
+                f" {model.residual_max:.0%}"
+            )
+        else:
+            statement = (
+                f"{name}: {model.gamma:.3g}/s a thread up to a ceiling of {model.ceiling:.3g}/s;"
+                f" the universal scalability law does not hold: {model.why_not_usl}"
+            )
+        knee = scaling.kneedle(points)
+        evidence = [Evidence(metric="largest residual", value=model.residual_max)]
+        evidence += [Evidence(metric="knee by Kneedle on log2", value=knee)] if knee else []
+        yield Finding(
+            rule="scaling-model",
+            severity="note",
+            statement=statement,
+            evidence=tuple(evidence),
+            cases=(name,),
+        )
+
+
 def _saturation(
     sweep: Sequence[Sequence[Measurement]],
     points: Sequence[scaling.Point],
