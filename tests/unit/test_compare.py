@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loadstone import published
-from loadstone.analysis import comparison
+from loadstone.analysis import claims, comparison
 from loadstone.analysis.account import RATE, SECONDS, Account, Measurement
 from loadstone.cli import main
 from loadstone.errors import InputError
@@ -76,7 +76,7 @@ def test_the_published_times_of_the_flash_are_compared_query_by_query() -> None:
 def test_the_json_has_ratio_interval_n_method_p_and_verdict_of_every_case() -> None:
     a = published.find("theflash-ssd").account()
     b = published.find("theflash-ceph").account()
-    document = comparison.to_json(comparison.compare(a, b))
+    document = claims.to_json(comparison.compare(a, b))
     cases = document["comparisons"]
     assert isinstance(cases, list)
     assert len(cases) == 22
@@ -100,7 +100,7 @@ def test_of_times_the_smaller_is_the_faster() -> None:
     a = arm("a", {"query": rates(10)}, metric=SECONDS)
     b = arm("b", {"query": rates(5, seed=2)}, metric=SECONDS)
     assert only(comparison.compare(a, b)).verdict == "faster"
-    words = comparison.sentence(comparison.compare(a, b), only(comparison.compare(a, b)))
+    words = claims.sentence(comparison.compare(a, b), only(comparison.compare(a, b)))
     assert "b takes 0.5" in words
     assert "× the time of a" in words
 
@@ -129,12 +129,12 @@ def test_a_sentence_says_values_ratio_interval_method_n_and_unit() -> None:
     a = arm("A", {"put": rates(3470)}, run="r", is_blocked=True)
     b = arm("B", {"put": rates(10070, seed=2)}, run="r", is_blocked=True)
     found = comparison.compare(a, b)
-    words = comparison.sentence(found, only(found))
+    words = claims.sentence(found, only(found))
     for part in ("B is 2.89× A", "95 % CI", "paired t", "t(9)", "10 blocks", "Holm"):
         assert part in words
     assert "±" not in words
     noted = replace(only(found), noise_floor=0.018, labels=("SHORT",))
-    assert comparison.sentence(found, noted).endswith(" A against A: ±1.8%. Labels: SHORT.")
+    assert claims.sentence(found, noted).endswith(" A against A: ±1.8%. Labels: SHORT.")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_with_too_few_trials_there_is_no_claim(n: int, verdict: str, words: str)
     a, b = arm("a", {"get": rates(100, n=n)}), arm("b", {"get": rates(300, n=n)})
     found = comparison.compare(a, b)
     assert only(found).verdict == verdict
-    assert words in comparison.sentence(found, only(found))
+    assert words in claims.sentence(found, only(found))
 
 
 def test_single_rates_have_a_ratio_and_no_interval() -> None:
@@ -182,7 +182,7 @@ def test_a_void_trial_voids_the_comparison_and_is_left_out_of_the_mean() -> None
     assert found.geometric_mean is not None
     assert found.geometric_mean.ratio == pytest.approx(2, rel=0.05)
     void = next(one for one in found.comparisons if one.verdict == "void")
-    assert "Void (CORRUPT)" in comparison.sentence(found, void)
+    assert "Void (CORRUPT)" in claims.sentence(found, void)
 
 
 @pytest.mark.parametrize("label", ["INSTRUMENT_CPU", "CLIENT_NIC"])
@@ -213,7 +213,7 @@ def test_a_difference_within_that_of_a_against_a_is_refused() -> None:
     judged = comparison.compare(with_b.only("a"), with_b.only("b"), controls=(with_b,))
     assert only(judged).verdict == "below noise floor"
     assert judged.has_control
-    assert "A against A" in comparison.sentence(judged, only(judged))
+    assert "A against A" in claims.sentence(judged, only(judged))
 
 
 def test_holm_is_over_all_cases_of_the_comparison() -> None:

@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from loadstone.analysis import comparison
+from loadstone.analysis import claims, comparison
 from loadstone.analysis.account import Account
 from loadstone.analysis.comparison import CaseComparison, Comparison
 from loadstone.errors import InputError, LoadstoneError
@@ -47,7 +47,7 @@ def command(
         for a, b in pairs
     ]
     if form == "json":
-        documents = [comparison.to_json(one) for one in found]
+        documents = [claims.to_json(one) for one in found]
         shown = documents[0] if len(documents) == 1 else {"format": 1, "pairs": documents}
         print(json.dumps(shown, indent=2, ensure_ascii=False))
     else:
@@ -96,7 +96,7 @@ def _print(found: Comparison) -> None:
     shared = _shared_keys(found)
     rows = [_row(one, shared) for one in found.comparisons]
     if shared and len(rows) > 1:
-        print(f"all of {comparison.describe(found.comparisons[0], _other_keys(found, shared))}")
+        print(f"all of {claims.describe(found.comparisons[0], _other_keys(found, shared))}")
     print_table(("case", found.a, found.b, "ratio", "95 % CI", "n", "p (Holm)", "verdict"), rows)
     together = found.geometric_mean
     if together is not None:
@@ -108,11 +108,13 @@ def _print(found: Comparison) -> None:
     for which, cases in ((found.a, found.only_a), (found.b, found.only_b)):
         if cases:
             print(f"{len(cases)} cases of {which} have no partner")
-    claims = [one for one in found.comparisons if one.verdict in ("faster", "slower", "equivalent")]
-    for one in claims[:SENTENCES_MAX]:
-        print(f"  {comparison.sentence(found, one)}")
-    if len(claims) > SENTENCES_MAX:
-        print(f"  and {len(claims) - SENTENCES_MAX} more")
+    claimed = [
+        one for one in found.comparisons if one.verdict in ("faster", "slower", "equivalent")
+    ]
+    for one in claimed[:SENTENCES_MAX]:
+        print(f"  {claims.sentence(found, one)}")
+    if len(claimed) > SENTENCES_MAX:
+        print(f"  and {len(claimed) - SENTENCES_MAX} more")
     print()
 
 
@@ -137,7 +139,7 @@ def _row(one: CaseComparison, shared: set[str]) -> tuple[str, ...]:
         else f"{one.ratio.n_a}, {one.ratio.n_b}"
     )
     return (
-        comparison.describe(one, shared),
+        claims.describe(one, shared),
         units.format_number(one.a),
         units.format_number(one.b),
         f"{one.ratio.ratio:.3f}",

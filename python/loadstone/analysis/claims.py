@@ -1,0 +1,134 @@
+"""A comparison in words and as plain values: nothing is said that the comparison does not hold."""
+
+import math
+from collections.abc import Collection
+
+from loadstone import units
+from loadstone.analysis import statistics
+from loadstone.analysis.account import LOWER_IS_BETTER, SECONDS, Parameter
+from loadstone.analysis.comparison import MARGIN, TRIALS_MIN, CaseComparison, Comparison
+from loadstone.analysis.naming import describe_parameter
+
+
+def sentence(comparison: Comparison, one: CaseComparison) -> str:
+    """Return one comparison as a sentence that leaves nothing out: values, ratio, interval, how."""
+    name = describe(one)
+    unit = _unit_of_metric(comparison.metric)
+    head = (
+        f"{name}: {comparison.a} {units.format_number(one.a)} {unit},"
+        f" {comparison.b} {units.format_number(one.b)} {unit}."
+    )
+    verb = "takes" if comparison.metric in LOWER_IS_BETTER else "is"
+    tail = " the time of" if comparison.metric in LOWER_IS_BETTER else ""
+    claim = f"{comparison.b} {verb} {one.ratio.ratio:.2f}×{tail} {comparison.a}"
+    if one.verdict == "void":
+        labels = ", ".join(one.labels)
+        return f"{head} Void ({labels}): these are bounds, and no ratio is given."
+    if one.verdict == "single trial":
+        why = f"one trial of each gives no interval (point ratio {one.ratio.ratio:.2f})"
+        return f"{head} No claim: {why}."
+    interval = f"95 % CI {one.ratio.low:.2f}-{one.ratio.high:.2f}; {_method(comparison, one)}"
+    match one.verdict:
+        case "too few trials":
+            count = min(one.ratio.n_a, one.ratio.n_b)
+            return f"{head} No claim: {count} trials, {TRIALS_MIN} are needed ({interval})."
+        case "below noise floor":
+            floor = math.expm1(one.noise_floor or 0)
+            return f"{head} No claim: within the ±{floor:.1%} of A against A ({interval})."
+        case "equivalent":
+            return f"{head} Equivalent within ±{MARGIN:.0%} ({interval})."
+        case "not resolved":
+            return f"{head} Not resolved ({interval})."
+        case _:
+            return f"{head} {claim} ({interval}).{_beside(one)}"
+
+
+def describe(one: CaseComparison, leave_out: Collection[str] = ()) -> str:
+    """Return a case in words, its target first where the targets are not the arms."""
+    words = [
+        str(value) if isinstance(value, str) else describe_parameter(key, value)
+        for key, value in _named(one)
+        if key not in leave_out
+    ]
+    return ", ".join([one.target, *words] if one.target else words)
+
+
+def to_json(comparison: Comparison) -> dict[str, object]:
+    """Return a comparison as plain values; ratios are B over A."""
+    return {
+        "format": 1,
+        "a": comparison.a,
+        "b": comparison.b,
+        "metric": comparison.metric,
+        "ratio_is": "b / a",
+        "unit_of_replication": comparison.unit_of_replication,
+        "noise_floor_known": comparison.has_control,
+        "factors": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.factors],
+        "refused": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.refused],
+        "overridden": comparison.is_overridden,
+        "comparisons": [_case_json(comparison, one) for one in comparison.comparisons],
+        "geometric_mean": _ratio_json(comparison.geometric_mean),
+        "only_a": [dict(case) for case in comparison.only_a],
+        "only_b": [dict(case) for case in comparison.only_b],
+    }
+
+
+def _beside(one: CaseComparison) -> str:
+    """Return what a claim must not be read without: the method's own noise, and labels."""
+    words = ""
+    if one.noise_floor is not None:
+        words += f" A against A: ±{math.expm1(one.noise_floor):.1%}."
+    if one.labels:
+        words += f" Labels: {', '.join(one.labels)}."
+    return words
+
+
+def _method(comparison: Comparison, one: CaseComparison) -> str:
+    ratio = one.ratio
+    n = f"{ratio.n_a}" if ratio.n_a == ratio.n_b else f"{ratio.n_a} and {ratio.n_b}"
+    plural = {"repetition of the query": "repetitions of the query"}
+    unit = plural.get(comparison.unit_of_replication, f"{comparison.unit_of_replication}s")
+    freedom = f", t({ratio.degrees_of_freedom:.3g})" if ratio.degrees_of_freedom else ""
+    tested = f"; p = {one.p:.2g}, Holm {one.p_holm:.2g}" if one.p is not None else ""
+    return f"{ratio.method}{freedom}, {n} {unit}{tested}"
+
+
+def _named(one: CaseComparison) -> list[tuple[str, Parameter]]:
+    """Return what sets a case apart in words: its round only from the second on."""
+    return [
+        (key, value)
+        for key, value in one.case.items()
+        if value not in (None, "") and (key, value) != ("round", 1)
+    ]
+
+
+def _unit_of_metric(metric: str) -> str:
+    if metric == SECONDS:
+        return "s"
+    return {"requests_per_s": "requests/s", "bytes_per_s": "bytes/s"}.get(metric, metric)
+
+
+def _case_json(comparison: Comparison, one: CaseComparison) -> dict[str, object]:
+    return {
+        "case": {**({"target": one.target} if one.target else {}), **one.case},
+        "a": one.a,
+        "b": one.b,
+        **_ratio_json(one.ratio),
+        "n": min(one.ratio.n_a, one.ratio.n_b),
+        "n_a": one.ratio.n_a,
+        "n_b": one.ratio.n_b,
+        "method": one.method,
+        "p": one.p,
+        "p_holm": one.p_holm,
+        "a12": one.a12,
+        "noise_floor": one.noise_floor,
+        "verdict": one.verdict,
+        "labels": list(one.labels),
+        "sentence": sentence(comparison, one),
+    }
+
+
+def _ratio_json(ratio: statistics.Ratio | None) -> dict[str, object]:
+    if ratio is None:
+        return {"ratio": None, "ratio_low": None, "ratio_high": None}
+    return {"ratio": ratio.ratio, "ratio_low": ratio.low, "ratio_high": ratio.high}
