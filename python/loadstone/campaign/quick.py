@@ -21,6 +21,9 @@ RANGE_COUNT = 4
 # A put that ends by the clock writes new objects all the time, and must not run out of names.
 COUNT_OF_TIMED_PUT = 10_000_000
 
+# Of several operations only these are repeated: what a put wrote is there after the first time.
+READS = frozenset({"get", "range_get", "multi_range_get", "head", "list", "read"})
+
 # The proportions that mixed object benchmarks usually run.
 MIXED = {"get": 45, "head": 30, "put": 15, "delete": 10}
 
@@ -203,7 +206,6 @@ def _phases(operations: Sequence[str], flags: Flags) -> list[dict[str, Any]]:
             "warm_up": flags.get("ramp_up"),
             "cool_down": flags.get("ramp_down"),
             "rate_limit": flags.get("rate_limit"),
-            "iterations": flags.get("iterations"),
             "keys": _given({"order": flags.get("keys"), "theta": flags.get("theta")}) or None,
         }
     )
@@ -229,7 +231,9 @@ def _own(operations: Sequence[str], flags: Flags, *, is_only: bool) -> dict[str,
         "range_count": (flags.get("range_count"), RANGE_COUNT),
         "part_size": (flags.get("part_size"), PART_SIZE),
     }
-    keys = {}
+    keys: dict[str, Any] = {}
+    if is_only or READS.issuperset(operations):
+        keys["iterations"] = flags.get("iterations")
     for key, (value, usual) in given.items():
         is_read = any(operation in READ_BY[key] for operation in operations)
         if is_read or is_only:

@@ -36,7 +36,7 @@ def print_preview(plan: Plan, rate: float | None, bandwidth: float | None) -> No
         ("requests", f"{cost.requests:,}"),
         ("written", units.format_bytes(cost.bytes_written)),
         ("read", units.format_bytes(cost.bytes_read)),
-        ("rests", units.format_duration(cost.pauses_ns)),
+        ("rests", units.format_duration(cost.pauses_ns) if cost.pauses_ns else "none"),
         ("time, at least", units.format_duration(cost.time_ns_min)),
     ]
     if cost.time_ns is not None:

@@ -1,0 +1,58 @@
+"""Campaigns that need no server: the null driver answers at once."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+# A command that takes longer hangs.
+HANGS_AFTER_S = 600
+
+# Eight trials of half a second on two targets that are none.
+QUICK = """\
+name: quick
+targets:
+  one: {driver: "null"}
+  two: {driver: "null"}
+dataset: {objects: 1000, size: 4KiB, buckets: 4}
+load: {threads: 4}
+rounds: 2
+phases:
+  - {op: put, duration: 500ms}
+  - {op: get, duration: 500ms}
+"""
+
+LONG = QUICK.replace("500ms", "10m")
+
+
+def write(folder: Path, text: str) -> Path:
+    """Write a campaign file."""
+    path = folder / "campaign.yaml"
+    path.write_text(text)
+    return path
+
+
+def start(*arguments: str | Path) -> subprocess.Popen[str]:
+    """Start `loadstone` and let it run."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "loadstone", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(process: subprocess.Popen[str], text: str) -> str:
+    """Read what a command says until it says this; return everything so far."""
+    assert process.stderr is not None
+    said = ""
+    while text not in said:
+        line = process.stderr.readline()
+        assert line, f'"{text}" was never said, but: {said}'
+        said += line
+    return said
+
+
+def end(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Wait for the end; return what was said on the way."""
+    return process.communicate(timeout=HANGS_AFTER_S)

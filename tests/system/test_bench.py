@@ -1,0 +1,97 @@
+"""`loadstone bench`: one workload from flags, on what needs no server and on the embedded store."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loadstone import _loadgen
+from loadstone.results.store import read_run
+from tests.system.command import loadstone
+
+DRIVERS = {driver["name"] for driver in _loadgen.drivers()}
+KEYS = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "not-to-be-told"}
+
+
+@pytest.fixture
+def store() -> Iterator[str]:
+    config = {
+        "port": 0,
+        "access_key": KEYS["AWS_ACCESS_KEY_ID"],
+        "secret_key": KEYS["AWS_SECRET_ACCESS_KEY"],
+    }
+    running = _loadgen.Store(json.dumps(config))
+    yield f"http://{running.address}"
+    running.stop()
+
+
+def test_flags_make_a_normal_run(tmp_path: Path) -> None:
+    said = loadstone(
+        "bench", "put,get", "null:", "-t", "3", "-s", "64KiB", "-n", "500", "-i", "2", "-b", "5",
+        "-o", tmp_path / "run",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    put, get = read_run(tmp_path / "run").records
+    assert put.trial["load"] == {"kind": "closed", "clients": 3}
+    assert put.trial["dataset"]["size"] == {"kind": "fixed", "bytes": 65_536}
+    assert put.trial["dataset"]["buckets"] == 5
+    assert put.summary["requests"] == 500
+    assert get.summary["requests"] == 1000
+    assert len(get.summary["iterations"]) == 2
+    assert "put" in said.out
+
+
+def test_an_object_store_is_measured_verified_and_left_clean(tmp_path: Path, store: str) -> None:
+    said = loadstone(
+        "bench", "put,get,delete", store, "-t", "8", "-n", "2000", "-b", "3", "--verify", "100%",
+        "-o", tmp_path / "run", "-f", "json",
+        environment=KEYS,
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    run = read_run(tmp_path / "run")
+    phases = {record.trial["phase"]: record.summary for record in run.records}
+    assert [phases[name]["requests"] for name in ("put", "get", "delete")] == [2000, 2000, 2000]
+    assert sum(summary["failed"] for summary in phases.values()) == 0
+    assert phases["get"]["verified_bytes"] == 2000 * 4096
+    assert len(phases["clean-up"]["buckets_deleted"]) == 3
+    cases = {case["operation"]: case for case in said.json()["cases"]}
+    assert cases["get"]["requests"] == 2000
+    for path in (tmp_path / "run").rglob("*"):
+        assert path.is_dir() or KEYS["AWS_SECRET_ACCESS_KEY"].encode() not in path.read_bytes()
+
+
+def test_failed_requests_make_the_exit_code_unless_they_are_expected(
+    tmp_path: Path, store: str
+) -> None:
+    words = ("bench", "get", store, "-n", "50", "--set", "prepare=never")
+    said = loadstone(*words, "-o", tmp_path / "run", environment=KEYS)
+    assert said.code == 1
+    assert "50 failed" in said.err
+    expected = (*words, "--set", "expect.failures=true", "-o", tmp_path / "expected")
+    assert loadstone(*expected, environment=KEYS).code == 0
+
+
+def test_wrong_keys_are_told_and_end_in_failure(tmp_path: Path, store: str) -> None:
+    wrong = {**KEYS, "AWS_SECRET_ACCESS_KEY": "guessed"}
+    said = loadstone("bench", "put", store, "-o", tmp_path / "run", environment=wrong)
+    assert said.code == 1
+    assert 'error: target "s3"' in said.err
+    assert "Traceback" not in said.err
+
+
+@pytest.mark.skipif("file" not in DRIVERS, reason="built without the driver for directories")
+def test_a_directory_is_a_target(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    said = loadstone(
+        "bench", "put,get,delete", tmp_path / "data", "-n", "200", "-o", tmp_path / "run"
+    )
+    assert said.code == 0, said.err
+    assert read_run(tmp_path / "run").state == "finished"
+
+
+def test_a_report_that_does_not_exist_is_refused_before_any_load(tmp_path: Path) -> None:
+    said = loadstone("bench", "put", "null", "-f", "stone-tablet", "-o", tmp_path / "run")
+    assert said.code == 1
+    assert "stone-tablet" in said.err
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,31 @@
+"""`loadstone demo`: the main job, end to end, on the embedded store."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from loadstone import _loadgen
+from loadstone.results.store import read_run
+from tests.system.command import loadstone
+
+DRIVERS = {driver["name"] for driver in _loadgen.drivers()}
+
+
+@pytest.mark.skipif(
+    not {"s3", "swift", "file"} <= DRIVERS, reason="built without the drivers of the demo"
+)
+def test_the_demo_measures_three_targets_and_leaves_a_page(tmp_path: Path) -> None:
+    said = loadstone("demo", "-o", tmp_path / "run", "--objects", "500")
+    assert said.code == 0, said.err
+    assert "| 4 KB 1 node Results" in said.out
+    assert "| PUT/sec first round" in said.out
+    assert "| DELETE/sec second round" in said.out
+    assert f"report: {tmp_path / 'run' / 'report.html'}" in said.out
+    assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
+    run = read_run(tmp_path / "run")
+    assert run.state == "finished"
+    measured = [record for record in run.records if record.trial["measured"]]
+    assert len(measured) == 3 * 2 * 3
+    assert all(record.summary["failed"] == 0 for record in run.records)
+    assert os.listdir(tmp_path) == ["run"]

@@ -1,0 +1,204 @@
+"""`loadstone run`, from a file to a run folder and a report."""
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from loadstone.results.store import read_run
+from tests.system import campaigns
+from tests.system.command import loadstone
+
+
+def test_a_campaign_becomes_a_run_and_a_report(tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, campaigns.QUICK)
+    said = loadstone("run", file, "-o", tmp_path / "run")
+    assert said.code == 0, said.err
+    run = read_run(tmp_path / "run")
+    assert run.state == "finished"
+    assert [record.id for record in run.records] == [f"{number:04d}" for number in range(1, 9)]
+    assert all(record.summary["requests"] > 0 for record in run.records)
+    for record in run.records:
+        rows = record.read_intervals(["requests", "stage", "outcome"]).to_pylist()
+        assert sum(row["requests"] for row in rows) == record.summary["requests"]
+    manifest = run.manifest
+    assert manifest["campaign_file"] == campaigns.QUICK
+    assert manifest["command"].startswith("loadstone run")
+    assert manifest["host"]["cpu"]["cores"] >= 1
+    assert manifest["versions"]["load_generator"]
+    assert "put" in said.out
+    assert "get" in said.out
+    assert "[8/8] two get round 2" in said.err
+    assert f"run folder: {tmp_path / 'run'}" in said.err
+
+
+def test_the_report_can_be_made_again_from_the_folder(tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, campaigns.QUICK)
+    first = loadstone("run", file, "-o", tmp_path / "run")
+    assert loadstone("report", tmp_path / "run").out == first.out
+    document = loadstone("report", tmp_path / "run", "-f", "json").json()
+    assert len(document["cases"]) >= 8
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, campaigns.QUICK)
+    said = loadstone("run", file, "-o", tmp_path / "run", "--dry-run")
+    assert said.code == 0
+    assert "0008" in said.out
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_value_set_on_the_command_line_takes_the_place_of_the_files(tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, campaigns.QUICK)
+    said = loadstone("run", file, "-o", tmp_path / "run", "--set", "rounds=1")
+    assert said.code == 0
+    assert len(read_run(tmp_path / "run").records) == 4
+
+
+def test_a_run_is_never_written_over_another(tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, campaigns.QUICK)
+    assert loadstone("run", file, "-o", tmp_path / "run", "--set", "rounds=1").code == 0
+    before = (tmp_path / "run" / "manifest.json").read_bytes()
+    said = loadstone("run", file, "-o", tmp_path / "run")
+    assert said.code == 1
+    assert "there is one already" in said.err
+    assert "Traceback" not in said.err
+    assert (tmp_path / "run" / "manifest.json").read_bytes() == before
+
+
+def test_without_a_folder_the_run_gets_one_that_sorts_by_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = campaigns.write(tmp_path, campaigns.QUICK.replace("rounds: 2", "rounds: 1"))
+    monkeypatch.chdir(tmp_path)
+    assert loadstone("run", file).code == 0
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert folder.name.startswith("20")
+    assert "-quick-" in folder.name
+    assert read_run(folder).state == "finished"
+
+
+def test_one_target_that_fails_does_not_stop_the_other(tmp_path: Path) -> None:
+    text = campaigns.QUICK.replace(
+        'one: {driver: "null"}',
+        'one: {driver: s3, endpoint: "http://127.0.0.1:9", access_key: a, secret_key: {env: K}}',
+    )
+    file = campaigns.write(tmp_path, text)
+    said = loadstone("run", file, "-o", tmp_path / "run", environment={"K": "hush"})
+    assert said.code == 1
+    assert 'error: target "one"' in said.err
+    assert "Traceback" not in said.err
+    run = read_run(tmp_path / "run")
+    assert run.state == "failed"
+    assert {record.trial["target"]["name"] for record in run.records} == {"two"}
+    assert len(run.manifest["failed"]) == 1
+    assert set(run.manifest["skipped"]) & set(run.manifest["failed"]) == set()
+    planned = {trial["id"] for trial in run.plan}
+    ran = {record.id for record in run.records}
+    assert planned == ran | run.manifest["skipped"].keys() | run.manifest["failed"].keys()
+
+
+def test_a_campaign_that_is_not_there_is_one_error(tmp_path: Path) -> None:
+    said = loadstone("run", tmp_path / "none.yaml")
+    assert said.code == 1
+    assert said.err.startswith("error: ")
+    assert "none.yaml" in said.err
+    assert "Traceback" not in said.err
+
+
+def test_every_mistake_of_a_bad_file_is_told_at_once(tmp_path: Path) -> None:
+    text = campaigns.QUICK.replace("rounds: 2", "rounds: many").replace("op: get", "op: fetch")
+    said = loadstone("run", campaigns.write(tmp_path, text))
+    assert said.code == 1
+    assert "campaign.yaml:7: rounds" in said.err
+    assert "fetch" in said.err
+
+
+def no_file_beyond(limit: int) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+
+def test_a_full_disk_stops_the_run_and_keeps_what_had_ended(tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, campaigns.LONG.replace("10m", "300ms", 1))
+    # Files may not grow past this: the first trial's fit, those of the long one do not.
+    limit = 100_000
+    done = subprocess.run(
+        [sys.executable, "-m", "loadstone", "run", str(file), "-o", str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: no_file_beyond(limit),
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "error: cannot write" in done.stderr
+    assert "Traceback" not in done.stderr
+    run = read_run(tmp_path / "run")
+    assert run.state == "interrupted"
+    assert [record.is_whole for record in run.records] == [True, True, False]
+    assert run.records[-1].intervals.num_rows > 0
+    assert not list((tmp_path / "run").rglob("*.tmp"))
+
+
+SMALL_DISK = """
+mkdir -p {disk}
+mount -t tmpfs -o size=256k tmpfs {disk} || exit 77
+{python} -m loadstone run {file} -o {disk}/run
+code=$?
+cp -r {disk}/run {kept}
+exit $code
+"""
+
+
+def test_a_disk_without_room_is_told_by_its_name_and_the_run_stays_readable(
+    tmp_path: Path,
+) -> None:
+    file = campaigns.write(tmp_path, campaigns.LONG.replace("10m", "300ms", 1))
+    script = SMALL_DISK.format(
+        disk=tmp_path / "disk", python=sys.executable, file=file, kept=tmp_path / "kept"
+    )
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False
+    )
+    if done.returncode in (77, 127) or "unshare" in done.stderr:
+        pytest.skip("no file system may be mounted here")
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "hint: make room for it" in done.stderr
+    run = read_run(tmp_path / "kept")
+    assert run.state == "interrupted"
+    assert run.records[0].is_whole
+    assert not run.records[-1].is_whole
+    assert json.loads((tmp_path / "kept" / "manifest.json").read_text())["plan"]
+
+
+def test_two_processes_never_write_one_run(tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, campaigns.LONG)
+    first = campaigns.start("run", file, "-o", tmp_path / "run")
+    try:
+        campaigns.wait_for(first, "%")
+        second = loadstone("run", file, "-o", tmp_path / "run", "--resume")
+        assert second.code == 1
+        assert f"being written by another process (pid {first.pid} " in second.err
+    finally:
+        first.kill()
+        first.communicate()
+
+
+def test_a_run_can_be_reported_on_while_it_goes_on(tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, campaigns.LONG)
+    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    try:
+        campaigns.wait_for(process, "%")
+        campaigns.wait_for(process, "%")
+        said = loadstone("report", tmp_path / "run")
+        assert said.code == 0, said.err
+        assert "put" in said.out
+        assert read_run(tmp_path / "run").records[0].labels == ("RUNNING",)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.communicate()

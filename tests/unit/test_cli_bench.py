@@ -1,0 +1,113 @@
+"""Every flag of `loadstone bench` reaches the trial it is meant for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone import cli
+from loadstone.campaign.plan import make_plan
+from loadstone.campaign.schema import Campaign
+from loadstone.cli import session
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What would be measured, and how."""
+    found: dict[str, Any] = {}
+
+    def measure(campaign: Campaign, folder: Path, **options: Any) -> int:
+        found.update(campaign=campaign, folder=folder, **options)
+        return 0
+
+    monkeypatch.setattr(session, "measure", measure)
+    return found
+
+
+def document(asked: dict[str, Any], *words: str) -> dict[str, Any]:
+    assert cli.main(["bench", *words]) == 0
+    trials = make_plan(asked["campaign"]).trials
+    return next(trial.document for trial in trials if trial.is_measured)
+
+
+@pytest.mark.parametrize(
+    ("flags", "key", "expected"),
+    [
+        (["-t", "7"], "load", {"kind": "closed", "clients": 7}),
+        (["-C", "7"], "load", {"kind": "closed", "clients": 7}),
+        (["--threads", "7"], "load", {"kind": "closed", "clients": 7}),
+        (["--concurrent", "7"], "load", {"kind": "closed", "clients": 7}),
+        (["-d", "2m"], "stop", {"requests": None, "duration_ns": 120 * 10**9}),
+        (["-n", "77"], "stop", {"requests": 77, "duration_ns": None}),
+        (["--count", "77"], "stop", {"requests": 77, "duration_ns": None}),
+        (["--objects", "77"], "stop", {"requests": 77, "duration_ns": None}),
+        (["-i", "3"], "iterations", 3),
+        (["--ramp-up", "3s", "-d", "5s"], "warm_up_ns", 3 * 10**9),
+        (["--warm-up", "3s", "-d", "5s"], "warm_up_ns", 3 * 10**9),
+        (["--ramp-down", "3s", "-d", "5s"], "cool_down_ns", 3 * 10**9),
+        (["--rate-limit", "100"], "rate_limit_per_s", 100.0),
+        (["--no-keepalive"], "connections", "per_request"),
+        (["--timeout", "2s"], "timeout_ns", 2 * 10**9),
+        (["--verify", "10%"], "verify", 0.1),
+        (["--log-requests"], "log_requests", True),
+        (["--allow-foreign"], "allow_foreign", True),
+        (["--seed", "9"], "seed", 9),
+        (["--on-error", "stop"], "on_error", {"action": "stop", "limit": None}),
+    ],
+)
+def test_a_flag_reaches_the_trial(
+    asked: dict[str, Any], flags: list[str], key: str, expected: object
+) -> None:
+    assert document(asked, "get", "null", *flags)[key] == expected
+
+
+def test_an_open_load_has_a_rate_and_arrivals(asked: dict[str, Any]) -> None:
+    words = ("--rate", "2000", "--arrivals", "constant", "--clients-max", "50", "-d", "5s")
+    load = document(asked, "get", "null", *words)["load"]
+    assert load == {
+        "kind": "open",
+        "rate_per_s": 2000.0,
+        "arrivals": "constant",
+        "clients_max": 50,
+    }
+
+
+@pytest.mark.parametrize("flag", ["-s", "--size", "--obj.size"])
+def test_the_size_may_be_spelled_as_anywhere(asked: dict[str, Any], flag: str) -> None:
+    dataset = document(asked, "put", "null", flag, "64KiB")["dataset"]
+    assert dataset["size"] == {"kind": "fixed", "bytes": 65_536}
+
+
+@pytest.mark.parametrize("flag", ["-b", "--buckets", "--containers"])
+def test_buckets_may_be_called_containers(asked: dict[str, Any], flag: str) -> None:
+    assert document(asked, "put", "null", flag, "9")["dataset"]["buckets"] == 9
+
+
+def test_a_mix_is_typed_as_shares(asked: dict[str, Any]) -> None:
+    mix = document(asked, "get=3,put=1", "null", "-n", "1000")["mix"]
+    shares = {entry["operation"]: entry["weight"] for entry in mix}
+    assert shares["get"] == 3 * shares["put"]
+
+
+def test_a_campaign_key_can_be_set_as_in_a_file(asked: dict[str, Any]) -> None:
+    assert document(asked, "get", "null", "--set", "rounds=2")["round"] == 1
+    assert asked["campaign"].rounds == 2
+
+
+def test_what_was_typed_is_kept(asked: dict[str, Any]) -> None:
+    document(asked, "get", "null", "--set", "name=two  ")
+    assert asked["command"] == "loadstone bench get null --set 'name=two  '"
+
+
+def test_a_bad_value_is_told_by_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", "get", "null", "-s", "big", "--timeout", "soon"]) == 1
+    told = capsys.readouterr().err
+    assert "--size" in told
+    assert "--timeout" in told
+
+
+def test_of_several_operations_only_reads_are_repeated(asked: dict[str, Any]) -> None:
+    assert cli.main(["bench", "put,get,delete", "null", "-i", "3"]) == 0
+    trials = [trial for trial in make_plan(asked["campaign"]).trials if trial.is_measured]
+    repeats = {trial.phase: trial.document["iterations"] for trial in trials}
+    assert repeats == {"put": 1, "get": 3, "delete": 1}
