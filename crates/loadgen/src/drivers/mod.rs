@@ -22,6 +22,8 @@ pub mod swift;
 mod connection;
 pub(crate) mod disk;
 mod endpoint;
+mod exchange;
+mod failure;
 mod limits;
 mod reading;
 mod settings;
