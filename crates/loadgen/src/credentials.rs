@@ -68,14 +68,13 @@ pub fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Error> {
         }
     }
     let named = settings.get("profile").and_then(Value::as_str);
-    if named.is_none() {
-        if let (Some(access_key), Some(secret_key)) =
+    if named.is_none()
+        && let (Some(access_key), Some(secret_key)) =
             (env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY"))
-        {
-            let session_token = env("AWS_SESSION_TOKEN");
-            let credentials = sigv4::Credentials { access_key, secret_key, session_token };
-            return Ok(S3Account { credentials, region: env_region() });
-        }
+    {
+        let session_token = env("AWS_SESSION_TOKEN");
+        let credentials = sigv4::Credentials { access_key, secret_key, session_token };
+        return Ok(S3Account { credentials, region: env_region() });
     }
     let name = named.map(str::to_owned).or_else(|| env("AWS_PROFILE"));
     let name = name.as_deref().unwrap_or("default");

@@ -120,10 +120,8 @@ impl Connection {
         let mut may_repeat = sending.method.is_idempotent();
         loop {
             let is_kept = self.is_open();
-            if !is_kept {
-                if let Err(error) = self.connect().await {
-                    return self.failed(Failure::Connect(error), Facts::default(), sent_ns);
-                }
+            if !is_kept && let Err(error) = self.connect().await {
+                return self.failed(Failure::Connect(error), Facts::default(), sent_ns);
             }
             let (facts, result) = self.attempt(&sending, upload, download).await;
             let may_keep = facts.keep_alive && !self.is_per_request && facts.extra_bytes == 0;

@@ -168,7 +168,7 @@ impl Exchange<'_> {
     #[inline]
     async fn turn(&mut self) -> Result<(), Failure> {
         self.turns += 1;
-        if self.turns % TRANSFERS_PER_TURN == 0 {
+        if self.turns.is_multiple_of(TRANSFERS_PER_TURN) {
             self.reactor.turn().await;
             if self.reactor.expired() {
                 return Err(Failure::Transfer(io::Error::from(io::ErrorKind::TimedOut).into()));

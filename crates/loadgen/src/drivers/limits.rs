@@ -9,14 +9,14 @@ const SPARE_DESCRIPTORS: u64 = 64;
 pub(crate) fn mistakes(trial: &Trial, places: usize) -> Vec<String> {
     let clients = u64::from(trial.load.clients());
     let mut mistakes = Vec::new();
-    if let Some((_, hard)) = descriptors() {
-        if clients + SPARE_DESCRIPTORS > hard {
-            mistakes.push(format!(
-                "load: found {clients} connections, allowed: {} (this process may open {hard} \
+    if let Some((_, hard)) = descriptors()
+        && clients + SPARE_DESCRIPTORS > hard
+    {
+        mistakes.push(format!(
+            "load: found {clients} connections, allowed: {} (this process may open {hard} \
                  files; see ulimit -Hn)",
-                hard.saturating_sub(SPARE_DESCRIPTORS)
-            ));
-        }
+            hard.saturating_sub(SPARE_DESCRIPTORS)
+        ));
     }
     let ports = ports();
     let clients_of_a_place = clients.div_ceil(places.max(1) as u64);

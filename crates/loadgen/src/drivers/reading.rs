@@ -95,7 +95,7 @@ pub(crate) fn choose_ranges(
         let length = range_bytes.min(room);
         chance = mix64(chance);
         let slack = u128::from(room - length + 1);
-        let first = start + u64::try_from(u128::from(chance) * slack >> 64).expect("below slack");
+        let first = start + u64::try_from((u128::from(chance) * slack) >> 64).expect("below slack");
         out.push((first, first + length));
     }
 }

@@ -204,10 +204,10 @@ impl<'a> CheckRanges<'a> {
     /// Returns what the whole answer was.
     pub(crate) fn finish(&mut self) -> Outcome {
         self.end_part();
-        if let Form::Multipart(parser) = &self.form {
-            if let Err(error) = parser.finish() {
-                self.mistake.get_or_insert(error.into());
-            }
+        if let Form::Multipart(parser) = &self.form
+            && let Err(error) = parser.finish()
+        {
+            self.mistake.get_or_insert(error.into());
         }
         match &self.mistake {
             Some(RangesMistake::Form(RangesError::Truncated)) => Outcome::TRUNCATED,

@@ -81,10 +81,10 @@ impl S3Client {
         let query = upload_query(id);
         let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Post) };
         let mut reply = self.ask_for_body(&spec, &body.as_slice(), &[]).await;
-        if reply.outcome.is_ok() {
-            if let Err(error) = xml::check_late_answer(&self.collect.body) {
-                reply.outcome = self.misread(&error);
-            }
+        if reply.outcome.is_ok()
+            && let Err(error) = xml::check_late_answer(&self.collect.body)
+        {
+            reply.outcome = self.misread(&error);
         }
         reply
     }

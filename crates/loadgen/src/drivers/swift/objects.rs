@@ -164,11 +164,11 @@ impl SwiftClient {
         }
         let (reply, failed) = self.delete_names(&body).await;
         let mut answer = Answer { objects: request.keys, ..reply.answer() };
-        if answer.outcome.is_ok() {
-            if let Err(text) = failed {
-                let failure = Failure::Told(Outcome::PARTIAL, text);
-                answer.outcome = self.connection.object_to(failure);
-            }
+        if answer.outcome.is_ok()
+            && let Err(text) = failed
+        {
+            let failure = Failure::Told(Outcome::PARTIAL, text);
+            answer.outcome = self.connection.object_to(failure);
         }
         answer
     }
