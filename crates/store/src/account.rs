@@ -50,7 +50,7 @@ pub(crate) struct Account {
     buckets: RwLock<BTreeMap<Box<str>, Arc<Bucket>>>,
     /// Swift account metadata, names in lower case and without prefix; not kept over a restart.
     metadata: RwLock<Vec<(String, String)>>,
-    may_expire: AtomicBool,
+    pub(crate) may_expire: AtomicBool,
 }
 
 /// What a delete did.
@@ -387,37 +387,5 @@ impl Account {
                 let _ = account.commit(&bucket, &key, Arc::new(object), &none).await;
             }
         });
-    }
-
-    fn note_expiry(&self, about: &About) {
-        if about.expires_at_s.is_some() {
-            self.may_expire.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Removes objects whose time is over; readers have not seen them since.
-    pub(crate) fn sweep_expired(&self) {
-        if !self.may_expire.load(Ordering::Relaxed) {
-            return;
-        }
-        let now_s = clock::now_us() / 1_000_000;
-        let buckets: Vec<_> = self.buckets().values().cloned().collect();
-        for bucket in buckets {
-            self.sweep_bucket(&bucket, now_s);
-        }
-    }
-
-    fn sweep_bucket(&self, bucket: &Bucket, now_s: u64) {
-        let expired = bucket.index().expired(now_s);
-        for (key, object) in expired {
-            let Ok(mut index) = bucket.open_index() else { break };
-            if index.remove_exactly(&key, object.id).is_none() {
-                continue;
-            }
-            if let Some(directory) = &self.storage.directory {
-                // What cannot be unlinked now is unlinked by the next sweep after a restart.
-                let _ = directory.forget_object(bucket.id, &object);
-            }
-        }
     }
 }

@@ -18,6 +18,7 @@ mod config;
 mod content;
 mod directory;
 mod error;
+mod expiry;
 mod faults;
 mod index;
 mod intake;

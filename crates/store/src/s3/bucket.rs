@@ -19,7 +19,7 @@ pub(super) async fn create(
     }
     front.account.create_bucket(&input.bucket, Settings::default())?;
     let location = Some(format!("/{}", input.bucket));
-    Ok(S3Response::new(CreateBucketOutput { location, ..Default::default() }))
+    Ok(S3Response::new(CreateBucketOutput { location }))
 }
 
 pub(super) async fn delete(

@@ -58,7 +58,7 @@ pub(super) async fn object(
     if is_itself && !replaces_metadata && !replaces_tags {
         return Err(s3_error!(InvalidRequest, "a copy onto itself has to change something"));
     }
-    let described = Described {
+    let given = Described {
         content_type: input.content_type,
         cache_control: input.cache_control,
         content_disposition: input.content_disposition,
@@ -68,18 +68,11 @@ pub(super) async fn object(
         metadata: input.metadata,
         tagging: input.tagging,
         acl: input.acl,
-    };
-    let given = described.into_about()?;
-    let mut about = if replaces_metadata { given.clone() } else { source.about.clone() };
-    about.tags = if replaces_tags { given.tags } else { source.about.tags.clone() };
-    // The copy is one object of its own, whatever the source was made of.
-    about = About {
-        checksums: source.about.checksums.clone().filter(|checksums| !checksums.is_composite),
-        part_bytes: Vec::new(),
-        form: Form::Plain,
-        expires_at_s: None,
-        ..about
-    };
+    }
+    .into_about()?;
+    let tags = if replaces_tags { given.tags.clone() } else { source.about.tags.clone() };
+    let kept = if replaces_metadata { given } else { source.about.clone() };
+    let about = About { tags, ..as_one(kept, &source) };
     let shown = about.checksums.as_deref().map(checksums_out).unwrap_or_default();
     let body =
         front.account.storage.share(&content.body).await.map_err(crate::error::Refusal::Io)?;
@@ -100,6 +93,17 @@ pub(super) async fn object(
         version_id: shown_version(&copied),
         ..Default::default()
     }))
+}
+
+/// Describes a copy: one object of its own, whatever the source was made of.
+fn as_one(about: About, source: &Object) -> About {
+    About {
+        checksums: source.about.checksums.clone().filter(|checksums| !checksums.is_composite),
+        part_bytes: Vec::new(),
+        form: Form::Plain,
+        expires_at_s: None,
+        ..about
+    }
 }
 
 pub(super) async fn part(

@@ -8,6 +8,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
 use super::translate::{count, decode_base64, encode_base64, etag, timestamp};
+use crate::bucket;
 use crate::listing::{Entry, Query};
 use crate::object;
 
@@ -155,28 +156,7 @@ pub(super) async fn versions(
         limit: limit + 1,
         ..Query::default()
     };
-    let mut all = Vec::new();
-    {
-        let index = bucket.index();
-        // The key that the page before broke off in the middle of.
-        if let Some(version_id) = &input.version_id_marker {
-            let inside = Query { prefix: key_marker, limit: 1, ..Query::default() };
-            for entry in index.list_versions(inside).entries {
-                let Entry::Key(key, versions) = entry else { continue };
-                if *key != *key_marker {
-                    continue;
-                }
-                let at = versions.iter().position(|object| object.version_id() == *version_id);
-                push_versions(&mut all, &key, versions, at.map_or(usize::MAX, |at| at + 1));
-            }
-        }
-        for entry in index.list_versions(query).entries {
-            match entry {
-                Entry::Prefix(prefix) => all.push(Line::Prefix(prefix)),
-                Entry::Key(key, versions) => push_versions(&mut all, &key, versions, 0),
-            }
-        }
-    }
+    let mut all = version_lines(&bucket, query, input.version_id_marker.as_deref());
     let is_truncated = all.len() > limit;
     all.truncate(limit);
     let writer = Writer::new(input.encoding_type.as_ref());
@@ -205,6 +185,31 @@ pub(super) async fn versions(
         write_line(&mut output, line, writer);
     }
     Ok(S3Response::new(output))
+}
+
+/// Lists versions from behind the marker on; the last keys may bring more than the limit.
+fn version_lines(bucket: &bucket::Bucket, query: Query<'_>, version_id: Option<&str>) -> Vec<Line> {
+    let mut all = Vec::new();
+    let index = bucket.index();
+    // The key that the page before broke off in the middle of.
+    if let Some(version_id) = version_id {
+        let inside = Query { prefix: query.after, limit: 1, ..Query::default() };
+        for entry in index.list_versions(inside).entries {
+            let Entry::Key(key, versions) = entry else { continue };
+            if *key != *query.after {
+                continue;
+            }
+            let at = versions.iter().position(|object| object.version_id() == *version_id);
+            push_versions(&mut all, &key, versions, at.map_or(usize::MAX, |at| at + 1));
+        }
+    }
+    for entry in index.list_versions(query).entries {
+        match entry {
+            Entry::Prefix(prefix) => all.push(Line::Prefix(prefix)),
+            Entry::Key(key, versions) => push_versions(&mut all, &key, versions, 0),
+        }
+    }
+    all
 }
 
 fn push_versions(

@@ -1,0 +1,149 @@
+//! A data directory is whole again after a store was killed in the middle of its work.
+
+mod http;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use loadstone_store::{Secret, Store, StoreConfig};
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("loadstone-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Folder(path)
+    }
+
+    fn config(&self) -> StoreConfig {
+        StoreConfig {
+            user: Some("u".to_owned()),
+            password: Some(Secret::Literal("p".to_owned())),
+            data: Some(self.0.clone()),
+            threads: Some(1),
+            ..StoreConfig::default()
+        }
+    }
+
+    fn files(&self, part: &str) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.0.join(part)];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { folders.push(path) } else { found.push(path) }
+            }
+        }
+        found
+    }
+
+    fn sidecars(&self) -> Vec<PathBuf> {
+        let is_sidecar = |path: &PathBuf| !path.ends_with("bucket.json");
+        self.files("buckets").into_iter().filter(is_sidecar).collect()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn token(store: SocketAddr) -> String {
+    let login = [("X-Auth-User", "u"), ("X-Auth-Key", "p")];
+    let answer = http::ask(store, "GET /auth/v1.0", &login, b"");
+    answer.header("x-auth-token").expect("logged in").to_owned()
+}
+
+fn ask(store: &Store, method: &str, path: &str, body: &[u8]) -> http::Answer {
+    let token = token(store.address());
+    let line = format!("{method} /v1/AUTH_test/{path}");
+    http::ask(store.address(), &line, &[("X-Auth-Token", &token)], body)
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to.parent().unwrap()).unwrap();
+    fs::copy(from, to).unwrap();
+}
+
+#[test]
+fn an_overwrite_that_was_cut_off_leaves_the_new_object_alone() {
+    let folder = Folder::new("overwrite");
+    let aside = Folder::new("overwrite-aside");
+    {
+        let store = Store::start(folder.config()).unwrap();
+        assert_eq!(ask(&store, "PUT", "c", b"").status(), 201);
+        assert_eq!(ask(&store, "PUT", "c/o", b"old").status(), 201);
+        for path in folder.sidecars().iter().chain(&folder.files("data")) {
+            copy(path, &aside.0.join(path.strip_prefix(&folder.0).unwrap()));
+        }
+        assert_eq!(ask(&store, "PUT", "c/o", b"newer").status(), 201);
+    }
+    // As if the kill had come after the new object was there and before the old one was gone.
+    for part in ["data", "buckets"] {
+        for path in aside.files(part) {
+            copy(&path, &folder.0.join(path.strip_prefix(&aside.0).unwrap()));
+        }
+    }
+    assert_eq!(folder.sidecars().len(), 2);
+    {
+        let store = Store::start(folder.config()).unwrap();
+        assert_eq!(ask(&store, "GET", "c/o", b"").body, b"newer");
+        assert_eq!((folder.sidecars().len(), folder.files("data").len()), (1, 1));
+        assert_eq!(ask(&store, "DELETE", "c/o", b"").status(), 204);
+    }
+    let store = Store::start(folder.config()).unwrap();
+    assert_eq!(ask(&store, "GET", "c/o", b"").status(), 404);
+}
+
+#[test]
+fn bytes_and_sidecars_that_were_never_finished_are_swept() {
+    let folder = Folder::new("unfinished");
+    {
+        let store = Store::start(folder.config()).unwrap();
+        ask(&store, "PUT", "c", b"");
+        ask(&store, "PUT", "c/o", b"whole");
+    }
+    let sidecar = folder.sidecars().remove(0);
+    fs::write(sidecar.with_file_name("00000000000000ff.new"), b"{\"key\": \"o\", \"id\"").unwrap();
+    fs::create_dir_all(folder.0.join("data/ff")).unwrap();
+    fs::write(folder.0.join("data/ff/00000000000000ff.bytes"), b"half an obj").unwrap();
+    let store = Store::start(folder.config()).unwrap();
+    assert_eq!(ask(&store, "GET", "c/o", b"").body, b"whole");
+    assert_eq!((folder.sidecars().len(), folder.files("data").len()), (1, 1));
+    // Names of what was swept must not be given to new objects while their files may linger.
+    assert_eq!(ask(&store, "PUT", "c/p", b"next").status(), 201);
+    assert!(!folder.0.join("data/ff/00000000000000ff.bytes").exists());
+}
+
+#[test]
+fn a_directory_belongs_to_one_store_at_a_time_and_is_never_a_strangers() {
+    let folder = Folder::new("locked");
+    let store = Store::start(folder.config()).unwrap();
+    let second = Store::start(folder.config()).err().expect("refused").to_string();
+    assert!(second.contains("in use by another store"), "{second}");
+    drop(store);
+    drop(Store::start(folder.config()).unwrap());
+    let strange = Folder::new("strange");
+    fs::create_dir_all(&strange.0).unwrap();
+    fs::write(strange.0.join("letters.txt"), b"mine").unwrap();
+    let refused = Store::start(strange.config()).err().expect("refused").to_string();
+    assert!(refused.contains("no store wrote"), "{refused}");
+}
+
+#[test]
+fn damage_is_told_with_the_file_it_is_in() {
+    let folder = Folder::new("damaged");
+    {
+        let store = Store::start(folder.config()).unwrap();
+        ask(&store, "PUT", "c", b"");
+        ask(&store, "PUT", "c/o", b"whole");
+    }
+    let bytes = folder.files("data").remove(0);
+    fs::write(&bytes, b"who").unwrap();
+    let refused = Store::start(folder.config()).err().expect("refused").to_string();
+    assert!(refused.contains(&*bytes.to_string_lossy()), "{refused}");
+    assert!(refused.contains("object \"o\" needs 5"), "{refused}");
+}
