@@ -316,6 +316,13 @@ mod tests {
         );
         assert_eq!(count(&answer, "HTTP/1.1 201 Created"), 1);
         assert_eq!(count(&answer, "Content-Range: bytes 4000-4095/4096"), 1);
+        let answer = talk(
+            &server,
+            b"GET /b/k HTTP/1.1\r\nRange: bytes=0-1,4090-9999\r\nConnection: close\r\n\r\n",
+        );
+        assert_eq!(count(&answer, "multipart/byteranges"), 1);
+        assert_eq!(count(&answer, "Content-Range: bytes 0-1/4096"), 1);
+        assert_eq!(count(&answer, "Content-Range: bytes 4090-4095/4096"), 1);
         let mut stream = TcpStream::connect(server.address()).unwrap();
         let head = b"PUT /b/k HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
         stream.write_all(head).unwrap();

@@ -4,10 +4,14 @@ use std::io::Write;
 
 use super::content::{Content, Object};
 use super::control::Answer;
-use super::request::Request;
+use super::request::{Range, Request};
 
 /// Answers of up to this many bytes are made once, head and body in one piece.
 pub(super) const READY_BYTES_MAX: u64 = 64 << 10;
+
+/// The most bytes of several ranges in one body.
+const RANGES_BYTES_MAX: u64 = 16 << 20;
+const BOUNDARY: &str = "loadstone-null-server";
 
 const ETAG: &str = "\"00000000000000000000000000000000\"";
 /// A fixed date: nobody who asks a null server for the time of a write believes it.
@@ -64,20 +68,63 @@ pub(super) fn to_object(request: &Request<'_>, content: &Content) -> Reply {
 }
 
 fn read(request: &Request<'_>, content: &Content) -> Reply {
-    if request.query.is_empty() && request.range.is_none() && content.usual_bytes().is_some() {
+    if request.query.is_empty() && request.ranges.is_empty() && content.usual_bytes().is_some() {
         return Reply::UsualObject;
     }
     let Some(object) = find(request, content) else { return Reply::Ready(NOT_FOUND) };
-    let Some((first, last)) = request.range else {
-        let head = object_head(object.bytes, None);
-        return Reply::Written { head, body: Some(Slice { object, at: 0, end: object.bytes }) };
+    let slice = |(first, last): &Range| {
+        let end = last.map_or(object.bytes, |last| last.saturating_add(1).min(object.bytes));
+        (*first < end).then_some(Slice { object, at: *first, end })
     };
-    let end = last.map_or(object.bytes, |last| last.saturating_add(1).min(object.bytes));
-    if first >= end {
+    match request.ranges.as_slice() {
+        [] => {
+            let head = object_head(object.bytes, None);
+            Reply::Written { head, body: Some(Slice { object, at: 0, end: object.bytes }) }
+        }
+        [range] => match slice(range) {
+            None => Reply::Ready(UNSATISFIABLE),
+            Some(slice) => {
+                let head = object_head(
+                    slice.end - slice.at,
+                    Some((slice.at, slice.end - 1, object.bytes)),
+                );
+                Reply::Written { head, body: Some(slice) }
+            }
+        },
+        ranges => many(&ranges.iter().filter_map(slice).collect::<Vec<_>>(), content),
+    }
+}
+
+/// Writes several ranges into one body, which is made whole: they are meant to be short.
+fn many(slices: &[Slice], content: &Content) -> Reply {
+    let bytes: u64 = slices.iter().map(|slice| slice.end - slice.at).sum();
+    if slices.is_empty() || bytes > RANGES_BYTES_MAX {
         return Reply::Ready(UNSATISFIABLE);
     }
-    let head = object_head(end - first, Some((first, end - 1, object.bytes)));
-    Reply::Written { head, body: Some(Slice { object, at: first, end }) }
+    let mut body = Vec::with_capacity(bytes as usize + slices.len() * 128);
+    for slice in slices {
+        // Writing to memory does not fail.
+        let _ = write!(
+            body,
+            "\r\n--{BOUNDARY}\r\nContent-Type: application/octet-stream\r\n\
+             Content-Range: bytes {}-{}/{}\r\n\r\n",
+            slice.at,
+            slice.end - 1,
+            slice.object.bytes,
+        );
+        let start = body.len();
+        body.resize(start + (slice.end - slice.at) as usize, 0);
+        content.fill(slice.object, slice.at, &mut body[start..]);
+    }
+    let _ = write!(body, "\r\n--{BOUNDARY}--\r\n");
+    let mut head = format!(
+        "HTTP/1.1 206 Partial Content\r\nContent-Length: {}\r\n\
+         Content-Type: multipart/byteranges; boundary={BOUNDARY}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    head.append(&mut body);
+    Reply::Written { head, body: None }
 }
 
 fn ask(request: &Request<'_>, content: &Content) -> Reply {

@@ -10,8 +10,8 @@ pub(super) struct Request<'b> {
     pub(super) method: &'b str,
     pub(super) path: &'b str,
     pub(super) query: &'b str,
-    /// First byte and, unless open, last byte.
-    pub(super) range: Option<(u64, Option<u64>)>,
+    /// The ranges that are asked for, none if the header is absent or not understood.
+    pub(super) ranges: Vec<Range>,
     pub(super) body: BodyForm,
     pub(super) waits_for_continue: bool,
     pub(super) is_copy: bool,
@@ -51,7 +51,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
         method: head.method.unwrap_or_default(),
         path,
         query,
-        range: None,
+        ranges: Vec::new(),
         body: BodyForm::Length(0),
         waits_for_continue: false,
         is_copy: false,
@@ -70,7 +70,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
 fn note(request: &mut Request<'_>, name: &str, value: &[u8]) -> bool {
     // Told apart by length first: most headers of most requests concern nobody here.
     match name.len() {
-        5 if name.eq_ignore_ascii_case("range") => request.range = parse_range(value),
+        5 if name.eq_ignore_ascii_case("range") => request.ranges = parse_ranges(value),
         6 if name.eq_ignore_ascii_case("expect") => request.waits_for_continue = true,
         10 if name.eq_ignore_ascii_case("connection") => {
             request.closes |= value.eq_ignore_ascii_case(b"close");
@@ -91,10 +91,18 @@ fn note(request: &mut Request<'_>, name: &str, value: &[u8]) -> bool {
     true
 }
 
-/// Reads one range with a beginning; others are answered with the whole.
-fn parse_range(value: &[u8]) -> Option<(u64, Option<u64>)> {
-    let text = std::str::from_utf8(value).ok()?.strip_prefix("bytes=")?;
-    let (first, last) = text.split_once('-')?;
+/// A range with a beginning: first byte and, unless it is open, last byte.
+pub(super) type Range = (u64, Option<u64>);
+
+/// Reads ranges; where one is not understood the whole object is meant.
+fn parse_ranges(value: &[u8]) -> Vec<Range> {
+    let list = std::str::from_utf8(value).ok().and_then(|text| text.strip_prefix("bytes="));
+    let parsed: Option<Vec<_>> = list.and_then(|list| list.split(',').map(parse_range).collect());
+    parsed.unwrap_or_default()
+}
+
+fn parse_range(text: &str) -> Option<Range> {
+    let (first, last) = text.trim().split_once('-')?;
     let first = first.parse().ok()?;
     match last {
         "" => Some((first, None)),
@@ -206,11 +214,19 @@ mod tests {
         assert_eq!((read.method, read.path), ("PUT", "/b/k"));
         assert_eq!(read.parameter("size"), Some("9"));
         assert_eq!(read.parameter("uploads"), None);
-        assert_eq!(read.range, Some((5, Some(9))));
+        assert_eq!(read.ranges, [(5, Some(9))]);
         assert_eq!(read.body, BodyForm::Length(12));
         assert!(read.closes && read.waits_for_continue);
         assert_eq!(&text[read.head_bytes..], "body");
         assert_eq!(read.place(), ("b", "k"));
+    }
+
+    #[test]
+    fn ranges_are_read_one_or_many_or_not_at_all() {
+        assert_eq!(parse_ranges(b"bytes=1-"), [(1, None)]);
+        assert_eq!(parse_ranges(b"bytes=1-2, 5-9"), [(1, Some(2)), (5, Some(9))]);
+        assert!(parse_ranges(b"bytes=1-2,-5").is_empty());
+        assert!(parse_ranges(b"bytes=2-1").is_empty());
     }
 
     #[test]
