@@ -195,7 +195,7 @@ def _swift_place(
     return Place("swift", settings | policies, view, {SWIFT_SECRET: password}, 1 << 20)
 
 
-# Few S3 products give several ranges at once; the others answer with the whole, one, or an error.
+# Few products give several ranges at once; the others answer with the whole, one, or an error.
 _NO_RANGES = frozenset({"multi_range_get"})
 
 TARGETS = [
@@ -212,7 +212,7 @@ TARGETS = [
     Target("swift-s3-tempauth", "s3", _swift_s3("tempauth"), is_real=True),
     Target("swift-s3-keystone", "s3", _swift_s3("keystone"), is_real=True, is_variant=True),
     Target("ceph-s3", "s3", _ceph_s3, is_real=True, lacks=_NO_RANGES),
-    Target("ceph-swift", "swift", _ceph_swift, is_real=True),
+    Target("ceph-swift", "swift", _ceph_swift, is_real=True, lacks=_NO_RANGES),
     Target("ceph-pool-replicated", "rados", _ceph_pool("bench"), is_real=True),
     Target("ceph-pool-ec", "rados", _ceph_pool("ecbench"), is_real=True, is_variant=True),
 ]

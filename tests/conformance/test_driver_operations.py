@@ -149,12 +149,12 @@ def _check_objects(place: Place, dataset: Dataset, operation: str) -> None:
         found = buckets[bucket]
         if operation in ("delete", "bulk_delete"):
             assert key not in found
+        elif operation == "multipart_put":
+            # Some products list an object in parts as being as long as its manifest.
+            assert place.view is not None
+            assert len(place.view.read(bucket, key)) == dataset.size_bytes
         else:
             assert found.get(key) == dataset.size_bytes, f"{bucket}/{key}"
-    if operation == "multipart_put":
-        bucket, key = dataset.where(0)
-        assert place.view is not None
-        assert len(place.view.read(bucket, key)) == dataset.size_bytes
 
 
 def _objects(place: Place, bucket: str) -> dict[str, int]:
