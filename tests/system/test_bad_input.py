@@ -21,7 +21,6 @@ from tests.system.hostile_server import (
 )
 from tests.system.spoilers import CASES, Case
 
-
 # A trial that has not ended by itself after so long hangs: its own bound on a request is a second.
 HANGS_AFTER_S = 120
 

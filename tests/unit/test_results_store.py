@@ -287,6 +287,42 @@ def test_a_missing_folder_and_a_file_are_no_runs(tmp_path: Path) -> None:
         read_run(tmp_path / "file")
 
 
+@pytest.mark.parametrize("file", ["manifest.json", "trials/0002.json", "trials/0002.parquet"])
+def test_a_file_that_cannot_be_read_is_named(run_path: Path, file: str) -> None:
+    (run_path / file).unlink()
+    (run_path / file).mkdir()
+    with pytest.raises(ResultError, match=f'cannot read ".*{file}": Is a directory'):
+        read_run(run_path)
+
+
+def test_requests_one_by_one_survive_a_kill_and_unpack_with_zstd(tmp_path: Path) -> None:
+    import zstandard
+
+    with RunWriter.create(tmp_path / "run", manifest()) as writer:
+        for number in (1, 2):
+            trial = writer.begin_trial(document(number))
+            for second in range(3):
+                trial.write_intervals(interval(second))
+                trial.write_operations(interval(second, payload=os.urandom(500)))
+            if number == 1:
+                trial.finish({})
+        killed = (tmp_path / "run/operations/0002.arrow.zst").read_bytes()
+        trial.close()
+    (tmp_path / "run/operations/0002.arrow.zst").write_bytes(killed)
+    whole, cut = read_run(tmp_path / "run").records
+    for record in (whole, cut):
+        seconds = [batch["second"].to_pylist() for batch in record.read_requests()]
+        assert seconds == [[0], [1], [2]]
+    assert whole.operations_path is not None
+    with whole.operations_path.open("rb") as packed:
+        stream = zstandard.ZstdDecompressor().stream_reader(packed).read()
+    assert pa.ipc.open_stream(stream).read_all().num_rows == 3
+
+
+def test_a_trial_that_logged_no_requests_has_none(run_path: Path) -> None:
+    assert list(read_run(run_path).records[0].read_requests()) == []
+
+
 @pytest.mark.skipif(os.getuid() == 0, reason="root reads everything")
 def test_an_unreadable_file_is_named(run_path: Path) -> None:
     (run_path / "trials/0001.json").chmod(0)

@@ -11,13 +11,16 @@ use crate::trial::{DatasetSpec, Keys, Order, SizeLaw, Trial};
 pub struct Dataset {
     spec: DatasetSpec,
     seed: u64,
+    /// Stands for both prefixes; reckoned once, as it is asked for with every request.
+    prefix_hash: u64,
 }
 
 impl Dataset {
     /// Makes the dataset of a trial.
     #[must_use]
     pub fn new(trial: &Trial) -> Self {
-        Self { spec: trial.dataset.clone(), seed: mix64(trial.seed ^ 0x5349_5a45) }
+        let spec = trial.dataset.clone();
+        Self { prefix_hash: prefix_hash(&spec), seed: mix64(trial.seed ^ 0x5349_5a45), spec }
     }
 
     /// Returns what the trial says of the dataset.
@@ -77,16 +80,7 @@ impl Dataset {
     #[inline]
     #[must_use]
     pub fn key_hash(&self, index: u64) -> u64 {
-        // FNV-1a (Fowler, Noll, Vo) over the prefixes is constant; the number tells the rest apart.
-        mix64(self.prefix_hash() ^ mix64(index))
-    }
-
-    fn prefix_hash(&self) -> u64 {
-        let bytes =
-            self.spec.bucket_prefix.bytes().chain([0]).chain(self.spec.object_prefix.bytes());
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+        mix64(self.prefix_hash ^ mix64(index))
     }
 
     /// Returns the size of an object in bytes.
@@ -98,6 +92,14 @@ impl Dataset {
             law => law.draw(mix64(self.seed ^ mix64(index))),
         }
     }
+}
+
+/// Hashes the prefixes by FNV-1a (Fowler, Noll, Vo); the object's number tells the rest apart.
+fn prefix_hash(spec: &DatasetSpec) -> u64 {
+    let bytes = spec.bucket_prefix.bytes().chain([0]).chain(spec.object_prefix.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 impl SizeLaw {

@@ -109,7 +109,8 @@ def left_ns(live: Mapping[str, Any]) -> int | None:
 
 def _duration(duration_ns: int) -> str:
     # Whole seconds: more would only flicker.
-    return units.format_duration(round(duration_ns / 1e9) * 10**9)
+    seconds = round(duration_ns / 1e9)
+    return units.format_duration(seconds * 10**9) if seconds >= 120 else f"{seconds} s"
 
 
 class _PlainView:

@@ -4,7 +4,7 @@ History of the record's format:
   1  the first: intervals and probes as Parquet, one JSON document beside them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,11 @@ class Record:
     def probes(self) -> pa.Table:
         """Read what the probes saw from disk, anew at every access."""
         return tables.read_table(self.probes_path, PROBE_SCHEMA)
+
+    def read_requests(self) -> Iterator[pa.RecordBatch]:
+        """Read the requests one by one, in batches, where the campaign had them logged."""
+        if self.operations_path is not None:
+            yield from tables.read_compressed(self.operations_path)
 
     def read_intervals(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read some columns of the intervals; without the histograms that is cheap."""

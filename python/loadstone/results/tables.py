@@ -1,5 +1,6 @@
 """Tables on disk: an Arrow stream while a trial runs, Parquet once it has ended."""
 
+import contextlib
 import errno
 import os
 from collections.abc import Iterator, Sequence
@@ -81,31 +82,40 @@ class StreamWriter:
 
 
 class CompressedStream:
-    """Appends batches to an Arrow IPC stream whose columns are compressed with zstd.
+    """Appends batches to an Arrow IPC stream inside zstd, as `zstd -d` unpacks it.
 
-    For logs that are large and read rarely; a kill loses at most what is not yet written.
+    For logs that are large and read rarely. What a batch has become is flushed at once, so that
+    a kill loses only what had not been written.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path = path
         with durable.writing(path):
             self._file = path.open("wb", buffering=0)
-        options = pa.ipc.IpcWriteOptions(compression="zstd")
-        self._stream = pa.ipc.new_stream(self._file, schema, options=options)
-        self._is_open = True
+            self._zstd = pa.CompressedOutputStream(self._file, "zstd")
+            self._stream = pa.ipc.new_stream(self._zstd, schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append a batch."""
         with durable.writing(self.path):
             self._stream.write_batch(batch)
+            self._zstd.flush()
+
+    def finish(self) -> None:
+        """End the stream and make it durable."""
+        with durable.writing(self.path):
+            self._stream.close()
+            # Closing the zstd stream would close the file before it is synced.
+            self._zstd.flush()
+            os.fsync(self._file.fileno())
+            self._zstd.close()
+        self.close()
 
     def close(self) -> None:
-        """End the stream; closing twice is harmless."""
-        if self._is_open:
-            self._is_open = False
-            with durable.writing(self.path):
-                self._stream.close()
-                self._file.close()
+        """Close the stream as it is; closing twice is harmless, and so is a full disk."""
+        for part in (self._stream, self._zstd, self._file):
+            with contextlib.suppress(OSError, pa.ArrowException):
+                part.close()
 
 
 def convert_to_parquet(source: Path, destination: Path, schema: pa.Schema) -> None:
@@ -144,16 +154,33 @@ def read_table(
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the whole batches of a stream that may have been cut at any byte."""
-    with pa.memory_map(str(path)) if path.stat().st_size else pa.BufferReader(b"") as source:
+    # Not mapped into memory: whoever writes the stream may cut it back while it is read here.
+    with pa.OSFile(str(path)) as source:
+        yield from _whole_batches(source)
+
+
+def read_compressed(path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the whole batches of a compressed stream that may have been cut at any byte."""
+    try:
+        with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as source:
+            yield from _whole_batches(source)
+    except OSError as error:
+        raise ResultError(f'cannot read "{path}": {_first_line(error)}') from error
+
+
+def _whole_batches(source: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+    # Where a stream was cut, pyarrow names it an invalid one, or an error of reading.
+    cut = (StopIteration, pa.ArrowInvalid, OSError)
+    try:
+        reader = pa.ipc.open_stream(source)
+    except cut:
+        return
+    while True:
         try:
-            reader = pa.ipc.open_stream(source)
-        except pa.ArrowInvalid:
+            batch = reader.read_next_batch()
+        except cut:
             return
-        while True:
-            try:
-                yield reader.read_next_batch()
-            except (StopIteration, pa.ArrowInvalid, OSError):
-                return
+        yield batch
 
 
 def check_parquet(path: Path) -> None:

@@ -171,6 +171,8 @@ class TrialWriter:
         absent_probes: Mapping[str, str] | None = None,
     ) -> None:
         """Turn the streams into Parquet and, as the last thing, write the record."""
+        if self._operations is not None:
+            self._operations.finish()
         self.close()
         for stream, schema in ((self._probes, PROBE_SCHEMA), (self._intervals, INTERVAL_SCHEMA)):
             if stream is not None:

@@ -1,0 +1,277 @@
+"""Compares the CPU time and the rate of an I/O of loadstone's block driver with fio's.
+
+Both work on the same file, from one core. fio runs with each engine that suits the case; CPU time
+is compared with the engine that needs least, the rate with the one that is fastest. Rounds
+alternate, so that a slow drift of the machine hits all alike, and each figure is the median of its
+rounds; the spread of the ratio stands beside it. CPU time is the kernel's account of the whole
+process with its kernel threads for I/O, without the start-up, which is measured by runs of a single
+I/O. loadstone keeps a histogram of every latency meanwhile, and fio its own.
+
+    python bench/file_vs_fio.py [--rounds 5] [--seconds 2] [--disk DIR] [--case disk-read-4KiB-16]
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+CORE = 1
+FILE_BYTES = 512 << 20
+# Where loadstone's block driver begins its data; fio leaves out what lies before.
+DATA_START = 1 << 20
+CPU_GOAL, RATE_GOAL = 1.0, 0.98
+# Both programs run on the same core.
+ON_CORE = ["taskset", "-c", str(CORE)]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table: the same work for both."""
+
+    place: str
+    operation: str
+    block: int
+    depth: int
+    order: str = "uniform"
+
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
+        size = f"{self.block >> 20}MiB" if self.block >= 1 << 20 else f"{self.block >> 10}KiB"
+        return f"{self.place}-{self.operation}-{size}-{self.depth}"
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the page cache is passed by: on a disk, where it would hide the disk."""
+        return self.place == "disk"
+
+
+CASES = tuple(
+    Case(place, operation, block, depth, order)
+    for place in ("disk", "memory")
+    for block, order, depths in ((4096, "uniform", (1, 16, 64)), (1 << 20, "sequential", (1, 16)))
+    for operation in ("read", "write")
+    for depth in depths
+)
+
+TRIAL_PROGRAM = """
+import json, resource, sys
+from loadstone import _loadgen
+document = sys.stdin.read()
+def cpu_s():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+before_s = cpu_s()
+summary = json.loads(_loadgen.run_trial(document))
+times = summary["iterations"][0]
+print(json.dumps({"cpu_s": cpu_s() - before_s, "ios": summary["requests"],
+                  "seconds": (times["end_ns"] - times["start_ns"]) / 1e9,
+                  "failed": summary["failed"], "examples": summary["error_examples"],
+                  "engine": summary["features"].get("engine")}))
+"""
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one run of one program cost."""
+
+    cpu_us: float
+    per_s: float
+
+
+def document(case: Case, path: Path, stop: dict[str, int], engine: str) -> str:
+    """Return the trial document of a case."""
+    settings = {"path": str(path), "direct": case.is_direct, "engine": engine}
+    return json.dumps(
+        {
+            "format": 1,
+            "id": "0001",
+            "run": "0" * 31 + "1",
+            "seed": 1,
+            "phase": "bench",
+            "target": {"name": "bench", "driver": "block", "settings": settings},
+            "dataset": {
+                "bucket_prefix": "bench",
+                "buckets": 1,
+                "objects": 1,
+                "object_prefix": "o-",
+                "size": {"kind": "fixed", "bytes": FILE_BYTES},
+            },
+            "mix": [{"operation": case.operation}],
+            "options": {"range_bytes": case.block},
+            "keys": {"order": case.order},
+            "load": {"kind": "closed", "clients": case.depth},
+            "stop": stop,
+            "verify": 0.0,
+            "cores": 1,
+        }
+    )
+
+
+def run_trial(text: str) -> dict[str, float]:
+    """Run a trial in a process of its own, on the core that both programs use."""
+    ran = subprocess.run(
+        [*ON_CORE, sys.executable, "-c", TRIAL_PROGRAM],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode != 0:
+        raise SystemExit(f"loadstone failed:\n{ran.stderr}")
+    told: dict[str, float] = json.loads(ran.stdout)
+    if told["failed"]:
+        raise SystemExit(f"{told['failed']} requests failed: {told['examples']}")
+    return told
+
+
+def run_loadstone(case: Case, path: Path, seconds: float, engine: str) -> Round:
+    """Return what one round of loadstone cost."""
+    told = run_trial(document(case, path, {"duration_ns": int(seconds * 1e9)}, engine))
+    once = run_trial(document(case, path, {"requests": 1}, engine))
+    cpu_s = told["cpu_s"] - once["cpu_s"]
+    return Round(cpu_s * 1e6 / told["ios"], told["ios"] / told["seconds"])
+
+
+def fio_engines(case: Case) -> dict[str, list[str]]:
+    """Return the ways of fio that are worth comparing with."""
+    ring = ["--ioengine=io_uring", f"--iodepth={case.depth}", "--fixedbufs", "--registerfiles"]
+    ring += ["--nonvectored=1"]
+    batches = [f"--iodepth_batch_submit={max(1, case.depth // 4)}"]
+    batches += [f"--iodepth_batch_complete_max={case.depth}"]
+    engines = {"io_uring": ring}
+    if case.depth == 1:
+        engines["psync"] = ["--ioengine=psync"]
+    else:
+        engines["io_uring-batches"] = ring + batches
+    if case.depth > 1 and case.place == "memory":
+        engines["psync-threads"] = ["--ioengine=psync", f"--numjobs={case.depth}", "--thread"]
+    if case.depth > 1 and case.is_direct:
+        engines["libaio"] = ["--ioengine=libaio", f"--iodepth={case.depth}"]
+    return engines
+
+
+def fio(case: Case, path: Path, engine: list[str], end: list[str]) -> tuple[float, int, float]:
+    """Run fio; return its CPU seconds, I/Os and I/Os per second."""
+    pattern = ("rand" if case.order == "uniform" else "") + case.operation
+    command = [*ON_CORE, "fio", "--name=bench", f"--filename={path}"]
+    command += [f"--offset={DATA_START}", f"--size={FILE_BYTES}", f"--bs={case.block}"]
+    command += [f"--rw={pattern}", f"--direct={int(case.is_direct)}", "--norandommap"]
+    command += ["--group_reporting", "--output-format=json", "--invalidate=0", *engine, *end]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if ran.returncode != 0:
+        raise SystemExit(f"fio failed in {case.name}:\n{ran.stderr}{ran.stdout}")
+    told = json.loads(ran.stdout[ran.stdout.index("{") :])["jobs"][0][case.operation]
+    cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return cpu_s, told["total_ios"], told["iops"]
+
+
+def run_fio(case: Case, path: Path, engine: list[str], seconds: float) -> Round:
+    """Return what one round of fio cost."""
+    cpu_s, ios, per_s = fio(case, path, engine, ["--time_based", f"--runtime={seconds}"])
+    once_s, _, _ = fio(case, path, engine, ["--number_ios=1"])
+    return Round((cpu_s - once_s) * 1e6 / ios, per_s)
+
+
+def measure(case: Case, path: Path, rounds: int, seconds: float, engine: str) -> dict[str, object]:
+    """Run all in turn and return a row of the table."""
+    engines = fio_engines(case)
+    ours: list[Round] = []
+    theirs: dict[str, list[Round]] = {name: [] for name in engines}
+    for _ in range(rounds):
+        ours.append(run_loadstone(case, path, seconds, engine))
+        for name, options in engines.items():
+            theirs[name].append(run_fio(case, path, options, seconds))
+    cpu = {name: statistics.median(row.cpu_us for row in rows) for name, rows in theirs.items()}
+    rate = {name: statistics.median(row.per_s for row in rows) for name, rows in theirs.items()}
+    cheapest, fastest = min(cpu, key=cpu.__getitem__), max(rate, key=rate.__getitem__)
+    ratios = [a.cpu_us / b.cpu_us for a, b in zip(ours, theirs[cheapest], strict=True)]
+    rates = [a.per_s / b.per_s for a, b in zip(ours, theirs[fastest], strict=True)]
+    return {
+        "case": case.name,
+        "loadstone_us": statistics.median(row.cpu_us for row in ours),
+        "fio_us": cpu[cheapest],
+        "cheapest": cheapest,
+        "cpu_ratio": statistics.median(ratios),
+        "cpu_ratio_min": min(ratios),
+        "cpu_ratio_max": max(ratios),
+        "per_s": statistics.median(row.per_s for row in ours),
+        "fio_per_s": rate[fastest],
+        "fastest": fastest,
+        "rate_ratio": statistics.median(rates),
+        "rate_ratio_min": min(rates),
+        "rate_ratio_max": max(rates),
+        "all": {name: {"us": cpu[name], "per_s": rate[name]} for name in engines},
+    }
+
+
+def print_row(row: dict[str, object]) -> None:
+    """Print a line of the table."""
+    print(
+        f"| {row['case']:<20} | {row['loadstone_us']:>8.2f} | {row['fio_us']:>8.2f} "
+        f"| {row['cheapest']:<16} | {row['cpu_ratio']:>5.2f} "
+        f"| {row['cpu_ratio_min']:.2f}-{row['cpu_ratio_max']:.2f} "
+        f"| {row['per_s']:>8.0f} | {row['fio_per_s']:>8.0f} | {row['fastest']:<16} "
+        f"| {row['rate_ratio']:>5.2f} | {row['rate_ratio_min']:.2f}-{row['rate_ratio_max']:.2f} |",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measure every case that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--disk", type=Path, help="a directory on the disk; a temporary one if absent")
+    parser.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="one in memory")
+    parser.add_argument("--engine", default="auto", help="loadstone's engine")
+    parser.add_argument("--case", action="append", help="only this one; may be repeated")
+    parser.add_argument(
+        "--realtime", action="store_true", help="keep other programs off the core (needs root)"
+    )
+    parser.add_argument("--json", type=Path, help="also write the rows here")
+    options = parser.parse_args()
+    if options.realtime:
+        ON_CORE.extend(("chrt", "-f", "1"))
+    for program in ("fio", "taskset"):
+        if shutil.which(program) is None:
+            raise SystemExit(f"error: no {program} on PATH\nhint: apt-get install fio util-linux")
+    print(
+        "| case                 | ours µs  | fio µs   | cheapest fio     | ratio | spread    "
+        "| ours /s  | fio /s   | fastest fio      | ratio | spread    |\n"
+        "|----------------------|----------|----------|------------------|-------|-----------"
+        "|----------|----------|------------------|-------|-----------|"
+    )
+    rows = []
+    for place, folder in (("disk", options.disk), ("memory", options.memory)):
+        cases = [case for case in CASES if case.place == place]
+        cases = [case for case in cases if not options.case or case.name in options.case]
+        if not cases:
+            continue
+        with tempfile.TemporaryDirectory(dir=folder, prefix="loadstone-bench-") as where:
+            path = Path(where) / "blocks"
+            first = Case(place, "write", 1 << 20, 1, "sequential")
+            run_trial(document(first, path, {"requests": FILE_BYTES >> 20}, "psync"))
+            os.sync()
+            for case in cases:
+                seconds, rounds = options.seconds, options.rounds
+                row = measure(case, path, rounds, seconds, options.engine)
+                rows.append(row)
+                print_row(row)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    met = sum(row["cpu_ratio"] <= CPU_GOAL and row["rate_ratio"] >= RATE_GOAL for row in rows)
+    print(f"{met} of {len(rows)} within CPU <= {CPU_GOAL} and rate >= {RATE_GOAL} of fio's best")
+
+
+if __name__ == "__main__":
+    main()
