@@ -9,7 +9,7 @@ from tests.conformance.targets import TARGETS, Place, Target
 from tests.conformance.trials import Dataset
 
 # Nothing keeps what these write, or the tests have no other eyes for it.
-WITHOUT_VIEW = {"null", "file-as-blocks"}
+WITHOUT_VIEW = {"null", "file-as-blocks", "rbd-image-by-fuse"}
 
 OPERATIONS = {row["name"]: row for row in _loadgen.operations()}
 

@@ -144,24 +144,37 @@ def _swift_keystone(policy: str) -> Start:
 
 @contextlib.contextmanager
 def _ceph_s3(request: pytest.FixtureRequest) -> Iterator[Place]:
-    login = request.getfixturevalue("ceph_server")["s3"]
+    login = request.getfixturevalue("ceph_server").endpoints["s3"]
     yield s3_place(login["endpoint"], login["access_key"], login["secret_key"], login["region"])
 
 
 @contextlib.contextmanager
 def _ceph_swift(request: pytest.FixtureRequest) -> Iterator[Place]:
-    login = request.getfixturevalue("ceph_server")["swift"]
+    login = request.getfixturevalue("ceph_server").endpoints["swift"]
     yield tempauth_place(login["auth_url"], login["user"], login["password"])
 
 
 def _ceph_pool(pool: str) -> Start:
     @contextlib.contextmanager
     def start(request: pytest.FixtureRequest) -> Iterator[Place]:
-        login = request.getfixturevalue("ceph_server")["rados"]
+        login = request.getfixturevalue("ceph_server").endpoints["rados"]
         settings = {"pool": pool, "conf": login["conf"], "keyring": login["keyring"]}
         yield Place("rados", settings, RadosView(login["conf"], pool))
 
     return start
+
+
+@contextlib.contextmanager
+def _cephfs(request: pytest.FixtureRequest) -> Iterator[Place]:
+    mount = request.getfixturevalue("cephfs")
+    with tempfile.TemporaryDirectory(prefix="loadstone-", dir=mount) as folder:
+        yield Place("file", {"path": folder}, FolderView(Path(folder)), {}, 1 << 20)
+
+
+@contextlib.contextmanager
+def _rbd_image(request: pytest.FixtureRequest) -> Iterator[Place]:
+    settings = {"path": f"{request.getfixturevalue('rbd_images')}/blocks", "direct": False}
+    yield Place("block", settings, None, fill="write", read="read", range_bytes=4096)
 
 
 def s3_place(endpoint: str, access_key: str, secret_key: str, region: str = "us-east-1") -> Place:
@@ -215,4 +228,7 @@ TARGETS = [
     Target("ceph-swift", "swift", _ceph_swift, is_real=True, lacks=_NO_RANGES),
     Target("ceph-pool-replicated", "rados", _ceph_pool("bench"), is_real=True),
     Target("ceph-pool-ec", "rados", _ceph_pool("ecbench"), is_real=True, is_variant=True),
+    Target("cephfs-by-fuse", "file", _cephfs, is_real=True),
+    # rbd-fuse cannot discard.
+    Target("rbd-image-by-fuse", "block", _rbd_image, is_real=True, lacks=frozenset({"delete"})),
 ]

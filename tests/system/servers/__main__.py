@@ -3,7 +3,7 @@
 python -m tests.system.servers install [--strict] [swift] [versitygw] [ceph]
 python -m tests.system.servers swift [--auth tempauth|keystone|both]
 python -m tests.system.servers versitygw
-python -m tests.system.servers ceph
+python -m tests.system.servers ceph [--osds 3] [--store bluestore|memstore]
 """
 
 import argparse
@@ -13,6 +13,7 @@ import sys
 import time
 
 from tests.system.servers import ceph, swift, versitygw
+from tests.system.servers.ceph_files import Shape
 from tests.system.servers.install import INSTALLERS, install
 from tests.system.servers.processes import ServerError
 
@@ -33,10 +34,11 @@ def main() -> int:
     servers = {
         "swift": lambda: swift.running(arguments.auth),
         "versitygw": versitygw.running,
-        "ceph": ceph.running,
+        "ceph": lambda: ceph.running(Shape(arguments.osds, arguments.store)),
     }
     try:
-        with servers[arguments.command]() as endpoints:
+        with servers[arguments.command]() as server:
+            endpoints = server.endpoints if isinstance(server, ceph.Cluster) else server
             print(json.dumps(endpoints, indent=2))
             print(f"ready after {time.monotonic() - started:.1f} s; Ctrl-C ends it", flush=True)
             signal.pause()
@@ -58,7 +60,9 @@ def _parser() -> argparse.ArgumentParser:
     one = commands.add_parser("swift", help="run Swift until Ctrl-C")
     one.add_argument("--auth", choices=swift.AUTHS, default="both")
     commands.add_parser("versitygw", help="run the S3 gateway until Ctrl-C")
-    commands.add_parser("ceph", help="run Ceph until Ctrl-C")
+    cluster = commands.add_parser("ceph", help="run Ceph until Ctrl-C")
+    cluster.add_argument("--osds", type=int, default=3)
+    cluster.add_argument("--store", choices=["bluestore", "memstore"], default="bluestore")
     return parser
 
 

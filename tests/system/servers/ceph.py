@@ -1,23 +1,27 @@
-"""Ceph as plain processes: a monitor, a manager, three OSDs, an object gateway and an MDS.
+"""Ceph as plain processes: a monitor, a manager, OSDs, an object gateway and an MDS.
 
 Two pools are made for the driver `rados`: `bench` with three copies, and `ecbench` with an erasure
-code 2+1. The gateway speaks S3 and Swift; the MDS serves the file system `lsfs`.
+code 2+1. The gateway speaks S3 and Swift; the MDS serves the file system `lsfs`; the pool `rbd` is
+for images.
 """
 
 import contextlib
 import json
+import os
 import shutil
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tests.system.servers import ceph_files
 from tests.system.servers.ceph_files import (
-    OSDS,
     S3_ACCESS_KEY,
     S3_SECRET_KEY,
     SWIFT_KEY,
     SWIFT_USER,
+    Shape,
 )
 from tests.system.servers.processes import (
     HOST,
@@ -27,118 +31,208 @@ from tests.system.servers.processes import (
     scratch_directory,
 )
 
-# Debian links Ceph with the allocator of glibc, which keeps what it once had unless told so.
-MEMORY = {
+ENVIRONMENT = {
+    # Debian links Ceph with the allocator of glibc, which keeps what it once had unless told so.
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_TRIM_THRESHOLD_": str(1 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(64 << 10),
+    # What whoever runs the tests uses for a cluster of their own.
+    "CEPH_ARGS": "",
+    "CEPH_CONF": "",
 }
-PROGRAMS = ["ceph", "ceph-mon", "ceph-mgr", "ceph-osd", "ceph-mds", "radosgw", "radosgw-admin"]
+PROGRAMS = [
+    "ceph",
+    "ceph-fuse",
+    "ceph-mds",
+    "ceph-mgr",
+    "ceph-mon",
+    "ceph-osd",
+    "rados",
+    "radosgw",
+    "radosgw-admin",
+    "rbd-fuse",
+]
+
+# Room for the data of all tests; the files of the OSDs are sparse.
+ROOM_BYTES = 6 << 30
 
 POOLS = """\
 osd pool create bench 32 32 replicated
 osd pool application enable bench loadstone
+"""
+ERASURE_CODED_POOLS = """\
 osd erasure-code-profile set ec21 k=2 m=1 crush-failure-domain=osd plugin=jerasure
 osd pool create ecbench 32 32 erasure ec21
 osd pool set ecbench min_size 2
 osd pool set ecbench allow_ec_overwrites true
 osd pool application enable ecbench loadstone
+"""
+FILE_SYSTEM = """\
 osd pool create cephfs.meta 8 8 replicated
 osd pool create cephfs.data 16 16 replicated
 fs new lsfs cephfs.meta cephfs.data
+osd pool create rbd 8 8 replicated
+osd pool application enable rbd rbd
 """
 
 Endpoints = dict[str, dict[str, str]]
 
 
-def is_installed() -> bool:
-    """Tell whether all daemons are there."""
-    return all(shutil.which(program) for program in PROGRAMS)
+def missing_programs() -> list[str]:
+    """Name the programs of Ceph that are not here."""
+    return [program for program in PROGRAMS if shutil.which(program) is None]
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Endpoints]:
-    """Run an empty cluster; give what each kind of client needs to know."""
-    with scratch_directory("ceph") as directory:
-        processes = Processes(directory)
+def running(shape: Shape | None = None) -> Iterator["Cluster"]:
+    """Run an empty cluster; all is thrown away at the end."""
+    with scratch_directory("ceph", ROOM_BYTES, with_direct=True) as directory:
+        cluster = Cluster(directory, shape or Shape())
         try:
-            yield up(directory, processes)
+            cluster.start()
+            yield cluster
         finally:
-            # All is thrown away, so no daemon is given time to say goodbye.
-            processes.kill()
+            # Nobody needs the data any more, so no daemon is given time to say goodbye.
+            cluster.processes.kill()
 
 
-def up(directory: Path, processes: Processes) -> Endpoints:
-    """Start every daemon, make pools and users, and wait until the gateway answers."""
-    ports = ceph_files.Ports(free_ports(ceph_files.Ports.count))
-    identity = ceph_files.Identity()
-    conf = ceph_files.write(directory, ports, identity)
-    _start_monitor(directory, processes, conf, ports, identity)
-    _start_osds(processes, conf, identity)
-    processes.run("pools", ["ceph", "-c", conf], text=POOLS)
-    _start_daemon(processes, conf, "mds.a", "ceph-mds", "-i", "a")
-    _start_gateway(processes, conf, ports)
-    processes.wait_for("placement groups", lambda: _are_clean(processes, conf))
-    url = f"http://{HOST}:{ports.gateway}"
-    s3 = {"endpoint": url, "access_key": S3_ACCESS_KEY, "secret_key": S3_SECRET_KEY}
-    swift = {"auth_url": f"{url}/auth/v1.0", "user": SWIFT_USER, "password": SWIFT_KEY}
-    rados = {"conf": str(conf), "keyring": str(directory / "keyring")}
-    return {"rados": rados, "s3": s3 | {"region": "default"}, "swift": swift}
+class Cluster:
+    """A cluster of this host, and what the tests do to it."""
 
+    def __init__(self, directory: Path, shape: Shape) -> None:
+        """Take `directory` for all that the cluster writes."""
+        self.directory, self.shape = directory, shape
+        self.processes = Processes(directory)
+        self.ports = ceph_files.Ports(free_ports(ceph_files.Ports.count))
+        self.identity = ceph_files.Identity([ceph_files.new_id() for _ in range(shape.osds)])
+        self.conf = ceph_files.write(directory, self.ports, self.identity, shape)
 
-def command(processes: Processes, conf: Path, *words: str) -> object:
-    """Ask the monitor something, and give back its answer."""
-    said = processes.run("command", ["ceph", "-c", conf, "--format", "json", *words])
-    return json.loads(said) if said.strip() else None
+    @property
+    def keyring(self) -> Path:
+        """Where all keys are."""
+        return self.directory / "keyring"
 
+    @property
+    def endpoints(self) -> Endpoints:
+        """What each kind of client needs to know."""
+        url = f"http://{HOST}:{self.ports.gateway}"
+        s3 = {"endpoint": url, "access_key": S3_ACCESS_KEY, "secret_key": S3_SECRET_KEY}
+        swift = {"auth_url": f"{url}/auth/v1.0", "user": SWIFT_USER, "password": SWIFT_KEY}
+        rados = {"conf": str(self.conf), "keyring": str(self.keyring)}
+        return {"rados": rados, "s3": s3 | {"region": "default"}, "swift": swift}
 
-def _start_monitor(
-    directory: Path,
-    processes: Processes,
-    conf: Path,
-    ports: ceph_files.Ports,
-    identity: ceph_files.Identity,
-) -> None:
-    address = f"[v2:{HOST}:{ports.monitor},v1:{HOST}:{ports.monitor_v1}]"
-    monitor_map = directory / "monmap"
-    make_map = ["monmaptool", "--create", "--fsid", identity.fsid, "--addv", "a", address]
-    processes.run("monmaptool", [*make_map, monitor_map])
-    make = ["ceph-mon", "-c", conf, "-i", "a", "--mkfs", "--monmap", monitor_map]
-    processes.run("mon-mkfs", [*make, "--keyring", directory / "keyring"])
-    _start_daemon(processes, conf, "mon.a", "ceph-mon", "-i", "a")
-    _start_daemon(processes, conf, "mgr.x", "ceph-mgr", "-i", "x")
+    def start(self) -> None:
+        """Start every daemon, make pools and users, and wait until all is ready."""
+        self._start_monitor()
+        self._start_osds()
+        self._make_pools()
+        if self.shape.has_services:
+            self._start_daemon("mds.a", "ceph-mds", "-i", "a")
+            self._start_gateway()
+            self.processes.wait_for("file system", self._has_active_mds)
+        self.wait_until_clean()
 
+    def command(self, *words: str) -> Any:
+        """Ask the monitor something, and give back its answer."""
+        said = self._ceph("command", "--format", "json", *words)
+        return json.loads(said) if said.strip() else None
 
-def _start_osds(processes: Processes, conf: Path, identity: ceph_files.Identity) -> None:
-    def make(number: int) -> None:
-        words = ["--mkfs", "--osd-uuid", identity.osds[number]]
-        processes.run(f"osd-mkfs.{number}", ["ceph-osd", "-c", conf, "-i", str(number), *words])
+    def kill(self, name: str) -> None:
+        """End a daemon at once, such as `osd.1`."""
+        self.processes.stop(name, number=signal.SIGKILL)
 
-    with ThreadPoolExecutor(OSDS) as pool:
-        list(pool.map(make, range(OSDS)))
-    new = [f"osd new {identity.osds[number]} {number}" for number in range(OSDS)]
-    processes.run("osd-new", ["ceph", "-c", conf], text="\n".join(new) + "\n")
-    for number in range(OSDS):
-        _start_daemon(processes, conf, f"osd.{number}", "ceph-osd", "-i", str(number))
+    def start_osd(self, number: int) -> None:
+        """Start an OSD, perhaps again after it was killed."""
+        self._start_daemon(f"osd.{number}", "ceph-osd", "-i", str(number))
 
+    def wait_until_clean(self) -> None:
+        """Wait until every object has all its copies."""
+        self.processes.wait_for("placement groups", self._is_clean)
 
-def _start_gateway(processes: Processes, conf: Path, ports: ceph_files.Ports) -> None:
-    admin = ["radosgw-admin", "-c", conf, "-n", "client.rgw.a"]
-    user = ["--uid=loadstone", "--display-name=loadstone", f"--access-key={S3_ACCESS_KEY}"]
-    processes.run("user", [*admin, "user", "create", *user, f"--secret-key={S3_SECRET_KEY}"])
-    subuser = ["--uid=loadstone", f"--subuser={SWIFT_USER}", "--access=full", "--key-type=swift"]
-    processes.run("subuser", [*admin, "subuser", "create", *subuser, f"--secret-key={SWIFT_KEY}"])
-    _start_daemon(processes, conf, "client.rgw.a", "radosgw", "-n", "client.rgw.a")
-    url = f"http://{HOST}:{ports.gateway}/swift/healthcheck"
-    processes.wait_for("gateway", lambda: answers(url))
+    def mount(self, directory: Path) -> contextlib.AbstractContextManager[Path]:
+        """Mount the file system with ceph-fuse."""
+        options = ["-c", self.conf, "-n", "client.admin", "--client_fs", "lsfs"]
+        command: list[str | Path] = ["ceph-fuse", *options, "-f", directory]
+        return self._mounted("ceph-fuse", command, directory)
 
+    def mount_images(self, directory: Path) -> contextlib.AbstractContextManager[Path]:
+        """Mount the pool `rbd` with rbd-fuse: each image is a file there."""
+        command: list[str | Path] = ["rbd-fuse", "-f", "-c", self.conf, "-p", "rbd", directory]
+        return self._mounted("rbd-fuse", command, directory)
 
-def _start_daemon(processes: Processes, conf: Path, name: str, *words: str) -> None:
-    program, *options = words
-    processes.start(name, [program, "-c", conf, *options, "-f"], MEMORY)
+    @contextlib.contextmanager
+    def _mounted(self, name: str, command: list[str | Path], directory: Path) -> Iterator[Path]:
+        directory.mkdir()
+        self.processes.start(name, command, ENVIRONMENT)
+        try:
+            self.processes.wait_for(f"mount of {name}", lambda: os.path.ismount(directory))
+            yield directory
+        finally:
+            # A file system that is still in use, or whose daemon has gone, leaves the tree all the
+            # same; the daemon ends with it.
+            self.processes.run("umount", ["umount", "--lazy", directory])
+            self.processes.stop(name)
 
+    def _start_monitor(self) -> None:
+        ports = self.ports
+        address = f"[v2:{HOST}:{ports.monitor},v1:{HOST}:{ports.monitor_v1}]"
+        monitor_map = self.directory / "monmap"
+        make_map = ["monmaptool", "--create", "--fsid", self.identity.fsid, "--addv", "a", address]
+        self.processes.run("monmaptool", [*make_map, monitor_map], ENVIRONMENT)
+        make = ["ceph-mon", "-c", self.conf, "-i", "a", "--mkfs", "--monmap", monitor_map]
+        self.processes.run("mon-mkfs", [*make, "--keyring", self.keyring], ENVIRONMENT)
+        self._start_daemon("mon.a", "ceph-mon", "-i", "a")
+        self._start_daemon("mgr.x", "ceph-mgr", "-i", "x")
 
-def _are_clean(processes: Processes, conf: Path) -> bool:
-    status = command(processes, conf, "status")
-    groups = status["pgmap"]["pgs_by_state"]  # type: ignore[index]
-    return [group["state_name"] for group in groups] == ["active+clean"]
+    def _start_osds(self) -> None:
+        osds = self.identity.osds
+
+        def make(number: int) -> None:
+            command = ["ceph-osd", "-c", self.conf, "-i", str(number), "--mkfs"]
+            identity = ["--osd-uuid", osds[number]]
+            self.processes.run(f"osd-mkfs.{number}", [*command, *identity], ENVIRONMENT)
+
+        with ThreadPoolExecutor(len(osds)) as pool:
+            list(pool.map(make, range(len(osds))))
+        new = [f"osd new {identity} {number}\n" for number, identity in enumerate(osds)]
+        self._ceph("osd-new", text="".join(new))
+        for number in range(len(osds)):
+            self.start_osd(number)
+
+    def _make_pools(self) -> None:
+        pools = POOLS
+        if self.shape.osds >= 3:
+            pools += ERASURE_CODED_POOLS
+        if self.shape.has_services:
+            pools += FILE_SYSTEM
+        self._ceph("pools", text=pools)
+
+    def _start_gateway(self) -> None:
+        admin = ["radosgw-admin", "-c", self.conf, "-n", "client.rgw.a"]
+        user = ["--uid=loadstone", "--display-name=loadstone", f"--access-key={S3_ACCESS_KEY}"]
+        make_user = [*admin, "user", "create", *user, f"--secret-key={S3_SECRET_KEY}"]
+        self.processes.run("user", make_user, ENVIRONMENT)
+        access = ["--uid=loadstone", f"--subuser={SWIFT_USER}", "--access=full"]
+        make_subuser = [*admin, "subuser", "create", *access, "--key-type=swift"]
+        self.processes.run("subuser", [*make_subuser, f"--secret-key={SWIFT_KEY}"], ENVIRONMENT)
+        self._start_daemon("client.rgw.a", "radosgw", "-n", "client.rgw.a")
+        url = f"http://{HOST}:{self.ports.gateway}/swift/healthcheck"
+        self.processes.wait_for("gateway", lambda: answers(url))
+
+    def _start_daemon(self, name: str, *words: str) -> None:
+        program, *options = words
+        self.processes.start(name, [program, "-c", self.conf, *options, "-f"], ENVIRONMENT)
+
+    def _ceph(self, name: str, *words: str, text: str = "") -> str:
+        command = ["ceph", "-c", self.conf, "--connect-timeout", "60", *words]
+        return self.processes.run(name, command, ENVIRONMENT, text)
+
+    def _has_active_mds(self) -> bool:
+        (system,) = self.command("fs", "dump")["filesystems"]
+        return any(mds["state"] == "up:active" for mds in system["mdsmap"]["info"].values())
+
+    def _is_clean(self) -> bool:
+        status = self.command("status")
+        osds = status["osdmap"]["num_up_osds"]
+        groups = [group["state_name"] for group in status["pgmap"]["pgs_by_state"]]
+        return bool(osds == self.shape.osds and groups == ["active+clean"])

@@ -1,4 +1,4 @@
-"""The configuration and the keys of a small Ceph: one monitor, three OSDs, all on loopback."""
+"""The configuration and the keys of a small Ceph: one monitor, some OSDs, all on loopback."""
 
 import base64
 import os
@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tests.system.servers.processes import HOST
 
-OSDS = 3
 S3_ACCESS_KEY = "LOADSTONEACCESSKEY01"
 S3_SECRET_KEY = "loadstone-secret-for-rgw-0123456789abcde"
 SWIFT_USER, SWIFT_KEY = "loadstone:swift", "loadstone-swift-secret-for-rgw"
@@ -62,27 +61,43 @@ class Ports:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """What a cluster consists of, beside its monitor and its manager."""
+
+    osds: int = 3
+    # Where an OSD keeps its data: `bluestore` in a file, `memstore` in memory until it ends.
+    store: str = "bluestore"
+    # The object gateway, the file system and a pool for images.
+    has_services: bool = True
+
+
+def new_id() -> str:
+    """Make an identity that nothing else has."""
+    return str(uuid.uuid4())
+
+
+@dataclass(frozen=True)
 class Identity:
     """What makes a cluster this one and no other."""
 
-    fsid: str = field(default_factory=lambda: str(uuid.uuid4()))
-    osds: list[str] = field(default_factory=lambda: [str(uuid.uuid4()) for _ in range(OSDS)])
+    osds: list[str]
+    fsid: str = field(default_factory=new_id)
 
 
-def write(directory: Path, ports: Ports, identity: Identity) -> Path:
+def write(directory: Path, ports: Ports, identity: Identity, shape: Shape) -> Path:
     """Write everything that the daemons read; give the path of the configuration."""
-    for name in ("mon/a", "mgr/x", "mds/a", "crash", *[f"osd/{n}" for n in range(OSDS)]):
-        if name != "mon/a":
-            (directory / name).mkdir(parents=True, exist_ok=True)
-    (directory / "mon").mkdir(exist_ok=True)
-    _write_keys(directory / "keyring")
+    # The monitor makes its own directory, and refuses one that is there.
+    for name in ("mon", "mgr/x", "mds/a", "crash", *[f"osd/{n}" for n in range(shape.osds)]):
+        (directory / name).mkdir(parents=True, exist_ok=True)
+    _write_keys(directory / "keyring", shape)
     _write_manager_modules(directory / "mgr-modules")
     configuration = directory / "ceph.conf"
-    configuration.write_text(_configuration(directory, ports, identity))
+    parts = [_for_all(directory, ports, identity, shape), _for_daemons(directory, shape)]
+    configuration.write_text("".join([*parts, _for_gateway(ports)]))
     return configuration
 
 
-def _write_keys(path: Path) -> None:
+def _write_keys(path: Path, shape: Shape) -> None:
     allow = "allow *"
     capabilities = {
         "mon.": {"mon": allow},
@@ -91,7 +106,7 @@ def _write_keys(path: Path) -> None:
         "mds.a": {"mon": "allow profile mds", "osd": allow, "mds": allow, "mgr": allow},
         "client.rgw.a": {"mon": allow, "osd": allow, "mgr": allow},
     }
-    for number in range(OSDS):
+    for number in range(shape.osds):
         profile = {"mon": "allow profile osd", "osd": allow, "mgr": "allow profile osd"}
         capabilities[f"osd.{number}"] = profile
     lines = []
@@ -114,13 +129,9 @@ def _write_manager_modules(folder: Path) -> None:
         (folder / name / "module.py").write_text(STUB_MODULE)
 
 
-def _configuration(directory: Path, ports: Ports, identity: Identity) -> str:
-    parts = [_for_all(directory, ports, identity), _for_daemons(directory), _for_gateway(ports)]
-    return "".join(parts)
-
-
-def _for_all(directory: Path, ports: Ports, identity: Identity) -> str:
+def _for_all(directory: Path, ports: Ports, identity: Identity, shape: Shape) -> str:
     first, last = ports.others
+    copies = min(3, shape.osds)
     return f"""\
 [global]
 fsid = {identity.fsid}
@@ -141,12 +152,14 @@ mon cluster log file = {directory}/log/cluster.log
 pid file =
 # One machine: copies go to different OSDs, not hosts.
 osd crush chooseleaf type = 0
-osd pool default size = 3
-osd pool default min size = 2
+osd pool default size = {copies}
+osd pool default min size = {max(1, copies - 1)}
 osd pool default pg num = 8
 osd pool default pgp num = 8
 osd pool default pg autoscale mode = off
 mon allow pool delete = true
+mon allow pool size one = true
+mon warn on pool no redundancy = false
 mon max pg per osd = 2000
 osd max pg per osd hard ratio = 10
 mon warn on pool no app = false
@@ -168,7 +181,7 @@ mon compact on start = false
 """
 
 
-def _for_daemons(directory: Path) -> str:
+def _for_daemons(directory: Path, shape: Shape) -> str:
     return f"""\
 [mon]
 mon data = {directory}/mon/$id
@@ -184,7 +197,8 @@ mds cache memory limit = 268435456
 mds beacon interval = 0.5
 [osd]
 osd data = {directory}/osd/$id
-osd objectstore = bluestore
+osd objectstore = {shape.store}
+memstore device bytes = 4294967296
 bluestore block create = true
 bluestore block size = 4294967296
 bluestore block db create = false

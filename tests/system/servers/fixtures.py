@@ -1,10 +1,13 @@
 """The real servers as fixtures: started at their first use, stopped at the end of the run."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.system.servers import ceph, swift, versitygw
+from tests.system.servers.ceph_files import Shape
 from tests.system.servers.install import BIN, python_of
 
 
@@ -27,9 +30,47 @@ def versitygw_server() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def ceph_server() -> Iterator[ceph.Endpoints]:
+def ceph_server() -> Iterator[ceph.Cluster]:
     """Run Ceph with two pools, the object gateway and a file system."""
-    if not ceph.is_installed():
-        pytest.skip("Ceph is not installed here: make servers")
-    with ceph.running() as endpoints:
-        yield endpoints
+    _need_ceph()
+    with ceph.running() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def ceph_to_break() -> Iterator[ceph.Cluster]:
+    """Run three OSDs of which tests may kill some; each test leaves the cluster whole."""
+    _need_ceph()
+    with ceph.running(Shape(has_services=False)) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def cephfs(ceph_server: ceph.Cluster) -> Iterator[Path]:
+    """Mount the file system with ceph-fuse."""
+    _need_fuse()
+    with ceph_server.mount(ceph_server.directory / "cephfs") as directory:
+        yield directory
+
+
+@pytest.fixture(scope="session")
+def rbd_images(ceph_server: ceph.Cluster) -> Iterator[Path]:
+    """Mount the images of a pool with rbd-fuse."""
+    _need_fuse()
+    with ceph_server.mount_images(ceph_server.directory / "images") as directory:
+        yield directory
+
+
+def _need_ceph() -> None:
+    missing = ceph.missing_programs()
+    if missing:
+        pytest.skip(f"Ceph is not installed here ({', '.join(missing)}): make servers")
+
+
+def _need_fuse() -> None:
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        pytest.skip(f"file systems cannot be mounted here: /dev/fuse: {error.strerror}")
+    if os.geteuid() != 0:
+        pytest.skip("file systems can be mounted here by root only")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.system.servers import ceph
 from tests.system.servers.processes import ServerError
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -28,7 +29,9 @@ CEPH_PACKAGES = [
     "ceph-mon",
     "ceph-osd",
     "librados2",
+    "python3-rados",
     "radosgw",
+    "rbd-fuse",
 ]
 
 
@@ -52,7 +55,7 @@ def install_versitygw() -> None:
 
 def install_ceph() -> None:
     """Install the daemons of Ceph; none is started."""
-    if shutil.which("ceph-osd") is None or shutil.which("radosgw") is None:
+    if ceph.missing_programs():
         _debian_packages(CEPH_PACKAGES)
 
 

@@ -67,7 +67,7 @@ class Processes:
         """Name the file with everything that process `name` said."""
         return self.directory / "log" / f"{name}.log"
 
-    def wait_for(self, what: str, is_ready: Callable[[], bool], limit_s: float = 180) -> None:
+    def wait_for(self, what: str, is_ready: Callable[[], bool], limit_s: float = 300) -> None:
         """Wait until `is_ready`, unless a process ends first or `limit_s` seconds pass."""
         deadline = time.monotonic() + limit_s
         while not is_ready():
@@ -169,13 +169,22 @@ def answers(url: str) -> bool:
 
 
 @contextlib.contextmanager
-def scratch_directory(name: str) -> Iterator[Path]:
+def scratch_directory(
+    name: str, room_bytes: int = 1 << 30, *, with_direct: bool = False
+) -> Iterator[Path]:
     """Make a directory for a server's data and delete it at the end.
 
-    In memory where that has room for extended attributes, so that tests do not wait for a disk.
+    In memory, so that tests do not wait for a disk, where that has this much room, extended
+    attributes and, `with_direct`, files that can be opened past the page cache.
     """
-    places = [place for place in ("/dev/shm",) if _holds_attributes(place)]
-    directory = Path(tempfile.mkdtemp(prefix=f"ls-{name}-", dir=places[0] if places else None))
+    place = "/dev/shm"
+    suits = (
+        os.path.isdir(place)
+        and shutil.disk_usage(place).free >= room_bytes
+        and _holds_attributes(place)
+        and (_opens_directly(place) or not with_direct)
+    )
+    directory = Path(tempfile.mkdtemp(prefix=f"ls-{name}-", dir=place if suits else None))
     try:
         yield directory
     finally:
@@ -196,6 +205,15 @@ def _holds_attributes(place: str) -> bool:
     try:
         with tempfile.NamedTemporaryFile(dir=place) as probe:
             os.setxattr(probe.name, "user.loadstone", b"x" * 512)
+    except OSError:
+        return False
+    return True
+
+
+def _opens_directly(place: str) -> bool:
+    try:
+        with tempfile.NamedTemporaryFile(dir=place) as probe:
+            os.close(os.open(probe.name, os.O_RDWR | os.O_DIRECT))
     except OSError:
         return False
     return True
