@@ -231,7 +231,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--disk", type=Path, help="a directory on the disk; a temporary one if absent")
+    parser.add_argument(
+        "--disk", type=Path, help="a directory on the disk; a temporary one if absent"
+    )
     parser.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="one in memory")
     parser.add_argument("--engine", default="auto", help="loadstone's engine")
     parser.add_argument("--case", action="append", help="only this one; may be repeated")

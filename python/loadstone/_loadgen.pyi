@@ -1,6 +1,6 @@
 """The whole surface of the load generator, which is written in Rust (crates/loadgen)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, final
 
 __all__ = [

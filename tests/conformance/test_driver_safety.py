@@ -9,6 +9,7 @@ from loadstone import _loadgen
 from tests.conformance import trials
 from tests.conformance.targets import PASSWORD, SECRET_KEY, Place
 from tests.conformance.trials import SECOND_NS, Dataset
+from tests.conformance.views import S3View
 
 needs_view = pytest.mark.needs_view
 
@@ -91,6 +92,36 @@ def test_a_bucket_of_somebody_else_is_refused(place: Place, dataset: Dataset) ->
         trials.prepare(place, dataset)
     assert stranger in str(caught.value)
     assert set(place.view.objects(stranger)) == {"theirs"}
+
+
+@needs_view
+def test_nothing_is_deleted_from_a_bucket_of_somebody_else(place: Place, dataset: Dataset) -> None:
+    """Not even objects whose names the dataset would have, and by no load of deletes."""
+    stranger, key = dataset.where(1)
+    place.view.make_bucket(stranger)
+    place.view.write(stranger, key, b"precious")
+    with pytest.raises(_loadgen.TargetError) as caught:
+        trials.run(trials.document(place, dataset, "delete"))
+    assert stranger in str(caught.value)
+    assert place.view.read(stranger, key) == b"precious"
+
+
+@needs_view
+def test_clean_up_drops_our_uploads_that_were_never_completed(
+    place: Place, dataset: Dataset
+) -> None:
+    """What a killed trial has left of a multipart upload goes; a stranger's upload stays."""
+    if not isinstance(place.view, S3View):
+        pytest.skip("only S3 keeps uploads that were not completed")
+    trials.prepare(place, dataset)
+    bucket, key = dataset.where(3)
+    client = place.view.client
+    for name in (key, "theirs"):
+        client.create_multipart_upload(Bucket=bucket, Key=name)
+    place.view.write(bucket, "keeps-the-bucket", b"precious")
+    trials.clean_up(place, dataset)
+    left = client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
+    assert [upload["Key"] for upload in left] == ["theirs"]
 
 
 @needs_view

@@ -1,7 +1,6 @@
 """Small trial documents, and what came of running them."""
 
 import json
-import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -126,14 +125,7 @@ def prepare(place: Place, dataset: Dataset, **changes: Any) -> Result:
     trial = document(place, dataset, place.fill, phase="prepare", measured=False)
     # A write of blocks fills an object with one block as long as the object.
     trial["options"]["range_bytes"] = dataset.size_bytes
-    try:
-        return run(trial | changes)
-    except _loadgen.TargetError as error:
-        if "HTTP 401" not in str(error):
-            raise
-        # Swift's middleware says 401 when its own question to a busy Keystone was not answered.
-        time.sleep(2)
-        return run(trial | changes)
+    return run(trial | changes)
 
 
 def clean_up(place: Place, dataset: Dataset, **changes: Any) -> Result:

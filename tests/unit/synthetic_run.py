@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from loadstone._loadgen import Histogram
 
 STARTED_UNIX_NS = 1_767_254_400_000_000_000  # 2026-01-01 08:00:00 UTC
@@ -207,7 +208,6 @@ def summary(document, rows, seconds, started_unix_ns, **changes):
         # Ten microseconds of a processor for each request, on two threads.
         "thread_cpu_ns": [requests * 5_000, requests * 5_000],
         "thread_run_delay_ns": [0, 0],
-        "in_flight_ns": 0,
         "lag": None,
         "hiccup": None,
         "clock": {"source": "tsc", "read_ns": 27, "step_ns": 23},

@@ -13,7 +13,9 @@ pub(crate) struct Store {
 
 fn raise(error: &StoreError) -> PyErr {
     match error {
-        StoreError::Parse(_) | StoreError::Config { .. } => PyValueError::new_err(error.to_string()),
+        StoreError::Parse(_) | StoreError::Config { .. } => {
+            PyValueError::new_err(error.to_string())
+        }
         _ => PyOSError::new_err(error.to_string()),
     }
 }
@@ -24,9 +26,8 @@ impl Store {
     #[new]
     fn new(py: Python<'_>, config_json: &str) -> PyResult<Self> {
         let config = StoreConfig::parse(config_json).map_err(|error| raise(&error))?;
-        let inner = py
-            .detach(|| loadstone_store::Store::start(config))
-            .map_err(|error| raise(&error))?;
+        let inner =
+            py.detach(|| loadstone_store::Store::start(config)).map_err(|error| raise(&error))?;
         Ok(Self { inner })
     }
 

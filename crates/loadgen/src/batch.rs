@@ -42,7 +42,6 @@ const LOCAL_AGENT: &str = "local";
 /// # Panics
 /// Never: the columns are built together, so they have one length.
 #[must_use]
-#[expect(clippy::cast_possible_wrap, reason = "counts stay far below 2^63")]
 pub fn of_seconds(seconds: &[(u64, Second)]) -> Option<RecordBatch> {
     if seconds.is_empty() {
         return None;
@@ -107,7 +106,6 @@ pub fn of_seconds(seconds: &[(u64, Second)]) -> Option<RecordBatch> {
 /// # Panics
 /// Never: the columns are built together, so they have one length.
 #[must_use]
-#[expect(clippy::cast_possible_wrap, reason = "numbers and times stay far below 2^63")]
 pub fn of_requests(log: &[LogRow]) -> Option<RecordBatch> {
     if log.is_empty() {
         return None;

@@ -47,7 +47,6 @@ impl Clock {
     }
 }
 
-#[expect(clippy::cast_sign_loss, reason = "the kernel's clocks do not run below zero")]
 fn read_ns(which: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec to a place that is ours.
@@ -95,7 +94,6 @@ pub struct ClockFacts {
 impl ClockFacts {
     /// Measures the clock with ten thousand readings.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a mean of small numbers")]
     pub fn measure() -> Self {
         const READINGS: u64 = 10_000;
         let source = std::fs::read_to_string(

@@ -105,17 +105,11 @@ fn prefix_hash(spec: &DatasetSpec) -> u64 {
 impl SizeLaw {
     /// Returns the size that 64 random bits stand for.
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "sizes far below 2^53"
-    )]
     fn draw(&self, bits: u64) -> u64 {
         match self {
             Self::Fixed { bytes } => *bytes,
             Self::Uniform { min, max } => {
-                min + (u128::from(bits) * u128::from(max - min + 1) >> 64) as u64
+                min + ((u128::from(bits) * u128::from(max - min + 1)) >> 64) as u64
             }
             Self::Lognormal { median, sigma, min, max } => {
                 // Box and Muller's transform gives a normal deviate.
@@ -179,7 +173,6 @@ pub fn write_number(mut number: u64, out: &mut Vec<u8>) {
     let mut first = digits.len();
     loop {
         first -= 1;
-        #[expect(clippy::cast_possible_truncation, reason = "a digit")]
         let digit = (number % 10) as u8;
         digits[first] = b'0' + digit;
         number /= 10;
@@ -219,11 +212,10 @@ impl KeyChooser {
     /// Returns the object's number: by the ticket in sequence, otherwise by 64 random bits.
     #[inline]
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half of the product")]
     pub fn choose(&self, ticket: u64, chance: u64) -> u64 {
         match &self.law {
             Law::Sequential => ticket % self.objects,
-            Law::Uniform => (u128::from(chance) * u128::from(self.objects) >> 64) as u64,
+            Law::Uniform => ((u128::from(chance) * u128::from(self.objects)) >> 64) as u64,
             Law::Zipf(zipf) => zipf.choose(chance),
         }
     }
@@ -243,12 +235,6 @@ struct Zipf {
     offset: u64,
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "ranks far below 2^53"
-)]
 impl Zipf {
     fn new(objects: u64, theta: f64, seed: u64) -> Self {
         // An exponent of exactly 1 has a logarithm for an integral; a hair beside it has not.
@@ -295,12 +281,6 @@ impl Zipf {
 }
 
 /// Returns a number that shares no divisor with `objects`: multiplying by it permutes them.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "any number near it will do"
-)]
 fn coprime_near_golden_ratio(objects: u64) -> u64 {
     let divisor = |mut a: u64, mut b: u64| {
         while b != 0 {
@@ -316,7 +296,6 @@ fn coprime_near_golden_ratio(objects: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[expect(clippy::cast_precision_loss, reason = "counts of a test")]
 mod tests {
     use super::*;
 

@@ -78,7 +78,6 @@ impl Epoll {
         });
         let mut slots = self.slots.borrow_mut();
         let slot = slots.free.pop().unwrap_or(slots.slots.len());
-        #[expect(clippy::cast_sign_loss, reason = "flag bits")]
         let flags = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
         let mut event = libc::epoll_event { events: flags, u64: slot as u64 };
         // SAFETY: the kernel reads one event that is ours; the descriptor was given as open.
@@ -102,14 +101,12 @@ impl Epoll {
         /// Set once the kernel has said that it has no `epoll_pwait2` (before 5.11).
         static IS_COARSE: AtomicBool = AtomicBool::new(false);
         let fd = self.descriptor.as_raw_fd();
-        #[expect(clippy::cast_possible_truncation, reason = "at most 512 events")]
         let events_max = events.len() as libc::c_int;
         let count = if IS_COARSE.load(Ordering::Relaxed) || timeout_ns == 0 {
             let timeout_ms = i32::try_from(timeout_ns.div_ceil(1_000_000)).unwrap_or(i32::MAX);
             // SAFETY: the kernel writes at most `events_max` events to memory of ours.
             i64::from(unsafe { libc::epoll_wait(fd, events.as_mut_ptr(), events_max, timeout_ms) })
         } else {
-            #[expect(clippy::cast_possible_wrap, reason = "below a second and below 2^31")]
             let timeout = libc::timespec {
                 tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
                 tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
@@ -149,9 +146,7 @@ impl Park for Epoll {
         let slots = self.slots.borrow();
         for event in &events[..count] {
             let (flags, slot) = (event.events, event.u64);
-            #[expect(clippy::cast_possible_truncation, reason = "a slot number that we gave")]
             let Some(Some(readiness)) = slots.slots.get(slot as usize) else { continue };
-            #[expect(clippy::cast_sign_loss, reason = "flag bits")]
             let (input, hangup, output, both) = (
                 (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
                 libc::EPOLLRDHUP as u32,

@@ -101,7 +101,6 @@ impl Progress {
         }
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a share for people")]
     pub(crate) fn live(&self, now_ns: u64) -> Live {
         let elapsed_ns = now_ns.saturating_sub(self.start_ns);
         let share = |done: u64, planned: Option<u64>| {

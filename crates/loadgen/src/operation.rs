@@ -100,6 +100,22 @@ impl Operation {
     pub fn name(self) -> &'static str {
         self.info().name
     }
+
+    /// Tells whether objects of the dataset are not the same afterwards. Buckets are another
+    /// matter: whoever deletes one looks at its mark at every request.
+    #[must_use]
+    pub fn changes_objects(self) -> bool {
+        matches!(
+            self,
+            Self::Put
+                | Self::MultipartPut
+                | Self::Copy
+                | Self::Post
+                | Self::Delete
+                | Self::BulkDelete
+                | Self::Write
+        )
+    }
 }
 
 #[cfg(test)]

@@ -101,12 +101,6 @@ impl PayloadSpec {
     }
 
     /// Returns which of the duplicate pages stands here, or `None` for a page of the object's own.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a share of 2^64, which saturates"
-    )]
     fn duplicate_at(&self, page_seed: u64, page_bytes: usize) -> Option<u64> {
         if self.duplicate <= 0.0 || page_bytes < PAGE_BYTES {
             return None;
@@ -118,19 +112,12 @@ impl PayloadSpec {
     }
 
     /// Returns where the random part of a page ends and zeros begin.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a share of at most 4096"
-    )]
     fn random_end(&self, header_bytes: usize, page_bytes: usize) -> usize {
         let random = page_bytes as f64 * (1.0 - self.compressible);
         (random.round() as usize).clamp(header_bytes, page_bytes)
     }
 
     /// Returns what a page of 16 to 63 bytes carries instead of its identity.
-    #[expect(clippy::cast_possible_truncation, reason = "half of a hash")]
     fn tag_check(&self, object: &ObjectId, page: u64) -> u32 {
         mix64(mix64(mix64(self.source ^ object.key_hash) ^ object.length) ^ page) as u32
     }
@@ -193,7 +180,6 @@ pub fn fill(spec: &PayloadSpec, object: &ObjectId, offset: u64, mut out: &mut [u
 }
 
 /// Returns the page of a byte and its place in it.
-#[expect(clippy::cast_possible_truncation, reason = "below 4096")]
 fn locate(at: u64) -> (u64, usize) {
     (at / PAGE_BYTES as u64, (at % PAGE_BYTES as u64) as usize)
 }
@@ -217,7 +203,6 @@ struct Header {
 }
 
 impl Header {
-    #[expect(clippy::cast_possible_truncation, reason = "counted modulo 2^32, or 16 TiB")]
     fn own(spec: &PayloadSpec, object: &ObjectId, page: u64) -> Self {
         Self {
             is_duplicate: false,
@@ -237,7 +222,6 @@ impl Header {
     }
 
     /// Tells whether a page of its own is this page of the object, in any version.
-    #[expect(clippy::cast_possible_truncation, reason = "counted modulo 2^32, or 16 TiB")]
     fn is_of(&self, object: &ObjectId, page: u64) -> bool {
         self.key_hash == object.key_hash && self.page == page as u32 && self.length == object.length
     }
@@ -303,7 +287,6 @@ impl Crc {
         Self(digest.get_state())
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "a CRC of 32 bits in a wider word")]
     fn value(self) -> u32 {
         !(self.0 as u32)
     }

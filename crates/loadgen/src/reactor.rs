@@ -125,7 +125,6 @@ impl Reactor {
     }
 
     /// Adds a task; it is first polled by [`Reactor::run`].
-    #[expect(clippy::cast_possible_truncation, reason = "tasks are clients: far below 2^32")]
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) -> TaskIndex {
         let mut tasks = self.tasks.borrow_mut();
         let index = tasks.len() as TaskIndex;
@@ -269,7 +268,6 @@ impl Reactor {
         }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "tasks are clients: far below 2^32")]
     fn wake_expired(&self, now_ns: u64) {
         for (index, deadline_ns) in self.deadlines.borrow_mut().iter_mut().enumerate() {
             if *deadline_ns <= now_ns {

@@ -131,11 +131,8 @@ impl Row {
         self.objects = 0;
         self.bytes = 0;
         self.service.reset();
-        for histogram in [&mut self.first_byte, &mut self.response, &mut self.lag] {
-            if let Some(histogram) = histogram {
-                histogram.reset();
-            }
-        }
+        let optional = [&mut self.first_byte, &mut self.response, &mut self.lag];
+        optional.into_iter().flatten().for_each(|histogram| histogram.reset());
     }
 }
 
@@ -194,8 +191,6 @@ pub struct Recorder {
     spare: Receiver<Row>,
     out: Sender<Batch>,
     log: Option<Vec<LogRow>>,
-    /// Time in service of all requests, good or not: for Little's law.
-    pub service_ns_total: u64,
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -218,7 +213,6 @@ impl Recorder {
             spare,
             out,
             log: None,
-            service_ns_total: 0,
         }
     }
 
@@ -265,7 +259,6 @@ impl Recorder {
             self.hand_over(answer.ended_ns);
         }
         let service_ns = answer.ended_ns.saturating_sub(answer.sent_ns);
-        self.service_ns_total += service_ns;
         let row = self.row(key);
         row.requests += 1;
         row.objects += u64::from(answer.objects);

@@ -198,7 +198,6 @@ impl Requests {
                 let (bucket, batch) = (ticket % self.buckets, ticket / self.buckets);
                 request.index = bucket + batch * self.bulk_keys * self.buckets;
                 let left = self.objects.saturating_sub(request.index).div_ceil(self.buckets);
-                #[expect(clippy::cast_possible_truncation, reason = "bulk_keys is 32 bits")]
                 let keys = left.min(self.bulk_keys) as u32;
                 request.keys = keys;
             }
@@ -286,7 +285,6 @@ mod tests {
                 _ => assert!(request.index < 1000 && !gone.contains(&request.index)),
             }
         }
-        #[expect(clippy::cast_precision_loss, reason = "a share")]
         let share = |operation| {
             drawn.iter().filter(|request| request.operation == operation).count() as f64 / 1e5
         };

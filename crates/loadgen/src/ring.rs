@@ -127,7 +127,6 @@ impl Ring {
     }
 
     /// Gives a client a slot with a buffer of `bytes`.
-    #[expect(clippy::cast_possible_truncation, reason = "slots are clients: far below 2^32")]
     pub fn take_slot(&self, bytes: usize) -> SlotIndex {
         if let Some(slot) = self.free.borrow_mut().pop() {
             return slot;

@@ -74,10 +74,14 @@ pub struct IterationTimes {
     pub measure_start_ns: u64,
     /// When its measured part ended: at the planned time, or with the last counted request.
     pub measure_end_ns: u64,
-    /// When the first client found nothing more to do.
-    pub first_done_ns: u64,
+    /// When the first client found nothing more to do: from then on fewer than the clients asked
+    /// for were at work. `None` under open load, whose clients take turns ahead of time.
+    pub first_done_ns: Option<u64>,
     /// When the last request had ended.
     pub end_ns: u64,
+    /// The integral of the requests in flight over the measured part. Whatever stage a request
+    /// counts in, its overlap with that part is in here: so Little's law can be checked.
+    pub in_flight_ns: u64,
 }
 
 /// What a trial leaves beside its intervals. Observed, never concluded.
@@ -104,7 +108,6 @@ pub struct Summary {
     pub clients: u32,
     pub thread_cpu_ns: Vec<u64>,
     pub thread_run_delay_ns: Vec<Option<u64>>,
-    pub in_flight_ns: u64,
     pub hiccup: Option<String>,
     pub clock: ClockFacts,
     pub features: BTreeMap<String, String>,
@@ -122,7 +125,6 @@ pub struct Summary {
 #[derive(Debug, Default)]
 struct ThreadEnd {
     tally: Tally,
-    service_ns: u64,
     cpu_ns: u64,
     run_delay_ns: Option<u64>,
 }
@@ -152,7 +154,7 @@ pub fn run<D: Driver>(
 ) -> Result<Summary, Error> {
     let driver = Arc::new(D::open(trial)?);
     let mut buckets = Buckets::default();
-    if trial.fills_buckets() {
+    if trial.changes_objects() {
         buckets = ready_buckets(&driver, trial, &control.stop)?;
     }
     let threads = thread_count(trial, driver.is_blocking());
@@ -296,7 +298,6 @@ impl<D: Driver> LoadThread<'_, D> {
         result
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "clients are 32 bits")]
     fn load(&self, mut recorder: Recorder) -> Result<ThreadEnd, Error> {
         if self.trial.log_requests {
             recorder.log_requests();
@@ -334,13 +335,13 @@ impl<D: Driver> LoadThread<'_, D> {
             let (start_ns, threads) = (window.start_ns, self.threads);
             let schedule = Schedule::new(self.trial, self.thread, threads, start_ns, iteration);
             let result = worker.run_iteration(iteration, window, schedule);
-            self.end(&window, worker.tally.borrow().last_measured_ns, reactor.now_ns());
+            self.end(&window, &mut worker.tally.borrow_mut(), reactor.now_ns());
             result.map_err(|source| Error::Host { what: "wait for events", source })?;
         }
-        let (tally, service_ns) = worker.finish();
+        let tally = worker.finish();
         let run_delay_ns =
             thread_run_delay_ns().zip(delay_ns).map(|(after, before)| after.saturating_sub(before));
-        Ok(ThreadEnd { tally, service_ns, cpu_ns: thread_cpu_ns() - cpu_ns, run_delay_ns })
+        Ok(ThreadEnd { tally, cpu_ns: thread_cpu_ns() - cpu_ns, run_delay_ns })
     }
 
     fn begin(&self, iteration: u32, start_ns: u64) {
@@ -356,7 +357,7 @@ impl<D: Driver> LoadThread<'_, D> {
     }
 
     /// Notes when this thread ended its part; the latest thread decides.
-    fn end(&self, window: &Window, last_measured_ns: u64, now_ns: u64) {
+    fn end(&self, window: &Window, tally: &mut Tally, now_ns: u64) {
         let since = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
         let first_done_ns = self.shared.first_done_ns.load(Ordering::Relaxed).min(now_ns);
         let mut times = self.times.lock().expect("no thread panics here");
@@ -364,14 +365,15 @@ impl<D: Driver> LoadThread<'_, D> {
         let measure_end_ns = if window.measure_end_ns == u64::MAX
             || self.shared.measure_over_ns.load(Ordering::Relaxed) < window.measure_end_ns
         {
-            last_measured_ns.max(window.measure_start_ns)
+            tally.last_measured_ns.max(window.measure_start_ns)
         } else {
             window.measure_end_ns.min(now_ns)
         };
         times.measure_start_ns = since(window.measure_start_ns);
         times.measure_end_ns = times.measure_end_ns.max(since(measure_end_ns));
-        times.first_done_ns = since(first_done_ns);
+        times.first_done_ns = (!self.shared.is_open).then(|| since(first_done_ns));
         times.end_ns = times.end_ns.max(since(now_ns));
+        times.in_flight_ns += std::mem::take(&mut tally.in_flight_ns);
     }
 }
 
@@ -420,7 +422,6 @@ fn summary(
         clients: trial.load.clients(),
         thread_cpu_ns: ends.iter().map(|end| end.cpu_ns).collect(),
         thread_run_delay_ns: ends.iter().map(|end| end.run_delay_ns).collect(),
-        in_flight_ns: ends.iter().map(|end| end.service_ns).sum(),
         hiccup: batch::encode_base64(&hiccup.stop()),
         clock: ClockFacts::measure(),
         features: features.iter().cloned().collect(),

@@ -15,7 +15,6 @@ pub fn mix64(value: u64) -> u64 {
 /// Maps 64 random bits to a number from 0 up to, not including, 1.
 #[inline]
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "53 bits are what a double holds")]
 pub fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
@@ -53,7 +52,6 @@ impl Schedule {
     /// Independent Poisson streams of a share of the rate add up to one of the whole rate; constant
     /// arrivals are staggered over the threads.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "half a microsecond in a century")]
     pub fn new(
         trial: &Trial,
         thread: usize,
@@ -93,7 +91,6 @@ impl Schedule {
     /// Returns when the next request is due, without taking it.
     #[inline]
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times to come")]
     pub fn peek_ns(&self, now_ns: u64) -> u64 {
         match self {
             Self::Closed => now_ns,
@@ -104,7 +101,6 @@ impl Schedule {
 
     /// Takes the next request and returns when it is due.
     #[inline]
-    #[expect(clippy::cast_precision_loss, reason = "half a microsecond in a century")]
     pub fn take_ns(&mut self, now_ns: u64) -> u64 {
         let due_ns = self.peek_ns(now_ns);
         if let Self::Paced { gap_ns, next_ns } = self {
@@ -135,7 +131,6 @@ impl Schedule {
 }
 
 #[cfg(test)]
-#[expect(clippy::cast_precision_loss, reason = "counts of a test")]
 mod tests {
     use super::*;
 

@@ -56,6 +56,12 @@ impl Window {
         }
     }
 
+    /// Returns how much of a stretch of time lies in the measured part.
+    #[inline]
+    pub(crate) fn measured_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        to_ns.min(self.measure_end_ns).saturating_sub(from_ns.max(self.measure_start_ns))
+    }
+
     /// Returns the stage in which a request counts. Under open load that is the one in which it
     /// was due: a late answer must not drop out of the measured part. Under closed load it is the
     /// one in which it ended: throughput counts completions of a window.

@@ -346,14 +346,8 @@ impl Trial {
 
     /// Tells whether buckets must be there, and be ours, before load starts.
     #[must_use]
-    pub fn fills_buckets(&self) -> bool {
-        !self.is_clean_up()
-            && self.mix.iter().any(|share| {
-                matches!(
-                    share.operation,
-                    Operation::Put | Operation::MultipartPut | Operation::Copy | Operation::Write
-                )
-            })
+    pub fn changes_objects(&self) -> bool {
+        !self.is_clean_up() && self.mix.iter().any(|share| share.operation.changes_objects())
     }
 
     /// Returns the run's identity as bytes, for payloads.

@@ -44,6 +44,8 @@ pub(crate) struct Tally {
     pub(crate) verified_bytes: u64,
     pub(crate) measured_requests: u64,
     pub(crate) last_measured_ns: u64,
+    /// As [`IterationTimes::in_flight_ns`](crate::run::IterationTimes), of this iteration.
+    pub(crate) in_flight_ns: u64,
     pub(crate) client_requests: Vec<u64>,
     pub(crate) traffic: Traffic,
 }
@@ -111,13 +113,12 @@ impl<C: Client> Worker<C> {
     }
 
     /// Ends the thread's record.
-    pub(crate) fn finish(&self) -> (Tally, u64) {
+    pub(crate) fn finish(&self) -> Tally {
         for client in self.clients.borrow().iter().flatten() {
             self.tally.borrow_mut().traffic.add(client.traffic());
         }
-        let mut recorder = self.recorder.borrow_mut();
-        recorder.finish();
-        (self.tally.borrow().clone(), recorder.service_ns_total)
+        self.recorder.borrow_mut().finish();
+        self.tally.borrow().clone()
     }
 
     #[inline]
@@ -170,7 +171,8 @@ impl<C: Client> Worker<C> {
             answer.outcome = Outcome::OK;
         }
         let is_open = self.shared.is_open;
-        let stage = self.window.get().stage_of(turn.stage, answer.ended_ns, is_open);
+        let window = self.window.get();
+        let stage = window.stage_of(turn.stage, answer.ended_ns, is_open);
         let operation = turn.request.operation;
         let iteration = self.iteration.get();
         let key = RowKey { stage, iteration, operation, outcome: answer.outcome };
@@ -183,6 +185,9 @@ impl<C: Client> Worker<C> {
         if stage == Stage::Measure {
             tally.measured_requests += 1;
             tally.last_measured_ns = answer.ended_ns;
+        }
+        if stage != Stage::CoolDown || !window.is_counted {
+            tally.in_flight_ns += window.measured_ns(answer.sent_ns, answer.ended_ns);
         }
         if answer.verified_bytes > 0 {
             tally.verified_requests += 1;

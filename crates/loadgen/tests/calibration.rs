@@ -75,7 +75,6 @@ impl Ran {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "latencies below 2^53")]
 fn is_close(found: u64, truth: f64, tolerance: f64) -> bool {
     (found as f64 / truth - 1.0).abs() <= tolerance
 }
@@ -132,6 +131,28 @@ fn a_stall_of_a_second_shows_in_every_request_due_in_it() {
     assert!(is_close(response.max(), 1e9, 0.01), "{}", response.max());
     let half_stalled = response.count_between(500_000_000, 2_000_000_000);
     assert!((490..=510).contains(&half_stalled), "{half_stalled}");
+}
+
+#[test]
+fn as_many_are_in_flight_as_littles_law_says() {
+    let law = |load: Value| {
+        let ran = run(&trial(json!({
+            "target": {"name": "t", "driver": "simulated",
+                       "settings": {"latency": "exponential", "mean_ns": 20_000_000.0}},
+            "load": load, "warm_up_ns": 1_000_000_000_u64, "cool_down_ns": 1_000_000_000_u64,
+            "stop": {"duration_ns": 100_000_000_000_u64}})));
+        let times = &ran.summary.iterations[0];
+        let measured_ns = times.measure_end_ns - times.measure_start_ns;
+        assert_eq!(measured_ns, 100_000_000_000);
+        times.in_flight_ns as f64 / measured_ns as f64
+    };
+    // Ten clients that never rest; and 500 requests a second of 20 ms each.
+    let closed = law(json!({"kind": "closed", "clients": 10}));
+    assert!((closed - 10.0).abs() < 0.001, "{closed}");
+    let open = json!({"kind": "open", "rate_per_s": 500.0, "arrivals": "poisson",
+                      "clients_max": 200});
+    let open = law(open);
+    assert!((open - 10.0).abs() < 0.3, "{open}");
 }
 
 #[test]

@@ -149,12 +149,12 @@ fn a_token_that_is_no_longer_taken_is_renewed_once_for_all_clients() {
     });
     let settings = swift_settings(&server);
     let changes = json!({"load": {"kind": "closed", "clients": 8}, "verify": 0.0});
-    let document = trial("swift", settings, "delete", 64, changes);
+    let document = trial("swift", settings, "get", 64, changes);
     let summary = run(&document);
     let log_ins = server.lines().iter().filter(|line| line.contains("/auth/v1.0")).count();
     assert_eq!(log_ins, 2, "one at the start and one renewal");
     assert!(summary.requests_repeated >= 1);
-    // The script answers deletes with 201, which is not what a delete expects; none may be 401.
+    // The script answers reads with 201, which is not what they expect; none may be 401.
     assert_eq!(summary.error_examples.keys().collect::<Vec<_>>(), ["http_201"]);
 }
 

@@ -54,7 +54,9 @@ impl Drop for Folder {
 fn token(store: SocketAddr) -> String {
     let login = [("X-Auth-User", "u"), ("X-Auth-Key", "p")];
     let answer = http::ask(store, "GET /auth/v1.0", &login, b"");
-    answer.header("x-auth-token").expect("logged in").to_owned()
+    let names_token = |line: &&str| line.to_ascii_lowercase().starts_with("x-auth-token: ");
+    let line = answer.head.lines().find(names_token).expect("logged in");
+    line["x-auth-token: ".len()..].to_owned()
 }
 
 fn ask(store: &Store, method: &str, path: &str, body: &[u8]) -> http::Answer {
@@ -122,14 +124,14 @@ fn bytes_and_sidecars_that_were_never_finished_are_swept() {
 fn a_directory_belongs_to_one_store_at_a_time_and_is_never_a_strangers() {
     let folder = Folder::new("locked");
     let store = Store::start(folder.config()).unwrap();
-    let second = Store::start(folder.config()).err().expect("refused").to_string();
+    let second = Store::start(folder.config()).expect_err("refused").to_string();
     assert!(second.contains("in use by another store"), "{second}");
     drop(store);
     drop(Store::start(folder.config()).unwrap());
     let strange = Folder::new("strange");
     fs::create_dir_all(&strange.0).unwrap();
     fs::write(strange.0.join("letters.txt"), b"mine").unwrap();
-    let refused = Store::start(strange.config()).err().expect("refused").to_string();
+    let refused = Store::start(strange.config()).expect_err("refused").to_string();
     assert!(refused.contains("no store wrote"), "{refused}");
 }
 
@@ -143,7 +145,7 @@ fn damage_is_told_with_the_file_it_is_in() {
     }
     let bytes = folder.files("data").remove(0);
     fs::write(&bytes, b"who").unwrap();
-    let refused = Store::start(folder.config()).err().expect("refused").to_string();
+    let refused = Store::start(folder.config()).expect_err("refused").to_string();
     assert!(refused.contains(&*bytes.to_string_lossy()), "{refused}");
     assert!(refused.contains("object \"o\" needs 5"), "{refused}");
 }

@@ -119,6 +119,37 @@ pub fn parse_upload_id(xml: &[u8]) -> Result<String, XmlError> {
     id.filter(|id| !id.is_empty()).ok_or(XmlError::Missing("UploadId"))
 }
 
+/// One page of the uploads that were begun in a bucket and not completed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UploadPage {
+    /// The key and the id of each upload.
+    pub uploads: Vec<(String, String)>,
+    /// The key and id to ask the next page with, where more pages follow.
+    pub next: Option<(String, String)>,
+}
+
+/// Reads the answer to a ListMultipartUploads.
+///
+/// # Errors
+///
+/// Any other document.
+pub fn parse_upload_page(xml: &[u8]) -> Result<UploadPage, XmlError> {
+    let mut page = UploadPage::default();
+    let (mut upload, mut next) = (<(String, String)>::default(), <(String, String)>::default());
+    let mut is_truncated = false;
+    expect(xml, &["ListMultipartUploadsResult"], |depth, name, text| match (depth, name, text) {
+        (2, b"IsTruncated", Some(text)) => is_truncated = text.trim() == "true",
+        (2, b"NextKeyMarker", Some(text)) => next.0 = text.to_owned(),
+        (2, b"NextUploadIdMarker", Some(text)) => next.1 = text.to_owned(),
+        (3, b"Key", Some(text)) => upload.0 = text.to_owned(),
+        (3, b"UploadId", Some(text)) => upload.1 = text.to_owned(),
+        (2, b"Upload", None) => page.uploads.push(std::mem::take(&mut upload)),
+        _ => {}
+    })?;
+    page.next = (is_truncated && !next.0.is_empty()).then_some(next);
+    Ok(page)
+}
+
 /// Writes the body of a CompleteMultipartUpload request for parts numbered from one.
 pub fn write_complete_upload<'a>(out: &mut Vec<u8>, etags: impl Iterator<Item = &'a str>) {
     out.extend_from_slice(
@@ -327,6 +358,26 @@ mod tests {
             body.contains("<Part><PartNumber>2</PartNumber><ETag>\"e2\"</ETag></Part>"),
             "{body}"
         );
+    }
+
+    #[test]
+    fn a_page_of_uploads_gives_keys_with_ids_and_the_way_to_the_next() {
+        let upload =
+            "<Upload><Key>k</Key><UploadId>2~a</UploadId><Owner><ID>o</ID></Owner></Upload>";
+        let page = |truncated: bool| {
+            format!(
+                "<ListMultipartUploadsResult><NextKeyMarker>k</NextKeyMarker>\
+                 <NextUploadIdMarker>2~a</NextUploadIdMarker>\
+                 <IsTruncated>{truncated}</IsTruncated>{upload}</ListMultipartUploadsResult>"
+            )
+        };
+        let (key, id) = ("k".to_owned(), "2~a".to_owned());
+        let first = parse_upload_page(page(true).as_bytes()).unwrap();
+        assert_eq!(first.uploads, [(key.clone(), id.clone())]);
+        assert_eq!(first.next, Some((key, id)));
+        assert_eq!(parse_upload_page(page(false).as_bytes()).unwrap().next, None);
+        let none = parse_upload_page(b"<ListBucketResult/>");
+        assert_eq!(none, Err(XmlError::Unexpected("ListBucketResult".to_owned())));
     }
 
     #[test]

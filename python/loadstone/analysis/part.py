@@ -48,6 +48,7 @@ class Part:
     end_ns: int
     first_done_ns: int | None
     last_done_ns: int | None
+    in_flight_ns: int | None
     good: int
     objects: int
     bytes: int
@@ -102,6 +103,7 @@ def _part(
         end_ns=end_ns,
         first_done_ns=entry.get("first_done_ns"),
         last_done_ns=entry.get("end_ns"),
+        in_flight_ns=entry.get("in_flight_ns"),
         good=_sum(good, "requests"),
         objects=_sum(good, "objects"),
         bytes=_sum(good, "bytes"),

@@ -336,11 +336,9 @@ def _little(parts: list[Part]) -> float | None:
         return little_gate(
             clients=load["clients"], requests_per_s=rate, service_s_mean=service_s
         ).value
-    # The count of requests in flight is the trial's, and cannot be told apart by iteration.
-    records = {part.record.id: part.record for part in parts}
-    if any(len(record.summary.get("iterations") or ()) != 1 for record in records.values()):
-        return None
-    in_flight_ns = sum(record.summary.get("in_flight_ns") or 0 for record in records.values())
+    # The operations of a mix were in flight together.
+    in_flight = {(part.record.id, part.iteration): part.in_flight_ns or 0 for part in parts}
+    in_flight_ns = sum(in_flight.values())
     return in_flight_gate(
         in_flight_mean=in_flight_ns / SECOND_NS / window_s if in_flight_ns else None,
         requests_per_s=rate,

@@ -188,7 +188,7 @@ fn block_mistakes(trial: &Trial) -> Vec<String> {
             "options.range_bytes: found {block_bytes}, allowed: 1 to {BLOCK_BYTES_MAX} (the block \
              that one request reads or writes)"
         ));
-    } else if block_bytes < largest && block_bytes % SECTOR_BYTES != 0 {
+    } else if block_bytes < largest && !block_bytes.is_multiple_of(SECTOR_BYTES) {
         mistakes.push(format!(
             "options.range_bytes: found {block_bytes}, allowed: multiples of {SECTOR_BYTES}"
         ));

@@ -133,7 +133,7 @@ impl Flush {
     /// Tells whether a client that has now made so many writes flushes.
     #[inline]
     pub(crate) fn is_due(&self, writes: u64) -> bool {
-        self.every > 0 && writes % self.every == 0
+        self.every > 0 && writes.is_multiple_of(self.every)
     }
 
     /// Returns the flags that it adds to an open for writing.

@@ -256,7 +256,7 @@ fn block_mistake(trial: &Trial) -> Option<String> {
         ));
     }
     let is_write = trial.mix.iter().any(|share| share.operation == Operation::Write);
-    (is_write && bytes < largest && bytes % SECTOR_BYTES != 0).then(|| {
+    (is_write && bytes < largest && !bytes.is_multiple_of(SECTOR_BYTES)).then(|| {
         format!("options.range_bytes: found {bytes}, allowed: multiples of {SECTOR_BYTES} to write")
     })
 }

@@ -183,7 +183,6 @@ impl Driver for Rados {
     fn open(trial: &Trial) -> Result<Self, Error> {
         let settings = settings_of(trial).map_err(|error| Error::Trial(vec![error.to_string()]))?;
         let library = Arc::new(Library::open()?);
-        #[expect(clippy::cast_precision_loss, reason = "a timeout")]
         let access = Access {
             cluster: settings.cluster.clone(),
             user: settings.user.clone(),
@@ -448,10 +447,6 @@ impl RadosClient {
         })
     }
 
-    #[expect(
-        clippy::cast_sign_loss,
-        reason = "only a result that is no error is taken as a length"
-    )]
     fn judge(
         &mut self,
         answer: &mut Answer,

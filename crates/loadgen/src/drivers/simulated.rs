@@ -120,7 +120,6 @@ impl Simulated {
     }
 
     /// Returns when a request that arrives now will have been answered.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "latencies")]
     fn answered_ns(&self, now_ns: u64, chance: u64) -> u64 {
         let law = &self.law;
         let draw = unit(chance);

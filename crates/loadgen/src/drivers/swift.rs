@@ -76,6 +76,8 @@ pub struct SwiftClient {
     list_markers: HashMap<u64, String>,
     payload: PayloadSpec,
     told: Option<String>,
+    /// Whether the last answer was that the token is not taken.
+    is_refused: bool,
 }
 
 impl std::fmt::Debug for SwiftClient {
@@ -191,6 +193,7 @@ impl Driver for Swift {
             list_markers: HashMap::new(),
             payload: self.payload,
             told: None,
+            is_refused: false,
         })
     }
 }
@@ -236,11 +239,23 @@ impl Client for SwiftClient {
         bucket: &str,
         allow_foreign: bool,
     ) -> Result<BucketState, Error> {
-        self.ready(bucket, allow_foreign).await
+        match self.ready(bucket, allow_foreign).await {
+            Err(_) if self.is_refused => {
+                self.renew(self.token_generation).await?;
+                self.ready(bucket, allow_foreign).await
+            }
+            found => found,
+        }
     }
 
     async fn sweep_bucket(&mut self, bucket: &str) -> Result<(u64, bool), Error> {
-        self.sweep(bucket).await
+        match self.sweep(bucket).await {
+            Err(_) if self.is_refused => {
+                self.renew(self.token_generation).await?;
+                self.sweep(bucket).await
+            }
+            swept => swept,
+        }
     }
 
     fn traffic(&self) -> Traffic {
@@ -350,7 +365,9 @@ impl SwiftClient {
     async fn ask<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U) -> Reply {
         self.write_head(spec, upload);
         let sending = Sending { method: spec.method, head: &self.head, expected: spec.expected };
-        self.connection.request(sending, upload, &mut Ignore).await
+        let reply = self.connection.request(sending, upload, &mut Ignore).await;
+        self.is_refused = reply.status == 401;
+        reply
     }
 
     /// Sends a request and keeps the answer's body, and these headers.
@@ -363,7 +380,9 @@ impl SwiftClient {
         self.write_head(spec, upload);
         self.collect.start(headers);
         let sending = Sending { method: spec.method, head: &self.head, expected: spec.expected };
-        self.connection.request(sending, upload, &mut self.collect).await
+        let reply = self.connection.request(sending, upload, &mut self.collect).await;
+        self.is_refused = reply.status == 401;
+        reply
     }
 
     /// Objects to the body of an answer with the status of success.

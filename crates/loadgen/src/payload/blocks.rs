@@ -47,10 +47,10 @@ pub fn check_blocks(
                 None => blame(Verdict::Corrupt, header_of(inside, piece)),
             }
         };
-        if let Some(evidence) = evidence {
-            if worst.is_none_or(|worst| evidence.verdict() > worst.verdict()) {
-                worst = Some(evidence);
-            }
+        if let Some(evidence) = evidence
+            && worst.is_none_or(|worst| evidence.verdict() > worst.verdict())
+        {
+            worst = Some(evidence);
         }
         if wanted == 0 {
             break;
@@ -102,7 +102,6 @@ fn are_sectors(
     inside: usize,
     piece: &[u8],
 ) -> bool {
-    #[expect(clippy::cast_possible_truncation, reason = "512")]
     const SECTOR: usize = SECTOR_BYTES as usize;
     let mut known = [false; PAGE_BYTES / SECTOR];
     let oldest = object.version.saturating_sub(VERSIONS_TRIED - 1);
@@ -112,11 +111,11 @@ fn are_sectors(
         spec.make_page(&ObjectId { version, ..*object }, page, made);
         let mut is_all_known = true;
         let (first, last) = (inside / SECTOR, (inside + piece.len() - 1) / SECTOR);
-        for sector in first..=last {
+        for (sector, is_known) in known.iter_mut().enumerate().take(last + 1).skip(first) {
             let start = (sector * SECTOR).max(inside);
             let end = ((sector + 1) * SECTOR).min(inside + piece.len());
-            known[sector] |= made[start..end] == piece[start - inside..end - inside];
-            is_all_known &= known[sector];
+            *is_known |= made[start..end] == piece[start - inside..end - inside];
+            is_all_known &= *is_known;
         }
         if is_all_known {
             return true;

@@ -203,10 +203,8 @@ impl Verifier {
         if is_short && inside > 0 && self.at > self.piece_start(page) {
             self.at_page_end(page, inside);
         }
-        if let Some((lowest, highest)) = self.versions {
-            if lowest != highest {
-                self.blame(Verdict::Torn, self.range.start, None);
-            }
+        if self.versions.is_some_and(|(lowest, highest)| lowest != highest) {
+            self.blame(Verdict::Torn, self.range.start, None);
         }
         if self.extra_bytes > 0 {
             self.blame(Verdict::Overlong, self.range.end, None);

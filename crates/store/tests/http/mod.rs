@@ -4,30 +4,22 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 /// An answer.
-pub struct Answer {
+pub(crate) struct Answer {
     /// The status line and the headers.
-    pub head: String,
+    pub(crate) head: String,
     /// The bytes behind them.
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
     /// Returns the status.
-    pub fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         self.head.split(' ').nth(1).and_then(|text| text.parse().ok()).expect("a status line")
-    }
-
-    /// Returns a header.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| {
-            let (known, value) = line.split_once(": ")?;
-            known.eq_ignore_ascii_case(name).then_some(value)
-        })
     }
 }
 
 /// Sends a request and reads the answer to its end.
-pub fn ask(to: SocketAddr, line: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+pub(crate) fn ask(to: SocketAddr, line: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(to).expect("the server listens");
     let mut request = format!("{line} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n");
     for (name, value) in headers {

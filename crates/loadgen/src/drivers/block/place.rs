@@ -179,7 +179,7 @@ impl Place {
     /// Refuses blocks that direct I/O could not do. An object in one block is rounded up.
     pub(super) fn check_alignment(&self, block_bytes: u64, largest: u64) -> Result<(), Error> {
         let alignment = self.alignment() as u64;
-        if block_bytes % alignment == 0 || block_bytes >= largest {
+        if block_bytes.is_multiple_of(alignment) || block_bytes >= largest {
             return Ok(());
         }
         Err(Error::target(

@@ -36,7 +36,6 @@ impl OpenFiles {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a remainder below 16")]
 fn place_of(index: u64) -> usize {
     (index % OpenFiles::MOST as u64) as usize
 }

@@ -47,7 +47,6 @@ impl Park for InboxPark {
     fn park(&self, timeout_ns: u64, wake: &mut dyn FnMut(TaskIndex)) -> io::Result<()> {
         let fd = self.0.event.as_raw_fd();
         let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        #[expect(clippy::cast_possible_wrap, reason = "below a second")]
         let timeout = libc::timespec { tv_sec: 0, tv_nsec: timeout_ns.min(999_999_999) as i64 };
         // SAFETY: one descriptor and one time of ours.
         let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };

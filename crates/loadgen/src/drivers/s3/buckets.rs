@@ -147,6 +147,7 @@ impl S3Client {
             return Ok((0, false));
         }
         let swept = self.sweep_keys(bucket).await?;
+        self.sweep_uploads(bucket).await;
         let (_, others, _) = self.keys_of(bucket, "", 2, None).await?;
         if others.iter().any(|key| key != MARK) {
             return Ok((swept, false));
@@ -270,7 +271,7 @@ impl S3Client {
     }
 
     /// Gives each step of a longer job the time of one request.
-    fn renew_deadline(&self) {
+    pub(super) fn renew_deadline(&self) {
         let reactor = self.connection.reactor();
         reactor.set_deadline(reactor.now_ns() + self.thread.s3.timeout_ns);
     }

@@ -1,5 +1,7 @@
 //! Uploads in parts: start, parts one after another, completion; given up on failure.
 
+use std::rc::Rc;
+
 use loadstone_wire::encode::{write_number, write_query};
 use loadstone_wire::http1::Method;
 use loadstone_wire::xml;
@@ -87,6 +89,47 @@ impl S3Client {
             reply.outcome = self.misread(&error);
         }
         reply
+    }
+
+    /// Has the store drop the parts of the dataset's uploads that an interrupted trial has left in
+    /// a bucket. Stores that cannot list uploads have none to drop, or keep them.
+    pub(super) async fn sweep_uploads(&mut self, bucket: &str) {
+        let thread = Rc::clone(&self.thread);
+        let prefix = thread.dataset.spec().object_prefix.as_bytes();
+        let mut after: Option<(String, String)> = None;
+        loop {
+            let mut query = Vec::new();
+            let (key, id) = after.as_ref().map_or((None, None), |(key, id)| {
+                (Some(key.as_bytes()), Some(id.as_bytes()).filter(|id| !id.is_empty()))
+            });
+            let optional = |name, value: Option<_>| value.map(|value| (name, Some(value)));
+            let parameters: Vec<_> = optional("key-marker", key)
+                .into_iter()
+                .chain([("prefix", Some(prefix))])
+                .chain(optional("upload-id-marker", id))
+                .chain([("uploads", None)])
+                .collect();
+            write_query(&mut query, &parameters);
+            self.renew_deadline();
+            self.head.at(bucket, "");
+            let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Get) };
+            let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
+            let page = match xml::parse_upload_page(&self.collect.body) {
+                Ok(page) if reply.outcome.is_ok() => page,
+                _ => return,
+            };
+            for (key, id) in &page.uploads {
+                if thread.dataset.index_of(key).is_some() {
+                    self.renew_deadline();
+                    self.head.at(bucket, key);
+                    self.give_up(id).await;
+                }
+            }
+            if page.next.is_none() || page.next == after {
+                return;
+            }
+            after = page.next;
+        }
     }
 
     /// Has the store drop the parts. If it does not, it keeps them: nothing more can be done here.
