@@ -19,6 +19,7 @@ ENVIRON = {
     "AWS_SECRET_ACCESS_KEY": "secret",
 }
 SMALLER = {
+    "capacity": ["dataset.objects=20", "phases.get.capacity.coarse_trial=1s"],
     "hummingbird-4k": ["dataset.objects=20", "dataset.containers=2", "round_pause=0"],
     "hummingbird-1m": ["dataset.objects=20", "phases.put.pause_after=0"],
     "cern-upload": ["sweep.threads=[1, 8]", "phases.put.duration=1s", "sweep.size=[4kB]"],

@@ -15,6 +15,12 @@ from loadstone.analysis.finding import Evidence, Finding, Severity
 from loadstone.analysis.labels import error_sentences, explain, label_trial, severity
 from loadstone.analysis.part import Part, read_parts
 from loadstone.analysis.run_account import Measured, account_of
+from loadstone.analysis.searches import (
+    CapacitySearch,
+    left_out,
+    read_searches,
+    search_findings,
+)
 from loadstone.analysis.summary import Cell, in_order, summarise, summarise_mixes
 from loadstone.analysis.trial_findings import judge_run
 from loadstone.results.record import Record, Run
@@ -54,7 +60,8 @@ class Findings:
 
     `cells` has one entry per target, workload, phase, operation, parameters, round and iteration;
     `totals` the same with all iterations added up, and is what a reader is shown first. `mixes` has
-    the phases of several operations once more, as the operation "all".
+    the phases of several operations once more, as the operation "all". Of a search, only the trials
+    that confirmed its answer are among these; all of them are in `searches`.
     """
 
     cells: tuple[Cell, ...]
@@ -64,6 +71,7 @@ class Findings:
     timelines: tuple[timeline.Timeline, ...]
     resources: tuple[resources.ResourceSeries, ...]
     findings: tuple[Finding, ...]
+    searches: tuple[CapacitySearch, ...] = ()
 
 
 def analyse(run: Run) -> Findings:
@@ -77,11 +85,13 @@ def analyse(run: Run) -> Findings:
     rate_points = timeline.points_per_trial(run.records)
     probe_points = resources.points_per_trial(run.records)
     under_load_s = 0.0
+    searches = read_searches(run)
+    steps = left_out(run, searches)
     # One trial's tables at a time: those of a long run do not fit into memory together.
     for record in run.records:
         intervals, probes = record.intervals, record.probes
         facts[record.id] = _facts(record.trial, record, intervals)
-        if not record.trial["measured"]:
+        if not record.trial["measured"] or record.id in steps:
             continue
         parts.extend(read_parts(record, intervals))
         lines.extend(timeline.read_timelines(record, intervals, rate_points))
@@ -103,7 +113,11 @@ def analyse(run: Run) -> Findings:
         trials=trials,
         timelines=tuple(lines),
         resources=tuple(series),
-        findings=_in_order(_findings(totals, trials), judge_run(account, parts, flags)),
+        findings=_in_order(
+            (*search_findings(searches), *_findings(totals, trials)),
+            judge_run(account, parts, flags),
+        ),
+        searches=searches,
     )
 
 

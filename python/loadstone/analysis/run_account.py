@@ -18,6 +18,7 @@ from loadstone.analysis.account import (
 from loadstone.analysis.finding import Evidence
 from loadstone.analysis.part import Part, read_parts
 from loadstone.analysis.resources import Peaks, peaks
+from loadstone.analysis.searches import left_out, read_searches
 from loadstone.analysis.summary import Cell, summarise
 from loadstone.results.record import Run
 
@@ -70,8 +71,9 @@ def read_measured(run: Run) -> Measured:
     parts: list[Part] = []
     tops: dict[str, Peaks] = {}
     flags: dict[str, dict[str, list[Evidence]]] = {}
+    steps = left_out(run, read_searches(run))
     for record in run.records:
-        if record.trial["measured"]:
+        if record.trial["measured"] and record.id not in steps:
             probes = record.probes
             parts.extend(read_parts(record, record.intervals))
             tops[record.id] = peaks(probes)

@@ -45,6 +45,33 @@ class Equivalence:
     high: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """The middle of repeated trials with its interval; absent ends mean nothing was repeated."""
+
+    centre: float
+    low: float | None
+    high: float | None
+    n: int
+    confidence: float
+
+
+def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Return the geometric mean of trials with Student's t interval on logarithms.
+
+    exp(mean ln x ± t(n-1) · s / √n), s the standard deviation of the logarithms.
+    """
+    logs = _logs(values)
+    centre = float(logs.mean())
+    low = high = None
+    if logs.size > 1:
+        half = _t(confidence, logs.size - 1) * float(logs.std(ddof=1)) / math.sqrt(logs.size)
+        low, high = math.exp(centre - half), math.exp(centre + half)
+    return Interval(
+        centre=math.exp(centre), low=low, high=high, n=int(logs.size), confidence=confidence
+    )
+
+
 def paired_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:
     """Compare trials that ran side by side in the same blocks.
 

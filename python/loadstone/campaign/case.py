@@ -11,7 +11,8 @@ from loadstone.campaign import override
 from loadstone.campaign.dataset import Dataset, FixedSize, SizeLaw
 from loadstone.campaign.json_schema import known_keys
 from loadstone.campaign.mistakes import KeyMistake, KnownKeys, Path, listed, nearest, translate
-from loadstone.campaign.phase import Load, Phase
+from loadstone.campaign.load import Load
+from loadstone.campaign.phase import Phase
 from loadstone.campaign.schema import Campaign, Workload
 from loadstone.errors import shown
 
@@ -48,6 +49,8 @@ class Case:
     def load(self, phase: Phase) -> Load:
         """Return the load of a phase: its own, or the workload's."""
         load = phase.load or self.workload.load
+        if phase.capacity is not None:
+            return phase.capacity.first_load(load)
         assert load is not None, "check.py lets no phase pass without a load"
         return load
 
@@ -63,6 +66,8 @@ class Case:
         arrival = (
             {"threads": load.threads} if load.rate_per_s is None else {"rate": load.rate_per_s}
         )
+        # A search varies the arrival itself, from one trial to the next.
+        arrival = {} if phase.capacity is not None else arrival
         fixed = {**arrival, "size": _plain(size)}
         return {**fixed, **{key: value for key, value in self.swept.items() if key not in fixed}}
 

@@ -67,7 +67,9 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
                     found="nothing",
                     allowed=f"a value; {key} is required here or in the sweep",
                 )
-    if workload.load is None and any(phase.load is None for phase in workload.phases):
+    if workload.load is None and any(
+        phase.load is None and phase.capacity is None for phase in workload.phases
+    ):
         yield KeyMistake(
             path=path(("load",)),
             found="nothing",
@@ -86,6 +88,12 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
             allowed="a prefix with {round} in it, because each round writes objects of its own",
         )
     for index, phase in enumerate(workload.phases):
+        if phase.capacity is not None and phase.capacity.vary in case.swept:
+            yield KeyMistake(
+                path=path(("sweep", phase.capacity.vary)),
+                found=f"a sweep over what phase {phase.label} searches",
+                allowed=f"no {phase.capacity.vary} in the sweep beside capacity",
+            )
         load = case.load(phase)
         if load.rate_per_s is not None and phase.rate_limit_per_s is not None:
             yield KeyMistake(

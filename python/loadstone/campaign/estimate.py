@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone.campaign import lifecycle
+from loadstone.campaign import lifecycle, search_step
 from loadstone.campaign.dataset import read_size_law
 from loadstone.campaign.lifecycle import Document, State
 from loadstone.campaign.trial import PlannedTrial
@@ -36,6 +36,9 @@ class Estimate:
     pauses_ns: int
     time_ns_min: int
     time_ns: int | None
+    searches: int = 0
+    search_trials_max: int = 0
+    search_time_ns_max: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,11 @@ def estimate(
     pauses_ns = sum(entry.pause_before_ns for entry in planned)
     time_ns = pauses_ns + round(sum(cost.time_ns for cost in costs))
     names = [entry.phase for entry in planned]
+    goals = [search_step.goal_of(entry.document) for entry in planned if entry.is_search]
     return Estimate(
+        searches=len(goals),
+        search_trials_max=sum(goal.trials_max for goal in goals),
+        search_time_ns_max=round(sum(goal.time_max_s for goal in goals) * 1e9),
         trials=len(planned),
         trials_measured=sum(entry.is_measured for entry in planned),
         trials_prepare=names.count(lifecycle.PREPARE),
@@ -149,6 +156,8 @@ class _Held:
 
 
 def _cost(document: Document, held_objects: int, rates: Rates) -> _Cost:
+    if search_step.is_search(document):
+        return _Cost(0, 0, 0, 0, 0)
     iterations = document["iterations"]
     stages_ns = document["warm_up_ns"] + document["cool_down_ns"]
     duration_ns, requests = document["stop"]["duration_ns"], document["stop"]["requests"]
@@ -215,4 +224,7 @@ def _mean_bytes(size: Mapping[str, Any]) -> float:
 
 
 def _ends_by_time(document: Document) -> bool:
-    return document["stop"]["duration_ns"] is not None and document["stop"]["requests"] is None
+    is_by_time = document["stop"]["duration_ns"] is not None
+    return (
+        is_by_time and document["stop"]["requests"] is None and not search_step.is_search(document)
+    )

@@ -4,7 +4,9 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from loadstone.campaign.capacity import Capacity
 from loadstone.campaign.dataset import SizeLawValue
+from loadstone.campaign.load import Load
 from loadstone.campaign.mistakes import KeyMistake, KeyMistakesError
 from loadstone.campaign.values import (
     NAME_PATTERN,
@@ -59,67 +61,6 @@ READ_BY = {
 REQUIRED = ("range", "range_count", "part_size")
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
-
-
-class Load(BaseModel):
-    """How requests arrive: so many threads that each wait, or a rate that waits for nobody."""
-
-    model_config = _FROZEN
-
-    threads: PositiveCount | None = Field(
-        default=None,
-        description="Closed load: this many clients, each of which waits for its answer.",
-    )
-    rate_per_s: Rate | None = Field(
-        default=None,
-        alias="rate",
-        description="Open load: requests arrive at this rate, whoever waits.",
-    )
-    arrivals: Literal["poisson", "constant"] = Field(
-        default="poisson", description="Open load: independent arrivals, or evenly spaced ones."
-    )
-    clients_max: PositiveCount = Field(
-        default=1024,
-        description="Open load: the most requests in flight; more wait, and are counted late.",
-    )
-    cores: PositiveCount | None = Field(
-        default=None,
-        description="Load threads of the operating system; all allowed CPUs when absent.",
-    )
-
-    @model_validator(mode="after")
-    def _closed_or_open(self) -> Self:
-        mistakes = []
-        if (self.threads is None) == (self.rate_per_s is None):
-            found = "neither" if self.threads is None else "both threads and rate"
-            mistakes.append(
-                KeyMistake(path=(), found=found, allowed="one of threads (closed) and rate (open)")
-            )
-        elif self.threads is not None:
-            mistakes += [
-                KeyMistake(path=(key,), found="this key beside threads", allowed="it beside rate")
-                for key in ("arrivals", "clients_max")
-                if key in self.model_fields_set
-            ]
-        if mistakes:
-            raise KeyMistakesError(mistakes)
-        return self
-
-    def document(self) -> dict[str, Any]:
-        """Return the load as a trial document spells it."""
-        if self.rate_per_s is None:
-            return {"kind": "closed", "clients": self.threads}
-        return {
-            "kind": "open",
-            "rate_per_s": self.rate_per_s,
-            "arrivals": self.arrivals,
-            "clients_max": self.clients_max,
-        }
-
-    @property
-    def clients(self) -> int:
-        """The most requests in flight."""
-        return self.clients_max if self.threads is None else self.threads
 
 
 class Keys(BaseModel):
@@ -220,6 +161,10 @@ class Phase(BaseModel):
         alias="cool_down",
         description="Load after the measured part, kept apart in the record.",
     )
+    capacity: Capacity | None = Field(
+        default=None,
+        description="Search for the largest load that meets an objective, trial after trial.",
+    )
     load: Load | None = Field(
         default=None, description="A load of its own instead of the workload's."
     )
@@ -266,6 +211,7 @@ class Phase(BaseModel):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         mistakes = [*self._wrong_operations(), *self._wrong_options(), *self._wrong_repeats()]
+        mistakes += self._wrong_capacity()
         if mistakes:
             raise KeyMistakesError(mistakes)
         return self
@@ -375,6 +321,46 @@ class Phase(BaseModel):
                     path=("keys", "order"),
                     found=shown(self.keys.order),
                     allowed=f'"sequential", because {self.op} can happen to an object only once',
+                )
+            )
+        return mistakes
+
+    def _wrong_capacity(self) -> list[KeyMistake]:
+        """A search sets lengths and loads itself, and asks for its objects over and over."""
+        if self.capacity is None:
+            return []
+        mistakes = []
+        if self.op in ONCE_ONLY:
+            mistakes.append(
+                KeyMistake(
+                    path=("capacity",),
+                    found=f"it with {self.op}",
+                    allowed=f"none, because {self.op} can happen to an object only once",
+                )
+            )
+        for key, value in (
+            ("requests", self.requests),
+            ("duration", self.duration_ns),
+            ("cool_down", self.cool_down_ns),
+            ("rate_limit", self.rate_limit_per_s),
+            ("iterations", self.iterations if self.iterations > 1 else None),
+        ):
+            if value:
+                mistakes.append(
+                    KeyMistake(
+                        path=(key,),
+                        found="it with capacity",
+                        allowed="none: the search says how long its trials are",
+                        hint="set capacity.trial and capacity.coarse_trial",
+                    )
+                )
+        kind = "threads" if self.load and self.load.threads is not None else "rate"
+        if self.load is not None and kind != self.capacity.vary:
+            mistakes.append(
+                KeyMistake(
+                    path=("load",),
+                    found=kind,
+                    allowed=f"{self.capacity.vary}, which the capacity varies",
                 )
             )
         return mistakes

@@ -13,8 +13,9 @@ from pydantic import (
 )
 
 from loadstone.campaign.dataset import Dataset
+from loadstone.campaign.load import Load
 from loadstone.campaign.mistakes import KeyMistake, KeyMistakesError, Source
-from loadstone.campaign.phase import Load, OnError, OnErrorValue, PhaseValue
+from loadstone.campaign.phase import OnError, OnErrorValue, PhaseValue
 from loadstone.campaign.target import Target
 from loadstone.campaign.values import (
     NAME_ALLOWED,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from loadstone.campaign import search_step
 from loadstone.campaign.case import Case
 from loadstone.campaign.check import PARTS_MAX, PUT_BYTES_MAX
 from loadstone.campaign.drivers import Driver
@@ -50,6 +51,11 @@ class PlannedTrial:
         return str(self.document["phase"])
 
     @property
+    def is_search(self) -> bool:
+        """Whether it stands for a search, whose trials follow from one another."""
+        return search_step.is_search(self.document)
+
+    @property
     def is_measured(self) -> bool:
         """Whether the trial counts in results."""
         return bool(self.document["measured"])
@@ -85,6 +91,12 @@ def measured_document(setting: Setting, step: Step) -> dict[str, Any]:
     timeout_ns = phase.timeout_ns or workload.timeout_ns
     verify = workload.verify if phase.verify is None else phase.verify
     log_requests = workload.log_requests if phase.log_requests is None else phase.log_requests
+    on_error = {"action": workload.on_error.action, "limit": workload.on_error.limit}
+    search: dict[str, Any] = {}
+    if phase.capacity is not None:
+        search = {"search": phase.capacity.document(phase.load or workload.load)}
+        # Loads beyond the capacity fail: that is how the search learns where it lies.
+        on_error = {"action": "continue", "limit": None}
     return {
         "format": FORMAT,
         "id": "",
@@ -112,11 +124,12 @@ def measured_document(setting: Setting, step: Step) -> dict[str, Any]:
         "iterations": phase.iterations,
         "connections": phase.connections or workload.connections,
         "timeout_ns": timeout_ns,
-        "on_error": {"action": workload.on_error.action, "limit": workload.on_error.limit},
+        "on_error": on_error,
         "verify": verify,
         "allow_foreign": setting.allow_foreign,
         "cores": load.cores,
         "log_requests": log_requests,
+        **search,
     }
 
 
@@ -169,6 +182,7 @@ def _unmeasured(
 ) -> dict[str, Any]:
     clients = min(threads, max(1, requests))
     case = document["case"]
+    document = {key: value for key, value in document.items() if key != "search"}
     # Several cases may share the dataset: what one of them varies says nothing here.
     parameters = {"threads": clients, "size": case["parameters"]["size"]}
     return {
@@ -210,6 +224,8 @@ def _options(phase: Phase) -> dict[str, Any]:
 
 
 def _stop(phase: Phase, dataset: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    if phase.capacity is not None:
+        return {"requests": None, "duration_ns": phase.capacity.trial_ns}
     requests = phase.requests
     whole = whole_requests(phase.op or "mix", dataset, options)
     if requests is None and phase.duration_ns is None:

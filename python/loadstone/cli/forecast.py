@@ -23,7 +23,8 @@ class Forecast:
 
     def drop(self, document: Mapping[str, Any]) -> None:
         """Note that a trial is no longer to come: it has begun, or was skipped."""
-        self._left.pop(str(document["id"]), None)
+        search = document.get("search") or {}
+        self._left.pop(str(search.get("of", document["id"])), None)
 
     def observe(self, document: Mapping[str, Any], requests: int, elapsed_ns: int) -> None:
         """Note how fast a trial goes."""
@@ -36,6 +37,9 @@ class Forecast:
         """Return the time that the trials to come will take, rests and all."""
         total_ns = 0
         for planned in self._left.values():
+            if planned.is_search:
+                # Nobody knows how many trials it takes.
+                return None
             trial_ns = self._trial_ns(planned.document)
             if trial_ns is None:
                 return None

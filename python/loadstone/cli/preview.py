@@ -1,5 +1,7 @@
 """What a plan would do, for `--dry-run`."""
 
+from typing import Any
+
 from loadstone import units
 from loadstone.campaign.plan import Plan
 from loadstone.cli.output import print_table
@@ -22,8 +24,8 @@ def print_preview(plan: Plan, rate: float | None, bandwidth: float | None) -> No
                 operations,
                 str(document["round"]),
                 str(document["block"]),
-                str(clients),
-                _end(document),
+                _search_load(document) if planned.is_search else str(clients),
+                _search_end(document) if planned.is_search else _end(document),
                 pause,
             )
         )
@@ -43,12 +45,36 @@ def print_preview(plan: Plan, rate: float | None, bandwidth: float | None) -> No
         lines.append(("time, at the rates given", units.format_duration(cost.time_ns)))
     if cost.trials_by_time:
         lines.append(("ended by the clock", f"{cost.trials_by_time} trials, on top of the above"))
+    if cost.searches:
+        bound = f"{cost.search_trials_max} trials and about " + units.format_duration(
+            cost.search_time_ns_max
+        )
+        lines.append(("searches", f"{cost.searches}, at most {bound}, on top of the above"))
     lines += [
         (f"space on {name}", units.format_bytes(size)) for name, size in cost.peak_bytes.items()
     ]
     width = max(len(name) for name, _ in lines)
     for name, value in lines:
         print(f"{name:<{width}}  {value}")
+
+
+def _search_load(document: dict[str, Any]) -> str:
+    """Return the loads of a search: "100 to 4,000/s", an end that is to be found left open."""
+    loads, per = (
+        document["search"]["loads"],
+        "" if document["search"]["vary"] == "threads" else "/s",
+    )
+    if loads["low"] is None and loads["high"] is None:
+        return f"from {loads['start']:g}{per}"
+    ends = ["…" if loads[key] is None else f"{loads[key]:g}" for key in ("low", "high")]
+    return f"{ends[0]} to {ends[1]}{per}"
+
+
+def _search_end(document: dict[str, Any]) -> str:
+    goal, quantile = document["search"]["goal"], document["search"]["quantile"].replace("_", ".")
+    limit = units.format_duration(goal["latency_ns_max"])
+    time_max = units.format_duration(goal["time_max_s"] * 1e9)
+    return f"{quantile} ≤ {limit}; at most {goal['trials_max']} trials, {time_max}"
 
 
 def _end(document: dict[str, object]) -> str:

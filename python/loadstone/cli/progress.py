@@ -49,6 +49,8 @@ def describe(document: Mapping[str, Any]) -> str:
         words.append(f"round {document.get('round', 1)}")
     if document.get("block", 1) > 1:
         words.append(f"block {document['block']}")
+    if "of" in (document.get("search") or {}):
+        words.append(f"step {document['search']['step']} ({document['search']['stage']})")
     parameters = document["case"]["parameters"]
     words += [f"{name}={_shown(name, value)}" for name, value in parameters.items()]
     return " ".join(str(word) for word in words)

@@ -10,9 +10,11 @@ from typing import Any
 from loadstone.campaign.plan import Plan, make_plan
 from loadstone.campaign.resume import resume as resume_plan
 from loadstone.campaign.schema import Campaign
+from loadstone.campaign.search import Observation
 from loadstone.errors import InputError
 from loadstone.execution import runner
 from loadstone.results.layout import read_manifest
+from loadstone.results.record import Record
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
 
@@ -55,7 +57,9 @@ def measure(
     view = make_view(plan.trials)
     try:
         with writer:
-            end = runner.execute(plan, writer, view.show, schedule=campaign.schedule)
+            end = runner.execute(
+                plan, writer, view.show, schedule=campaign.schedule, observe=_observe
+            )
     except BaseException:
         print(f"run folder: {folder}", file=sys.stderr)
         raise
@@ -104,7 +108,9 @@ def _take_up(campaign: Campaign, folder: Path) -> tuple[RunWriter, Plan]:
                     f'trial {document["id"]} of run "{folder}" was planned differently',
                     "resume with the campaign file and the --set values that the run began with",
                 )
-        remaining = resume_plan(plan, writer.finished)
+        # What a search had to find out, it never asks again.
+        searched = (writer.manifest.get("searches") or {}).keys()
+        remaining = resume_plan(plan, writer.finished | searched)
         resumed = [*writer.manifest.get("resumed", ()), runner.circumstances()]
         writer.amend({"plan": _plan_with(planned, remaining), "resumed": resumed})
     except BaseException:
@@ -121,6 +127,13 @@ def _plan_with(planned: list[Any], remaining: Plan) -> list[Mapping[str, Any]]:
     documents = {document["id"]: document for document in planned}
     documents |= {document["id"]: document for document in remaining.documents()}
     return list(documents.values())
+
+
+def _observe(record: Record, quantile: float) -> Observation:
+    """Read off a record what a search asks: execution itself concludes nothing."""
+    from loadstone.analysis.searches import observe
+
+    return observe(record, quantile)
 
 
 def _print_report(folder: Path, form: str) -> None:

@@ -23,6 +23,7 @@ from loadstone.execution.events import (
     TrialStarted,
 )
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.searching import Observe, Search
 from loadstone.results.writer import RunWriter
 
 Listen = Callable[[Event], None]
@@ -79,8 +80,12 @@ def execute(
     *,
     schedule: Schedule | None = None,
     interrupt: Interrupt | None = None,
+    observe: Observe | None = None,
 ) -> RunEnd:
     """Run the trials of a plan in order and return how that ended.
+
+    `observe` reads what a search needs to know of a trial's record: a plan with a search needs it,
+    since nothing is concluded here.
 
     A target that cannot be used ends its own trials, not those of others: they are skipped, with
     the reason. The schedule counts from the manifest's `started`, so that a run that is resumed
@@ -99,7 +104,11 @@ def execute(
                 session.rest(planned, begins)
                 if interrupt.is_asked:
                     break
-                session.run(planned, number)
+                if planned.is_search:
+                    assert observe is not None, "a plan with a search comes with an observer"
+                    session.search(Search(planned, writer, observe), number)
+                else:
+                    session.run(planned, number)
     except BaseException as error:
         if isinstance(error, LoadstoneError):
             session.end.problems.append(error)
@@ -158,9 +167,23 @@ class _Session:
             self.end.problems.append(TargetError(f'target "{target}": {reason}'))
         self.listen(TrialEnded(document=document, summary=summary))
 
+    def search(self, search: Search, number: int) -> None:
+        """Run the trials of a search until it knows its answer, or its target is lost."""
+        for step in search.steps():
+            self._wait(step.pause_before_ns / 1e9, "the campaign's pause")
+            if self.interrupt.is_asked:
+                return
+            failed = self.end.failed_requests
+            self.run(step, number)
+            # Beyond the capacity requests fail, and the search says so: the run did not go wrong.
+            self.end.failed_requests = failed
+            if step.document["target"]["name"] in self.unusable:
+                self.end.skipped[search.document["id"]] = f"trial {step.id} failed"
+
     def finish(self, trials: Sequence[PlannedTrial]) -> None:
         """Write the end into the manifest."""
-        known = self.writer.finished | self.end.failed.keys() | self.end.skipped.keys()
+        searched = (self.writer.manifest.get("searches") or {}).keys()
+        known = self.writer.finished | searched | self.end.failed.keys() | self.end.skipped.keys()
         self.end.not_run = [planned.id for planned in trials if planned.id not in known]
         if self.end.not_run:
             self.end.state = "interrupted"

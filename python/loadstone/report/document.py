@@ -9,6 +9,7 @@ from typing import Any
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.latency import Latency
+from loadstone.analysis.searches import CapacitySearch
 from loadstone.analysis.summary import Cell, Spread
 from loadstone.report.options import Options
 from loadstone.results.record import Run
@@ -42,6 +43,7 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "totals": [_cell(cell) for cell in findings.totals],
         "mixes": [_cell(cell) for cell in findings.mixes],
         "trials": [_trial(trial) for trial in findings.trials],
+        "searches": [_search(search) for search in findings.searches],
         "findings": [finding.to_json() for finding in findings.findings],
     }
 
@@ -118,6 +120,51 @@ def _latency(latency: Latency | None) -> dict[str, Any] | None:
         "min": latency.min_ns,
         "unresolved": dict(latency.unresolved),
         "at_least": dict(latency.at_least),
+    }
+
+
+def _search(search: CapacitySearch) -> dict[str, Any]:
+    rate = search.rate
+    return {
+        "search": search.trial,
+        "target": search.target,
+        "workload": search.workload,
+        "phase": search.phase,
+        "operations": list(search.operations),
+        "parameters": dict(search.parameters),
+        "round": search.round,
+        "block": search.block,
+        "vary": search.vary,
+        "objective": {
+            "quantile": search.quantile,
+            "latency_ns_max": search.goal.latency_ns_max,
+            "errors_max": search.goal.errors_max,
+            "achieved_min": search.goal.achieved_min,
+        },
+        "holds_at": search.lower,
+        "fails_at": search.upper,
+        "confirmed": search.is_confirmed,
+        "over": search.is_over,
+        "reason": search.reason,
+        "requests_per_s": None if rate is None else rate.centre,
+        "requests_per_s_low": None if rate is None else rate.low,
+        "requests_per_s_high": None if rate is None else rate.high,
+        "latency_ns": search.latency_ns,
+        "confirming": list(search.confirming),
+        "steps": [
+            {
+                "trial": step.trial,
+                "stage": step.stage,
+                "load": step.load,
+                "duration_s": step.duration_s,
+                "requests_per_s": step.rate,
+                "latency_ns": step.seen.latency_ns,
+                "errors": step.seen.errors,
+                "achieved": step.seen.achieved,
+                "good": step.is_good,
+            }
+            for step in search.steps
+        ],
     }
 
 

@@ -14,6 +14,7 @@ import vl_convert
 
 from loadstone.analysis import Findings
 from loadstone.analysis.labels import explain, severity
+from loadstone.report.capacity_tables import capacity_table, steps_table
 from loadstone.report.charts import pictures
 from loadstone.report.drawing import Picture
 from loadstone.report.layout import (
@@ -86,6 +87,9 @@ def _opening(run: Run, findings: Findings, options: Options) -> Iterable[str]:
         '<a href="#numbers">All numbers</a><a href="#evidence">Evidence</a></nav></header>'
     )
     yield '<section id="results">'
+    answers = capacity_table(findings)
+    if answers is not None:
+        yield from _table(answers, level=2, main="Holds at")
     if options.table is not None:
         yield "<h2>Results</h2>"
         yield f"<pre>{_text(render_template(options.table, findings, options).rstrip())}</pre>"
@@ -130,6 +134,7 @@ def _numbers(findings: Findings, options: Options) -> Iterable[str]:
         latency_table(findings),
         client_table(findings),
         errors_table(findings),
+        steps_table(findings),
     )
     for table in tables:
         if table is not None and table.rows:

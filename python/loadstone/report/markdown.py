@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from loadstone.analysis import Findings
+from loadstone.report.capacity_tables import capacity_table, steps_table
 from loadstone.report.layout import (
     Table,
     client_table,
@@ -29,11 +30,13 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     blocks = [f"# {_escaped(first.title)}", " ".join(map(_escaped, first.sentences))]
     blocks.append(f"**{_escaped(first.verdict)}**")
     tables = (
+        capacity_table(findings),
         results_table(findings, options),
         iterations_table(findings, options),
         latency_table(findings),
         client_table(findings),
         errors_table(findings),
+        steps_table(findings),
         trials_table(findings),
     )
     for table in tables:

@@ -49,8 +49,11 @@ def _what(run: Run, findings: Findings) -> str:
     text = f"{_listed(operations)} of {_listed(sizes)} objects on {_listed(targets)}"
     text = f"{_listed(operations)} on {_listed(targets)}" if not sizes else text
     loads = _unique(describe_load(trial["load"]) for trial in measured)
-    varied = _varied(measured)
+    # The loads that a search tried are its own business: what it found stands in its table.
+    given = [trial for trial in measured if "search" not in trial]
+    varied = _varied(given)
     words = [loads[0]] if len(loads) == 1 else []
+    words += [f"a search for the capacity: {one.objective}" for one in findings.searches[:1]]
     words += [f"{name}: {values}" for name, values in varied.items()]
     rounds = len({trial["round"] for trial in measured})
     blocks = len({trial["block"] for trial in measured})

@@ -9,6 +9,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from loadstone.analysis import Findings
+from loadstone.report.capacity_tables import capacity_table
 from loadstone.report.layout import (
     Table,
     client_table,
@@ -73,6 +74,7 @@ def _print_opening(console: Console, first: Opening) -> None:
 
 def _tables(findings: Findings, options: Options) -> list[Table]:
     tables = (
+        capacity_table(findings),
         results_table(findings, options),
         iterations_table(findings, options),
         latency_table(findings),

@@ -126,6 +126,14 @@ class Run:
 
     @property
     def plan(self) -> Sequence[Mapping[str, Any]]:
-        """Return the documents of all trials, in the order they were to run."""
-        plan: Sequence[Mapping[str, Any]] = self.manifest["plan"]
-        return plan
+        """Return the documents of all trials, in the order they were to run.
+
+        A search that has begun is there by its trials; one that has not, by itself.
+        """
+        begun = {(entry.get("search") or {}).get("of") for entry in self.manifest["plan"]}
+        return [entry for entry in self.manifest["plan"] if entry["id"] not in begun]
+
+    @property
+    def searches(self) -> Sequence[Mapping[str, Any]]:
+        """Return the searches of the plan, whose trials follow from one another."""
+        return [entry for entry in self.manifest["plan"] if "goal" in (entry.get("search") or {})]

@@ -22,6 +22,7 @@ from loadstone.results.layout import (
     OPERATIONS,
     PARTIAL_SUFFIX,
     PROBES,
+    RECORD_SUFFIX,
     TRIALS,
     check_format,
     read_json,
@@ -30,7 +31,7 @@ from loadstone.results.layout import (
 from loadstone.results.record import INTERRUPTED, RECORD_FORMAT, RUNNING, Record, Run
 from loadstone.results.writer import RunWriter, TrialWriter
 
-__all__ = ["RunWriter", "TrialWriter", "read_manifest", "read_run"]
+__all__ = ["RunWriter", "TrialWriter", "read_manifest", "read_record", "read_run"]
 
 
 def read_run(path: str | Path) -> Run:
@@ -62,21 +63,29 @@ def read_run(path: str | Path) -> Run:
     )
 
 
+def read_record(folder: Path, name: str) -> Record:
+    """Read what one finished trial of a run left behind."""
+    return _finished_record(folder / TRIALS / (name + RECORD_SUFFIX))
+
+
 def _finished_records(folder: Path) -> dict[str, Record]:
     records = {}
     for path in sorted((folder / TRIALS).glob("*.json")):
-        if path.name.endswith(PARTIAL_SUFFIX):
-            continue
-        document = read_json(path)
-        check_format(path, document, "record_format", RECORD_FORMAT)
-        intervals = path.with_suffix(tables.PARQUET_SUFFIX)
-        tables.check_parquet(intervals)
-        probes = folder / PROBES / intervals.name
-        if probes.exists():
-            tables.check_parquet(probes)
-        record = _record(path, document, intervals, probes)
-        records[record.id] = record
+        if not path.name.endswith(PARTIAL_SUFFIX):
+            record = _finished_record(path)
+            records[record.id] = record
     return records
+
+
+def _finished_record(path: Path) -> Record:
+    document = read_json(path)
+    check_format(path, document, "record_format", RECORD_FORMAT)
+    intervals = path.with_suffix(tables.PARQUET_SUFFIX)
+    tables.check_parquet(intervals)
+    probes = path.parent.parent / PROBES / intervals.name
+    if probes.exists():
+        tables.check_parquet(probes)
+    return _record(path, document, intervals, probes)
 
 
 def _unfinished_record(

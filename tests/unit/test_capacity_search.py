@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from loadstone.analysis import search
+from loadstone.campaign import search
 
 GOAL = search.Goal(latency_ns_max=10_000_000)
+BETWEEN = search.Loads(start=10, low=10, high=10_000)
 
 
 def run(
@@ -22,7 +23,8 @@ def run(
     generator = np.random.default_rng(seed)
     trials: list[search.SearchTrial] = []
     while True:
-        step = search.next_step(goal, trials, load_min=load_min, load_max=load_max)
+        loads = search.Loads(start=load_min, low=load_min, high=load_max)
+        step = search.next_step(goal, trials, loads)
         if isinstance(step, search.Found):
             return step, trials
         assert load_min <= step.load <= load_max
@@ -44,6 +46,51 @@ def test_a_sharp_limit_is_found_within_one_percent(limit: float) -> None:
     assert 0.99 * limit <= found.lower <= limit < found.upper
     assert (found.upper - found.lower) / found.upper <= GOAL.width
     assert found.trials == len(trials) <= 45
+
+
+def find(limit: float, loads: search.Loads, goal: search.Goal = GOAL) -> search.Found:
+    trials: list[search.SearchTrial] = []
+    while isinstance(step := search.next_step(goal, trials, loads), search.Measure):
+        assert loads.floor <= step.load <= loads.ceiling
+        assert not loads.is_whole or step.load == int(step.load)
+        trials.append(
+            search.SearchTrial(
+                load=step.load,
+                duration_s=step.duration_s,
+                stage=step.stage,
+                is_good=step.load <= limit,
+                elapsed_s=step.duration_s,
+            )
+        )
+    return step
+
+
+@pytest.mark.parametrize("limit", [1.7, 40, 100, 950, 123_456])
+def test_bounds_that_nobody_gave_are_found(limit: float) -> None:
+    found = find(limit, search.Loads(start=100))
+    assert found.lower is not None
+    assert 0.985 * limit <= found.lower <= limit
+
+
+def test_a_target_far_below_the_start_is_given_up_on() -> None:
+    found = find(0.5, search.Loads(start=100))
+    assert (found.lower, found.upper) == (None, 100 / 64)
+    assert found.reason == "even the lowest load fails"
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 64, 200])
+def test_threads_are_whole_and_found_exactly_where_they_are_few(limit: int) -> None:
+    found = find(limit, search.Loads(start=1, low=1, high=1000, is_whole=True))
+    assert found.is_confirmed
+    assert found.lower is not None
+    assert found.lower == limit if limit < 100 else 0.985 * limit <= found.lower <= limit
+
+
+def test_a_search_that_takes_too_long_gives_up_with_the_bounds_it_has() -> None:
+    goal = search.Goal(latency_ns_max=1, time_max_s=600)
+    found = find(950, search.Loads(start=100), goal)
+    assert not found.is_confirmed
+    assert found.reason == "gave up after 10 min"
 
 
 def test_a_limit_outside_the_range_is_said_so() -> None:
@@ -79,7 +126,7 @@ def test_a_search_costs_some_thirty_trials() -> None:
 def test_the_next_step_depends_on_the_trials_alone() -> None:
     _, trials = run(900, disturbed=0.1, seed=7)
     for count in range(len(trials)):
-        step = search.next_step(GOAL, trials[:count], load_min=10, load_max=10_000)
+        step = search.next_step(GOAL, trials[:count], BETWEEN)
         assert isinstance(step, search.Measure)
         assert (step.load, step.stage) == (trials[count].load, trials[count].stage)
 
@@ -99,12 +146,12 @@ def test_a_bound_that_cannot_be_confirmed_is_lowered() -> None:
     confirmed = [trial for trial in trials if trial.stage != "confirm"]
     load = trials[-1].load
     bad = search.SearchTrial(load=load, duration_s=60, stage="confirm", is_good=False)
-    step = search.next_step(GOAL, [*confirmed, bad], load_min=10, load_max=10_000)
+    step = search.next_step(GOAL, [*confirmed, bad], BETWEEN)
     assert isinstance(step, search.Measure)
     assert step.load == load
-    step = search.next_step(GOAL, [*confirmed, bad, bad], load_min=10, load_max=10_000)
+    step = search.next_step(GOAL, [*confirmed, bad, bad], BETWEEN)
     assert isinstance(step, search.Measure)
-    assert step.load == pytest.approx(0.98 * load)
+    assert step.load == pytest.approx(0.98 * load, rel=1e-4)
 
 
 def test_a_search_that_cannot_end_gives_up() -> None:
@@ -164,7 +211,8 @@ def test_loads_are_classified_as_by_the_reference_implementation(
 
 def test_a_trial_is_good_only_when_all_of_the_goal_is_met() -> None:
     def good(latency_ns: float | None, errors: float = 0.0, achieved: float = 1.0) -> bool:
-        return search.is_good(GOAL, latency_ns=latency_ns, errors=errors, achieved=achieved)
+        seen = search.Observation(latency_ns=latency_ns, errors=errors, achieved=achieved)
+        return search.is_good(GOAL, seen)
 
     assert good(10_000_000)
     assert not good(10_000_001)

@@ -11,11 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from loadstone import units
+
 Stage = Literal["coarse", "fine", "confirm"]
 Class = Literal["lower", "upper", "undecided"]
 
 LOWER_AFTER_FAILED_CONFIRM = 0.98
 COARSE_WIDTH = 0.05
+
+# Where no bound is given, the search goes out from its start by this factor, so often.
+STRIDE = 4
+STRIDES_DOWN = 3
+STRIDES_UP = 12
+DIGITS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +47,70 @@ class Goal:
     confirm_trials: int = 5
     confirm_good_min: int = 4
     trials_max: int = 200
+    time_max_s: float = math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loads:
+    """The loads to search between; a bound that is absent is found, going out from `start`.
+
+    `is_whole` loads are counts, such as threads; others are rates.
+    """
+
+    start: float
+    low: float | None = None
+    high: float | None = None
+    is_whole: bool = False
+
+    @property
+    def floor(self) -> float:
+        """The lowest load that is ever tried."""
+        least = self.low if self.low is not None else self.start / STRIDE**STRIDES_DOWN
+        return max(1.0, least) if self.is_whole else least
+
+    @property
+    def ceiling(self) -> float:
+        """The highest load that is ever tried."""
+        return self.high if self.high is not None else self.start * STRIDE**STRIDES_UP
+
+    def between(self, low: float, high: float) -> float | None:
+        """Return the geometric middle of two loads on the grid, if one lies between them."""
+        middle = self.on_grid(math.sqrt(low * high))
+        middle = max(middle, low + 1) if self.is_whole else middle
+        return middle if low < middle < high else None
+
+    def on_grid(self, load: float) -> float:
+        """Return the load as it is offered: a whole number of threads, a rate without a tail."""
+        inside = min(max(load, self.floor), self.ceiling)
+        if self.is_whole:
+            return float(math.floor(inside + 1e-9))
+        return inside if inside in (self.floor, self.ceiling) else float(f"{inside:.{DIGITS}g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What one trial showed of the goal; a latency that could not be read is absent.
+
+    `errors` is the share of requests that failed, `achieved` the share of the load that was.
+    """
+
+    latency_ns: float | None
+    errors: float
+    achieved: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTrial:
-    """One trial of the search: the load it offered, how long, and whether it met the goal."""
+    """One trial of the search: the load it offered, how long, and whether it met the goal.
+
+    `elapsed_s` is all that the trial took, its warm-up with it.
+    """
 
     load: float
     duration_s: float
     stage: Stage
     is_good: bool
+    elapsed_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,33 +138,35 @@ class Found:
     trials: int
 
 
-def is_good(goal: Goal, *, latency_ns: float | None, errors: float, achieved: float) -> bool:
+def is_good(goal: Goal, seen: Observation) -> bool:
     """Tell whether a trial met the goal; a quantile that could not be read has not met it."""
     return (
-        latency_ns is not None
-        and latency_ns <= goal.latency_ns_max
-        and errors <= goal.errors_max
-        and achieved >= goal.achieved_min
+        seen.latency_ns is not None
+        and seen.latency_ns <= goal.latency_ns_max
+        and seen.errors <= goal.errors_max
+        and seen.achieved >= goal.achieved_min
     )
 
 
-def next_step(
-    goal: Goal, trials: Sequence[SearchTrial], *, load_min: float, load_max: float
-) -> Measure | Found:
+def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | Found:
     """Return what to do after these trials, given the loads to search between."""
+    step = _coarse_step(goal, trials, loads) or _deciding_step(goal, trials, loads)
+    if isinstance(step, Found):
+        return step
+    reason = None
     if len(trials) >= goal.trials_max:
-        lower, upper = bounds(goal, trials)
         reason = f"gave up after {goal.trials_max} trials"
-        return Found(
-            lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials)
-        )
-    coarse = _coarse_step(goal, trials, load_min, load_max)
-    if coarse is not None:
-        return coarse
-    fine = _fine_step(goal, trials, load_min, load_max)
-    if isinstance(fine, Measure):
-        return fine
-    return _confirm_step(goal, trials, fine, load_min)
+    elif sum(trial.elapsed_s for trial in trials) >= goal.time_max_s:
+        reason = f"gave up after {units.format_duration(goal.time_max_s * 1e9)}"
+    if reason is None:
+        return step
+    lower, upper = bounds(goal, trials)
+    return Found(lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials))
+
+
+def _deciding_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | Found:
+    fine = _fine_step(goal, trials, loads)
+    return fine if isinstance(fine, Measure) else _confirm_step(goal, trials, fine, loads)
 
 
 def classify(goal: Goal, trials: Iterable[SearchTrial]) -> Class:
@@ -146,26 +210,53 @@ def _classes(goal: Goal, trials: Sequence[SearchTrial]) -> dict[float, Class]:
     return {load: classify(goal, own) for load, own in by_load.items()}
 
 
-def _coarse_step(
-    goal: Goal, trials: Sequence[SearchTrial], load_min: float, load_max: float
-) -> Measure | None:
+def _coarse_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | None:
     """Bisect geometrically with short trials; the bracket only guides the fine stage."""
     if any(trial.stage != "coarse" for trial in trials):
         return None
+
+    def measure(load: float) -> Measure:
+        return Measure(load=load, duration_s=goal.coarse_trial_s, stage="coarse")
+
     verdicts = _coarse_verdicts(trials)
     open_loads = [load for load, is_passing in verdicts.items() if is_passing is None]
     if open_loads:
-        return Measure(load=open_loads[0], duration_s=goal.coarse_trial_s, stage="coarse")
-    for end in (load_min, load_max):
-        if end not in verdicts:
-            return Measure(load=end, duration_s=goal.coarse_trial_s, stage="coarse")
-        if verdicts[end] is (end == load_max):
-            # The lowest load fails or the highest passes: there is nothing to bisect.
-            return None
-    low, high = _coarse_bracket(trials, load_min, load_max)
-    if high / low <= 1 + COARSE_WIDTH:
+        return measure(open_loads[0])
+    end = _next_end(verdicts, loads)
+    if end is not None:
+        return measure(end)
+    low, high = _coarse_bracket(trials, loads)
+    if not verdicts[low] or verdicts[high]:
+        # The lowest load fails or the highest passes: there is nothing to bisect.
         return None
-    return Measure(load=math.sqrt(low * high), duration_s=goal.coarse_trial_s, stage="coarse")
+    middle = loads.between(low, high)
+    return None if middle is None or high / low <= 1 + COARSE_WIDTH else measure(middle)
+
+
+def _next_end(verdicts: Mapping[float, bool | None], loads: Loads) -> float | None:
+    """Return the next load to try on the way to one that passes and one above it that fails."""
+    first = loads.on_grid(loads.start if loads.low is None else loads.low)
+    if first not in verdicts:
+        return first
+    if verdicts[first]:
+        ways = (loads.ceiling,) if loads.high is not None else _strides(first, STRIDE, loads)
+        wanted = False
+    else:
+        ways = _strides(first, 1 / STRIDE, loads) if loads.low is None else ()
+        wanted = True
+    for load in ways:
+        if load not in verdicts:
+            return load
+        if verdicts[load] is wanted:
+            return None
+    return None
+
+
+def _strides(first: float, factor: float, loads: Loads) -> tuple[float, ...]:
+    """Return the loads outwards from the first, each once."""
+    count = STRIDES_UP if factor > 1 else STRIDES_DOWN
+    steps = (loads.on_grid(first * factor**step) for step in range(1, count + 1))
+    return tuple(load for load in dict.fromkeys(steps) if load != first)
 
 
 def _coarse_verdicts(trials: Sequence[SearchTrial]) -> dict[float, bool | None]:
@@ -178,42 +269,54 @@ def _coarse_verdicts(trials: Sequence[SearchTrial]) -> dict[float, bool | None]:
     return verdicts
 
 
-def _coarse_bracket(
-    trials: Sequence[SearchTrial], load_min: float, load_max: float
-) -> tuple[float, float]:
+def _coarse_bracket(trials: Sequence[SearchTrial], loads: Loads) -> tuple[float, float]:
+    """Return the largest load that passed and the smallest that failed, as far as they are known;
+    for what is not, the last load that was tried.
+    """
     verdicts = _coarse_verdicts(trials)
-    high = min((load for load, passes in verdicts.items() if passes is False), default=load_max)
+    highest, lowest = max(verdicts, default=loads.ceiling), min(verdicts, default=loads.floor)
+    high = min((load for load, passes in verdicts.items() if passes is False), default=highest)
     passing = [load for load, passes in verdicts.items() if passes and load <= high]
-    return max(passing, default=load_min), high
+    return max(passing, default=lowest), high
 
 
 def _fine_step(
-    goal: Goal, trials: Sequence[SearchTrial], load_min: float, load_max: float
+    goal: Goal, trials: Sequence[SearchTrial], loads: Loads
 ) -> Measure | tuple[float | None, float | None]:
     """Return the next full trial, or the relevant bounds once they are close enough."""
     classes = _classes(goal, trials)
     lower, upper = bounds(goal, trials)
     undecided = _undecided(trials, classes)
-    low, high = _coarse_bracket(trials, load_min, load_max)
+    low, high = _coarse_bracket(trials, loads)
     if lower is None and upper is None:
         return _full(goal, undecided[0] if undecided else low)
     if lower is None:
         assert upper is not None, "the case of no bound at all stands above"
-        if upper <= load_min:
+        if upper <= loads.floor:
             return None, upper
         below = [load for load in undecided if load < upper]
         step = _expansion(classes, "upper")
-        return _full(goal, max(below) if below else max(load_min, upper / step))
+        return _full(goal, max(below) if below else _below(loads, upper, upper / step))
     if upper is None:
-        if lower >= load_max:
+        if lower >= loads.ceiling:
             return lower, None
         above = [load for load in undecided if load > lower]
-        wanted = high if high > lower else min(load_max, lower * _expansion(classes, "lower"))
+        wanted = high if high > lower else _above(loads, lower * _expansion(classes, "lower"))
         return _full(goal, min(above) if above else wanted)
-    if (upper - lower) / upper <= goal.width:
+    middle = loads.between(lower, upper)
+    if middle is None or (upper - lower) / upper <= goal.width:
         return lower, upper
     between = [load for load in undecided if lower < load < upper]
-    return _full(goal, between[0] if between else math.sqrt(lower * upper))
+    return _full(goal, between[0] if between else middle)
+
+
+def _above(loads: Loads, load: float) -> float:
+    return loads.on_grid(math.ceil(load) if loads.is_whole else load)
+
+
+def _below(loads: Loads, load: float, wanted: float) -> float:
+    """Return the wanted load on the grid; among whole ones, always one that lies lower."""
+    return loads.on_grid(min(wanted, load - 1) if loads.is_whole else wanted)
 
 
 def _expansion(classes: Mapping[float, Class], kind: Class) -> float:
@@ -235,7 +338,7 @@ def _confirm_step(
     goal: Goal,
     trials: Sequence[SearchTrial],
     found: tuple[float | None, float | None],
-    load_min: float,
+    loads: Loads,
 ) -> Measure | Found:
     """Ask for fresh trials at the lower bound, and go down by 2 % until enough of them are good."""
     lower, upper = found
@@ -264,8 +367,7 @@ def _confirm_step(
         if bad <= goal.confirm_trials - goal.confirm_good_min:
             return Measure(load=candidate, duration_s=goal.trial_s, stage="confirm")
         upper = candidate
-        candidate *= LOWER_AFTER_FAILED_CONFIRM
-        if candidate < load_min:
+        if candidate <= loads.floor:
             return Found(
                 lower=None,
                 upper=upper,
@@ -273,6 +375,7 @@ def _confirm_step(
                 reason="no load could be confirmed",
                 trials=len(trials),
             )
+        candidate = _below(loads, candidate, candidate * LOWER_AFTER_FAILED_CONFIRM)
 
 
 def _full(goal: Goal, load: float) -> Measure:

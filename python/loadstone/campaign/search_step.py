@@ -1,0 +1,77 @@
+"""The steps of a planned search as trial documents, and what they showed as the search knows it."""
+
+import math
+import random
+from typing import Any
+
+from loadstone.campaign.capacity import BEYOND_QUANTILE, WARM_UP_SHARE
+from loadstone.campaign.lifecycle import KEEP_NOTHING, Document
+from loadstone.campaign.search import Goal, Loads, Measure, Observation, SearchTrial, is_good
+
+CLIENTS_MAX = 65_536
+
+
+def is_search(document: Document) -> bool:
+    """Tell whether a document of a plan is a search, whose trials follow from one another."""
+    return "goal" in (document.get("search") or {})
+
+
+def goal_of(document: Document) -> Goal:
+    """Return the objective of a planned search."""
+    return Goal(**document["search"]["goal"])
+
+
+def loads_of(document: Document) -> Loads:
+    """Return the loads of a planned search."""
+    return Loads(**document["search"]["loads"])
+
+
+def step_document(search: Document, step: Measure, number: int) -> dict[str, Any]:
+    """Return the trial document of one step of a planned search, the first of which is number 1."""
+    vary = search["search"]["vary"]
+    duration_s = step.duration_s
+    load: dict[str, Any] = dict(search["load"])
+    value: float = step.load
+    if vary == "threads":
+        load["clients"] = value = int(step.load)
+    else:
+        load["rate_per_s"] = step.load
+        goal = goal_of(search)
+        duration_s = max(duration_s, BEYOND_QUANTILE / (1 - goal.quantile) / step.load)
+        # Four times what the objective allows to be in flight: more only queues in the client.
+        wanted = math.ceil(4 * step.load * goal.latency_ns_max / 1e9)
+        load["clients_max"] = min(CLIENTS_MAX, max(load["clients_max"], wanted))
+    warm_up_ns = search["warm_up_ns"] or round(duration_s * 1e9 * WARM_UP_SHARE)
+    case = search["case"]
+    seed = search["seed"]
+    if search["target"]["driver"] in KEEP_NOTHING:
+        # Where no data has to be known again, every trial has arrivals of its own.
+        seed = random.Random(f"{seed}/{search['id']}/{number}").getrandbits(32)
+    return {
+        **search,
+        "seed": seed,
+        "id": f"{search['id']}-{number:03d}",
+        "search": {
+            "of": search["id"],
+            "step": number,
+            "stage": step.stage,
+            "load": step.load,
+            "duration_s": step.duration_s,
+        },
+        "case": {**case, "parameters": {vary: value, **case["parameters"]}},
+        "load": load,
+        "stop": {"requests": None, "duration_ns": round(duration_s * 1e9)},
+        "warm_up_ns": warm_up_ns,
+    }
+
+
+def read_step(search: Document, document: Document, seen: Observation) -> SearchTrial:
+    """Return a step that was run as the search knows it."""
+    step = document["search"]
+    return SearchTrial(
+        load=step["load"],
+        duration_s=step["duration_s"],
+        stage=step["stage"],
+        is_good=is_good(goal_of(search), seen),
+        elapsed_s=(document["stop"]["duration_ns"] + document["warm_up_ns"]) / 1e9,
+    )

@@ -1,0 +1,147 @@
+"""A search for a capacity on the virtual clock: a queue whose capacity is known comes back."""
+
+import datetime
+import math
+from pathlib import Path
+
+import pytest
+from scipy import optimize
+
+from loadstone import _loadgen
+from loadstone.analysis import analyse
+from loadstone.analysis.searches import CapacitySearch, observe
+from loadstone.campaign.parse import parse_campaign
+from loadstone.campaign.plan import Plan, make_plan
+from loadstone.execution import runner
+from loadstone.execution.events import Event, TrialEnded
+from loadstone.execution.interrupt import Interrupt
+from loadstone.results.store import read_run
+from loadstone.results.writer import RunWriter
+
+DRIVERS = _loadgen.drivers(with_tests=True)
+SERVERS, MEAN_S, LIMIT_S = 4, 0.01, 0.1
+CAMPAIGN = """
+name: search
+targets: {model: {driver: simulated, latency: exponential, mean_ns: 10000000, servers: 4}}
+dataset: {objects: 1000, size: 4KiB}
+load: {rate: 100/s, cores: 1}
+phases:
+  - {op: get, capacity: {p99: 100ms, width: 2%, VARIED trial: 60s, majority_of: 3}}
+"""
+
+
+def share_longer(rate: float, seconds: float) -> float:
+    """P(response > t) of M/M/c: exponential service on c servers, Poisson arrivals, one queue."""
+    mu, c = 1 / MEAN_S, SERVERS
+    load, rho = rate / mu, rate / (c * mu)
+    erlang = load**c / math.factorial(c) / (1 - rho)
+    waits = erlang / (sum(load**k / math.factorial(k) for k in range(c)) + erlang)
+    spare = c * mu - rate
+    both = mu * (math.exp(-mu * seconds) - math.exp(-spare * seconds)) / (spare - mu)
+    return (1 - waits) * math.exp(-mu * seconds) + waits * (math.exp(-spare * seconds) + both)
+
+
+CAPACITY = optimize.brentq(
+    lambda rate: share_longer(rate, LIMIT_S) - 0.01, 1, 0.999 * SERVERS / MEAN_S
+)
+
+
+def plan_of(varied: str = "") -> Plan:
+    text = CAMPAIGN.replace("VARIED", varied)
+    return make_plan(parse_campaign(text, drivers=DRIVERS, environ={}), DRIVERS)
+
+
+def create(folder: Path, plan: Plan) -> RunWriter:
+    started = datetime.datetime.now(datetime.UTC).isoformat()
+    return RunWriter.create(
+        folder, {"name": plan.name, "plan": plan.documents(), "started": started}
+    )
+
+
+def search(folder: Path, plan: Plan) -> CapacitySearch:
+    with create(folder, plan) as writer:
+        end = runner.execute(plan, writer, lambda event: None, observe=observe)
+    # Loads beyond the capacity fail, and the run has not: that is what was looked for.
+    assert (end.state, end.failed_requests, end.not_run) == ("finished", 0, [])
+    (found,) = analyse(read_run(folder)).searches
+    return found
+
+
+def test_the_capacity_of_a_queue_comes_back_with_its_bounds(tmp_path: Path) -> None:
+    found = search(tmp_path / "run", plan_of())
+    assert found.is_over
+    assert found.is_confirmed
+    assert found.lower is not None
+    assert found.upper is not None
+    assert 0.94 * CAPACITY <= found.lower <= 1.02 * CAPACITY
+    assert found.lower < found.upper <= 1.04 * CAPACITY
+    assert found.rate is not None
+    assert found.rate.low is not None
+    assert found.rate.high is not None
+    # What was achieved at the capacity is the capacity: nothing failed and nothing was left over.
+    assert found.rate.centre == pytest.approx(found.lower, rel=0.02)
+    assert found.latency_ns is not None
+    assert found.latency_ns <= 1.1 * LIMIT_S * 1e9
+
+
+def test_every_trial_of_a_search_is_kept_and_only_its_answer_is_a_result(tmp_path: Path) -> None:
+    found = search(tmp_path / "run", plan_of())
+    run = read_run(tmp_path / "run")
+    findings = analyse(run)
+    assert len(run.records) == len(found.steps)
+    assert [step.stage for step in found.steps].count("coarse") > 3
+    assert [fact.trial for fact in findings.trials] == [step.trial for step in found.steps]
+    (cell,) = findings.totals
+    assert cell.trials == found.confirming
+    assert cell.parameters["rate"] == found.lower
+    (said,) = [one for one in findings.findings if one.rule == "capacity"]
+    assert "holds p99 ≤ 100 ms" in said.statement
+
+
+def test_threads_are_searched_as_well_as_rates(tmp_path: Path) -> None:
+    found = search(tmp_path / "run", plan_of("vary: threads, min: 1, max: 64,"))
+    assert found.is_confirmed
+    assert found.lower is not None
+    assert found.lower == int(found.lower)
+    # A closed load of n on four servers: with n ≤ 4 nobody waits, and p99 is 46 ms; 64 wait long.
+    assert 8 <= found.lower <= 30
+
+
+def test_an_objective_that_nothing_meets_ends_the_search(tmp_path: Path) -> None:
+    text = CAMPAIGN.replace("p99: 100ms", "p99: 1ms").replace("VARIED", "min: 50/s,")
+    plan = make_plan(parse_campaign(text, drivers=DRIVERS, environ={}), DRIVERS)
+    found = search(tmp_path / "run", plan)
+    assert (found.lower, found.upper, found.reason) == (None, 50, "even the lowest load fails")
+
+
+def test_a_search_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    whole = search(tmp_path / "whole", plan_of())
+    plan, interrupt, ended = plan_of(), Interrupt(), []
+
+    def stop_after_five(event: Event) -> None:
+        if isinstance(event, TrialEnded):
+            ended.append(event.document["id"])
+            if len(ended) == 5:
+                interrupt.ask()
+
+    with create(tmp_path / "run", plan) as writer:
+        end = runner.execute(plan, writer, stop_after_five, interrupt=interrupt, observe=observe)
+    assert (end.state, end.not_run) == ("interrupted", ["0001"])
+    (half,) = analyse(read_run(tmp_path / "run")).searches
+    assert (half.is_over, len(half.steps)) == (False, 5)
+    again: list[str] = []
+    with RunWriter.reopen(tmp_path / "run") as writer:
+        end = runner.execute(
+            plan,
+            writer,
+            lambda event: (
+                again.append(event.document["id"]) if isinstance(event, TrialEnded) else None
+            ),
+            observe=observe,
+        )
+    assert end.state == "finished"
+    assert not set(ended) & set(again)
+    (found,) = analyse(read_run(tmp_path / "run")).searches
+    # The virtual clock and the seed make both searches the same, trial by trial.
+    assert [step.load for step in found.steps] == [step.load for step in whole.steps]
+    assert (found.lower, found.upper) == (whole.lower, whole.upper)

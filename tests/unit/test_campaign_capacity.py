@@ -1,0 +1,106 @@
+"""A search for a capacity in a campaign: what may be said of it, and what a plan makes of it."""
+
+import pytest
+
+from loadstone.campaign.parse import parse_campaign
+from loadstone.campaign.plan import Plan, make_plan
+from loadstone.campaign.search import Measure, Observation
+from loadstone.campaign.search_step import read_step, step_document
+from loadstone.cli.preview import print_preview
+from loadstone.errors import CampaignError
+from tests.unit.campaign_drivers import DRIVERS
+
+CAMPAIGN = """
+name: slo
+targets:
+  one: {driver: s3, endpoint: "http://127.0.0.1:1", access_key: a, secret_key: {env: KEY}}
+dataset: {objects: 100, size: 4KiB}
+LOAD
+phases: [{op: get, PHASE}]
+"""
+
+
+def plan_of(phase: str, load: str = "") -> Plan:
+    text = CAMPAIGN.replace("PHASE", phase).replace("LOAD", load)
+    return make_plan(parse_campaign(text, drivers=DRIVERS, environ={}), DRIVERS)
+
+
+def mistakes_of(phase: str, load: str = "") -> str:
+    with pytest.raises(CampaignError) as caught:
+        plan_of(phase, load)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("phase", "said"),
+    [
+        ("capacity: {errors: 1%}", "one percentile with its limit"),
+        ("capacity: {p99: 1s, p50: 1s}", "p50 and p99"),
+        ("capacity: {p99: 1s, min: 10, max: 10}", "a load above min"),
+        ("capacity: {p99: 1s, vary: threads, max: 2.5}", "a whole number of threads"),
+        ("capacity: {p99: 1s, width: 0.1%}", "0.5% to 50%"),
+        ("capacity: {p99: 1s, trial: 5s}", "a duration up to that of trial"),
+        ("capacity: {p99: 1s}, duration: 5s", "the search says how long its trials are"),
+        ("capacity: {p99: 1s}, iterations: 2", "the search says how long its trials are"),
+        ("capacity: {p99: 1s}, load: {threads: 4}", "rate, which the capacity varies"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_is_allowed(phase: str, said: str) -> None:
+    assert said in mistakes_of(phase)
+
+
+def test_what_can_happen_only_once_cannot_be_searched() -> None:
+    text = CAMPAIGN.replace("op: get, PHASE", "op: delete, capacity: {p99: 1s}").replace("LOAD", "")
+    with pytest.raises(CampaignError, match="only once"):
+        parse_campaign(text, drivers=DRIVERS, environ={})
+
+
+def test_a_sweep_over_what_is_searched_is_refused() -> None:
+    assert "no rate in the sweep" in mistakes_of(
+        "capacity: {p99: 1s}", "load: {rate: 5/s}\nsweep: {rate: [1, 2]}"
+    )
+
+
+def test_a_search_needs_no_load_and_starts_where_a_coarse_trial_is_long_enough() -> None:
+    (search,) = [one for one in plan_of("capacity: {p99: 50ms}").trials if one.is_search]
+    assert search.document["search"]["loads"]["start"] == pytest.approx(120)
+    assert search.document["case"]["parameters"] == {"size": 4096}
+    (search,) = [
+        one
+        for one in plan_of(
+            "capacity: {p99: 50ms}", "load: {rate: 300/s, arrivals: constant}"
+        ).trials
+        if one.is_search
+    ]
+    assert search.document["search"]["loads"]["start"] == 300
+    assert search.document["load"]["arrivals"] == "constant"
+
+
+def test_a_step_is_a_trial_of_its_own_with_the_load_it_was_given() -> None:
+    (search,) = [one for one in plan_of("capacity: {p99: 2s}").trials if one.is_search]
+    measure = Measure(load=2000, duration_s=60, stage="fine")
+    step = step_document(search.document, measure, 7)
+    assert step["id"] == f"{search.id}-007"
+    assert step["case"]["parameters"] == {"rate": 2000, "size": 4096}
+    assert step["load"]["rate_per_s"] == 2000
+    assert step["load"]["clients_max"] == 16_000
+    assert (step["stop"]["duration_ns"], step["warm_up_ns"]) == (60 * 10**9, 10 * 10**9)
+    assert step["on_error"]["action"] == "continue"
+    seen = Observation(latency_ns=10**9, errors=0, achieved=1)
+    trial = read_step(search.document, step, seen)
+    assert (trial.load, trial.duration_s, trial.elapsed_s, trial.is_good) == (2000, 60, 70, True)
+
+
+def test_a_trial_at_a_low_rate_is_long_enough_for_its_percentile() -> None:
+    (search,) = [one for one in plan_of("capacity: {p99: 2s}").trials if one.is_search]
+    step = step_document(search.document, Measure(load=10, duration_s=10, stage="coarse"), 1)
+    assert step["stop"]["duration_ns"] == pytest.approx(120 * 10**9)
+    assert step["search"]["duration_s"] == 10
+
+
+def test_a_dry_run_shows_how_long_a_search_may_take(capsys: pytest.CaptureFixture[str]) -> None:
+    print_preview(plan_of("capacity: {p99: 50ms, max: 4000/s}"), None, None)
+    shown = capsys.readouterr().out
+    assert "… to 4000/s" in shown
+    assert "p99 ≤ 50.0 ms; at most 100 trials, 1 h 56 min" in shown
+    assert "at most 100 trials and about 1 h 56 min, on top of the above" in shown
