@@ -7,6 +7,7 @@ __all__ = [
     "IS_RELEASE_BUILD",
     "Control",
     "Histogram",
+    "NullServer",
     "Store",
     "TargetError",
     "__version__",
@@ -77,6 +78,21 @@ class Store:
     def port(self) -> int: ...
     @property
     def address(self) -> str: ...
+    def stop(self) -> None:
+        """Stop it; a second call does nothing."""
+
+@final
+class NullServer:
+    """A running server that stores nothing; it serves from threads of its own until `stop`."""
+
+    def __new__(cls, config_json: str) -> NullServer: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def address(self) -> str: ...
+    def counters(self) -> dict[str, int]:
+        """Return requests, connections, connections_open, bytes_received and bytes_sent."""
+
     def stop(self) -> None:
         """Stop it; a second call does nothing."""
 

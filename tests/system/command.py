@@ -12,6 +12,9 @@ from typing import Any
 # A command that takes longer hangs; none of the tests' commands has work for a minute.
 HANGS_AFTER_S = 600
 
+# What is kept of the host that runs the tests must not decide what they find.
+NO_STATE = "/nonexistent"
+
 
 @dataclass(frozen=True)
 class Said:
@@ -35,7 +38,7 @@ def loadstone(*arguments: str | Path, environment: Mapping[str, str] | None = No
     }
     done = subprocess.run(
         [sys.executable, "-m", "loadstone", *map(str, arguments)],
-        env={**clean, "NO_COLOR": "1", **(environment or {})},
+        env={**clean, "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE, **(environment or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 mod histogram;
+mod null_server;
 mod store;
 mod tables;
 mod trial;
@@ -14,6 +15,7 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("IS_RELEASE_BUILD", !cfg!(debug_assertions))?;
     module.add("TargetError", module.py().get_type::<trial::TargetError>())?;
     module.add_class::<histogram::Histogram>()?;
+    module.add_class::<null_server::NullServer>()?;
     module.add_class::<store::Store>()?;
     module.add_class::<trial::Control>()?;
     module.add_function(wrap_pyfunction!(tables::drivers, module)?)?;

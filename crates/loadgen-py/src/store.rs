@@ -11,7 +11,7 @@ pub(crate) struct Store {
     inner: loadstone_store::Store,
 }
 
-fn raise(error: &StoreError) -> PyErr {
+pub(crate) fn raise(error: &StoreError) -> PyErr {
     match error {
         StoreError::Parse(_) | StoreError::Config { .. } => {
             PyValueError::new_err(error.to_string())

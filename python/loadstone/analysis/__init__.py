@@ -5,13 +5,14 @@ from a Run alone, so that all of them can be made again from the run folder at a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from loadstone.analysis import client_limits, resources, timeline
 from loadstone.analysis.finding import Evidence, Finding, Severity
+from loadstone.analysis.instrument import Jitter, jitter_of, read_calibration, with_shares
 from loadstone.analysis.labels import error_sentences, explain, label_trial, severity
 from loadstone.analysis.part import Part, read_parts
 from loadstone.analysis.run_account import Measured, account_of
@@ -21,7 +22,7 @@ from loadstone.analysis.searches import (
     read_searches,
     search_findings,
 )
-from loadstone.analysis.summary import Cell, in_order, summarise, summarise_mixes
+from loadstone.analysis.summary import Cell, in_order, little_of, summarise, summarise_mixes
 from loadstone.analysis.trial_findings import judge_run
 from loadstone.results.record import Record, Run
 
@@ -52,6 +53,9 @@ class TrialFacts:
     labels: tuple[str, ...]
     errors: tuple[str, ...]
     absent_probes: Mapping[str, str]
+    little: float | None
+    jitter: Jitter
+    features: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,7 @@ def analyse(run: Run) -> Findings:
     facts: dict[str, TrialFacts] = {}
     rate_points = timeline.points_per_trial(run.records)
     probe_points = resources.points_per_trial(run.records)
+    calibrated = read_calibration(run.manifest)
     under_load_s = 0.0
     searches = read_searches(run)
     steps = left_out(run, searches)
@@ -93,7 +98,9 @@ def analyse(run: Run) -> Findings:
         facts[record.id] = _facts(record.trial, record, intervals)
         if not record.trial["measured"] or record.id in steps:
             continue
-        parts.extend(read_parts(record, intervals))
+        own = with_shares(read_parts(record, intervals), calibrated)
+        facts[record.id] = replace(facts[record.id], little=little_of(own) if own else None)
+        parts.extend(own)
         lines.extend(timeline.read_timelines(record, intervals, rate_points))
         peaks[record.id] = resources.peaks(probes)
         flags[record.id] = client_limits.find_limits(record, probes)
@@ -146,6 +153,9 @@ def _facts(
         labels=label_trial(record) if record is not None else (),
         errors=tuple(error_sentences(record, intervals)) if record is not None else (),
         absent_probes=record.absent_probes if record is not None else {},
+        little=None,
+        jitter=jitter_of([record] if record is not None else []),
+        features=summary.get("features") or {},
     )
 
 

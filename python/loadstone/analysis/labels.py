@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 
 from loadstone import units
 from loadstone.analysis.finding import Severity
+from loadstone.analysis.instrument import HICCUP_SHARE
 from loadstone.analysis.part import Part
 from loadstone.analysis.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
+from loadstone.analysis.verdict import INSTRUMENT_CAUTION, INSTRUMENT_LIMITED, INSTRUMENT_MAX
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
@@ -32,11 +34,18 @@ LABELS: Mapping[str, str] = {
     "LITTLE": "requests in flight do not agree with rate times time: the accounting is in doubt",
     "IDLE": "clients spent more than 2 % of the time outside requests: the rate may be their limit",
     "OVERLOAD": "less than 99 % of the rate asked for was achieved",
+    INSTRUMENT_LIMITED: "the load generator used 80 % or more of its own ceiling: the target can do"
+    " at least this",
+    "NEAR_CEILING": "the load generator used half or more of its own ceiling",
+    "NOISY": "the load generator's own sleeps ended late (p99.9) by over a tenth of the p99 shown",
     "LAG": "requests left later than they were due: the load generator could not keep the schedule",
 }
 
 VOIDING = frozenset({"INTERRUPTED", "STOPPED", "RUNNING", "CORRUPT", "NOTHING", "LITTLE", "LAG"})
 """Labels under which a number must not be used as a result."""
+
+BOUNDS = frozenset({INSTRUMENT_LIMITED})
+"""Labels under which a rate is a bound of what the target can do: at least so much."""
 
 REMARKS = frozenset({"n=1", "SHORT", "IMPORTED"})
 """Labels that say how little was measured, not that something went wrong."""
@@ -65,6 +74,7 @@ def label_cell(cell: "Cell", parts: Sequence[Part]) -> tuple[str, ...]:
     is_short = cell.duration_s / len(cell.trials) < SHORT_S or cell.good < SHORT_REQUESTS
     labels += ["SHORT"] if is_short else []
     labels += _schedule_labels(cell, parts)
+    labels += _instrument_labels(cell)
     return tuple(dict.fromkeys(labels))
 
 
@@ -75,7 +85,7 @@ def explain(label: str) -> str:
 
 def severity(label: str) -> Severity:
     """Return how grave a label is."""
-    if label in VOIDING:
+    if label in VOIDING | BOUNDS:
         return "problem"
     return "note" if label in REMARKS else "caution"
 
@@ -101,6 +111,18 @@ def _schedule_labels(cell: "Cell", parts: Sequence[Part]) -> list[str]:
         service_p99_ns=cell.service.quantiles["p99"] if cell.service else None,
     )
     labels += ["LAG"] if lag.outcome == "fail" else []
+    return labels
+
+
+def _instrument_labels(cell: "Cell") -> list[str]:
+    labels = []
+    if cell.instrument is not None and cell.instrument.share >= INSTRUMENT_CAUTION:
+        is_limited = cell.instrument.share >= INSTRUMENT_MAX
+        labels.append(INSTRUMENT_LIMITED if is_limited else "NEAR_CEILING")
+    shown_ns = cell.headline.quantiles["p99"] if cell.headline is not None else None
+    hiccup_ns = cell.jitter.hiccup_ns_p99_9
+    if shown_ns and hiccup_ns is not None and hiccup_ns > HICCUP_SHARE * shown_ns:
+        labels.append("NOISY")
     return labels
 
 

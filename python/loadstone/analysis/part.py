@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from loadstone.analysis.instrument import Share
 from loadstone.analysis.latency import combine, merge
 from loadstone.results.record import Record
 
@@ -38,7 +39,9 @@ class Mix:
 class Part:
     """The measured stage of one operation in one iteration of one trial.
 
-    `rates` and `byte_rates` hold good work of each whole second inside the window.
+    `rates` and `byte_rates` hold good work of each whole second inside the window. `instrument` is
+    how much of its own ceiling the load generator used; where nobody can tell, `no_ceiling` says
+    why.
     """
 
     record: Record
@@ -57,6 +60,8 @@ class Part:
     rates: NDArray[np.float64]
     byte_rates: NDArray[np.float64]
     mix: Mix
+    instrument: Share | None = None
+    no_ceiling: str = ""
 
     @property
     def duration_s(self) -> float:

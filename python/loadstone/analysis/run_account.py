@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
+from loadstone import units
 from loadstone.analysis import client_limits
 from loadstone.analysis.account import (
     BYTE_RATE,
@@ -16,6 +17,7 @@ from loadstone.analysis.account import (
     Parameter,
 )
 from loadstone.analysis.finding import Evidence
+from loadstone.analysis.instrument import read_calibration, with_shares
 from loadstone.analysis.part import Part, read_parts
 from loadstone.analysis.resources import Peaks, peaks
 from loadstone.analysis.searches import left_out, read_searches
@@ -72,10 +74,11 @@ def read_measured(run: Run) -> Measured:
     tops: dict[str, Peaks] = {}
     flags: dict[str, dict[str, list[Evidence]]] = {}
     steps = left_out(run, read_searches(run))
+    calibrated = read_calibration(run.manifest)
     for record in run.records:
         if record.trial["measured"] and record.id not in steps:
             probes = record.probes
-            parts.extend(read_parts(record, record.intervals))
+            parts.extend(with_shares(read_parts(record, record.intervals), calibrated))
             tops[record.id] = peaks(probes)
             flags[record.id] = client_limits.find_limits(record, probes)
     return Measured(parts=tuple(parts), peaks=tops, flags=flags)
@@ -183,12 +186,23 @@ def _disclosure(run: Run, parts: Sequence[Part], tops: Mapping[str, Peaks]) -> D
         correction="Holm",
         dataset_bytes=_dataset_bytes(measured),
         client_memory_bytes=run.manifest.get("host", {}).get("memory_bytes"),
+        instrument_ceiling=_instrument_ceiling(totals),
         client_cost=f"{min(costs):.1f} to {max(costs):.1f} µs of CPU a request" if costs else None,
         errors=f"{failed} of {requests} requests failed, and are in no rate",
         payload=_payload(measured),
         verified=min(verified) if verified else None,
         all_trials_listed=True,
     )
+
+
+def _instrument_ceiling(totals: Sequence[Cell]) -> str | None:
+    """State the most of its ceiling that the load generator used, if that is known of all cells."""
+    shares = [cell.instrument for cell in totals if cell.instrument is not None]
+    if not shares or len(shares) != len(totals):
+        return None
+    most, age_s = max(one.share for one in shares), max(one.age_s for one in shares)
+    age = units.format_duration(round(age_s) * 10**9)
+    return f"at most {most:.0%} of the load generator's own ceiling, calibrated {age} before"
 
 
 def _order(run: Run) -> Literal["interleaved", "sequential"] | None:

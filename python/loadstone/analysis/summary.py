@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.analysis.instrument import Jitter, Share, combine_shares, jitter_of
 from loadstone.analysis.labels import label_cell
 from loadstone.analysis.latency import Latency, Timeouts, combine, latency
 from loadstone.analysis.naming import describe_parameters
@@ -60,7 +61,8 @@ class Cell:
     `requests` counts good and failed ones, `good` the good ones, which alone make the rates.
     `iteration` is None where all iterations are added up. `first_done_s` is when the first client
     ran out of work, `last_done_s` when the last request was done, both from the start of measuring,
-    in the slowest of the trials.
+    in the slowest of the trials. `instrument` is how much of its own ceiling the load generator
+    used; where nobody can tell, `no_ceiling` says why.
     """
 
     target: str
@@ -93,6 +95,9 @@ class Cell:
     lag: Latency | None
     little: float | None
     client: Client
+    jitter: Jitter
+    instrument: Share | None
+    no_ceiling: str
     labels: tuple[str, ...]
 
     @property
@@ -265,8 +270,11 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
         service=_latency(parts, "service", timeouts),
         first_byte=_latency(parts, "first_byte", timeouts),
         lag=_latency(parts, "lag", timeouts),
-        little=_little(parts),
+        little=little_of(parts),
         client=_client(parts, peaks),
+        jitter=jitter_of(records.values()),
+        instrument=combine_shares(parts),
+        no_ceiling=next((part.no_ceiling for part in parts if part.no_ceiling), ""),
         labels=(),
     )
     return replace(cell, labels=label_cell(cell, parts))
@@ -319,7 +327,7 @@ def _latest_s(parts: list[Part], ends: Sequence[int | None]) -> float | None:
     return max(spans, default=None)
 
 
-def _little(parts: list[Part]) -> float | None:
+def little_of(parts: Sequence[Part]) -> float | None:
     """Return Little's ratio over all operations: 1 when the books of requests and time agree.
 
     Closed load: rate times mean service time over clients. Open load: requests in flight, as they

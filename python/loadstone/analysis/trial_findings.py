@@ -6,6 +6,7 @@ from dataclasses import replace
 from loadstone.analysis import change_points, steadiness
 from loadstone.analysis.account import Account
 from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.instrument_findings import find_uncalibrated
 from loadstone.analysis.labels import VOIDING, explain
 from loadstone.analysis.part import Part
 from loadstone.analysis.plausibility import judge
@@ -43,6 +44,7 @@ def judge_run(
     records = {part.record.id: part.record for part in parts}
     found = [
         *find_unsteady(parts),
+        *find_uncalibrated(parts),
         *_limited(records, flags),
         *_verdicts(account, parts, flags, null_rates or {}),
         *judge(account),
@@ -134,7 +136,7 @@ def _verdicts(
         seen = observe(cell, totals, tuple(records.values()), flags)
         seen = replace(
             seen,
-            null_rate=null_rates.get(_null_key(cell)),
+            null_rate=null_rates.get(_null_key(cell)) or _ceiling(cell),
             path_bytes_per_s=_path_ceiling(account),
         )
         found = decide(seen)
@@ -198,6 +200,12 @@ def _gates(cell: Cell) -> Iterator[Gate]:
                 wanted="no such label",
                 statement=explain(label),
             )
+
+
+def _ceiling(cell: Cell) -> float | None:
+    """Return at which rate of the cell the load generator itself would be at its ceiling."""
+    share = cell.instrument.share if cell.instrument is not None else 0.0
+    return cell.requests_per_s / share if share and cell.requests_per_s else None
 
 
 def _null_key(cell: Cell) -> tuple[str, int | None, int | None]:

@@ -70,6 +70,11 @@ COMMANDS = (
         module="loadstone.cli.import_",
     ),
     Command(
+        name="calibrate",
+        summary="Measure the load generator's own ceiling on this host.",
+        module="loadstone.cli.calibrate",
+    ),
+    Command(
         name="serve",
         summary="Serve the embedded object store (S3 and Swift).",
         module="loadstone.cli.serve",

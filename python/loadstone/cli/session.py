@@ -13,6 +13,7 @@ from loadstone.campaign.schema import Campaign
 from loadstone.campaign.search import Observation
 from loadstone.errors import InputError
 from loadstone.execution import runner
+from loadstone.results import calibration
 from loadstone.results.layout import read_manifest
 from loadstone.results.record import Record
 from loadstone.results.store import read_run
@@ -91,8 +92,16 @@ def _manifest(
         "campaign_file": text,
         "command": command,
         "plan": plan.documents(),
-        **runner.circumstances(),
+        **_circumstances(plan),
     }
+
+
+def _circumstances(plan: Plan) -> dict[str, Any]:
+    """Return what a manifest says of now and here, with the calibration that fits."""
+    found = runner.circumstances()
+    drivers = sorted({document["target"]["driver"] for document in plan.documents()})
+    build = found["versions"]["load_generator"]
+    return {**found, "calibration": calibration.copy_for(found["host"], build, drivers)}
 
 
 def _take_up(campaign: Campaign, folder: Path) -> tuple[RunWriter, Plan]:

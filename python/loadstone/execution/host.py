@@ -135,6 +135,7 @@ def _cpu() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "cores_allowed": len(os.sched_getaffinity(0)),
         "governor": _governors(),
+        "frequency_khz_max": _frequencies(),
         "turbo": _turbo(),
         "smt_active": _text(CPU / "smt/active"),
         "mitigations": mitigations,
@@ -145,6 +146,12 @@ def _cpu() -> dict[str, Any]:
 def _governors() -> str | None:
     """Return how the cores' clock is governed, or several words if they differ."""
     paths = CPU.glob("cpu[0-9]*/cpufreq/scaling_governor")
+    return ", ".join(sorted({text for path in paths if (text := _text(path))})) or None
+
+
+def _frequencies() -> str | None:
+    """Return how fast the cores may run, in kHz, or several numbers if they differ."""
+    paths = CPU.glob("cpu[0-9]*/cpufreq/scaling_max_freq")
     return ", ".join(sorted({text for path in paths if (text := _text(path))})) or None
 
 

@@ -94,7 +94,23 @@ def _cell(cell: Cell) -> dict[str, Any]:
             "rss_bytes_max": cell.client.rss_bytes_max,
             "sockets_max": cell.client.sockets_max,
         },
+        "instrument": _instrument(cell),
         "labels": list(cell.labels),
+    }
+
+
+def _instrument(cell: Cell) -> dict[str, Any]:
+    share = cell.instrument
+    return {
+        "share_of_ceiling": share.share if share is not None else None,
+        "ceiling_requests_per_s": share.ceiling_per_s if share is not None else None,
+        "ceiling_basis": share.basis if share is not None else None,
+        "ceiling_extended": share.is_extended if share is not None else None,
+        "calibration_age_s": share.age_s if share is not None else None,
+        "no_ceiling": cell.no_ceiling or None,
+        "hiccup_ns_p99_9": cell.jitter.hiccup_ns_p99_9,
+        "hiccup_ns_max": cell.jitter.hiccup_ns_max,
+        "run_delay_share": cell.jitter.run_delay_share,
     }
 
 
@@ -188,4 +204,9 @@ def _trial(trial: TrialFacts) -> Mapping[str, Any]:
         "labels": list(trial.labels),
         "errors": list(trial.errors),
         "absent_probes": dict(trial.absent_probes),
+        "little": trial.little,
+        "hiccup_ns_p99_9": trial.jitter.hiccup_ns_p99_9,
+        "hiccup_ns_max": trial.jitter.hiccup_ns_max,
+        "run_delay_share": trial.jitter.run_delay_share,
+        "features": dict(trial.features),
     }

@@ -12,6 +12,13 @@ from loadstone.analysis import Findings
 from loadstone.analysis.latency import QUANTILES, Latency
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.analysis.summary import Cell
+from loadstone.report.instrument_words import (
+    JITTER_NOTES,
+    bound_sign,
+    ceiling_cell,
+    ceiling_notes,
+    jitter_cells,
+)
 from loadstone.report.options import Options
 
 Align = Literal["left", "right"]
@@ -42,6 +49,13 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     caption: str = ""
     notes: tuple[str, ...] = ()
+
+
+LITTLE_AND_JITTER = (
+    Column(head="Little", unit="ratio"),
+    Column(head="Hiccup", unit="ms", is_optional=True),
+    Column(head="Waited", unit="%", is_optional=True),
+)
 
 
 def results_table(findings: Findings, options: Options) -> Table:
@@ -103,7 +117,7 @@ def latency_table(findings: Findings) -> Table | None:
 
 
 def client_table(findings: Findings) -> Table:
-    """Return what the load cost the client, and how evenly its clients ended."""
+    """Return what the load cost the client, how evenly its clients ended, and what disturbed it."""
     names, name_columns, caption = _case_columns(findings.totals)
     rows = [
         (
@@ -115,6 +129,7 @@ def client_table(findings: Findings) -> Table:
             _optional(cell.first_done_s),
             _optional(cell.last_done_s),
             NOT_KNOWN if cell.little is None else f"{cell.little:.3f}",
+            *jitter_cells(cell.jitter, NOT_KNOWN),
         )
         for cell in findings.totals
     ]
@@ -126,13 +141,14 @@ def client_table(findings: Findings) -> Table:
         Column(head="Measured", unit="s"),
         Column(head="First done", unit="s", is_optional=True),
         Column(head="Last done", unit="s", is_optional=True),
-        Column(head="Little", unit="ratio"),
+        *LITTLE_AND_JITTER,
     )
     notes = (
         "CPU: time of the load's threads over all requests.",
         "Sockets: TCP sockets of the client host, in use or in TIME_WAIT.",
         "First done: the first client had no more work; last done: the last request was answered.",
         "Little's law: requests in flight against rate times time; 1 when the books agree.",
+        *JITTER_NOTES,
     )
     return Table(
         title="The client", columns=columns, rows=tuple(rows), caption=caption, notes=notes
@@ -169,6 +185,8 @@ def trials_table(findings: Findings) -> Table:
             _optional(trial.duration_s),
             NOT_KNOWN if trial.requests is None else units.format_count(trial.requests),
             NOT_KNOWN if trial.failed is None else units.format_count(trial.failed),
+            NOT_KNOWN if trial.little is None else f"{trial.little:.3f}",
+            *jitter_cells(trial.jitter, NOT_KNOWN),
             " ".join(trial.labels),
         )
         for trial in findings.trials
@@ -181,6 +199,7 @@ def trials_table(findings: Findings) -> Table:
         Column(head="Length", unit="s"),
         Column(head="Requests"),
         Column(head="Failed"),
+        *LITTLE_AND_JITTER,
         Column(head="Labels", align="left"),
     )
     return Table(title="Every trial", columns=columns, rows=tuple(rows))
@@ -193,14 +212,18 @@ def _results(
     latencies = [cell.headline for cell in cells if cell.headline is not None]
     scale, unit = _time_unit(latencies)
     has_data = any(cell.bytes for cell in cells)
+    has_ceilings = any(cell.instrument is not None for cell in all_cells)
     rows = []
     for cell in cells:
         spread = cell.spread_of_trials if options.spread == "trials" else cell.spread_of_seconds
-        row = [*names(cell), _number(cell.requests_per_s)]
+        sign = bound_sign(cell)
+        row = [*names(cell), sign + _number(cell.requests_per_s)]
         row.append(NOT_KNOWN if spread is None else f"± {_number(spread.requests_per_s)}")
-        row += [_number(cell.bytes_per_s / 2**20) if cell.bytes else NOT_KNOWN] * has_data
+        data = sign + _number(cell.bytes_per_s / 2**20) if cell.bytes else NOT_KNOWN
+        row += [data] * has_data
         row += [_headline(cell.headline, name, scale) for name in ("p50", "p99")]
         row.append(NOT_KNOWN if cell.headline is None else _number(cell.headline.max_ns / scale))
+        row += [ceiling_cell(cell, NOT_KNOWN)] * has_ceilings
         row += [_share_failed(cell), " ".join(cell.labels)]
         rows.append(tuple(row))
     columns = [*name_columns, Column(head="Requests", unit="per s")]
@@ -209,13 +232,19 @@ def _results(
     columns += [
         Column(head=head, unit=unit, is_optional=head == "Max") for head in ("p50", "p99", "Max")
     ]
+    columns += [Column(head="Ceiling", unit="% of own")] * has_ceilings
     columns += [Column(head="Failed", unit="%"), Column(head="Labels", align="left")]
     return Table(
         title=title,
         columns=tuple(columns),
         rows=tuple(rows),
         caption=caption,
-        notes=(_spread_note(options), *_time_note(cells), *_iteration_note(cells)),
+        notes=(
+            _spread_note(options),
+            *_time_note(cells),
+            *_iteration_note(cells),
+            *ceiling_notes(cells),
+        ),
     )
 
 

@@ -85,6 +85,10 @@ def _row(run: Run, cell: Cell, parameters: list[str]) -> dict[str, Any]:
         "cpu_us_per_request": cell.client.cpu_us_per_request,
         "rss_bytes_max": cell.client.rss_bytes_max,
         "sockets_max": cell.client.sockets_max,
+        "share_of_ceiling": cell.instrument.share if cell.instrument is not None else None,
+        "ceiling_basis": cell.instrument.basis if cell.instrument is not None else None,
+        "hiccup_ns_p99_9": cell.jitter.hiccup_ns_p99_9,
+        "run_delay_share": cell.jitter.run_delay_share,
         "labels": " ".join(cell.labels),
     }
     return row

@@ -1,0 +1,192 @@
+"""The plan of a calibration: the load generator's own loads against targets that do nothing.
+
+The targets are the driver `null`, a server that stores nothing, and memory that looks like a
+directory or a file. The trials are ordinary ones, so that what they cost is what a campaign's cost.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from loadstone.campaign.drivers import DriverTable
+from loadstone.campaign.parse import campaign_of
+from loadstone.campaign.plan import Plan, make_plan
+from loadstone.campaign.source import Document
+from loadstone.campaign.trial import PlannedTrial
+from loadstone.errors import InputError
+
+NAME = "calibration"
+OPERATIONS: Mapping[str, tuple[str, ...]] = {
+    "null": ("put", "get"),
+    "s3": ("put", "get", "head", "delete"),
+    "swift": ("put", "get", "head", "delete"),
+    "file": ("put", "get", "head", "delete"),
+    "block": ("write", "read"),
+}
+"""The drivers that can be calibrated, and what is tried of each when nobody says."""
+
+SERVED = ("s3", "swift")
+"""Drivers that need a server to talk to."""
+
+NOWHERE = "127.0.0.1:1"
+_CARRY_NO_DATA = frozenset({"head", "delete"})
+_ONCE_ONLY = frozenset({"delete"})
+_PREFIX = "loadstone-calibration-{target}-"
+# Nothing is kept of them, so there may be more than any trial can ask for.
+_OBJECTS_UNKEPT = 100_000_000
+_OBJECTS_KEPT_MAX = 20_000
+_OBJECTS_KEPT_MIN = 16
+_BLOCK_OBJECT_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be calibrated; `memory_bytes` is what files in memory may take.
+
+    Without `operations` each driver's usual ones are tried. `settings` are further settings of the
+    targets, such as the way that payload is signed.
+    """
+
+    drivers: tuple[str, ...]
+    sizes: tuple[int, ...]
+    threads: tuple[int, ...]
+    duration_ns: int
+    warm_up_ns: int
+    verify: float
+    operations: tuple[str, ...] = ()
+    connections: str = "keep_alive"
+    settings: Mapping[str, Any] | None = None
+    memory_bytes: int = 256 << 20
+
+    def operations_of(self, driver: str) -> tuple[str, ...]:
+        """Return what is tried of a driver."""
+        return tuple(self.operations) or OPERATIONS[driver]
+
+    @property
+    def seconds(self) -> float:
+        """About how long it will take, but for the starts of trials."""
+        trials = sum(1 for _ in self._loads())
+        return trials * (self.duration_ns + self.warm_up_ns) / 1e9
+
+    def _loads(self) -> Iterator[tuple[str, int, int, str]]:
+        for driver in self.drivers:
+            for size in self.sizes:
+                for operation in phases_of(self, driver, size):
+                    for threads in self.threads:
+                        yield driver, size, threads, operation
+
+
+Settings = Callable[[str, int], Mapping[str, Any]]
+"""Where the target of a driver is, for objects of a size."""
+
+
+def phases_of(wish: Wish, driver: str, size: int) -> tuple[str, ...]:
+    """Return what is tried with objects of a size: what carries no data only with the smallest."""
+    carries_data = size == min(wish.sizes)
+    return tuple(
+        operation
+        for operation in wish.operations_of(driver)
+        # The null driver moves no bytes: one size stands for all.
+        if carries_data or (operation not in _CARRY_NO_DATA and driver != "null")
+    )
+
+
+def plan_calibration(
+    wish: Wish, run: str, settings_of: Settings, drivers: DriverTable | None = None
+) -> Plan:
+    """Return the trials of a calibration, drivers one after another."""
+    plans = [
+        make_plan(campaign_of(Document("", data), drivers=drivers, environ={}), drivers, run)
+        for data in _campaigns(wish, settings_of)
+    ]
+    if not plans:
+        raise InputError("there is nothing to calibrate", "name drivers, sizes and threads")
+    trials = [planned for plan in plans for planned in plan.trials if _is_needed(planned)]
+    return Plan(
+        name=NAME,
+        seed=plans[0].seed,
+        run=run,
+        trials=tuple(
+            replace(planned, document=_numbered(planned.document, number))
+            for number, planned in enumerate(trials, start=1)
+        ),
+        drivers={name: driver for plan in plans for name, driver in plan.drivers.items()},
+        replication={},
+    )
+
+
+def served_documents(wish: Wish, run: str) -> Mapping[tuple[str, int], Mapping[str, Any]]:
+    """Return the trials whose objects servers have to answer reads with, by driver and size."""
+    found = {}
+    for driver in wish.drivers:
+        for size in wish.sizes if driver in SERVED else ():
+            if phases_of(wish, driver, size):
+                one = replace(wish, drivers=(driver,), sizes=(size,), threads=wish.threads[:1])
+                plan = plan_calibration(one, run, lambda name, _: address_settings(name, NOWHERE))
+                found[driver, size] = plan.trials[0].document
+    return found
+
+
+def address_settings(driver: str, address: str) -> Mapping[str, Any]:
+    """Return the settings that lead a driver to a server which stores nothing."""
+    secret = {"env": "LOADSTONE_CALIBRATION_SECRET"}
+    if driver == "swift":
+        return {
+            "auth_url": f"http://{address}/v3",
+            "project": "null",
+            "user": "null",
+            "password": secret,
+        }
+    return {"endpoints": f"http://{address}", "access_key": "null", "secret_key": secret}
+
+
+def _campaigns(wish: Wish, settings_of: Settings) -> Iterator[dict[str, Any]]:
+    for driver in wish.drivers:
+        for size in wish.sizes:
+            phases = [_phase(wish, name, size) for name in phases_of(wish, driver, size)]
+            for threads in wish.threads if phases else ():
+                settings = {**settings_of(driver, size), **(wish.settings or {})}
+                yield {
+                    "name": NAME,
+                    "seed": 1,
+                    "targets": {driver: {"driver": driver, **settings}},
+                    "dataset": _dataset(wish, driver, size),
+                    "load": {"threads": threads},
+                    "verify": wish.verify,
+                    "connections": wish.connections,
+                    "clean_up": "early",
+                    "phases": phases,
+                }
+
+
+def _phase(wish: Wish, operation: str, size: int) -> dict[str, Any]:
+    phase: dict[str, Any] = {"op": operation, "duration": f"{wish.duration_ns}ns"}
+    if operation not in _ONCE_ONLY:
+        phase["warm_up"] = f"{wish.warm_up_ns}ns"
+    if operation in ("read", "write"):
+        phase["range"] = size
+    return phase
+
+
+def _dataset(wish: Wish, driver: str, size: int) -> dict[str, Any]:
+    if driver == "block" or {"read", "write"} & set(wish.operations_of(driver)):
+        whole = max(size, _BLOCK_OBJECT_BYTES - _BLOCK_OBJECT_BYTES % size)
+        return {"objects": max(1, wish.memory_bytes // whole), "size": whole, "prefix": _PREFIX}
+    objects = _OBJECTS_UNKEPT
+    if driver == "file":
+        most = wish.memory_bytes // max(size, 4096)
+        objects = max(_OBJECTS_KEPT_MIN, min(_OBJECTS_KEPT_MAX, most))
+    return {"objects": objects, "size": size, "prefix": _PREFIX}
+
+
+def _numbered(document: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Return a document in its place; what a server makes up is always the first version."""
+    dataset = document["dataset"]
+    if document["target"]["driver"] in SERVED:
+        dataset = {**dataset, "version": 1}
+    return {**document, "id": f"{number:04d}", "dataset": dataset}
+
+
+def _is_needed(planned: PlannedTrial) -> bool:
+    """Leave out what fills and empties a target that keeps nothing."""
+    return planned.is_measured or planned.document["target"]["driver"] not in SERVED

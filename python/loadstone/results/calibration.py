@@ -1,0 +1,303 @@
+"""Calibrations: what the load generator reaches on this host against targets that do nothing.
+
+They are kept per host and per build of the load generator, as one JSON file each under the user's
+state folder, and copied into the manifest of every run that they fit.
+
+History of the format:
+  1  the first: sessions with their conditions, and the points measured in each.
+"""
+
+import contextlib
+import datetime
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from loadstone.errors import InputError, LoadstoneError, ResultError
+from loadstone.results import durable
+from loadstone.results.layout import check_format, read_json
+
+CALIBRATION_FORMAT = 1
+
+HOST_FACTS = ("name", "machine")
+CPU_FACTS = ("model",)
+"""What makes a host the same one."""
+
+CPU_CONDITIONS = ("cores", "cores_allowed", "governor", "frequency_khz_max", "turbo", "smt_active")
+"""What of its processor may change from one day to the next, and the ceiling with it."""
+
+COSTS: Mapping[str, Mapping[str, Any]] = {
+    "null": {},
+    "s3": {"payload_signing": "unsigned", "checksum": "none"},
+    "swift": {},
+    "file": {
+        "direct": False,
+        "layout": "in_place",
+        "fsync": "never",
+        "fsync_data": False,
+        "dsync": False,
+    },
+    "block": {
+        "direct": True,
+        "engine": "auto",
+        "fsync": "never",
+        "fsync_data": False,
+        "dsync": False,
+    },
+}
+"""The settings that decide what a request costs the client, and what they are when not given."""
+
+SERVED = frozenset({"s3", "swift"})
+"""Drivers that are calibrated with a server on this host, which takes its processors too."""
+
+CALIBRATED = frozenset({"put", "get", "head", "delete", "read", "write"})
+"""Operations that targets which do nothing can be asked for."""
+
+ADDRESSES = ("endpoints", "endpoint", "auth_url", "storage_url")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """What one load reached against a target that does nothing.
+
+    `cpu_ns_per_request` is time of the load's own threads. `run_delay_share` is how long the worst
+    of them waited for a core, of the time measured.
+    """
+
+    driver: str
+    operation: str
+    clients: int
+    bytes_per_request: float
+    requests_per_s: float
+    cpu_ns_per_request: float
+    cores: int
+    verify: float
+    connections: str
+    settings: Mapping[str, Any]
+    requests: int
+    duration_s: float
+    service_ns_p50: int | None = None
+    service_ns_p99: int | None = None
+    hiccup_ns_p99_9: int | None = None
+    run_delay_share: float | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What a later measurement of the same load has in common with this one."""
+        return (
+            self.driver,
+            self.operation,
+            self.clients,
+            round(self.bytes_per_request),
+            self.cores,
+            self.verify,
+            self.connections,
+            json.dumps(self.settings, sort_keys=True),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Points that were measured together, when, and under which conditions."""
+
+    measured: datetime.datetime
+    conditions: Mapping[str, Any]
+    points: tuple[Point, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return it as it is kept."""
+        return {
+            "measured": self.measured.isoformat(timespec="seconds"),
+            "conditions": dict(self.conditions),
+            "points": [asdict(point) for point in self.points],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """All that is kept of one host and build, or of it what bears on one run."""
+
+    host: Mapping[str, Any]
+    build: str
+    sessions: tuple[Session, ...]
+
+    def document(self) -> dict[str, Any]:
+        """Return it as it is kept."""
+        return {
+            "format": CALIBRATION_FORMAT,
+            "host": dict(self.host),
+            "build": self.build,
+            "sessions": [session.document() for session in self.sessions],
+        }
+
+    def with_session(self, new: Session) -> "Calibration":
+        """Return it with a new session, whose points take the place of older ones."""
+        renewed = {point.key for point in new.points}
+        kept = (
+            _only(session, [point for point in session.points if point.key not in renewed])
+            for session in self.sessions
+        )
+        sessions = (*(session for session in kept if session.points), new)
+        return Calibration(host=self.host, build=self.build, sessions=sessions)
+
+    def of_drivers(self, drivers: Sequence[str]) -> "Calibration":
+        """Return only what was measured of some drivers."""
+        kept = (
+            _only(session, [point for point in session.points if point.driver in drivers])
+            for session in self.sessions
+        )
+        sessions = tuple(session for session in kept if session.points)
+        return Calibration(host=self.host, build=self.build, sessions=sessions)
+
+
+def folder() -> Path:
+    """Return where calibrations are kept: in XDG_STATE_HOME, or else in ~/.local/state."""
+    home = os.environ.get("XDG_STATE_HOME")
+    base = Path(home) if home else Path("~/.local/state").expanduser()
+    return base / "loadstone" / "calibration"
+
+
+def identity_of(host: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of a host's facts those that make it the same host on another day."""
+    cpu = host.get("cpu") or {}
+    facts = {name: host.get(name) for name in HOST_FACTS}
+    return facts | {f"cpu_{name}": cpu.get(name) for name in CPU_FACTS}
+
+
+def conditions_of(host: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of a host's facts those that a ceiling depends on and that may change."""
+    cpu = host.get("cpu") or {}
+    cgroup = host.get("cgroup") or {}
+    facts = {"kernel": host.get("kernel"), "kernel_options": host.get("kernel_options")}
+    facts |= {f"cpu_{name}": cpu.get(name) for name in CPU_CONDITIONS}
+    facts |= {f"cgroup_{name}": cgroup.get(name) for name in ("cpu.max", "cpuset.cpus.effective")}
+    return {name: value for name, value in facts.items() if value not in (None, [], "")}
+
+
+def costs_of(driver: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a target that decide what a request costs, with those not given."""
+    found = {
+        name: usual if settings.get(name) is None else settings[name]
+        for name, usual in COSTS.get(driver, {}).items()
+    }
+    if driver in SERVED:
+        found["tls"] = any(address.startswith("https:") for address in _addresses(settings))
+    return found
+
+
+def path_of(host: Mapping[str, Any], build: str) -> Path:
+    """Return the file that keeps the calibration of a host and build."""
+    return folder() / f"{_digest(identity_of(host))}-{build}.json"
+
+
+def read(path: Path) -> Calibration:
+    """Read a calibration; raise ResultError if it is none."""
+    document = read_json(path)
+    check_format(path, document, "format", CALIBRATION_FORMAT)
+    try:
+        return parse(document)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ResultError(
+            f'"{path}" holds no calibration: {error}', "delete it, and run: loadstone calibrate"
+        ) from error
+
+
+def parse(document: Mapping[str, Any]) -> Calibration:
+    """Return the calibration that a document holds, as a file or a manifest keeps it."""
+    known = {field.name for field in fields(Point)}
+    return Calibration(
+        host=document["host"],
+        build=document["build"],
+        sessions=tuple(
+            Session(
+                measured=datetime.datetime.fromisoformat(session["measured"]),
+                conditions=session["conditions"],
+                points=tuple(
+                    Point(**{name: value for name, value in point.items() if name in known})
+                    for point in session["points"]
+                ),
+            )
+            for session in document["sessions"]
+        ),
+    )
+
+
+def keep(host: Mapping[str, Any], build: str, session: Session) -> Path:
+    """Add a session to what is kept of this host and build; readers never see half of it."""
+    path = path_of(host, build)
+    with durable.writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    before = Calibration(host=identity_of(host), build=build, sessions=())
+    if path.exists():
+        # One that cannot be read is of no use to anybody, and must not stand in the way.
+        with contextlib.suppress(ResultError):
+            before = read(path)
+    durable.write_json(path, before.with_session(session).document())
+    return path
+
+
+def copy_for(host: Mapping[str, Any], build: str, drivers: Sequence[str]) -> dict[str, Any]:
+    """Return what a run's manifest keeps: the calibration that fits, or why there is none."""
+    path = path_of(host, build)
+    try:
+        if not path.exists():
+            return {"absent": _why_absent(host)}
+        found = read(path).of_drivers(drivers)
+    except (ResultError, OSError) as error:
+        return {"absent": str(error).partition("\n")[0]}
+    if not found.sessions:
+        return {"absent": f"of {', '.join(sorted(set(drivers)))} nothing has been calibrated here"}
+    return found.document()
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Keep two calibrations of one user from disturbing each other."""
+    path = folder() / ".lock"
+    with durable.writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = durable.FolderLock(path)
+    except ResultError as error:
+        if error.__cause__ is not None:
+            raise
+        raise LoadstoneError(
+            "another calibration is going on", "wait until it ends: each would slow the other"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def check_drivers(names: Sequence[str]) -> None:
+    """Refuse drivers that have no target which does nothing."""
+    for name in names:
+        if name not in COSTS:
+            raise InputError.of_value(name, f"a driver that can be calibrated: {', '.join(COSTS)}")
+
+
+def _addresses(settings: Mapping[str, Any]) -> Iterator[str]:
+    for name in ADDRESSES:
+        value = settings.get(name)
+        yield from (str(one) for one in (value if isinstance(value, list) else [value or ""]))
+
+
+def _why_absent(host: Mapping[str, Any]) -> str:
+    others = sorted(folder().glob(f"{_digest(identity_of(host))}-*.json"))
+    if others:
+        return "this host was calibrated with other builds of the load generator only"
+    return "this host has not been calibrated"
+
+
+def _only(session: Session, points: Sequence[Point]) -> Session:
+    return Session(measured=session.measured, conditions=session.conditions, points=tuple(points))
+
+
+def _digest(identity: Mapping[str, Any]) -> str:
+    text = json.dumps(identity, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

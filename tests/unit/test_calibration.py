@@ -1,0 +1,308 @@
+"""The instrument's own ceiling: kept, copied, drawn on between what was measured, and doubted."""
+
+import base64
+import datetime
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone._loadgen import Histogram
+from loadstone.analysis import Findings, analyse
+from loadstone.analysis.ceiling import Load, NoCeilingError, ceiling_of
+from loadstone.report import REPORTS, Options
+from loadstone.results import calibration
+from loadstone.results.calibration import Calibration, Point, Session
+from loadstone.results.store import read_run
+from tests.unit import synthetic_run
+
+HOST = {
+    "name": "client-1",
+    "machine": "x86_64",
+    "kernel": "6.1",
+    "cpu": {"model": "a core", "cores": 8, "cores_allowed": 4, "governor": "performance"},
+}
+HERE = calibration.conditions_of(HOST)
+BEGAN = datetime.datetime.fromtimestamp(synthetic_run.STARTED_UNIX_NS / 1e9, datetime.UTC)
+
+
+def point(clients: int, size: int, rate: float, cpu_us: float, **changes: Any) -> Point:
+    usual: dict[str, Any] = {
+        "driver": "s3",
+        "operation": "get",
+        "clients": clients,
+        "bytes_per_request": float(size),
+        "requests_per_s": rate,
+        "cpu_ns_per_request": cpu_us * 1000,
+        "cores": 4,
+        "verify": 1.0,
+        "connections": "keep_alive",
+        "settings": {"payload_signing": "unsigned", "checksum": "none", "tls": False},
+        "requests": 1000,
+        "duration_s": 1.0,
+    }
+    return Point(**usual | changes)
+
+
+# A request costs 10 µs and another for each 4000 bytes; alone 20 µs.
+POINTS = (
+    point(1, 4_000, 10_000, 20),
+    point(100, 4_000, 100_000, 11),
+    point(1, 40_000, 5_000, 40),
+    point(100, 40_000, 50_000, 20),
+)
+
+
+def kept(*points: Point, age: datetime.timedelta = datetime.timedelta(hours=1)) -> Calibration:
+    session = Session(measured=BEGAN - age, conditions=HERE, points=points or POINTS)
+    return Calibration(host=calibration.identity_of(HOST), build="abc", sessions=(session,))
+
+
+def load(**changes: Any) -> Load:
+    usual: dict[str, Any] = {
+        "driver": "s3",
+        "operation": "get",
+        "bytes_per_request": 4_000.0,
+        "clients": 100,
+        "cores": None,
+        "verify": 1.0,
+        "connections": "keep_alive",
+        "settings": {"endpoints": ["http://store.example"]},
+        "is_on_own_host": False,
+    }
+    return Load(**usual | changes)
+
+
+def rate(**changes: Any) -> float:
+    return ceiling_of(kept(), load(**changes), HERE).requests_per_s
+
+
+def test_elsewhere_the_cores_are_the_clients_alone() -> None:
+    found = ceiling_of(kept(), load(), HERE)
+    assert found.basis == "processor time"
+    assert found.requests_per_s == pytest.approx(4 / 11e-6)
+
+
+def test_beside_its_target_the_client_reaches_what_was_reached() -> None:
+    found = ceiling_of(kept(), load(is_on_own_host=True), HERE)
+    assert found.basis == "measured"
+    assert found.requests_per_s == pytest.approx(100_000)
+
+
+def test_between_two_sizes_the_time_of_a_request_grows_with_its_bytes() -> None:
+    assert rate(bytes_per_request=22_000.0) == pytest.approx(4 / 15.5e-6)
+    shared = rate(bytes_per_request=22_000.0, is_on_own_host=True)
+    assert shared == pytest.approx(1 / (0.5 / 100_000 + 0.5 / 50_000))
+
+
+def test_a_smaller_size_is_never_taken_to_be_faster_than_the_smallest_measured() -> None:
+    assert rate(bytes_per_request=1.0) == pytest.approx(rate())
+
+
+def test_a_larger_size_goes_on_with_the_line_and_is_marked() -> None:
+    found = ceiling_of(kept(), load(bytes_per_request=400_000.0), HERE)
+    assert found.is_extended
+    assert found.requests_per_s == pytest.approx(4 / 110e-6)
+    with pytest.raises(NoCeilingError, match="calibrated up to 40000 bytes"):
+        rate(bytes_per_request=40_000.0 * 17)
+
+
+def test_a_single_size_is_drawn_on_without_a_fixed_part() -> None:
+    one = kept(point(100, 4_000, 100_000, 11))
+    found = ceiling_of(one, load(bytes_per_request=8_000.0), HERE)
+    assert found.is_extended
+    assert found.requests_per_s == pytest.approx(4 / 22e-6)
+
+
+def test_few_clients_are_bound_by_the_time_of_a_request() -> None:
+    assert rate(clients=1) == pytest.approx(10_000)
+    assert rate(clients=3) == pytest.approx(30_000)
+    assert rate(clients=1, is_on_own_host=True) == pytest.approx(10_000)
+    assert rate(clients=1000, is_on_own_host=True) == pytest.approx(100_000)
+
+
+def test_fewer_cores_have_a_lower_ceiling() -> None:
+    assert rate(cores=1) == pytest.approx(1 / 11e-6)
+    limited = {**HERE, "cgroup_cpu.max": "50000 100000"}
+    session = replace(kept().sessions[0], conditions=limited)
+    narrow = replace(kept(), sessions=(session,))
+    assert ceiling_of(narrow, load(), limited).requests_per_s == pytest.approx(0.5 / 11e-6)
+
+
+def test_open_load_has_as_many_in_flight_as_it_takes() -> None:
+    assert rate(clients=None) == pytest.approx(4 / 11e-6)
+    assert rate(clients=None, is_on_own_host=True) == pytest.approx(100_000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"driver": "swift"}, "driver swift was not calibrated"),
+        ({"operation": "list"}, "list on s3 was not calibrated"),
+        ({"settings": {"payload_signing": "signed"}}, "payload_signing signed"),
+        ({"settings": {"endpoints": ["https://store.example"]}}, "TLS"),
+        ({"connections": "per_request"}, "connections per request"),
+    ],
+)
+def test_what_was_not_calibrated_has_no_ceiling(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(NoCeilingError, match=why):
+        rate(**changes)
+
+
+def test_a_range_costs_what_a_whole_object_of_its_size_costs() -> None:
+    assert rate(operation="range_get") == rate()
+
+
+def test_reads_that_checked_less_do_not_stand_for_reads_that_check_all() -> None:
+    unchecked = kept(*(replace(one, verify=0.0) for one in POINTS))
+    with pytest.raises(NoCeilingError, match="100% of the bytes checked"):
+        ceiling_of(unchecked, load(), HERE)
+    assert ceiling_of(kept(), load(verify=0.5), HERE).requests_per_s == pytest.approx(rate())
+
+
+def test_other_conditions_are_named() -> None:
+    now = {**HERE, "cpu_governor": "powersave"}
+    with pytest.raises(NoCeilingError, match="cpu governor performance then, powersave now"):
+        ceiling_of(kept(), load(), now)
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def test_what_is_kept_is_copied_for_its_host_and_build_only(state: Path) -> None:
+    assert "has not been calibrated" in calibration.copy_for(HOST, "abc", ["s3"])["absent"]
+    calibration.keep(HOST, "abc", kept().sessions[0])
+    found = calibration.parse(calibration.copy_for(HOST, "abc", ["s3"]))
+    assert found.sessions == kept().sessions
+    assert "other builds" in calibration.copy_for(HOST, "def", ["s3"])["absent"]
+    elsewhere = {**HOST, "name": "client-2"}
+    assert "has not been calibrated" in calibration.copy_for(elsewhere, "abc", ["s3"])["absent"]
+    assert "of swift nothing" in calibration.copy_for(HOST, "abc", ["swift"])["absent"]
+
+
+def test_a_new_session_takes_the_place_of_the_same_loads_only(state: Path) -> None:
+    calibration.keep(HOST, "abc", kept().sessions[0])
+    renewed = Session(
+        measured=BEGAN, conditions=HERE, points=(replace(POINTS[0], requests_per_s=9_000.0),)
+    )
+    path = calibration.keep(HOST, "abc", renewed)
+    old, new = calibration.read(path).sessions
+    assert old.points == POINTS[1:]
+    assert new == renewed
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_a_calibration_that_was_cut_off_stops_no_run(state: Path) -> None:
+    path = calibration.keep(HOST, "abc", kept().sessions[0])
+    path.write_text(path.read_text()[:100])
+    assert "cut off" in calibration.copy_for(HOST, "abc", ["s3"])["absent"]
+    calibration.keep(HOST, "abc", kept().sessions[0])
+    assert "absent" not in calibration.copy_for(HOST, "abc", ["s3"])
+
+
+def hiccups(late_ns: int) -> str:
+    times = Histogram()
+    times.record(late_ns, 10_000)
+    return base64.b64encode(times.encode()).decode()
+
+
+def run_of(path: Path, found: object, *, good: int = 50_000, **summary: Any) -> Findings:
+    """One trial of gets on an S3 store elsewhere, with a calibration in the run's manifest."""
+    folder = synthetic_run.Folder(path / "run", "known", seconds=4)
+    document = synthetic_run.trial(1, "store", "get", clients=100, size=4_000)
+    folder.add(document, good, wobble=0, changes=summary)
+    folder.close(campaign={}, campaign_file="name: known\n")
+    manifest = json.loads((folder.path / "manifest.json").read_text())
+    manifest |= {"host": HOST, "calibration": found}
+    (folder.path / "manifest.json").write_text(json.dumps(manifest))
+    return analyse(read_run(folder.path))
+
+
+def rendered(path: Path, findings: Findings, name: str) -> str:
+    report = next(one for one in REPORTS.values() if one.name == name)
+    return report.render(read_run(path / "run"), findings, Options()).decode()
+
+
+def test_a_run_says_how_near_the_ceiling_it_was(tmp_path: Path) -> None:
+    findings = run_of(tmp_path, kept().document(), good=100_000)
+    (cell,) = findings.totals
+    assert cell.instrument is not None
+    assert cell.instrument.share == pytest.approx(100_000 * 11e-6 / 4)
+    assert cell.instrument.age_s == pytest.approx(3600)
+    assert not {"NEAR_CEILING", "INSTRUMENT_LIMITED"} & set(cell.labels)
+    assert "not-calibrated" not in {one.rule for one in findings.findings}
+    assert "≥" not in rendered(tmp_path, findings, "terminal")
+
+
+def test_half_the_ceiling_is_a_caution(tmp_path: Path) -> None:
+    (cell,) = run_of(tmp_path, kept().document(), good=200_000).totals
+    assert "NEAR_CEILING" in cell.labels
+
+
+def test_near_the_ceiling_a_rate_is_a_bound_in_every_readable_report(tmp_path: Path) -> None:
+    findings = run_of(tmp_path, kept().document(), good=300_000)
+    (cell,) = findings.totals
+    assert "INSTRUMENT_LIMITED" in cell.labels
+    for name in ("terminal", "markdown", "html"):
+        assert "≥ 300,000" in rendered(tmp_path, findings, name), name
+    (found,) = json.loads(rendered(tmp_path, findings, "json"))["totals"]
+    assert found["instrument"]["share_of_ceiling"] == pytest.approx(0.825)
+    assert found["requests_per_s"] == 300_000
+    verdicts = [one.statement for one in findings.findings if one.rule == "verdict"]
+    assert any(one.startswith("INSTRUMENT_LIMITED") for one in verdicts), verdicts
+
+
+def test_without_a_calibration_one_line_says_so_with_the_command(tmp_path: Path) -> None:
+    findings = run_of(tmp_path, {"absent": "this host has not been calibrated"})
+    (found,) = [one for one in findings.findings if one.rule == "not-calibrated"]
+    assert "this host has not been calibrated" in found.statement
+    assert "loadstone calibrate s3 --sizes 4000 --threads 1,100" in found.statement
+
+
+def test_an_old_calibration_is_used_and_doubted(tmp_path: Path) -> None:
+    old = kept(age=datetime.timedelta(days=9)).document()
+    findings = run_of(tmp_path, old)
+    assert findings.totals[0].instrument is not None
+    (found,) = [one for one in findings.findings if one.rule == "calibration-old"]
+    assert "9 days before the run" in found.statement
+
+
+def test_operations_side_by_side_use_up_the_ceiling_together(tmp_path: Path) -> None:
+    folder = synthetic_run.Folder(tmp_path / "run", "known", seconds=2)
+    document = synthetic_run.trial(1, "store", "get", clients=100, size=4_000)
+    document["mix"] = [{"operation": "get", "weight": 1.0}, {"operation": "put", "weight": 1.0}]
+    gets = synthetic_run.trial_rows(document, 80_000, 2, wobble=0)
+    rows = gets + [{**row, "operation": "put"} for row in gets]
+    folder.write(document, rows)
+    folder.close(campaign={}, campaign_file="name: known\n")
+    manifest = json.loads((folder.path / "manifest.json").read_text())
+    puts = tuple(replace(one, operation="put") for one in POINTS)
+    manifest |= {"host": HOST, "calibration": kept(*POINTS, *puts).document()}
+    (folder.path / "manifest.json").write_text(json.dumps(manifest))
+    findings = analyse(read_run(folder.path))
+    shares = [cell.instrument.share for cell in findings.totals if cell.instrument is not None]
+    assert shares == pytest.approx([160_000 * 11e-6 / 4] * 2)
+
+
+def test_hiccups_comparable_with_the_p99_make_it_noisy(tmp_path: Path) -> None:
+    quiet, noisy = tmp_path / "quiet", tmp_path / "noisy"
+    # A hundred clients at 50,000 a second wait 2 ms on average, and their p99 is above.
+    (cell,) = run_of(quiet, None, hiccup=hiccups(50_000)).totals
+    assert "NOISY" not in cell.labels
+    assert cell.jitter.hiccup_ns_p99_9 == pytest.approx(50_000, rel=0.001)
+    waits = [400_000_000, 0]
+    findings = run_of(noisy, None, hiccup=hiccups(5_000_000), thread_run_delay_ns=waits)
+    (cell,) = findings.totals
+    assert "NOISY" in cell.labels
+    assert cell.jitter.run_delay_share == pytest.approx(0.1)
+    (trial,) = findings.trials
+    assert trial.jitter == cell.jitter
+    assert trial.little == pytest.approx(1.0, abs=0.02)
+    page = rendered(noisy, findings, "html")
+    assert "Hiccup" in page
+    assert "Waited" in page
