@@ -78,6 +78,14 @@ ROWS: list[dict[str, Any]] = [
             _setting("engine", "choice", choices=("auto", "io_uring", "psync")),
         ],
     },
+    {
+        "name": "rados",
+        "operations": ["put", "get", "range_get", "head", "list", "delete", "read", "write"],
+        "settings": [
+            _setting("pool", "text", required=True),
+            *(_setting(name, "text") for name in ("conf", "keyring", "user", "cluster")),
+        ],
+    },
     {"name": "block", "operations": ["read", "write"], "settings": [_setting("path", "text")]},
     {"name": "null", "operations": [*OBJECT_OPERATIONS, "read", "write"], "settings": []},
 ]

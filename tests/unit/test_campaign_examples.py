@@ -26,6 +26,7 @@ SMALLER = {
     "cern-download": ["sweep.threads=[1, 8]", "phases.get.duration=1s"],
     "mixed": ["phases.mix.duration=1s", "dataset.objects=20", "blocks=1"],
     "open-loop": ["phases.get.duration=1s", "sweep.rate=[10/s]", "blocks=1"],
+    "skyhook-rados": ["dataset.objects=20", "phases.seq.duration=1s", "sweep.threads=[1, 8]"],
     "directory": ["workloads.small-files.dataset.objects=20", "workloads.1.dataset.size=1MiB"],
 }
 

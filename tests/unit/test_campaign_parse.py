@@ -257,7 +257,7 @@ def test_what_a_driver_cannot_do_is_refused_with_the_line_of_the_phase() -> None
 def test_an_unknown_driver_is_refused_with_the_known_ones() -> None:
     told = mistakes(f"name: a\ntargets: {{t: {{driver: s4}}}}\n{REST}")
     assert told == [
-        'c.yaml:2: targets.t.driver: found "s4", allowed s3, swift, file, block, null\n'
+        'c.yaml:2: targets.t.driver: found "s4", allowed s3, swift, file, rados, block, null\n'
         '  hint: did you mean "s3"?'
     ]
 

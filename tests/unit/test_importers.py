@@ -14,8 +14,8 @@ from loadstone.analysis import Findings, analyse
 from loadstone.analysis.account import RATE, SECONDS, THREAD_RATE, Account
 from loadstone.cli import main
 from loadstone.errors import InputError
-from loadstone.importers import iperf3
-from loadstone.importers.imported import Hints, Imported
+from loadstone.formats.imported import Hints, Imported
+from loadstone.importers import network_ceiling
 from loadstone.importers.run_folder import write_run
 from loadstone.results.store import read_run
 
@@ -191,7 +191,7 @@ def test_iperf3_gives_the_bytes_of_each_second(
 
 
 def test_iperf3_is_the_ceiling_of_a_path() -> None:
-    ceiling = iperf3.read_ceiling(DATA / "iperf3-1stream.json")
+    ceiling = network_ceiling.read_ceiling(DATA / "iperf3-1stream.json")
     assert ceiling.resource == "network"
     assert 8 * ceiling.bytes_per_s == pytest.approx(11866446738)
     assert ceiling.low is not None

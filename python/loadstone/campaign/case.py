@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 from loadstone.campaign import override
 from loadstone.campaign.dataset import Dataset, FixedSize, SizeLaw
 from loadstone.campaign.json_schema import known_keys
-from loadstone.campaign.mistakes import KeyMistake, KnownKeys, Path, listed, nearest, translate
 from loadstone.campaign.load import Load
+from loadstone.campaign.mistakes import KeyMistake, KnownKeys, Path, listed, nearest, translate
 from loadstone.campaign.phase import Phase
 from loadstone.campaign.schema import Campaign, Workload
 from loadstone.errors import shown

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from loadstone import units
 from loadstone.campaign.case import Case, cases_of
+from loadstone.campaign.check_surroundings import surroundings_mistakes
 from loadstone.campaign.dataset import FixedSize
 from loadstone.campaign.drivers import Drivers
 from loadstone.campaign.mistakes import KeyMistake, listed
@@ -30,6 +31,7 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
     for name, target in campaign.targets.items():
         _, wrong = resolve_settings(target, drivers)
         mistakes += [mistake.below(("targets", name)) for mistake in wrong]
+    mistakes += surroundings_mistakes(campaign)
     cases, wrong = cases_of(campaign)
     mistakes += wrong
     incomplete = False

@@ -24,7 +24,7 @@ def json_schema() -> dict[str, Any]:
     dataset["containers"] = {**dataset["buckets"], "description": "The same as buckets."}
     for owner in (schema, *definitions.values()):
         properties = owner.get("properties", {})
-        if "phases" in properties:
+        if "$ref" in properties.get("phases", {}).get("items", {}):
             items = properties["phases"]["items"]
             names = definitions["Phase"]["properties"]["op"]["anyOf"][0]["enum"]
             properties["phases"]["items"] = {"anyOf": [items, {"enum": names}]}

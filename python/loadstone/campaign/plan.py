@@ -4,19 +4,22 @@ import hashlib
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from loadstone.campaign import lifecycle, placement, trial
 from loadstone.campaign.case import Case, cases_of
+from loadstone.campaign.ceiling_plan import PlannedCeiling, plan_ceilings
 from loadstone.campaign.check import campaign_mistakes
 from loadstone.campaign.drivers import Driver, Drivers, DriverTable, read_drivers
 from loadstone.campaign.estimate import Estimate, estimate
+from loadstone.campaign.hook import Hook
 from loadstone.campaign.lifecycle import Need, State
 from loadstone.campaign.placement import DatasetKey
 from loadstone.campaign.schedule import suites
 from loadstone.campaign.schema import Campaign
 from loadstone.campaign.target import resolve_settings
+from loadstone.campaign.target_probe import TargetProbes
 from loadstone.campaign.trial import PlannedTrial, Setting, Step
 from loadstone.errors import CampaignError
 
@@ -31,6 +34,9 @@ class Plan:
     trials: tuple[PlannedTrial, ...]
     drivers: Mapping[str, Driver]
     replication: Mapping[str, float]
+    ceilings: tuple[PlannedCeiling, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    probes: TargetProbes = field(default_factory=TargetProbes)
 
     @property
     def suites(self) -> int:
@@ -82,6 +88,9 @@ def make_plan(
             for name, target in campaign.targets.items()
             if target.replication is not None
         },
+        ceilings=plan_ceilings(campaign, planner.targets, planner.trials, run),
+        hooks=campaign.hooks,
+        probes=campaign.probes,
     )
 
 
@@ -200,6 +209,11 @@ class _Planner:
             )
             for name, target in campaign.targets.items()
         }
+
+    @property
+    def targets(self) -> dict[str, Mapping[str, Any]]:
+        """The targets as documents hold them."""
+        return {name: setting.target for name, setting in self._settings.items()}
 
     def add(self, stop: _Stop) -> None:
         """Put a measured step into the plan, and before and behind it what its dataset needs."""

@@ -12,11 +12,14 @@ from pydantic import (
     model_validator,
 )
 
+from loadstone.campaign.ceiling import Ceiling
 from loadstone.campaign.dataset import Dataset
+from loadstone.campaign.hook import Hook
 from loadstone.campaign.load import Load
 from loadstone.campaign.mistakes import KeyMistake, KeyMistakesError, Source
 from loadstone.campaign.phase import OnError, OnErrorValue, PhaseValue
 from loadstone.campaign.target import Target
+from loadstone.campaign.target_probe import TargetProbes
 from loadstone.campaign.values import (
     NAME_ALLOWED,
     NAME_PATTERN,
@@ -195,6 +198,15 @@ class Campaign(WorkloadKeys):
     keep_data: Flag = Field(default=False, description="Leave all data behind; nothing is deleted.")
     allow_foreign: tuple[str, ...] = Field(
         default=(), description="Targets whose existing, unmarked buckets may be written to."
+    )
+    ceilings: tuple[Ceiling, ...] = Field(
+        default=(), description="Limits measured apart from the load: network, device, store."
+    )
+    hooks: tuple[Hook, ...] = Field(
+        default=(), description="Commands of your own, run at given points of the run."
+    )
+    probes: TargetProbes = Field(
+        default=TargetProbes(), description="What is watched at the targets meanwhile."
     )
     expect: Expect = Field(default=Expect(), description="What is meant to happen.")
     report: ReportOptions = Field(default=ReportOptions(), description="How tables are to look.")

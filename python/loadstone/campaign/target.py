@@ -134,15 +134,15 @@ def _unknown(name: str, driver: Driver) -> KeyMistake:
 def _resolve(setting: Setting, value: Any) -> Any:
     if setting.kind == "secret" or setting.secret or setting.name in SECRET_KEYS:
         if setting.kind == "text_or_reference" and setting.name not in SECRET_KEYS:
-            return value if isinstance(value, str) else _reference(value)
-        return _reference(value)
+            return value if isinstance(value, str) else secret_reference(value)
+        return secret_reference(value)
     match setting.kind:
         case "text":
             return _text(value)
         case "choice":
             return _choice(value, setting)
         case "text_or_reference":
-            return _text(value) if isinstance(value, str) else _reference(value)
+            return _text(value) if isinstance(value, str) else secret_reference(value)
         case "flag":
             return _of_type(value, bool, "true or false")
         case "number":
@@ -154,7 +154,8 @@ def _resolve(setting: Setting, value: Any) -> Any:
     return value
 
 
-def _reference(value: Any) -> dict[str, str]:
+def secret_reference(value: Any) -> dict[str, str]:
+    """Return a reference to a secret; what is not one is refused, without repeating it."""
     match value:
         case {"env": str() as name} if len(value) == 1 and name:
             return {"env": name}

@@ -7,7 +7,15 @@ back in a spelling that reads as the same value, so that a campaign survives bei
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    WithJsonSchema,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 from loadstone import units
 from loadstone.errors import InputError
@@ -48,6 +56,25 @@ def _read_number(value: Any) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     raise InputError.of_value(value, "a number")
+
+
+def _read_words(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InputError.of_value(
+            value,
+            "a list of words, like [systemctl, restart, ceph-osd@1]",
+            "no shell splits a line into words here",
+        )
+    return tuple(_read_word(word) for word in value)
+
+
+def _read_word(value: Any) -> str:
+    # YAML takes a bare true or 3 for what it is not meant to be in a command.
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (str, int)):
+        return str(value)
+    raise InputError.of_value(value, "a word; a number with a point in quotes")
 
 
 def _text_or_integer(description: str) -> dict[str, Any]:
@@ -133,3 +160,35 @@ PositiveNumber = Annotated[
     WithJsonSchema({"type": "number", "exclusiveMinimum": 0}),
 ]
 Flag = Annotated[bool, BeforeValidator(_read_flag), WithJsonSchema({"type": "boolean"})]
+Words = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_read_words),
+    WithJsonSchema({"type": "array", "items": {"type": ["string", "integer", "boolean"]}}),
+]
+
+
+class OneOrMany:
+    """A list whose only entry may stand by itself; `flag` is a value that stands for the list."""
+
+    def __init__(self, flag: tuple[bool, list[Any]] | None = None) -> None:
+        self._flag = flag
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._read, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        found = handler(schema)
+        choices = [found, found["items"]]
+        return {"anyOf": choices + ([{"const": self._flag[0]}] if self._flag else [])}
+
+    def _read(self, value: Any) -> Any:
+        if self._flag is not None and value is self._flag[0]:
+            return self._flag[1]
+        return value if isinstance(value, (list, tuple)) else [value]
+
+
+Names = Annotated[tuple[str, ...], OneOrMany()]

@@ -39,7 +39,7 @@ def _read_file(form: str, file: Path) -> Account:
     """Return the account of a file of another tool, by way of the run it would be imported as."""
     from loadstone import importers
     from loadstone.analysis import run_account
-    from loadstone.importers.imported import Hints
+    from loadstone.formats.imported import Hints
     from loadstone.importers.run_folder import write_run
     from loadstone.results.store import read_run
 

@@ -79,9 +79,9 @@ def _whole(names: list[str]) -> list[str]:
 def _ceilings(network: Path | None) -> tuple[Ceiling, ...]:
     if network is None:
         return ()
-    from loadstone.importers import iperf3
+    from loadstone.importers import network_ceiling
 
-    return (iperf3.read_ceiling(network),)
+    return (network_ceiling.read_ceiling(network),)
 
 
 def _null_rates(null: str | None) -> Mapping[Load, float]:

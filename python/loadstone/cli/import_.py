@@ -42,7 +42,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print tables as JSON.")] = False,
 ) -> None:
     from loadstone import importers
-    from loadstone.importers.imported import Hints
+    from loadstone.formats.imported import Hints
 
     hints = Hints(
         operation=operation,

@@ -4,6 +4,7 @@ from typing import Any
 
 from loadstone import units
 from loadstone.campaign.plan import Plan
+from loadstone.cli import preview_surroundings
 from loadstone.cli.output import print_table
 
 
@@ -31,6 +32,7 @@ def print_preview(plan: Plan, rate: float | None, bandwidth: float | None) -> No
         )
     head = ("trial", "target", "phase", "does", "round", "block", "load", "ends", "rest before")
     print_table(head, rows)
+    preview_surroundings.print_surroundings(plan)
     cost = plan.estimate(requests_per_s=rate, bytes_per_s=bandwidth)
     print()
     lines = [

@@ -11,7 +11,12 @@ from loadstone import units
 from loadstone.campaign.trial import PlannedTrial
 from loadstone.cli.forecast import Forecast
 from loadstone.execution.events import (
+    CeilingEnded,
+    CeilingFailed,
+    CeilingProgress,
+    CeilingStarted,
     Event,
+    HookEnded,
     Resting,
     TrialEnded,
     TrialFailed,
@@ -115,6 +120,29 @@ def _duration(duration_ns: int) -> str:
     return units.format_duration(seconds * 10**9) if seconds >= 120 else f"{seconds} s"
 
 
+def ceiling_words(document: Mapping[str, Any]) -> str:
+    """Return what a ceiling is, in a few words."""
+    return f"ceiling {document['name']} of {', '.join(document['targets'])}"
+
+
+def measured(measurements: Sequence[Mapping[str, Any]]) -> str:
+    """Return the highest rate that a ceiling showed in each direction."""
+    best: dict[str, float] = {}
+    for one in measurements:
+        best[one["bounds"]] = max(best.get(one["bounds"], 0.0), one["bytes_per_s"])
+    return ", ".join(f"{name} {units.format_byte_rate(rate)}" for name, rate in best.items())
+
+
+def hook_words(entry: Mapping[str, Any]) -> str:
+    """Return the one line that stays of a hook."""
+    where = f", trial {entry['trial']}" if entry["trial"] else ""
+    state = f"exit code {entry['exit_code']}" if entry["state"] == "ended" else entry["state"]
+    took_ns = entry["ended_unix_ns"] - entry["started_unix_ns"]
+    took = "" if entry["state"] == "not reached" else f" after {units.format_duration(took_ns)}"
+    said = f": {_one_line(entry['said'])[-200:]}" if entry["said"] and entry["exit_code"] else ""
+    return f"hook {entry['hook']} at {entry['at']}{where}: {state}{took}{said}"
+
+
 class _PlainView:
     """At most one line a second on standard error, then one for each trial that ends."""
 
@@ -145,6 +173,16 @@ class _PlainView:
                     self._resting = why
                     self._quiet_until = time.monotonic() + PLAIN_REST_EVERY_S
                     self._say(f"resting {_duration(round(seconds * 1e9))}: {why}", number="-")
+
+            case CeilingStarted(document=document):
+                self._say(f"{ceiling_words(document)}: started", number="-")
+            case CeilingEnded(document=document, measurements=measurements):
+                self._say(f"{ceiling_words(document)}: {measured(measurements)}", number="-")
+            case CeilingFailed(document=document, reason=reason):
+                text = f"{ceiling_words(document)}: failed: {_one_line(reason)}"
+                self._say(text, number="-")
+            case HookEnded(entry=entry):
+                self._say(hook_words(entry), number="-")
 
     def close(self) -> None:
         pass
@@ -208,6 +246,18 @@ class _TerminalView:
             case Resting(seconds=seconds, why=why):
                 rest_ns = round(seconds * 1e9)
                 self._set(f"resting: {why}", 0, _duration(rest_ns), "")
+
+            case CeilingStarted(document=document):
+                self._set(ceiling_words(document), 0, "", "")
+            case CeilingProgress(document=document, step=step, progress=share):
+                self._set(ceiling_words(document), share, step, "")
+            case CeilingEnded(document=document, measurements=measurements):
+                self._keep("✓", f"{ceiling_words(document)}: {measured(measurements)}")
+            case CeilingFailed(document=document, reason=reason):
+                self._keep("✗", f"{ceiling_words(document)}: failed: {_one_line(reason)}")
+            case HookEnded(entry=entry):
+                is_good = entry["state"] == "ended" and entry["exit_code"] == 0
+                self._keep("✓" if is_good else "✗", hook_words(entry))
 
     def close(self) -> None:
         self._progress.stop()

@@ -13,6 +13,7 @@ from loadstone.campaign.schema import Campaign
 from loadstone.campaign.search import Observation
 from loadstone.errors import InputError
 from loadstone.execution import runner
+from loadstone.execution.ceilings import check_programs
 from loadstone.results import calibration
 from loadstone.results.layout import read_manifest
 from loadstone.results.record import Record
@@ -54,6 +55,7 @@ def measure(
         writer, plan = _take_up(campaign, folder)
     else:
         plan = make_plan(campaign, run=uuid.uuid4().hex)
+        check_programs(plan.ceilings, plan.hooks)
         writer = RunWriter.create(folder, _manifest(campaign, plan, text, command))
     view = make_view(plan.trials)
     try:
@@ -74,7 +76,7 @@ def measure(
         print(f"hint: see what there is with: loadstone report {folder}", file=sys.stderr)
         if file is not None:
             print(f"hint: go on with: loadstone run {file} -o {folder} --resume", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return EXIT_FAILED if end.was_stopped_by_hook else EXIT_INTERRUPTED
     _print_report(folder, form)
     print(f"run folder: {folder}", file=sys.stderr)
     is_failed = bool(end.problems) or (end.failed_requests and not campaign.expect.failures)
@@ -92,6 +94,7 @@ def _manifest(
         "campaign_file": text,
         "command": command,
         "plan": plan.documents(),
+        "ceilings": [planned.document for planned in plan.ceilings],
         **_circumstances(plan),
     }
 
@@ -117,6 +120,7 @@ def _take_up(campaign: Campaign, folder: Path) -> tuple[RunWriter, Plan]:
                     f'trial {document["id"]} of run "{folder}" was planned differently',
                     "resume with the campaign file and the --set values that the run began with",
                 )
+        check_programs(plan.ceilings, plan.hooks)
         # What a search had to find out, it never asks again.
         searched = (writer.manifest.get("searches") or {}).keys()
         remaining = resume_plan(plan, writer.finished | searched)

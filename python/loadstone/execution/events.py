@@ -1,6 +1,6 @@
 """What happens during a run, told as it happens: the runner says it, a view shows it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,4 +53,56 @@ class Resting:
     why: str
 
 
-Event = TrialStarted | TrialProgress | TrialEnded | TrialFailed | TrialSkipped | Resting
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CeilingStarted:
+    """A ceiling begins to be measured."""
+
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CeilingProgress:
+    """How it stands, several times a second: which step, and the share of all steps."""
+
+    document: Mapping[str, Any]
+    step: str
+    elapsed_s: float
+    progress: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CeilingEnded:
+    """A ceiling was measured, and its record is on disk."""
+
+    document: Mapping[str, Any]
+    measurements: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CeilingFailed:
+    """A ceiling could not be measured; the trials go on without it."""
+
+    document: Mapping[str, Any]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookEnded:
+    """A command of the campaign's own was run; `entry` is its line in the log of hooks."""
+
+    entry: Mapping[str, Any]
+
+
+Event = (
+    TrialStarted
+    | TrialProgress
+    | TrialEnded
+    | TrialFailed
+    | TrialSkipped
+    | Resting
+    | CeilingStarted
+    | CeilingProgress
+    | CeilingEnded
+    | CeilingFailed
+    | HookEnded
+)

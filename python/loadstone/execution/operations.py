@@ -9,6 +9,7 @@ import pyarrow as pa
 from loadstone import _loadgen
 from loadstone.errors import TargetError
 from loadstone.execution.events import Event, TrialProgress
+from loadstone.execution.hooks import TimedHooks
 from loadstone.execution.interrupt import Interrupt
 from loadstone.probes import Collector
 from loadstone.results.record import STOPPED
@@ -20,17 +21,19 @@ def run_trial(
     writer: RunWriter,
     listen: Callable[[Event], None],
     interrupt: Interrupt,
+    timed: TimedHooks,
 ) -> dict[str, Any]:
-    """Run one trial, keep its record, and return its summary.
+    """Run one trial with the hooks that fall into it, keep its record, and return its summary.
 
     Raises TargetError when it never began, and leaves nothing of it then; ResultError when the
-    folder cannot be written, with what there is left as an interrupted trial.
+    folder cannot be written, and HookError when a hook stopped it, with what there is left as an
+    interrupted trial.
     """
     trial = writer.begin_trial(document)
-    observer = _Observer(document, trial, listen)
+    observer = _Observer(document, trial, listen, timed)
     try:
         with observer.collector:
-            told = _call(document, observer, interrupt)
+            told = _call(document, observer, interrupt, timed)
         observer.write_probes()
         summary: dict[str, Any] = json.loads(told)
         absent = observer.collector.absent
@@ -39,6 +42,8 @@ def run_trial(
         else:
             labels = (STOPPED,) if summary["state"] == "stopped" else ()
             trial.finish(summary, labels, absent_probes=absent)
+        if timed.problem is not None:
+            raise timed.problem
     except TargetError:
         trial.discard()
         raise
@@ -52,16 +57,22 @@ class _Observer:
     """What the load generator calls while it runs; remembers an error of ours among its own."""
 
     def __init__(
-        self, document: dict[str, Any], trial: TrialWriter, listen: Callable[[Event], None]
+        self,
+        document: dict[str, Any],
+        trial: TrialWriter,
+        listen: Callable[[Event], None],
+        timed: TimedHooks,
     ) -> None:
         self.collector = Collector()
         self.error: BaseException | None = None
         self._document = document
         self._trial = trial
         self._listen = listen
+        self._timed = timed
 
     def on_interval(self, batch: Any, live: Any) -> None:
         try:
+            self._timed.note(live["elapsed_ns"])
             if batch is not None:
                 self._trial.write_intervals(pa.record_batch(batch))
             self.write_probes()
@@ -82,13 +93,14 @@ class _Observer:
             self._trial.write_probes(rows)
 
 
-def _call(document: dict[str, Any], observer: _Observer, interrupt: Interrupt) -> str:
+def _call(
+    document: dict[str, Any], observer: _Observer, interrupt: Interrupt, timed: TimedHooks
+) -> str:
+    control = interrupt.make_control()
+    timed.start(control.stop)
     try:
         return _loadgen.run_trial(
-            json.dumps(document),
-            observer.on_interval,
-            interrupt.make_control(),
-            observer.on_requests,
+            json.dumps(document), observer.on_interval, control, observer.on_requests
         )
     except (_loadgen.TargetError, ValueError, OSError) as error:
         if observer.error is not None:
@@ -96,3 +108,5 @@ def _call(document: dict[str, Any], observer: _Observer, interrupt: Interrupt) -
         name = document["target"]["name"]
         message, _, hint = str(error).partition("\nhint: ")
         raise TargetError(f'target "{name}": {message}', hint or None) from error
+    finally:
+        timed.finish()

@@ -22,8 +22,10 @@ from loadstone.execution.events import (
     TrialSkipped,
     TrialStarted,
 )
+from loadstone.execution.hooks import HookError
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.searching import Observe, Search
+from loadstone.execution.surroundings import Surroundings
 from loadstone.results.writer import RunWriter
 
 Listen = Callable[[Event], None]
@@ -43,6 +45,8 @@ class RunEnd:
     failed_requests: int = 0
     problems: list[LoadstoneError] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    ceilings_failed: dict[str, str] = field(default_factory=dict)
+    was_stopped_by_hook: bool = False
     skipped: dict[str, str] = field(default_factory=dict)
     not_run: list[str] = field(default_factory=list)
 
@@ -53,6 +57,7 @@ class RunEnd:
             "ended": now().isoformat(),
             "problems": [problem.message for problem in self.problems],
             "failed": self.failed,
+            "ceilings_failed": self.ceilings_failed,
             "skipped": self.skipped,
             "not_run": self.not_run,
         }
@@ -93,22 +98,15 @@ def execute(
     before is safe, and the run counts as interrupted.
     """
     interrupt = interrupt or Interrupt()
-    session = _Session(writer=writer, listen=listen, interrupt=interrupt)
+    around = Surroundings.of(plan, writer, listen, interrupt)
+    session = _Session(
+        writer=writer, listen=listen, interrupt=interrupt, around=around, observe=observe
+    )
     started = datetime.datetime.fromisoformat(writer.manifest["started"])
     begins = starts(schedule, started.astimezone())
     try:
         with interrupt.watching():
-            for number, planned in enumerate(plan.trials, start=1):
-                if session.skip(planned):
-                    continue
-                session.rest(planned, begins)
-                if interrupt.is_asked:
-                    break
-                if planned.is_search:
-                    assert observe is not None, "a plan with a search comes with an observer"
-                    session.search(Search(planned, writer, observe), number)
-                else:
-                    session.run(planned, number)
+            session.run_all(plan.trials, begins)
     except BaseException as error:
         if isinstance(error, LoadstoneError):
             session.end.problems.append(error)
@@ -127,8 +125,35 @@ class _Session:
     writer: RunWriter
     listen: Listen
     interrupt: Interrupt
+    around: Surroundings
+    observe: Observe | None
     end: RunEnd = field(default_factory=RunEnd)
     unusable: dict[str, str] = field(default_factory=dict)
+
+    def run_all(self, trials: Sequence[PlannedTrial], begins: Sequence[datetime.datetime]) -> None:
+        """Run trials in order, with the ceilings and hooks in their places."""
+        try:
+            self.around.hooks.run("before_run")
+            for number, planned in enumerate(trials, start=1):
+                self.around.measure_ceilings(planned.id)
+                if self.skip(planned):
+                    continue
+                self.rest(planned, begins)
+                if self.interrupt.is_asked:
+                    break
+                if planned.is_search:
+                    assert self.observe is not None, "a plan with a search comes with an observer"
+                    self.search(Search(planned, self.writer, self.observe), number)
+                else:
+                    self.run(planned, number)
+            self.around.measure_ceilings(None)
+        except HookError as error:
+            self._stop_by_hook(error)
+        finally:
+            try:
+                self.around.hooks.run("after_run")
+            except HookError as error:
+                self._stop_by_hook(error)
 
     def skip(self, planned: PlannedTrial) -> bool:
         """Skip a trial whose target was found unusable; return whether it was."""
@@ -151,9 +176,14 @@ class _Session:
         """Run one trial and note how it ended."""
         document = planned.document
         target = document["target"]["name"]
+        self.around.before_trial(document)
+        if self.interrupt.is_asked:
+            return
         self.listen(TrialStarted(document=document, number=number))
         try:
-            summary = operations.run_trial(document, self.writer, self.listen, self.interrupt)
+            summary = operations.run_trial(
+                document, self.writer, self.listen, self.interrupt, self.around.of_trial(document)
+            )
         except TargetError as error:
             self.unusable[target] = f'target "{target}" failed in trial {planned.id}'
             self.end.problems.append(error)
@@ -166,9 +196,11 @@ class _Session:
             self.unusable[target] = reason
             self.end.problems.append(TargetError(f'target "{target}": {reason}'))
         self.listen(TrialEnded(document=document, summary=summary))
+        self.around.after_trial(document)
 
     def search(self, search: Search, number: int) -> None:
         """Run the trials of a search until it knows its answer, or its target is lost."""
+        self.around.begin_phase(search.document)
         for step in search.steps():
             self._wait(step.pause_before_ns / 1e9, "the campaign's pause")
             if self.interrupt.is_asked:
@@ -179,17 +211,24 @@ class _Session:
             self.end.failed_requests = failed
             if step.document["target"]["name"] in self.unusable:
                 self.end.skipped[search.document["id"]] = f"trial {step.id} failed"
+        self.around.end_phase(search.document)
 
     def finish(self, trials: Sequence[PlannedTrial]) -> None:
         """Write the end into the manifest."""
+        self.end.problems += self.around.problems
+        self.end.ceilings_failed = self.around.failed
         searched = (self.writer.manifest.get("searches") or {}).keys()
         known = self.writer.finished | searched | self.end.failed.keys() | self.end.skipped.keys()
         self.end.not_run = [planned.id for planned in trials if planned.id not in known]
-        if self.end.not_run:
+        if self.end.not_run or self.around.pending:
             self.end.state = "interrupted"
         elif self.end.problems:
             self.end.state = "failed"
         self.writer.finish(self.end.document())
+
+    def _stop_by_hook(self, error: HookError) -> None:
+        self.end.problems.append(error)
+        self.end.was_stopped_by_hook = True
 
     def _wait(self, seconds: float, why: str) -> None:
         end = time.monotonic() + seconds

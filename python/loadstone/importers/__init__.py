@@ -11,17 +11,9 @@ from pathlib import Path
 
 from loadstone.analysis.account import Account
 from loadstone.errors import InputError
-from loadstone.importers import (
-    datasafe,
-    elbencho,
-    fio,
-    iperf3,
-    nectar,
-    rados_bench,
-    tpch,
-    warp,
-)
-from loadstone.importers.imported import Hints, Imported
+from loadstone.formats import fio, iperf3, rados_bench
+from loadstone.formats.imported import Hints, Imported
+from loadstone.importers import datasafe, elbencho, nectar, tpch, warp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from loadstone.importers.imported import SECOND_NS, Row
+from loadstone.formats.imported import SECOND_NS, Row
 
 if TYPE_CHECKING:
     from loadstone._loadgen import Histogram

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from loadstone.analysis.account import RATE, THREAD_RATE, Account, Disclosure, Measurement
-from loadstone.importers import reading
-from loadstone.importers.imported import Hints
-from loadstone.importers.reading import Place
+from loadstone.formats import reading
+from loadstone.formats.imported import Hints
+from loadstone.formats.reading import Place
 
 _HEAD = re.compile(r"==== Statistics for (\w+) with (\d+) threads and (\d+) Kb filesize: ====")
 _LINE = re.compile(

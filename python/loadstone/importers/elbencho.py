@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from loadstone.importers import reading
-from loadstone.importers.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
-from loadstone.importers.reading import Place
+from loadstone.formats import reading
+from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
+from loadstone.formats.reading import Place
 
 OPERATIONS = {
     "WRITE": "write",

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadstone.errors import InputError
-from loadstone.importers import reading
+from loadstone.formats import reading
+from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial
+from loadstone.formats.reading import Place
 from loadstone.importers.completions import Completions
-from loadstone.importers.imported import SECOND_NS, Hints, Imported, ImportedTrial
-from loadstone.importers.reading import Place
 
 SIMPLE = ("completion_time_unix_nano", "object_name", "transaction_id", "status")
 HEADS = {

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from loadstone import __version__
-from loadstone.importers.imported import SECOND_NS, Imported, ImportedTrial
+from loadstone.formats.imported import SECOND_NS, Imported, ImportedTrial
 from loadstone.results.record import INTERVAL_SCHEMA
 from loadstone.results.writer import RunWriter
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from loadstone.analysis.account import SECONDS, Account, Disclosure, Measurement
-from loadstone.importers import reading
-from loadstone.importers.imported import Hints
-from loadstone.importers.reading import Place
+from loadstone.formats import reading
+from loadstone.formats.imported import Hints
+from loadstone.formats.reading import Place
 
 _RUNNING = re.compile(r"## Running tpch query #(\d+)")
 _ELAPSED = re.compile(r"elapsed: Double = (\S+)")

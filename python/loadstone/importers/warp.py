@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from loadstone.errors import InputError
-from loadstone.importers import reading
+from loadstone.formats import reading
+from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial
+from loadstone.formats.reading import Place
 from loadstone.importers.completions import Completions
-from loadstone.importers.imported import SECOND_NS, Hints, Imported, ImportedTrial
-from loadstone.importers.reading import Place
 
 COLUMNS = (
     "idx", "thread", "op", "client_id", "n_objects", "bytes", "endpoint", "file", "error",

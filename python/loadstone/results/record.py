@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from loadstone.results import tables
+from loadstone.results.ceiling_record import CeilingRecord
 
 RECORD_FORMAT = 1
 
@@ -61,6 +62,7 @@ class Record:
     `trial` is the document that was executed and `summary` the load generator's account of it;
     an interrupted trial may have an empty summary. `absent_probes` maps a probe that could not
     be read on this host to the reason.
+    `hooks` are the entries of the log of hooks about this trial, with those of earlier attempts.
     """
 
     trial: Mapping[str, Any]
@@ -70,6 +72,7 @@ class Record:
     intervals_path: Path | None = None
     probes_path: Path | None = None
     operations_path: Path | None = None
+    hooks: Sequence[Mapping[str, Any]] = ()
 
     @property
     def id(self) -> str:
@@ -109,6 +112,8 @@ class Run:
     manifest: Mapping[str, Any]
     records: tuple[Record, ...]
     is_being_written: bool = False
+    ceilings: tuple[CeilingRecord, ...] = ()
+    hooks: Sequence[Mapping[str, Any]] = ()
 
     @property
     def name(self) -> str:

@@ -7,15 +7,20 @@ RUN/
 ├── trials/NNNN.partial.json the same for an interrupted trial, if there was time to write it
 ├── trials/NNNN.arrows       the intervals of a trial that runs or was interrupted
 ├── probes/NNNN.parquet      what the probes saw (.arrows as above)
-└── operations/              requests one by one, where the campaign asked for them
+├── operations/              requests one by one, where the campaign asked for them
+├── ceilings/CNNN.json       a measured ceiling, and beside it what its programs printed
+└── hooks.jsonl              the campaign's own commands that were run, a line each
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from loadstone.errors import ResultError
 from loadstone.results import durable, tables
+from loadstone.results.ceiling_record import read_ceilings
+from loadstone.results.hook_log import read_hooks
 from loadstone.results.layout import (
     LOCK,
     MANIFEST,
@@ -50,6 +55,11 @@ def read_run(path: str | Path) -> Run:
             record = _unfinished_record(folder, trial, is_being_written)
             if record is not None:
                 records[record.id] = record
+    hooks = read_hooks(folder)
+    for entry in hooks:
+        if entry.get("trial") in records:
+            record = records[entry["trial"]]
+            records[record.id] = replace(record, hooks=(*record.hooks, entry))
     order = {trial["id"]: position for position, trial in enumerate(manifest["plan"])}
     return Run(
         path=folder,
@@ -60,6 +70,8 @@ def read_run(path: str | Path) -> Run:
             )
         ),
         is_being_written=is_being_written,
+        ceilings=read_ceilings(folder),
+        hooks=hooks,
     )
 
 

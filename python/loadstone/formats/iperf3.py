@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from loadstone.analysis.account import Ceiling
 from loadstone.errors import InputError
-from loadstone.importers import reading
-from loadstone.importers.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
-from loadstone.importers.reading import Place
+from loadstone.formats import reading
+from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
+from loadstone.formats.reading import Place
 
 TOLERANCE = 0.001
 
@@ -18,33 +17,13 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     trials = []
     version = None
     for path in paths:
-        document = _document(path)
+        document = read_document(path)
         version = str(reading.field(Place(path), document, "start", "version"))
         trials.append(_trial(Place(path), document, hints))
     return Imported(tool="iperf3", name=paths[0].stem, trials=tuple(trials), tool_version=version)
 
 
-def read_ceiling(path: Path) -> Ceiling:
-    """Return the path's ceiling: what arrived, with the slowest and the fastest second."""
-    document = _document(path)
-    place = Place(path)
-    received = reading.field(place, document, "end", "sum_received")
-    rates = [
-        float(reading.field(place, interval, "sum", "bits_per_second")) / 8
-        for interval in document["intervals"]
-    ]
-    return Ceiling(
-        resource="network",
-        name="measured network path",
-        bytes_per_s=float(reading.field(place, received, "bits_per_second")) / 8,
-        low=min(rates),
-        high=max(rates),
-        tool="iperf3",
-        place=str(path),
-    )
-
-
-def _document(path: Path) -> Mapping[str, Any]:
+def read_document(path: Path) -> Mapping[str, Any]:
     document = reading.read_json(path)
     if document.get("error"):
         raise InputError(f'"{path}": iperf3 ended with "{document["error"]}"')

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loadstone.importers import reading
-from loadstone.importers.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
-from loadstone.importers.reading import Place
+from loadstone.formats import reading
+from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
+from loadstone.formats.reading import Place
 
 MEBIBYTE = 2**20
 TOLERANCE = 0.01

@@ -10,9 +10,9 @@ from typing import Any
 
 from loadstone import units
 from loadstone.errors import InputError
-from loadstone.importers import reading
-from loadstone.importers.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
-from loadstone.importers.reading import Place
+from loadstone.formats import reading
+from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
+from loadstone.formats.reading import Place
 
 DIRECTIONS = ("read", "write", "trim")
 TOLERANCE = 0.02
@@ -70,6 +70,9 @@ def _trial(place: Place, job: Mapping[str, Any], timestamp_ns: int, hints: Hints
             direction: {
                 "iops": one.get("iops"),
                 "bw_bytes": one.get("bw_bytes"),
+                "bw_min": one.get("bw_min"),
+                "bw_max": one.get("bw_max"),
+                "jobs": _whole(options.get("numjobs"), 1),
                 "clat_ns": {
                     key: value for key, value in (one.get("clat_ns") or {}).items() if key != "bins"
                 },

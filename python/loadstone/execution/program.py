@@ -1,0 +1,178 @@
+"""Other programs: started in a group of their own, watched, ended in time, their output kept.
+
+Only the group that was started here is ever killed. A program that ends by itself may leave others
+running behind it, as a hook that starts a daemon means to.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Literal
+
+GRACE_S = 2.0
+POLL_S = 0.05
+DRAIN_S = 1.0
+OUTPUT_MAX_BYTES = 64 << 20
+TAIL_BYTES = 4096
+
+State = Literal["ended", "timeout", "stopped", "not started"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a program ended. `output` is all it printed, up to a limit; `said` the last of it.
+
+    `exit_code` is that of the shell's custom: 128 and the signal's number if a signal ended it.
+    """
+
+    command: tuple[str, ...]
+    state: State
+    exit_code: int | None
+    output: bytes
+    said: str
+    started_unix_ns: int
+    ended_unix_ns: int
+
+    @property
+    def is_good(self) -> bool:
+        """Say whether it ended by itself and was content."""
+        return self.state == "ended" and self.exit_code == 0
+
+
+class Program:
+    """One program while it runs."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> None:
+        self.command = tuple(command)
+        self.started_unix_ns = time.time_ns()
+        self._output: deque[bytes] = deque()
+        self._size = 0
+        self._tail = bytearray()
+        self._failed = ""
+        self._state: State = "ended"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._readers: list[threading.Thread] = []
+        try:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(environment) if environment is not None else None,
+                # Ctrl-C on the terminal is ours to pass on, and its group ours to end.
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._state = "not started"
+            self._failed = f"{self.command[0]}: {error.strerror or error}"
+            return
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        for stream, is_output in ((self._process.stdout, True), (self._process.stderr, False)):
+            reader = threading.Thread(
+                target=self._read, args=(stream, is_output), name="output", daemon=True
+            )
+            reader.start()
+            self._readers.append(reader)
+
+    @property
+    def is_running(self) -> bool:
+        """Say whether it runs; it is not reaped, so that its group keeps its number."""
+        if self._process is None or self._process.returncode is not None:
+            return False
+        ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        return ended is None
+
+    @property
+    def said(self) -> str:
+        """Return the last that it printed, of both streams."""
+        return bytes(self._tail).decode(errors="replace").strip() or self._failed
+
+    def stop(self, why: State) -> None:
+        """End it with all that it started: first politely, then not."""
+        if self._process is None:
+            return
+        self._state = why
+        self._signal(signal.SIGTERM)
+        give_up = time.monotonic() + GRACE_S
+        while self.is_running and time.monotonic() < give_up:
+            time.sleep(POLL_S)
+        self._signal(signal.SIGKILL)
+
+    def finish(self) -> Ended:
+        """Take leave of it when it has ended, and return how."""
+        code = None
+        if self._process is not None:
+            found = self._process.wait()
+            code = found if found >= 0 else 128 - found
+            # Whatever it left running may hold the pipes open for ever.
+            for reader in self._readers:
+                reader.join(DRAIN_S)
+        return Ended(
+            command=self.command,
+            state=self._state,
+            exit_code=code,
+            output=b"".join(list(self._output)),
+            said=self.said,
+            started_unix_ns=self.started_unix_ns,
+            ended_unix_ns=time.time_ns(),
+        )
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+    def _read(self, stream: IO[bytes], is_output: bool) -> None:
+        with stream:
+            while part := os.read(stream.fileno(), 1 << 16):
+                self._tail = (self._tail + part)[-TAIL_BYTES:]
+                if is_output and self._size < OUTPUT_MAX_BYTES:
+                    self._size += len(part)
+                    self._output.append(part)
+
+
+def run_programs(
+    commands: Sequence[Sequence[str]],
+    *,
+    timeout_s: float,
+    is_stopped: Callable[[], bool],
+    tick: Callable[[float], None],
+    environment: Mapping[str, str] | None = None,
+) -> list[Ended]:
+    """Run programs side by side until all have ended, and return how.
+
+    `tick` is called with the seconds passed, several times a second. When one of them fails, the
+    time is over, or somebody wants to stop, those that still run are ended.
+    """
+    began = time.monotonic()
+    programs = [Program(command, environment) for command in commands]
+    try:
+        while any(program.is_running for program in programs):
+            passed_s = time.monotonic() - began
+            tick(passed_s)
+            if is_stopped():
+                _stop(programs, "stopped")
+            elif passed_s >= timeout_s:
+                _stop(programs, "timeout")
+            else:
+                time.sleep(POLL_S)
+    except BaseException:
+        _stop(programs, "stopped")
+        raise
+    return [program.finish() for program in programs]
+
+
+def _stop(programs: Sequence[Program], why: State) -> None:
+    for program in programs:
+        if program.is_running:
+            program.stop(why)

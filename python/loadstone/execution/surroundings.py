@@ -1,0 +1,130 @@
+"""Everything that a run does around its trials: ceilings and hooks, each in its place."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from loadstone.campaign.ceiling_plan import PlannedCeiling
+from loadstone.campaign.plan import Plan
+from loadstone.campaign.trial import PlannedTrial
+from loadstone.errors import LoadstoneError, TargetError
+from loadstone.execution.ceilings import Interrupted, run_ceiling
+from loadstone.execution.events import CeilingFailed, Event
+from loadstone.execution.hooks import HookRunner, TimedHooks
+from loadstone.execution.interrupt import Interrupt
+from loadstone.results.ceiling_record import finished_ceilings
+from loadstone.results.writer import RunWriter
+
+Listen = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Edges:
+    """Whether a trial is the first of its phase in one case and block, and whether the last."""
+
+    is_first: bool
+    is_last: bool
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What surrounds the trials of one call of `execute`.
+
+    A ceiling that could not be measured is in `failed`, with the reason: the trials go on without
+    it. A hook whose failure is to stop the run raises HookError.
+    """
+
+    hooks: HookRunner
+    failed: dict[str, str] = field(default_factory=dict)
+    problems: list[LoadstoneError] = field(default_factory=list)
+    _plan: Plan = field(kw_only=True)
+    _writer: RunWriter = field(kw_only=True)
+    _listen: Listen = field(kw_only=True)
+    _interrupt: Interrupt = field(kw_only=True)
+    _edges: dict[str, _Edges] = field(kw_only=True)
+
+    @classmethod
+    def of(
+        cls, plan: Plan, writer: RunWriter, listen: Listen, interrupt: Interrupt
+    ) -> "Surroundings":
+        """Return the surroundings that a plan asks for."""
+        campaign = writer.manifest.get("campaign") or {}
+        return cls(
+            HookRunner(plan.hooks, writer.path, listen, interrupt, campaign),
+            _plan=plan, _writer=writer, _listen=listen, _interrupt=interrupt,
+            _edges=_edges(plan.trials),
+        )  # fmt: skip
+
+    def measure_ceilings(self, before: str | None) -> None:
+        """Measure the ceilings that come before a trial, or at the end of the plan.
+
+        One whose trial has run already, and that failed then, is measured at the first occasion.
+        """
+        for planned in self.pending:
+            if planned.before != before and planned.before in (None, *self._edges):
+                continue
+            if self._interrupt.is_asked:
+                return
+            try:
+                run_ceiling(planned.document, self._writer.path, self._listen, self._interrupt)
+            except Interrupted:
+                return
+            except TargetError as error:
+                self.failed[planned.id] = error.message
+                self.problems.append(error)
+                self._listen(CeilingFailed(document=planned.document, reason=error.message))
+
+    @property
+    def pending(self) -> list[PlannedCeiling]:
+        """The ceilings that are still to be measured."""
+        if not self._plan.ceilings:
+            return []
+        done = finished_ceilings(self._writer.path) | self.failed.keys()
+        return [planned for planned in self._plan.ceilings if planned.id not in done]
+
+    def before_trial(self, document: Mapping[str, Any]) -> None:
+        """Run the hooks that come before a trial."""
+        self.begin_phase(document)
+        self.hooks.run("before_trial", document)
+
+    def of_trial(self, document: Mapping[str, Any]) -> TimedHooks:
+        """Return what falls into a trial itself."""
+        return self.hooks.of_trial(document)
+
+    def after_trial(self, document: Mapping[str, Any]) -> None:
+        """Run the hooks that come after a trial, however it ended."""
+        self.hooks.run("after_trial", document)
+        self.end_phase(document)
+
+    def begin_phase(self, document: Mapping[str, Any]) -> None:
+        """Run the hooks that come before a phase, where a trial is its first.
+
+        The steps of a search are in no plan: the search as a whole is.
+        """
+        edges = self._edges.get(document["id"])
+        if edges is not None and edges.is_first:
+            self.hooks.run("before_phase", document)
+
+    def end_phase(self, document: Mapping[str, Any]) -> None:
+        """Run the hooks that come after a phase, where a trial is its last."""
+        edges = self._edges.get(document["id"])
+        if edges is not None and edges.is_last:
+            self.hooks.run("after_phase", document)
+
+
+def _edges(trials: Sequence[PlannedTrial]) -> dict[str, _Edges]:
+    edges = {planned.id: _Edges(False, False) for planned in trials}
+    measured = [planned for planned in trials if planned.is_measured]
+    for number, planned in enumerate(measured):
+        before = measured[number - 1] if number else None
+        after = measured[number + 1] if number + 1 < len(measured) else None
+        edges[planned.id] = _Edges(
+            is_first=before is None or _phase(before) != _phase(planned),
+            is_last=after is None or _phase(after) != _phase(planned),
+        )
+    return edges
+
+
+def _phase(planned: PlannedTrial) -> tuple[str, ...]:
+    document = planned.document
+    return (str(document["case"]), planned.phase, str(document["block"]))

@@ -1,0 +1,170 @@
+"""One printed result of another program as a measurement of a ceiling: a rate and its extremes."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from loadstone.formats import fio, iperf3, rados_bench, reading
+from loadstone.formats.imported import SECOND_NS, Hints, ImportedTrial
+from loadstone.formats.reading import Place
+
+READS, WRITES = "read", "write"
+_BOUNDS = {
+    "receive": READS, "get": READS, "read": READS,
+    "send": WRITES, "put": WRITES, "write": WRITES, "trim": WRITES,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What one direction moved.
+
+    `seconds` are the rates of its whole seconds, where the program prints them, and `low` and
+    `high` the extremes it saw. `service` is an encoded histogram of its latencies.
+    """
+
+    bounds: str
+    bytes_per_s: float
+    requests_per_s: float | None = None
+    low: float | None = None
+    high: float | None = None
+    seconds: tuple[float, ...] = ()
+    service: bytes | None = None
+    tool: str = ""
+    tool_version: str | None = None
+
+
+def read_measurements(form: str, paths: Sequence[Path]) -> list[Measurement]:
+    """Return what outputs of one form say, those of several programs side by side added up."""
+    single = [FORMS[form](path) for path in paths]
+    return single[0] if len(single) == 1 else _added_up(single)
+
+
+def _iperf3(path: Path) -> list[Measurement]:
+    imported = iperf3.read([path], Hints())
+    (trial,) = imported.trials
+    received = trial.source["sum_received"]
+    seconds = _seconds(trial)
+    rate = float(reading.field(Place(path), received, "bits_per_second")) / 8
+    return [
+        Measurement(
+            bounds=_BOUNDS[trial.rows[0].operation],
+            # What arrived, and not what was still on its way when the clock stopped.
+            bytes_per_s=rate,
+            low=min(seconds, default=None),
+            high=max(seconds, default=None),
+            seconds=seconds,
+            tool="iperf3",
+            tool_version=imported.tool_version,
+        )
+    ]
+
+
+def _fio(path: Path) -> list[Measurement]:
+    imported = fio.read([path], Hints())
+    by_direction: dict[str, list[tuple[ImportedTrial, Mapping[str, Any]]]] = {}
+    for trial in imported.trials:
+        for direction, told in trial.source.items():
+            by_direction.setdefault(direction, []).append((trial, told))
+    found = []
+    for direction, members in by_direction.items():
+        (alone,) = members if len(members) == 1 else (None,)
+        found.append(
+            Measurement(
+                bounds=_BOUNDS[direction],
+                bytes_per_s=sum(float(told["bw_bytes"]) for _, told in members),
+                requests_per_s=sum(float(told["iops"]) for _, told in members),
+                low=_fio_extreme(alone[1], "bw_min") if alone else None,
+                high=_fio_extreme(alone[1], "bw_max") if alone else None,
+                service=_fio_histogram(alone[0], direction) if alone else None,
+                tool="fio",
+                tool_version=imported.tool_version,
+            )
+        )
+    return found
+
+
+def _fio_extreme(told: Mapping[str, Any], key: str) -> float | None:
+    """Return the slowest or the fastest of fio's own samples, which count in KiB.
+
+    Of jobs reported as a group they are those of single jobs, and say nothing of the whole.
+    """
+    if not told.get("bw_max") or told["jobs"] != 1:
+        return None
+    return float(told[key]) * 1024
+
+
+def _fio_histogram(trial: ImportedTrial, direction: str) -> bytes | None:
+    return next((row.service for row in trial.rows if row.operation == direction), None)
+
+
+def _rados_bench(path: Path) -> list[Measurement]:
+    imported = rados_bench.read([path], Hints())
+    (trial,) = imported.trials
+    length_s = trial.window_ns[1] / SECOND_NS
+    seconds = _seconds(trial)
+    return [
+        Measurement(
+            bounds=_BOUNDS[trial.phase],
+            bytes_per_s=sum(row.bytes for row in trial.rows) / length_s,
+            requests_per_s=sum(row.requests for row in trial.rows) / length_s,
+            low=min(seconds, default=None),
+            high=max(seconds, default=None),
+            seconds=seconds,
+            tool="rados bench",
+        )
+    ]
+
+
+def _osd_bench(path: Path) -> list[Measurement]:
+    document = reading.read_json(path)
+    place = Place(path)
+    rate = float(reading.field(place, document, "bytes_per_sec"))
+    written = float(reading.field(place, document, "bytes_written"))
+    elapsed_s = float(reading.field(place, document, "elapsed_sec"))
+    if elapsed_s:
+        reading.agree(place, "bytes_per_sec", rate, written / elapsed_s, 0.01)
+    block = float(reading.field(place, document, "blocksize"))
+    return [
+        Measurement(
+            bounds=WRITES,
+            bytes_per_s=rate,
+            requests_per_s=rate / block if block else None,
+            tool="ceph tell osd bench",
+        )
+    ]
+
+
+FORMS: Mapping[str, Callable[[Path], list[Measurement]]] = {
+    "iperf3": _iperf3,
+    "fio": _fio,
+    "rados-bench": _rados_bench,
+    "osd-bench": _osd_bench,
+}
+
+
+def _seconds(trial: ImportedTrial) -> tuple[float, ...]:
+    """Return the bytes of each whole second; one cut by the end would look too slow."""
+    sums = np.zeros(trial.window_ns[1] // SECOND_NS)
+    for row in trial.rows:
+        if 0 <= row.second < sums.size:
+            sums[row.second] += row.bytes
+    return tuple(float(value) for value in sums)
+
+
+def _added_up(single: Iterable[Sequence[Measurement]]) -> list[Measurement]:
+    """Return the sum of programs that ran side by side; what cannot be added is left out."""
+    members = [one for found in single for one in found]
+    rates = [one.requests_per_s for one in members if one.requests_per_s is not None]
+    return [
+        Measurement(
+            bounds=members[0].bounds,
+            bytes_per_s=sum(one.bytes_per_s for one in members),
+            requests_per_s=sum(rates) if len(rates) == len(members) else None,
+            tool=members[0].tool,
+            tool_version=members[0].tool_version,
+        )
+    ]

@@ -1,0 +1,93 @@
+"""What one ceiling left behind: its document, its measurements, and every output as it was printed.
+
+RUN/ceilings/C001.json    a finished ceiling, written last
+RUN/ceilings/C001-1.txt   what its first command printed, and so on
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loadstone.errors import ResultError
+from loadstone.results import durable
+from loadstone.results.layout import check_format, read_json
+
+CEILINGS = "ceilings"
+CEILING_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CeilingRecord:
+    """One measured ceiling; `measurements` hold rates in bytes per second, and where they stand."""
+
+    ceiling: Mapping[str, Any]
+    measurements: Sequence[Mapping[str, Any]]
+    started_unix_ns: int
+    ended_unix_ns: int
+    path: Path
+
+    @property
+    def id(self) -> str:
+        """Return the ceiling's number in its plan, such as "C002"."""
+        return str(self.ceiling["id"])
+
+
+class CeilingWriter:
+    """Keeps the outputs of one ceiling as they come, and its record at its end."""
+
+    def __init__(self, folder: Path, document: Mapping[str, Any]) -> None:
+        """Begin; what an earlier, interrupted attempt left goes away."""
+        self._folder = folder / CEILINGS
+        self._document = document
+        self._outputs = 0
+        with durable.writing(self._folder):
+            self._folder.mkdir(exist_ok=True)
+            for path in self._folder.glob(f"{document['id']}*"):
+                path.unlink()
+
+    def write_output(self, content: bytes) -> Path:
+        """Keep what a program printed; return where."""
+        self._outputs += 1
+        path = self._folder / f"{self._document['id']}-{self._outputs}.txt"
+        durable.write_file(path, content)
+        return path
+
+    def finish(
+        self, measurements: Sequence[Mapping[str, Any]], started_unix_ns: int, ended_unix_ns: int
+    ) -> None:
+        """Write the record, after which the ceiling is never measured again."""
+        record = {
+            "ceiling_format": CEILING_FORMAT,
+            "ceiling": self._document,
+            "started_unix_ns": started_unix_ns,
+            "ended_unix_ns": ended_unix_ns,
+            "measurements": list(measurements),
+        }
+        durable.write_json(self._folder / f"{self._document['id']}.json", record)
+
+
+def finished_ceilings(folder: Path) -> frozenset[str]:
+    """Return the ids of the ceilings that were measured to their end."""
+    return frozenset(path.stem for path in (folder / CEILINGS).glob("*.json"))
+
+
+def read_ceilings(folder: Path) -> tuple[CeilingRecord, ...]:
+    """Read the ceilings of a run, in the order of their plan."""
+    records = []
+    for path in sorted((folder / CEILINGS).glob("*.json")):
+        document = read_json(path)
+        check_format(path, document, "ceiling_format", CEILING_FORMAT)
+        ceiling, found = document.get("ceiling"), document.get("measurements")
+        if not isinstance(ceiling, dict) or not isinstance(found, list):
+            raise ResultError(f'"{path}" has no usable "ceiling" or "measurements"')
+        records.append(
+            CeilingRecord(
+                ceiling=ceiling,
+                measurements=found,
+                started_unix_ns=int(document.get("started_unix_ns", 0)),
+                ended_unix_ns=int(document.get("ended_unix_ns", 0)),
+                path=path,
+            )
+        )
+    return tuple(records)

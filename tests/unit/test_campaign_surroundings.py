@@ -1,0 +1,289 @@
+"""Ceilings, hooks and probes of a campaign: what is planned for them, and what is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.campaign.ceiling import Ceiling
+from loadstone.campaign.ceiling_plan import steps_of_osds
+from loadstone.campaign.fio_jobs import writes_of_job_file
+from loadstone.campaign.hook import Hook
+from loadstone.campaign.parse import parse_campaign
+from loadstone.campaign.plan import Plan, make_plan
+from loadstone.campaign.schema import Campaign
+from loadstone.campaign.target_probe import TargetProbes
+from loadstone.errors import CampaignError, InputError
+from tests.unit.campaign_drivers import DRIVERS
+from tests.unit.test_campaign_schema import allowed
+
+CAMPAIGN = """
+name: test
+targets:
+  one: {driver: rados, pool: p1, conf: /c, user: client.x}
+  four: {driver: rados, pool: p4}
+  web: {driver: s3, endpoint: "http://web", access_key: a, secret_key: {env: KEY}}
+dataset: {objects: 10, size: 4KiB}
+load: {threads: 1}
+phases: [put, get]
+blocks: 2
+"""
+
+
+def plan_of(text: str) -> Plan:
+    return make_plan(parse_campaign(CAMPAIGN + text, drivers=DRIVERS, environ={}), DRIVERS)
+
+
+def refused(text: str) -> str:
+    with pytest.raises(CampaignError) as caught:
+        plan_of(text)
+    return "\n".join(map(str, caught.value.mistakes))
+
+
+def steps(text: str) -> list[dict[str, Any]]:
+    return [step for planned in plan_of(text).ceilings for step in planned.document["steps"]]
+
+
+def commands(text: str) -> list[str]:
+    return [" ".join(words) for step in steps(text) for words in step["commands"]]
+
+
+def test_a_network_ceiling_is_measured_in_each_direction_with_each_number_of_streams() -> None:
+    found = steps("ceilings: [{kind: network, host: osd, streams: [1, 8], duration: 9s}]")
+    assert [(step["bounds"], step["parameters"]["streams"]) for step in found] == [
+        ("write", 1), ("write", 8), ("read", 1), ("read", 8),
+    ]  # fmt: skip
+    for step in found:
+        (words,) = step["commands"]
+        assert words[:5] == ["iperf3", "-c", "osd", "-p", "5201"]
+        assert ("-R" in words) == (step["bounds"] == "read")
+        assert words[words.index("-t") + 1] == "9"
+        assert step["timeout_ns"] > step["expected_ns"] == 9 * 10**9
+
+
+def test_a_device_is_only_read_unless_the_campaign_names_it_as_one_to_write() -> None:
+    reads = "{kind: device, options: {filename: /dev/x, rw: randread, direct: true}}"
+    (command,) = commands(f"ceilings: [{reads}]")
+    assert "--readonly" in command
+    assert "--direct=1" in command
+    writes = "filename: /dev/x, rw: write"
+    told = refused(f"ceilings: [{{kind: device, options: {{{writes}}}}}]")
+    assert 'a job that writes to "/dev/x", allowed reads' in told
+    assert "allow_write: [/dev/x] destroys what is on it" in told
+    (step,) = steps(f"ceilings: [{{kind: device, options: {{{writes}}}, allow_write: /dev/x}}]")
+    assert "--readonly" not in step["commands"][0]
+    assert step["bounds"] == "write"
+
+
+@pytest.mark.parametrize("kind", ["rw", "randrw", "trim", "write:8", "something-new"])
+def test_whatever_is_not_known_to_read_is_taken_to_write(kind: str) -> None:
+    options = {"filename": "/dev/x", "rw": kind}
+    assert "allow_write" in allowed(Ceiling, {"kind": "device", "options": options})
+    also = {"kind": "device", "options": options, "allow_write": ["/dev/y"]}
+    assert "/dev/x" in allowed(Ceiling, also)
+
+
+def test_one_of_several_files_that_may_be_written_does_not_allow_the_others() -> None:
+    options = {"filename": "/dev/x:/dev/y", "rw": "write"}
+    told = allowed(Ceiling, {"kind": "device", "options": options, "allow_write": "/dev/x"})
+    assert "/dev/y" in told
+    assert 'writes to "/dev/x"' not in told
+
+
+def test_what_a_job_file_writes_to_is_seen_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "job.fio"
+    path.write_text(
+        "; a comment\n[global]\nioengine=libaio\ngroup_reporting\nfilename=/dev/x\n"
+        "[reads]\nrw=randread\n[writes]\nrw=write\nfilename=/dev/z\n"
+    )
+    assert writes_of_job_file(path) == ["/dev/z"]
+    path.write_text("[global]\nrw=write\n[one]\nfilename=/dev/x\n[two]\nfilename=/dev/y\n")
+    assert writes_of_job_file(path) == ["/dev/x", "/dev/y"]
+    path.write_text("include other.fio\n[one]\nfilename=/dev/x\n")
+    with pytest.raises(InputError):
+        writes_of_job_file(path)
+
+
+def test_a_command_for_another_host_is_one_word_that_its_shell_reads_as_many() -> None:
+    (step,) = steps(
+        "ceilings: [{kind: device, via: [ssh, -4, root@osd],"
+        " options: {filename: '/dev/a b;reboot', rw: read}}]"
+    )
+    (words,) = step["commands"]
+    assert words[:3] == ["ssh", "-4", "root@osd"]
+    assert len(words) == 4
+    assert "'--filename=/dev/a b;reboot'" in words[3]
+    (step,) = steps(
+        "ceilings: [{kind: device, via: [ip, netns, exec, c],"
+        " options: {filename: '/dev/a b', rw: read}}]"
+    )
+    assert step["commands"][0][:5] == ["ip", "netns", "exec", "c", "fio"]
+
+
+def test_rados_bench_asks_each_pool_and_deletes_its_own_objects_by_their_name() -> None:
+    plan = plan_of("ceilings: [{kind: rados_bench, threads: [1, 4], operations: [rand, write]}]")
+    assert [planned.document["targets"] for planned in plan.ceilings] == [["one"], ["four"]]
+    first = plan.ceilings[0].document
+    words = [step["commands"][0] for step in first["steps"]]
+    assert words[0][:7] == ["rados", "-c", "/c", "-n", "client.x", "-p", "p1"]
+    # What is read has to be written first.
+    assert [step["parameters"]["operation"] for step in first["steps"]] == ["write", "rand"] * 2
+    names = {line[line.index("--run-name") + 1] for line in words}
+    assert names == {command[-1] for command in first["clean_up"]}
+    assert all(first["run"][:8] in name for name in names)
+
+
+def test_osd_bench_finds_the_osds_of_a_pool_and_asks_them_alone_and_together() -> None:
+    plan = plan_of("ceilings: [{kind: osd_bench, targets: four}]")
+    (planned,) = plan.ceilings
+    assert planned.document["query"][-5:] == ["pg", "ls-by-pool", "p4", "-f", "json"]
+    found = steps_of_osds(planned.document["steps"][0], [2, 5])
+    assert [len(step["commands"]) for step in found] == [1, 1, 2]
+    assert found[2]["commands"] == [found[0]["commands"][0], found[1]["commands"][0]]
+    assert "osd.5" in found[1]["commands"][0]
+    named = steps("ceilings: [{kind: osd_bench, osds: [3], targets: web}]")
+    assert [step["parameters"]["osds"] for step in named] == [[3]]
+
+
+def test_a_mount_is_measured_in_a_directory_of_its_own_that_is_removed_again() -> None:
+    plan = plan_of("ceilings: [{kind: mount, directory: /mnt/ceph/, file_size: 1MiB}]")
+    document = plan.ceilings[0].document
+    folder = f"/mnt/ceph/loadstone-{document['run'][:8]}-mount"
+    assert document["steps"][0]["commands"] == [["mkdir", folder]]
+    assert document["clean_up"] == [["rm", "-r", "--", folder]]
+    assert all(f"--directory={folder}" in step["commands"][0] for step in document["steps"][1:])
+    assert [step["bounds"] for step in document["steps"][1:]] == ["write", "read"] * 2
+
+
+def test_ceilings_stand_before_the_trials_behind_them_or_before_each_block() -> None:
+    plan = plan_of(
+        "ceilings:\n"
+        "  - {kind: network, host: h, streams: 1, directions: send, when: both, name: a}\n"
+        "  - {kind: network, host: h, streams: 1, directions: send, when: blocks, name: b}\n"
+    )
+    blocks = {trial.document["block"]: trial.id for trial in reversed(plan.trials)}
+    assert [(planned.document["name"], planned.before) for planned in plan.ceilings] == [
+        ("a", blocks[1]), ("b", blocks[1]), ("b", blocks[2]), ("a", None),
+    ]  # fmt: skip
+    assert [planned.id for planned in plan.ceilings] == ["C001", "C002", "C003", "C004"]
+    assert json.loads(json.dumps([planned.document for planned in plan.ceilings]))
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "told"),
+    [
+        ({"kind": "network"}, "host: nothing -> a value; network needs it"),
+        ({"kind": "network", "host": "h", "osds": 1}, "osds: it with network -> osds with osd_"),
+        ({"kind": "network", "host": "h", "start_server": True}, "start_server: it with host"),
+        ({"kind": "device"}, ": neither -> one of options and job_file"),
+        ({"kind": "device", "options": {"rw": "read"}}, "options: no filename"),
+        (
+            {"kind": "device", "options": {"filename": "/x", "output_format": "terse"}},
+            "options.output_format: option",
+        ),
+        ({"kind": "device", "job_file": "j", "via": ["ssh", "h"]}, "job_file: it with via"),
+        ({"kind": "rados_bench", "operations": "seq"}, "operations: seq -> write among them"),
+        ({"kind": "mount", "directory": "/m", "via": "ssh h"}, 'via: "ssh h" -> a list of words'),
+        ({"kind": "netwrok"}, 'did you mean "network"'),
+    ],
+)
+def test_a_ceiling_whose_keys_do_not_fit_together_is_refused(
+    ceiling: dict[str, Any], told: str
+) -> None:
+    if "did you mean" in told:
+        assert told in refused(f"ceilings: [{json.dumps(ceiling)}]")
+    else:
+        assert told in allowed(Ceiling, ceiling)
+
+
+@pytest.mark.parametrize(
+    ("hook", "told"),
+    [
+        ({"at": "before_trial"}, ": neither -> one of run and shell"),
+        ({"at": "before_run", "run": ["a"], "shell": "b"}, ": both run and shell"),
+        ({"at": "sometimes", "run": ["a"]}, 'at: "sometimes" -> before_run, after_run'),
+        ({"at": "before_run", "run": ["a"], "phases": "get"}, "phases: it at before_run"),
+        ({"at": "1s", "run": "rm -r /"}, 'run: "rm -r /" -> a list of words'),
+        ({"at": "1s", "run": ["a", 0.5]}, "run: 0.5 -> a word; a number with a point in quotes"),
+        ({"at": "1s", "run": ["a"], "env": {"T": {"env": "A", "x": 1}}}, "a reference"),
+    ],
+)
+def test_a_hook_whose_keys_do_not_fit_together_is_refused(hook: dict[str, Any], told: str) -> None:
+    assert told in allowed(Hook, hook)
+
+
+def test_a_hook_is_for_the_trials_that_its_filters_name() -> None:
+    hook = Hook.model_validate(
+        {"at": "30s", "run": ["ceph", "osd", "out", 3], "phases": "get", "targets": ["four"]}
+    )
+    assert hook.elapsed_ns == 30 * 10**9
+    assert hook.command == ("ceph", "osd", "out", "3")
+    plan = plan_of("")
+    found = [trial.document for trial in plan.trials if hook.fits(trial.document)]
+    assert len(found) == 2
+    assert {(one["phase"], one["case"]["target"]) for one in found} == {("get", "four")}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("hooks: [{at: 1s, run: [a], phases: gte}]", 'hooks.0.phases.0: found "gte", allowed put'),
+        ("hooks: [{at: 1s, run: [a], targets: x}]", 'hooks.0.targets.0: found "x", allowed one'),
+        ("ceilings: [{kind: network, host: h, targets: x}]", 'ceilings.0.targets.0: found "x"'),
+        ("ceilings: [{kind: rados_bench, targets: web}]", "found no target with driver rados, but"),
+        ("ceilings: [{kind: osd_bench, targets: web}]", "name the OSDs: osds: [0, 1]"),
+        ("probes: {ceph: {targets: x}}", 'probes.ceph.0.targets.0: found "x"'),
+        (
+            "ceilings: [{kind: network, host: h}, {kind: network, host: i}]",
+            'ceilings.1.name: found a second ceiling named "network"',
+        ),
+    ],
+)
+def test_a_name_that_is_nowhere_in_the_campaign_is_told_with_its_place(
+    text: str, told: str
+) -> None:
+    assert told in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("probes", "told"),
+    [
+        ({"prometheus": {"urls": "osd:9100", "metrics": "a"}}, 'urls.0: "osd:9100" -> an address'),
+        ({"prometheus": {"urls": "http://u:p@h/m", "metrics": "a"}}, "without a password"),
+        ({"prometheus": {"urls": "http://h/m"}}, "metrics: nothing"),
+        (
+            {"prometheus": {"urls": "http://h", "metrics": "a", "every": "1s", "timeout": "2s"}},
+            "timeout: more than every",
+        ),
+        ({"prometheus": [{"urls": "http://h", "metrics": "a"}] * 2}, "1.name: "),
+        (
+            {"prometheus": {"urls": "http://h", "metrics": "a", "bearer_token": "abc"}},
+            "bearer_token: a literal str -> a reference",
+        ),
+    ],
+)
+def test_a_probe_whose_keys_do_not_fit_together_is_refused(
+    probes: dict[str, Any], told: str
+) -> None:
+    found = allowed(TargetProbes, probes)
+    assert told in found
+    assert "abc" not in found
+
+
+def test_what_stands_around_the_load_survives_being_written_down() -> None:
+    campaign = parse_campaign(
+        CAMPAIGN
+        + "ceilings: [{kind: device, options: {filename: /x, rw: read, direct: true}}]\n"
+        + "hooks: [{at: 1m30s, shell: 'a | b', env: {T: {env: S}}}, {at: after_run, run: [c]}]\n"
+        + "probes: {ceph: true, prometheus: {urls: 'http://h{1...2}/m', metrics: 'a*'}}\n",
+        drivers=DRIVERS,
+        environ={},
+    )
+    written = json.loads(json.dumps(campaign.document()))
+    again = Campaign.model_validate(written)
+    assert again.document() == written
+    assert again.hooks == campaign.hooks
+    assert again.probes == campaign.probes
+    assert again.probes.prometheus[0].urls == ("http://h1/m", "http://h2/m")
+    assert again.ceilings == campaign.ceilings
