@@ -10,6 +10,7 @@ from loadstone.analysis.finding import Evidence, Finding
 from loadstone.analysis.instrument import AGE_MAX_DAYS
 from loadstone.analysis.part import Part
 from loadstone.results.calibration import CALIBRATED, COSTS, costs_of
+from loadstone.results.features import describe_refusal, refused
 
 DAY_S = 86_400
 
@@ -47,6 +48,22 @@ def find_uncalibrated(parts: Sequence[Part]) -> Iterator[Finding]:
                 Evidence(metric="age", value=days, threshold=float(AGE_MAX_DAYS), unit="days"),
             ),
             cases=tuple(dict.fromkeys(_name(part) for part, _ in aged)),
+        )
+
+
+def find_refusals(parts: Sequence[Part]) -> Iterator[Finding]:
+    """Report features of the kernel that this host refused, and what was done without them."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for part in parts:
+        for refusal in refused(part.record.summary).items():
+            found.setdefault(refusal, []).append(_name(part))
+    for (name, said), cases in found.items():
+        yield Finding(
+            rule="kernel-feature",
+            severity="note",
+            statement=describe_refusal(name, said),
+            evidence=(Evidence(metric=name, value=said),),
+            cases=tuple(dict.fromkeys(cases)),
         )
 
 

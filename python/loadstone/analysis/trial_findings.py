@@ -6,7 +6,7 @@ from dataclasses import replace
 from loadstone.analysis import change_points, steadiness
 from loadstone.analysis.account import Account
 from loadstone.analysis.finding import Evidence, Finding
-from loadstone.analysis.instrument_findings import find_uncalibrated
+from loadstone.analysis.instrument_findings import find_refusals, find_uncalibrated
 from loadstone.analysis.labels import VOIDING, explain
 from loadstone.analysis.part import Part
 from loadstone.analysis.plausibility import judge
@@ -45,6 +45,7 @@ def judge_run(
     found = [
         *find_unsteady(parts),
         *find_uncalibrated(parts),
+        *find_refusals(parts),
         *_limited(records, flags),
         *_verdicts(account, parts, flags, null_rates or {}),
         *judge(account),

@@ -6,6 +6,7 @@ from loadstone import units
 from loadstone.campaign.plan import Plan
 from loadstone.cli import preview_surroundings
 from loadstone.cli.output import print_table
+from loadstone.execution import host_limits
 
 
 def print_preview(plan: Plan, rate: float | None, bandwidth: float | None) -> None:
@@ -55,9 +56,13 @@ def print_preview(plan: Plan, rate: float | None, bandwidth: float | None) -> No
     lines += [
         (f"space on {name}", units.format_bytes(size)) for name, size in cost.peak_bytes.items()
     ]
+    connections = host_limits.describe(plan)
+    lines += [("connections", connections)] if connections is not None else []
     width = max(len(name) for name, _ in lines)
     for name, value in lines:
         print(f"{name:<{width}}  {value}")
+    for worry in host_limits.check(plan):
+        print(f"warning: {worry.text}\nhint: {worry.hint}")
 
 
 def _search_load(document: dict[str, Any]) -> str:

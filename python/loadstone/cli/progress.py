@@ -24,6 +24,7 @@ from loadstone.execution.events import (
     TrialSkipped,
     TrialStarted,
 )
+from loadstone.results.features import describe_refusal, refused
 
 PLAIN_EVERY_S = 1.0
 # A rest may last for hours, and a log needs no countdown.
@@ -45,6 +46,20 @@ def make_view(trials: Sequence[PlannedTrial]) -> View:
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
         return _TerminalView(trials)
     return _PlainView(len(trials))
+
+
+class _Refusals:
+    """What the kernel refused, for each kind of refusal once in a run."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str]] = set()
+
+    def new(self, document: Mapping[str, Any], summary: Mapping[str, Any]) -> list[str]:
+        """Return the lines that have not been said yet."""
+        target = document["target"]["name"]
+        found = set(refused(summary).items()) - self._told
+        self._told |= found
+        return [f"target {target}: {describe_refusal(*one)}" for one in sorted(found)]
 
 
 def describe(document: Mapping[str, Any]) -> str:
@@ -151,6 +166,7 @@ class _PlainView:
         self._number = 0
         self._quiet_until = 0.0
         self._resting = ""
+        self._refusals = _Refusals()
 
     def show(self, event: Event) -> None:
         match event:
@@ -164,6 +180,8 @@ class _PlainView:
                 self._say(("" if share is None else f"{share:4.0%} ") + figures(live))
             case TrialEnded(document=document, summary=summary):
                 self._say(f"{describe(document)}: {ending(summary)}")
+                for line in self._refusals.new(document, summary):
+                    self._say(line)
             case TrialFailed(document=document, reason=reason):
                 self._say(f"{describe(document)}: failed: {_one_line(reason)}")
             case TrialSkipped(document=document, reason=reason):
@@ -223,6 +241,7 @@ class _TerminalView:
         self._task = self._progress.add_task("", total=1.0, figures="", left="")
         self._update: Callable[..., None] = self._progress.update
         self._number = 0
+        self._refusals = _Refusals()
         self._progress.start()
 
     def show(self, event: Event) -> None:
@@ -238,6 +257,8 @@ class _TerminalView:
             case TrialEnded(document=document, summary=summary):
                 is_good = summary.get("state") == "finished" and not summary.get("failed")
                 self._keep("✓" if is_good else "!", f"{describe(document)}: {ending(summary)}")
+                for line in self._refusals.new(document, summary):
+                    self._keep("!", line)
             case TrialFailed(document=document, reason=reason):
                 self._keep("✗", f"{describe(document)}: failed: {_one_line(reason)}")
             case TrialSkipped(document=document, reason=reason):

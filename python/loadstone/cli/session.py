@@ -12,7 +12,7 @@ from loadstone.campaign.resume import resume as resume_plan
 from loadstone.campaign.schema import Campaign
 from loadstone.campaign.search import Observation
 from loadstone.errors import InputError
-from loadstone.execution import runner
+from loadstone.execution import host_limits, runner
 from loadstone.execution.ceilings import check_programs
 from loadstone.results import calibration
 from loadstone.results.layout import read_manifest
@@ -56,6 +56,8 @@ def measure(
     else:
         plan = make_plan(campaign, run=uuid.uuid4().hex)
         check_programs(plan.ceilings, plan.hooks)
+        for worry in host_limits.check(plan):
+            print(f"warning: {worry.text}\nhint: {worry.hint}", file=sys.stderr)
         writer = RunWriter.create(folder, _manifest(campaign, plan, text, command))
     view = make_view(plan.trials)
     try:

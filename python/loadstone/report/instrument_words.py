@@ -35,7 +35,8 @@ def ceiling_notes(cells: Sequence[Cell]) -> Iterable[str]:
         "measured": "the rate measured against a target that does nothing",
         "processor time": "what the client's cores allow at the measured cost of a request",
     }
-    age = units.format_duration(round(max(share.age_s for share in shares) / 60) * 60 * 10**9)
+    minutes = round(max(share.age_s for share in shares) / 60)
+    age = units.format_duration(minutes * 60 * 10**9) if minutes else "less than a minute"
     yield (
         f"Ceiling: how much of its own ceiling the load generator used ("
         f"{' or '.join(words[basis] for basis in bases)}; calibrated {age} before)."

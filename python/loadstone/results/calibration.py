@@ -251,7 +251,9 @@ def copy_for(host: Mapping[str, Any], build: str, drivers: Sequence[str]) -> dic
         return {"absent": str(error).partition("\n")[0]}
     if not found.sessions:
         return {"absent": f"of {', '.join(sorted(set(drivers)))} nothing has been calibrated here"}
-    return found.document()
+    now = datetime.datetime.now(datetime.UTC)
+    oldest = min(session.measured for session in found.sessions)
+    return {**found.document(), "age_s": round((now - oldest).total_seconds())}
 
 
 @contextlib.contextmanager

@@ -1,0 +1,207 @@
+"""`loadstone calibrate`: the instrument's own ceiling, measured, kept, and held against a run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loadstone import _loadgen
+from loadstone.execution.null_servers import null_servers
+from loadstone.results.layout import read_manifest
+from tests.system.command import loadstone
+
+QUICK = ("--duration", "200ms", "--warm-up", "50ms", "-f", "json")
+IO_URING_SETUP = "425"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> dict[str, str]:
+    return {"XDG_STATE_HOME": str(tmp_path / "state")}
+
+
+@pytest.fixture
+def store() -> Iterator[str]:
+    config = {"port": 0, "access_key": "tester", "secret_key": "not-to-be-told"}
+    running = _loadgen.Store(json.dumps(config))
+    yield f"http://{running.address}"
+    running.stop()
+
+
+KEYS = {"AWS_ACCESS_KEY_ID": "tester", "AWS_SECRET_ACCESS_KEY": "not-to-be-told"}
+
+
+def test_a_run_says_how_much_of_its_ceiling_it_used(
+    tmp_path: Path, state: dict[str, str], store: str
+) -> None:
+    said = loadstone(
+        "calibrate", "s3", "-s", "4KiB", "-t", "1,8", "--operations", "put,get", *QUICK,
+        environment=state,
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    found = said.json()
+    (session,) = found["sessions"]
+    loads = {(one["operation"], one["clients"]) for one in session["points"]}
+    assert loads == {("put", 1), ("put", 8), ("get", 1), ("get", 8)}
+    for point in session["points"]:
+        assert point["requests_per_s"] > 0
+        assert point["cpu_ns_per_request"] > 0
+        assert point["bytes_per_request"] == 4096
+        assert point["verify"] == 1.0
+    assert json.loads(Path(found["path"]).read_text())["sessions"] == found["sessions"]
+    assert loadstone("calibrate", "s3", "--show", "-f", "json", environment=state).json() == found
+
+    said = loadstone(
+        "bench", "put,get", store, "-t", "8", "-s", "4KiB", "-n", "2000", "-o", tmp_path / "run",
+        "-f", "json", environment=KEYS | state,
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    copied = read_manifest(tmp_path / "run")["calibration"]
+    assert copied["sessions"] == found["sessions"]
+    assert copied["age_s"] >= 0
+    for cell in said.json()["totals"]:
+        instrument = cell["instrument"]
+        assert instrument["share_of_ceiling"] > 0
+        assert instrument["share_of_ceiling"] == pytest.approx(
+            cell["requests_per_s"] / instrument["ceiling_requests_per_s"]
+        )
+        assert instrument["no_ceiling"] is None
+        assert instrument["hiccup_ns_p99_9"] > 0
+    again = loadstone("report", tmp_path / "run", "-f", "markdown")
+    assert "Ceiling, % of own" in again.out
+
+
+def test_a_load_that_does_nothing_is_its_own_ceiling(tmp_path: Path, state: dict[str, str]) -> None:
+    said = loadstone("calibrate", "null", "-s", "4KiB", "-t", "1", *QUICK, environment=state)
+    assert said.code == 0, said.err
+    said = loadstone(
+        "bench", "get", "null:", "-t", "1", "-s", "4KiB", "-d", "300ms", "-o", tmp_path / "run",
+        "-f", "json", environment=state,
+    )  # fmt: skip
+    (cell,) = said.json()["totals"]
+    # Both did the same; how far a busy host lets them lie apart, nobody can promise.
+    assert cell["instrument"]["ceiling_basis"] == "measured"
+    assert cell["instrument"]["share_of_ceiling"] > 0.1
+
+
+def test_every_driver_can_be_calibrated_and_leaves_nothing_behind(state: dict[str, str]) -> None:
+    before = set(Path("/dev/shm").iterdir())
+    said = loadstone("calibrate", "-s", "4KiB", "-t", "2", *QUICK, environment=state)
+    assert said.code == 0, said.err
+    points = said.json()["sessions"][0]["points"]
+    assert {one["driver"] for one in points} == {"null", "s3", "swift", "file", "block"}
+    assert {one["operation"] for one in points} == {
+        "put", "get", "head", "delete", "read", "write"
+    }  # fmt: skip
+    left = {path.name for path in set(Path("/dev/shm").iterdir()) - before}
+    assert not {name for name in left if name.startswith("loadstone-calibration-")}
+
+
+def test_a_run_without_a_calibration_says_what_to_do(tmp_path: Path, state: dict[str, str]) -> None:
+    said = loadstone(
+        "bench", "put", tmp_path, "-t", "2", "-n", "20", "-o", tmp_path / "run", environment=state
+    )
+    assert said.code == 0, said.err
+    assert "loadstone calibrate file --sizes 4KiB --threads 1,2" in " ".join(said.out.split())
+    assert read_manifest(tmp_path / "run")["calibration"] == {
+        "absent": "this host has not been calibrated"
+    }
+
+
+def test_ctrl_c_keeps_what_was_measured(state: dict[str, str]) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "loadstone", "calibrate", "null", "-s", "4KiB", "-t", "1,2,3,4",
+         "--duration", "1s"],
+        env={**os.environ, **state, "NO_COLOR": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("[3/8]"):
+            break
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate()
+    assert process.returncode == 130
+    assert "kept in" in out
+    said = loadstone("calibrate", "null", "--show", "-f", "json", environment=state)
+    kept = said.json()["sessions"][0]["points"]
+    assert 2 <= len(kept) < 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("tape",), 'found "tape", allowed a driver that can be calibrated'),
+        (("s3", "--operations", "list"), 'found "list", allowed what can be calibrated'),
+        (("file", "--directory", "/proc"), "it is on proc, not in memory"),
+        (("file", "--directory", "/no/such"), "No such file or directory"),
+        (("null", "-f", "yaml"), 'found "yaml", allowed a format'),
+        (("null", "--show"), "this host has not been calibrated"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused(
+    state: dict[str, str], arguments: tuple[str, ...], expected: str
+) -> None:
+    said = loadstone("calibrate", *arguments, environment=state)
+    assert said.code == 1
+    assert expected in said.err
+
+
+def test_the_servers_end_with_whoever_started_them() -> None:
+    document = {
+        "format": 1, "id": "0001", "run": "0" * 32, "seed": 1, "phase": "get",
+        "target": {"name": "t", "driver": "null", "settings": {}},
+        "dataset": {
+            "bucket_prefix": "b", "buckets": 1, "objects": 1, "object_prefix": "o",
+            "size": {"kind": "fixed", "bytes": 10},
+        },
+        "mix": [{"operation": "get"}], "load": {"kind": "closed", "clients": 1},
+        "stop": {"requests": 1},
+    }  # fmt: skip
+    with null_servers([document]) as (address,):
+        assert _answers(address)
+    for _ in range(100):
+        if not _answers(address):
+            return
+        time.sleep(0.05)
+    pytest.fail(f"{address} still answers")
+
+
+def _answers(address: str) -> bool:
+    import socket
+
+    host, _, port = address.partition(":")
+    with socket.socket() as one:
+        return one.connect_ex((host, int(port))) == 0
+
+
+def test_a_host_without_io_uring_is_told_once_and_recorded(tmp_path: Path) -> None:
+    campaign = tmp_path / "blocks.yaml"
+    campaign.write_text(
+        f"name: blocks\ntargets: {{device: {{driver: block, path: {tmp_path}/file,"
+        " direct: false}}\ndataset: {objects: 4, size: 64KiB}\nload: {threads: 4}\n"
+        "phases: [{op: write, range: 4KiB}, {op: read, range: 4KiB}]\n"
+    )
+    command = [sys.executable, "-m", "loadstone", "run", str(campaign), "-o", f"{tmp_path}/run"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.system.seccomp", IO_URING_SETUP, *command],
+        env={**os.environ, "NO_COLOR": "1"},
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("this host refuses io_uring (Operation not permitted") == 1
+    assert done.stdout.count("this host refuses io_uring") == 1
+    for path in (tmp_path / "run" / "trials").glob("*.json"):
+        features = json.loads(path.read_text())["summary"]["features"]
+        assert features["engine"] == "psync"
+        assert "not permitted" in features["io_uring"]

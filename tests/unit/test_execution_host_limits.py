@@ -1,0 +1,100 @@
+"""More connections than the host gives are refused before anything starts, with the sum."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from loadstone.campaign.parse import parse_campaign
+from loadstone.campaign.plan import Plan, make_plan
+from loadstone.errors import LoadstoneError
+from loadstone.execution import host_limits
+from loadstone.execution.host_limits import Limits, demands_of, shortages
+
+HOST = Limits(descriptors=20_000, first_port=32_768, last_port=60_999, time_wait=0, tcp_tw_reuse=0)
+ROOMY = replace(HOST, descriptors=1_000_000)
+
+
+def plan(load: str, *, endpoint: str = "http://10.0.0.5:9000", more: str = "") -> Plan:
+    text = f"""
+name: many
+targets:
+  store: {{driver: s3, endpoint: "{endpoint}", access_key: a, secret_key: {{env: NONE}}}}
+dataset: {{objects: 10_000_000, size: 4KiB}}
+load: {load}
+phases: [put]
+{more}
+"""
+    return make_plan(parse_campaign(text, environ={}))
+
+
+def said(found: Plan, limits: Limits, *, certain: bool = True) -> list[str]:
+    return [one.text for one in shortages(demands_of(found), limits) if one.is_certain is certain]
+
+
+def test_what_fits_is_not_spoken_of() -> None:
+    assert shortages(demands_of(plan("{threads: 250}")), HOST) == []
+
+
+def test_more_connections_than_descriptors_are_refused_with_the_sum() -> None:
+    (text,) = said(plan("{threads: 19_937}"), HOST)
+    assert "19,937 connections and 64 other files are 20,001" in text
+    assert "may open 20,000 files" in text
+    assert said(plan("{threads: 19_936}"), HOST) == []
+
+
+def test_more_connections_to_one_endpoint_than_ports_are_refused() -> None:
+    (text,) = said(plan("{threads: 28_233}"), ROOMY)
+    assert "28,233 to one" in text
+    assert "28,232 local ports, 32768 to 60999" in text
+    over_two = plan("{threads: 28_233}", endpoint="http://10.0.0.{5...6}:9000")
+    assert said(over_two, ROOMY) == []
+
+
+def test_an_open_load_counts_with_the_most_it_may_have_in_flight() -> None:
+    (text,) = said(plan("{rate: 100, clients_max: 25_000}"), HOST)
+    assert "25,000 connections" in text
+
+
+def per_request(load: str, **more: Any) -> Plan:
+    return plan(load, more="connections: per_request", **more)
+
+
+def test_a_rate_of_new_connections_beyond_the_ports_is_refused() -> None:
+    # 28,232 ports that rest a minute each: 470 a second.
+    (text,) = said(per_request("{rate: 480, clients_max: 100}"), HOST)
+    assert "480/s × 60 s that a port may rest + 100 in flight are 28,900" in text
+    assert said(per_request("{rate: 460, clients_max: 100}"), HOST) == []
+    (text,) = said(per_request("{rate: 460, clients_max: 100}"), replace(HOST, time_wait=1_000))
+    assert "1,000 in TIME_WAIT" in text
+
+
+def test_where_ports_are_used_again_more_is_possible() -> None:
+    reusing = replace(HOST, tcp_tw_reuse=1)
+    assert said(per_request("{rate: 5000, clients_max: 100}"), reusing) == []
+    own_host = replace(HOST, tcp_tw_reuse=2)
+    load = "{rate: 5000, clients_max: 100}"
+    assert said(per_request(load, endpoint="http://127.0.0.1:9000"), own_host) == []
+    assert len(said(per_request(load), own_host)) == 1
+
+
+def test_a_rate_that_nobody_knows_is_a_worry_and_no_refusal() -> None:
+    found = per_request("{threads: 64}")
+    assert said(found, HOST) == []
+    (text,) = said(found, HOST, certain=False)
+    assert "above 471 requests/s ports may run out" in text
+
+
+def test_planning_refuses_on_this_very_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_limits, "read_limits", lambda: HOST)
+    with pytest.raises(LoadstoneError, match="are 60,064"):
+        host_limits.check(plan("{threads: 60_000}"))
+    assert host_limits.describe(plan("{threads: 250}")) == (
+        "at most 250 + 64 of 20,000 descriptors, and 250 to one endpoint of 28,232 ports"
+    )
+
+
+def test_the_limits_of_this_host_can_be_read() -> None:
+    found = host_limits.read_limits()
+    assert found.descriptors > 0
+    assert found.ports > 0
