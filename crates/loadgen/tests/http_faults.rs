@@ -264,3 +264,65 @@ fn an_answer_that_comes_before_the_end_of_an_upload_counts() {
     let summary = run(&s3_trial(&server, "put", 1, json!({"dataset": dataset})));
     assert!(summary.error_examples.contains_key("http_403"), "{:?}", summary.error_examples);
 }
+
+const LARGE_BYTES: usize = 200_000;
+
+/// Reads large objects four times, unverified, so that the kernel discards them.
+fn large_unseen(fault: impl Fn(&Asked) -> Vec<Step> + Send + Sync + 'static) -> (Got, u64) {
+    let body = vec![b'x'; LARGE_BYTES];
+    let server = Server::start(move |asked| match asked.number {
+        1 => fault(asked),
+        _ => say("200 OK", "", &body),
+    });
+    let changes = json!({
+        "verify": 0.0,
+        "dataset": {"bucket_prefix": "b", "buckets": 1, "objects": 1, "object_prefix": "o",
+                    "size": {"kind": "fixed", "bytes": LARGE_BYTES}},
+    });
+    let summary = run(&s3_trial(&server, "get", 4, changes));
+    assert_eq!((summary.requests, summary.verified_bytes), (4, 0));
+    let mut examples = summary.error_examples.into_iter();
+    let (outcome, text) = examples.next().unwrap_or_else(|| ("ok".to_owned(), String::new()));
+    let got = Got {
+        outcome,
+        text,
+        failed: summary.failed,
+        connections: summary.connections_opened,
+        repeated: summary.requests_repeated,
+        verified: summary.verified_requests,
+    };
+    (got, summary.bytes)
+}
+
+#[test]
+fn a_body_that_nobody_sees_is_counted_to_the_byte() {
+    let (got, bytes) = large_unseen(|_| {
+        let said = answer("200 OK", "", &vec![b'x'; LARGE_BYTES]);
+        let (start, rest) = said.split_at(70_000);
+        let pause = Step::Wait(Duration::from_millis(30));
+        vec![Step::Say(start.to_vec()), pause, Step::Say(rest.to_vec())]
+    });
+    assert_eq!((got.failed, got.connections), (0, 1), "{got:?}");
+    assert_eq!(bytes, 4 * LARGE_BYTES as u64);
+}
+
+#[test]
+fn a_body_that_nobody_sees_may_not_be_short_or_long_or_late() {
+    let cut = |said: Vec<u8>, end: Step| {
+        move |_: &Asked| {
+            vec![Step::Say(said.clone()), Step::Wait(Duration::from_millis(30)), end.clone()]
+        }
+    };
+    let whole = answer("200 OK", "", &vec![b'x'; LARGE_BYTES]);
+    let half = whole[..LARGE_BYTES / 2].to_vec();
+    let cases = [
+        ("truncated", half.clone(), Step::Close),
+        ("reset", half, Step::Reset),
+        ("overlong", [whole.as_slice(), b"more"].concat(), Step::Wait(Duration::ZERO)),
+        ("truncated", answer("200 OK", "", &[b'x'; 150_000]), Step::Wait(Duration::ZERO)),
+    ];
+    for (outcome, said, end) in cases {
+        let (got, _) = large_unseen(cut(said, end));
+        assert_eq!((got.outcome.as_str(), got.failed), (outcome, 1), "{got:?}");
+    }
+}

@@ -79,6 +79,17 @@ impl<D: Download> Reading<'_, D> {
         self.facts.extra_bytes += input.len() as u64;
     }
 
+    /// Counts bytes that the kernel has discarded, of those that were left of the body.
+    #[inline]
+    fn pass(&mut self, count: u64, left: u64, now_ns: u64) {
+        let passed = count.min(left);
+        self.facts.last_ns = now_ns;
+        self.facts.body_bytes += passed;
+        self.facts.extra_bytes += count - passed;
+        self.parser.skip(passed);
+        self.is_over = passed == left;
+    }
+
     fn is_done(&self) -> bool {
         self.is_over || self.mistake.is_some()
     }
@@ -161,7 +172,20 @@ impl Exchange<'_> {
     #[inline]
     fn read<D: Download>(&mut self, reading: &mut Reading<'_, D>) -> Result<Input, SocketError> {
         let reactor = self.reactor;
-        self.stream.read(|bytes| reading.take(bytes, reactor.now_ns()))
+        if !D::IS_SEEN
+            && let Some(left) = reading.parser.body_left()
+            && reading.facts.is_expected
+            && self.stream.can_discard()
+        {
+            // One more than the answer has would be too many, and that is to be noticed.
+            let most = usize::try_from(left).map_or(usize::MAX, |left| left.saturating_add(1));
+            return self.stream.discard(most, |count| reading.pass(count, left, reactor.now_ns()));
+        }
+        let most = match reading.facts.status {
+            0 => reading.download.first_read_bytes(),
+            _ => usize::MAX,
+        };
+        self.stream.read(most, |bytes| reading.take(bytes, reactor.now_ns()))
     }
 
     /// Lets others go first once in a while: on a fast path a long transfer never has to wait.

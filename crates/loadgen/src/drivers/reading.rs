@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::drivers::connection::{Connection, Failure, Sending};
-use crate::drivers::transfer::{CheckRanges, Ignore, Nothing};
+use crate::drivers::transfer::{CheckRanges, Discard, Nothing};
 use crate::outcome::{Answer, Outcome};
 use crate::payload::{ObjectId, PayloadSpec, Verifier};
 use crate::requests::Request;
@@ -25,7 +25,7 @@ pub(crate) async fn read(
 ) -> Answer {
     let expected = range.end - range.start;
     if !wanted.is_verified {
-        let reply = connection.request(sending, &Nothing, &mut Ignore).await;
+        let reply = connection.request(sending, &Nothing, &mut Discard { expected }).await;
         let mut answer = Answer { bytes: reply.body_bytes, ..reply.answer() };
         if answer.outcome.is_ok() && reply.body_bytes != expected {
             let failure = Failure::Length { found: reply.body_bytes, expected };

@@ -18,6 +18,8 @@ use crate::reactor::Reactor;
 
 /// Read at once from a socket.
 const INPUT_BYTES: usize = 256 << 10;
+/// Discarded at once from a socket.
+const DISCARDED_BYTES_MAX: usize = 1 << 30;
 /// Payload made and written at once.
 pub(crate) const OUTPUT_BYTES: usize = 128 << 10;
 /// The most that TLS holds encrypted and unsent.
@@ -138,7 +140,7 @@ impl Stream {
                 (true, true) => self.readable().await?,
                 (_, false) => self.ready_for_either().await?,
             }
-            if is_busy && self.has_input() && self.read(|_| {})? == Input::End {
+            if is_busy && self.has_input() && self.read(usize::MAX, |_| {})? == Input::End {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }
         }
@@ -187,23 +189,18 @@ impl Stream {
         Ok(true)
     }
 
-    /// Reads once from the kernel, and hands over what came.
-    pub(crate) fn read(&mut self, mut take: impl FnMut(&[u8])) -> Result<Input, SocketError> {
+    /// Reads once from the kernel, so many bytes at most, and hands over what came.
+    pub(crate) fn read(
+        &mut self,
+        most: usize,
+        mut take: impl FnMut(&[u8]),
+    ) -> Result<Input, SocketError> {
         let buffers = Rc::clone(&self.buffers);
         let mut input = buffers.input.borrow_mut();
-        let count = match (&self.socket).read(&mut input) {
-            Ok(0) => return Ok(Input::End),
-            Ok(count) => count,
-            Err(error) if is_later(&error) => {
-                self.watch.drained();
-                return Ok(Input::Nothing);
-            }
-            Err(error) => return Err(error.into()),
-        };
-        if count < input.len() {
-            self.watch.drained();
-        }
-        self.bytes_received += count as u64;
+        let most = most.min(input.len());
+        let result = (&self.socket).read(&mut input[..most]);
+        let found = self.note_input(result, most)?;
+        let Input::Bytes(count) = found else { return Ok(found) };
         match &mut self.tls {
             None => take(&input[..count]),
             Some(tls) => {
@@ -212,7 +209,55 @@ impl Stream {
                 }
             }
         }
-        Ok(Input::Bytes(count))
+        Ok(found)
+    }
+
+    /// Tells whether the kernel can discard what has come: ciphertext must be seen.
+    #[inline]
+    pub(crate) fn can_discard(&self) -> bool {
+        self.tls.is_none()
+    }
+
+    /// Has the kernel discard so many bytes at most of what has come, without a copy, and says
+    /// how many it were.
+    pub(crate) fn discard(
+        &mut self,
+        most: usize,
+        take: impl FnOnce(u64),
+    ) -> Result<Input, SocketError> {
+        let most = most.min(DISCARDED_BYTES_MAX);
+        // tcp(7): MSG_TRUNC has the received bytes discarded, not passed back in a buffer.
+        // SAFETY: the kernel writes nothing, so there is no buffer to be too short.
+        let count = unsafe {
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&self.socket);
+            libc::recv(fd, std::ptr::null_mut(), most, libc::MSG_TRUNC)
+        };
+        let result = usize::try_from(count).map_err(|_| io::Error::last_os_error());
+        let found = self.note_input(result, most)?;
+        if let Input::Bytes(count) = found {
+            take(count as u64);
+        }
+        Ok(found)
+    }
+
+    /// Notes what a read has found, and whether it has left anything behind.
+    #[inline]
+    fn note_input(&mut self, result: io::Result<usize>, most: usize) -> Result<Input, SocketError> {
+        match result {
+            Ok(0) => Ok(Input::End),
+            Ok(count) => {
+                if count < most {
+                    self.watch.drained();
+                }
+                self.bytes_received += count as u64;
+                Ok(Input::Bytes(count))
+            }
+            Err(error) if is_later(&error) => {
+                self.watch.drained();
+                Ok(Input::Nothing)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Waits until there may be input.
@@ -249,7 +294,7 @@ impl Stream {
     pub(crate) fn is_stale(&mut self) -> bool {
         while self.watch.has_input() {
             let mut is_spoken_to = false;
-            match self.read(|_| is_spoken_to = true) {
+            match self.read(usize::MAX, |_| is_spoken_to = true) {
                 Ok(Input::Nothing) => return false,
                 Ok(Input::Bytes(_)) if !is_spoken_to => {}
                 _ => return true,

@@ -57,6 +57,13 @@ impl Upload for Payload<'_> {
 
 /// What is done with the body of a good answer.
 pub(crate) trait Download {
+    /// Whether anybody looks at the body; what nobody looks at need not leave the kernel.
+    const IS_SEEN: bool = true;
+    /// Returns how much to read at once before the head is known. What is not seen is better
+    /// left behind by the first read.
+    fn first_read_bytes(&self) -> usize {
+        usize::MAX
+    }
     /// Looks at the head.
     fn head(&mut self, _: &Head<'_>) {}
     /// Takes the next bytes of the body.
@@ -67,6 +74,27 @@ pub(crate) trait Download {
 pub(crate) struct Ignore;
 
 impl Download for Ignore {
+    #[inline]
+    fn data(&mut self, _: &[u8]) {}
+}
+
+/// Counts the body, of about this length, and has the kernel discard what it can.
+pub(crate) struct Discard {
+    pub(crate) expected: u64,
+}
+
+/// From so many bytes on, a body is worth the second call that discards it.
+const DISCARDED_BYTES_MIN: u64 = 64 << 10;
+/// More than the head of any answer to a read.
+const FIRST_READ_BYTES: usize = 4 << 10;
+
+impl Download for Discard {
+    const IS_SEEN: bool = false;
+
+    fn first_read_bytes(&self) -> usize {
+        if self.expected < DISCARDED_BYTES_MIN { usize::MAX } else { FIRST_READ_BYTES }
+    }
+
     #[inline]
     fn data(&mut self, _: &[u8]) {}
 }

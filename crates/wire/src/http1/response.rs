@@ -193,6 +193,26 @@ impl ResponseParser {
         }
     }
 
+    /// Returns how much of a body of known length is still to come, where any is.
+    pub const fn body_left(&self) -> Option<u64> {
+        match self.state {
+            State::Length(left) if left > 0 => Some(left),
+            _ => None,
+        }
+    }
+
+    /// Passes over bytes of a body of known length that nobody wants to see.
+    ///
+    /// # Panics
+    ///
+    /// There were not as many left.
+    pub fn skip(&mut self, bytes: u64) {
+        match &mut self.state {
+            State::Length(left) => *left -= bytes,
+            _ => assert_eq!(bytes, 0, "only a body of known length can be passed over"),
+        }
+    }
+
     /// Says whether the response was complete when the connection was closed by the peer.
     ///
     /// # Errors
