@@ -66,6 +66,8 @@ const fn setting(name: &'static str, kind: SettingKind, help: &'static str) -> S
 }
 
 const ENGINES: &[&str] = &["auto", "io_uring", "psync"];
+/// The most clients that get threads of their own because the page cache answers them.
+const CACHED_THREADS_MAX: u32 = 128;
 
 impl Driver for Block {
     const NAME: &'static str = "block";
@@ -161,8 +163,9 @@ impl Driver for Block {
 
 /// Decides whether clients block threads, and why if the host decides it.
 ///
-/// A single client gains nothing from a ring and pays for it; where the page cache answers, so do
-/// several: the kernel would hand their requests to threads of its own.
+/// A single client gains nothing from a ring and pays for it. Where the page cache answers, so do
+/// several: their calls return at once, and a ring costs twice as much as the call itself. Past
+/// some number threads cost more than they save.
 fn choose_engine(trial: &Trial, place: &Place) -> Result<(bool, Option<String>), Error> {
     let engine = settings::text(&trial.target.settings, "engine").unwrap_or("auto");
     if engine == "psync" || place.file().is_none() {
@@ -175,7 +178,11 @@ fn choose_engine(trial: &Trial, place: &Place) -> Result<(bool, Option<String>),
         )
         .with_hint("choose engine psync, or allow io_uring_setup to this process")),
         Some(error) => Ok((true, Some(error.to_string()))),
-        None => Ok((engine == "auto" && trial.load.clients() == 1, None)),
+        None => {
+            let clients = trial.load.clients();
+            let is_cached = !place.is_direct() && clients <= CACHED_THREADS_MAX;
+            Ok((engine == "auto" && (clients == 1 || is_cached), None))
+        }
     }
 }
 

@@ -77,6 +77,11 @@ impl Place {
         Ok(place)
     }
 
+    /// Tells whether the page cache is passed by.
+    pub(super) fn is_direct(&self) -> bool {
+        self.is_direct
+    }
+
     fn open_to_write(
         &mut self,
         trial: &Trial,
