@@ -23,6 +23,7 @@ from loadstone.analysis.searches import (
     search_findings,
 )
 from loadstone.analysis.summary import Cell, in_order, little_of, summarise, summarise_mixes
+from loadstone.analysis.target_state import find_states
 from loadstone.analysis.trial_findings import judge_run
 from loadstone.results.record import Record, Run
 
@@ -121,7 +122,7 @@ def analyse(run: Run) -> Findings:
         timelines=tuple(lines),
         resources=tuple(series),
         findings=_in_order(
-            (*search_findings(searches), *_findings(totals, trials)),
+            (*search_findings(searches), *_findings(totals, trials), *find_states(run.records)),
             judge_run(account, parts, flags),
         ),
         searches=searches,

@@ -13,6 +13,7 @@ from loadstone import units
 from loadstone.analysis.finding import Severity
 from loadstone.analysis.instrument import HICCUP_SHARE
 from loadstone.analysis.part import Part
+from loadstone.analysis.target_state import HOOK, REBALANCING, UNHEALTHY, labels_around
 from loadstone.analysis.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
 from loadstone.analysis.verdict import INSTRUMENT_CAUTION, INSTRUMENT_LIMITED, INSTRUMENT_MAX
 from loadstone.results.record import Record
@@ -38,6 +39,9 @@ LABELS: Mapping[str, str] = {
     " at least this",
     "NEAR_CEILING": "the load generator used half or more of its own ceiling",
     "NOISY": "the load generator's own sleeps ended late (p99.9) by over a tenth of the p99 shown",
+    UNHEALTHY: "the target's cluster was not HEALTH_OK before or after the load",
+    REBALANCING: "the target's cluster moved or repaired data before or after the load",
+    HOOK: "a hook of the campaign failed, or its moment never came",
     "LAG": "requests left later than they were due: the load generator could not keep the schedule",
 }
 
@@ -62,6 +66,7 @@ def label_trial(record: Record) -> tuple[str, ...]:
     labels += ["INTERRUPTED"] if state == "interrupted" else []
     labels += ["STOPPED"] if state == "stopped" else []
     labels += ["CORRUPT"] if any((record.summary.get("mismatches") or {}).values()) else []
+    labels += labels_around(record)
     return tuple(dict.fromkeys(labels))
 
 

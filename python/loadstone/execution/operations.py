@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from loadstone import _loadgen
 from loadstone.errors import TargetError
+from loadstone.execution.around_trial import AroundTrial
 from loadstone.execution.events import Event, TrialProgress
-from loadstone.execution.hooks import TimedHooks
 from loadstone.execution.interrupt import Interrupt
 from loadstone.probes import Collector
 from loadstone.results.record import STOPPED
@@ -21,29 +21,32 @@ def run_trial(
     writer: RunWriter,
     listen: Callable[[Event], None],
     interrupt: Interrupt,
-    timed: TimedHooks,
+    around: AroundTrial,
 ) -> dict[str, Any]:
-    """Run one trial with the hooks that fall into it, keep its record, and return its summary.
+    """Run one trial with what goes on beside it, keep its record, and return its summary.
 
     Raises TargetError when it never began, and leaves nothing of it then; ResultError when the
     folder cannot be written, and HookError when a hook stopped it, with what there is left as an
     interrupted trial.
     """
+    around.look_before()
     trial = writer.begin_trial(document)
-    observer = _Observer(document, trial, listen, timed)
+    observer = _Observer(document, trial, listen, around)
     try:
         with observer.collector:
-            told = _call(document, observer, interrupt, timed)
+            told = _call(document, observer, interrupt, around)
         observer.write_probes()
         summary: dict[str, Any] = json.loads(told)
-        absent = observer.collector.absent
+        around.look_after()
+        trial.note_target(around.target_state)
+        absent = {**observer.collector.absent, **around.absent}
         if summary["state"] == "interrupted":
             trial.interrupt(summary, absent_probes=absent)
         else:
             labels = (STOPPED,) if summary["state"] == "stopped" else ()
             trial.finish(summary, labels, absent_probes=absent)
-        if timed.problem is not None:
-            raise timed.problem
+        if around.problem is not None:
+            raise around.problem
     except TargetError:
         trial.discard()
         raise
@@ -61,18 +64,18 @@ class _Observer:
         document: dict[str, Any],
         trial: TrialWriter,
         listen: Callable[[Event], None],
-        timed: TimedHooks,
+        around: AroundTrial,
     ) -> None:
         self.collector = Collector()
         self.error: BaseException | None = None
         self._document = document
         self._trial = trial
         self._listen = listen
-        self._timed = timed
+        self._around = around
 
     def on_interval(self, batch: Any, live: Any) -> None:
         try:
-            self._timed.note(live["elapsed_ns"])
+            self._around.note(live["elapsed_ns"])
             if batch is not None:
                 self._trial.write_intervals(pa.record_batch(batch))
             self.write_probes()
@@ -89,15 +92,15 @@ class _Observer:
             raise
 
     def write_probes(self) -> None:
-        for rows in self.collector.take():
+        for rows in (*self.collector.take(), *self._around.take()):
             self._trial.write_probes(rows)
 
 
 def _call(
-    document: dict[str, Any], observer: _Observer, interrupt: Interrupt, timed: TimedHooks
+    document: dict[str, Any], observer: _Observer, interrupt: Interrupt, around: AroundTrial
 ) -> str:
     control = interrupt.make_control()
-    timed.start(control.stop)
+    around.start(control.stop)
     try:
         return _loadgen.run_trial(
             json.dumps(document), observer.on_interval, control, observer.on_requests
@@ -109,4 +112,4 @@ def _call(
         message, _, hint = str(error).partition("\nhint: ")
         raise TargetError(f'target "{name}": {message}', hint or None) from error
     finally:
-        timed.finish()
+        around.finish()

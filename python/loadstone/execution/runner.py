@@ -154,6 +154,7 @@ class _Session:
                 self.around.hooks.run("after_run")
             except HookError as error:
                 self._stop_by_hook(error)
+            self.around.close()
 
     def skip(self, planned: PlannedTrial) -> bool:
         """Skip a trial whose target was found unusable; return whether it was."""

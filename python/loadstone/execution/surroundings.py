@@ -8,10 +8,13 @@ from loadstone.campaign.ceiling_plan import PlannedCeiling
 from loadstone.campaign.plan import Plan
 from loadstone.campaign.trial import PlannedTrial
 from loadstone.errors import LoadstoneError, TargetError
+from loadstone.execution.around_trial import AroundTrial
 from loadstone.execution.ceilings import Interrupted, run_ceiling
+from loadstone.execution.cluster import Clusters
 from loadstone.execution.events import CeilingFailed, Event
-from loadstone.execution.hooks import HookRunner, TimedHooks
+from loadstone.execution.hooks import HookRunner
 from loadstone.execution.interrupt import Interrupt
+from loadstone.probes.exporters import Exporters
 from loadstone.results.ceiling_record import finished_ceilings
 from loadstone.results.writer import RunWriter
 
@@ -42,6 +45,8 @@ class Surroundings:
     _listen: Listen = field(kw_only=True)
     _interrupt: Interrupt = field(kw_only=True)
     _edges: dict[str, _Edges] = field(kw_only=True)
+    _exporters: Exporters = field(kw_only=True)
+    _clusters: Clusters = field(kw_only=True)
 
     @classmethod
     def of(
@@ -52,7 +57,8 @@ class Surroundings:
         return cls(
             HookRunner(plan.hooks, writer.path, listen, interrupt, campaign),
             _plan=plan, _writer=writer, _listen=listen, _interrupt=interrupt,
-            _edges=_edges(plan.trials),
+            _edges=_edges(plan.trials), _exporters=Exporters(plan.probes.prometheus),
+            _clusters=Clusters(plan, interrupt),
         )  # fmt: skip
 
     def measure_ceilings(self, before: str | None) -> None:
@@ -87,9 +93,15 @@ class Surroundings:
         self.begin_phase(document)
         self.hooks.run("before_trial", document)
 
-    def of_trial(self, document: Mapping[str, Any]) -> TimedHooks:
-        """Return what falls into a trial itself."""
-        return self.hooks.of_trial(document)
+    def of_trial(self, document: Mapping[str, Any]) -> AroundTrial:
+        """Return what goes on beside a trial itself."""
+        self._exporters.start()
+        timed = self.hooks.of_trial(document)
+        return AroundTrial(document, timed, self._exporters, self._clusters)
+
+    def close(self) -> None:
+        """End what was started."""
+        self._exporters.stop()
 
     def after_trial(self, document: Mapping[str, Any]) -> None:
         """Run the hooks that come after a trial, however it ended."""

@@ -63,6 +63,7 @@ class Record:
     an interrupted trial may have an empty summary. `absent_probes` maps a probe that could not
     be read on this host to the reason.
     `hooks` are the entries of the log of hooks about this trial, with those of earlier attempts.
+    `target_state` is what was seen of the target "before" and "after" the load, if anybody looked.
     """
 
     trial: Mapping[str, Any]
@@ -73,6 +74,7 @@ class Record:
     probes_path: Path | None = None
     operations_path: Path | None = None
     hooks: Sequence[Mapping[str, Any]] = ()
+    target_state: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def id(self) -> str:

@@ -131,6 +131,7 @@ def _record(path: Path, document: Mapping[str, Any], intervals: Path, probes: Pa
         summary=summary,
         labels=tuple(document.get("labels", ())),
         absent_probes=document.get("absent_probes", {}),
+        target_state=document.get("target_state") or {},
         intervals_path=intervals,
         probes_path=probes if probes.exists() else None,
         operations_path=operations[0] if operations else None,

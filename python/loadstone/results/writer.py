@@ -139,6 +139,7 @@ class TrialWriter:
         self._id = str(document["id"])
         self._operations_path = folder / OPERATIONS / (self._id + tables.OPERATIONS_SUFFIX)
         self._operations: tables.CompressedStream | None = None
+        self._target_state: Mapping[str, Any] = {}
         self._remove_leftovers()
         self._intervals = tables.StreamWriter(
             self._trials / (self._id + tables.STREAM_SUFFIX), INTERVAL_SCHEMA
@@ -163,6 +164,10 @@ class TrialWriter:
                 self._operations_path.parent.mkdir(exist_ok=True)
             self._operations = tables.CompressedStream(self._operations_path, batch.schema)
         self._operations.write(batch)
+
+    def note_target(self, state: Mapping[str, Any]) -> None:
+        """Take what was seen of the target before and after the load into the record."""
+        self._target_state = state
 
     def finish(
         self,
@@ -220,6 +225,7 @@ class TrialWriter:
             "summary": summary,
             "labels": list(labels),
             "absent_probes": dict(absent_probes or {}),
+            "target_state": dict(self._target_state),
         }
 
     def _remove_leftovers(self) -> None:

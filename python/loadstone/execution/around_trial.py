@@ -1,0 +1,73 @@
+"""What goes on beside one trial: hooks that fall into it, and what watches its target."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from loadstone.errors import LoadstoneError
+from loadstone.execution.cluster import Clusters
+from loadstone.execution.hooks import TimedHooks
+from loadstone.probes.exporters import Exporters, Readings
+
+
+class AroundTrial:
+    """One trial's share of what surrounds the run; nothing here holds up the load."""
+
+    def __init__(
+        self,
+        document: Mapping[str, Any],
+        timed: TimedHooks,
+        exporters: Exporters,
+        clusters: Clusters,
+    ) -> None:
+        self.target_state: dict[str, Any] = {}
+        self._document = document
+        self._timed = timed
+        self._exporters = exporters
+        self._clusters = clusters
+        self._readings = Readings()
+        self._absent: dict[str, str] = {}
+
+    @property
+    def problem(self) -> LoadstoneError | None:
+        """The failure of a hook that was to stop the run."""
+        return self._timed.problem
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """What was not observed of the target, and why."""
+        return {**self._absent, **self._readings.gaps()}
+
+    def look_before(self) -> None:
+        """See how the target is, and let go of what was read since the last trial."""
+        self._look("before")
+        self._exporters.take()
+
+    def look_after(self) -> None:
+        """See how the trial left the target."""
+        self._look("after")
+
+    def start(self, stop: Callable[[], None]) -> None:
+        """Begin with the load; `stop` ends it."""
+        self._timed.start(stop)
+
+    def note(self, elapsed_ns: int) -> None:
+        """Take note of how long the load has been running."""
+        self._timed.note(elapsed_ns)
+
+    def finish(self) -> None:
+        """End with the load."""
+        self._timed.finish()
+
+    def take(self) -> list[pa.RecordBatch]:
+        """Return what was read of the target since the last call."""
+        batches = self._exporters.take()
+        for batch in batches:
+            self._readings.count(batch)
+        return batches
+
+    def _look(self, when: str) -> None:
+        state = self._clusters.look(self._document, self._absent)
+        if state:
+            self.target_state[when] = state

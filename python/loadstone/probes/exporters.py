@@ -1,0 +1,127 @@
+"""Metrics of exporters at the target: read by a process of its own, taken from it here."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from loadstone.campaign.target_probe import PrometheusProbe
+
+QUIT_S = 2.0
+BATCHES_MAX = 10_000
+
+
+class Exporters:
+    """Starts the scraper and collects its rows; it never blocks whoever asks for them."""
+
+    def __init__(self, probes: Sequence[PrometheusProbe]) -> None:
+        self._probes = probes
+        self._process: subprocess.Popen[bytes] | None = None
+        self._batches: list[pa.RecordBatch] = []
+        self._lock = threading.Lock()
+        self._reader: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start to read, if there is anything to read."""
+        if not self._probes or self._process is not None:
+            return
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "loadstone.probes.scraper"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            # Ctrl-C is told to it by the end of its input, when its rows are no longer wanted.
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(_document(self._probes))
+            self._process.stdin.flush()
+        self._reader = threading.Thread(target=self._read, name="exporters", daemon=True)
+        self._reader.start()
+
+    def take(self) -> list[pa.RecordBatch]:
+        """Return what was read since the last call."""
+        with self._lock:
+            batches, self._batches = self._batches, []
+        return batches
+
+    def stop(self) -> None:
+        """End the scraper."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        try:
+            process.wait(QUIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if self._reader is not None:
+            self._reader.join(QUIT_S)
+
+    def _read(self) -> None:
+        process = self._process
+        assert process is not None
+        assert process.stdout is not None
+        # The end of the stream, or of the process in the middle of one.
+        ends = (StopIteration, OSError, pa.ArrowException)
+        with process.stdout as source, contextlib.suppress(*ends):
+            stream = pa.ipc.open_stream(source)
+            while True:
+                batch = stream.read_next_batch()
+                with self._lock:
+                    # Between trials nobody takes them: the oldest are of no use then.
+                    self._batches = [*self._batches[-BATCHES_MAX:], batch]
+
+
+class Readings:
+    """Counts the readings of one trial, to say where its gaps are."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, int] = {}
+        self._gaps: dict[str, int] = {}
+        self._reasons: dict[str, str] = {}
+
+    def count(self, batch: pa.RecordBatch) -> None:
+        """Count what stands in some rows."""
+        for row in batch.to_pylist():
+            if row["metric"] != "up" or not row["probe"].startswith("prometheus:"):
+                continue
+            key = f"{row['probe']} {row['host']}"
+            self._read[key] = self._read.get(key, 0) + 1
+            if not row["value"]:
+                self._gaps[key] = self._gaps.get(key, 0) + 1
+                self._reasons[key] = row["subject"]
+
+    def gaps(self) -> dict[str, str]:
+        """Return for each exporter with gaps how many there are, and the last one's reason."""
+        return {
+            key: f"{count} of {self._read[key]} readings failed: {self._reasons[key]}"
+            for key, count in self._gaps.items()
+        }
+
+
+def _document(probes: Iterable[PrometheusProbe]) -> bytes:
+    entries: list[dict[str, Any]] = [
+        {
+            "name": probe.name,
+            "urls": probe.urls,
+            "metrics": probe.metrics,
+            "every_ns": probe.every_ns,
+            "timeout_ns": probe.timeout_ns or probe.every_ns,
+            "answer_max_bytes": probe.answer_max_bytes,
+            "series_max": probe.series_max,
+            "bearer_token": probe.bearer_token,
+            "ca_file": probe.ca_file,
+        }
+        for probe in probes
+    ]
+    return json.dumps(entries).encode() + b"\n"

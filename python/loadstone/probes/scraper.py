@@ -1,0 +1,232 @@
+"""Reads metrics of exporters at an interval, as a process of its own beside the load.
+
+`python -m loadstone.probes.scraper` takes what to read as JSON on its standard input, writes rows
+as an Arrow stream to its standard output, and ends when its input does. It is less important than
+the load: it runs at a lower priority. Each exporter has a thread, and a reading that is late, too
+long or not understood is a gap with its reason (metric `up`, value 0, the reason as its subject).
+"""
+
+import contextlib
+import fnmatch
+import http.client
+import itertools
+import json
+import os
+import queue
+import re
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from prometheus_client.parser import text_string_to_metric_families
+
+from loadstone.results.record import PROBE_SCHEMA
+
+Row = tuple[int, str, str, str, str, float]
+
+NICE = 10
+REASON_MAX = 160
+MISSED_MAX = 1000
+PART_BYTES = 1 << 16
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+
+
+class GapError(Exception):
+    """A reading that did not come, and why."""
+
+
+def pattern_of(names: Sequence[str]) -> re.Pattern[str]:
+    """Return one expression for names in which * stands for anything."""
+    return re.compile("|".join(f"(?:{fnmatch.translate(name)})" for name in names))
+
+
+def parse(text: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, str, float]]:
+    """Yield labels, name and value of each wanted series.
+
+    Lines of others are left out before they are parsed: of a hundred thousand, few are wanted.
+    """
+    kept = (
+        line
+        for line in text.splitlines()
+        if (name := _NAME.match(line)) is not None and wanted.match(name[0])
+    )
+    for family in text_string_to_metric_families("\n".join(kept) + "\n"):
+        for sample in family.samples:
+            labels = ",".join(f'{key}="{value}"' for key, value in sorted(sample.labels.items()))
+            yield labels, sample.name, float(sample.value)
+
+
+def fetch(url: str, probe: Mapping[str, Any], token: str | None) -> str:
+    """Return what an exporter answers, or raise GapError; it never takes longer than its time.
+
+    A time limit on each read would not do: an exporter may send a byte a second for ever.
+    """
+    parts = urlsplit(url)
+    timeout_s = probe["timeout_ns"] / 1e9
+    connection = _connection(parts.scheme, parts.netloc, probe, timeout_s)
+    watchdog = threading.Timer(timeout_s, _shut, (connection,))
+    watchdog.daemon = True
+    watchdog.start()
+    began = time.monotonic()
+    late = f"no whole answer within {timeout_s:g} s"
+    try:
+        text = _answer(connection, parts.path or "/", parts.query, probe, token)
+        # An answer of no stated length looks whole when the watchdog has cut it off.
+        if time.monotonic() - began >= timeout_s:
+            raise GapError(late)
+        return text
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if time.monotonic() - began >= timeout_s:
+            raise GapError(late) from error
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise GapError(str(reason)) from error
+    finally:
+        watchdog.cancel()
+        connection.close()
+
+
+def _connection(
+    scheme: str, netloc: str, probe: Mapping[str, Any], timeout_s: float
+) -> http.client.HTTPConnection:
+    if scheme != "https":
+        return http.client.HTTPConnection(netloc, timeout=timeout_s)
+    try:
+        context = ssl.create_default_context(cafile=probe["ca_file"])
+    except OSError as error:
+        raise GapError(f"{probe['ca_file']}: {error.strerror}") from error
+    return http.client.HTTPSConnection(netloc, timeout=timeout_s, context=context)
+
+
+def _shut(connection: http.client.HTTPConnection) -> None:
+    sock = connection.sock
+    if sock is not None:
+        with contextlib.suppress(OSError):
+            sock.shutdown(socket.SHUT_RDWR)
+
+
+def _answer(
+    connection: http.client.HTTPConnection,
+    path: str,
+    query: str,
+    probe: Mapping[str, Any],
+    token: str | None,
+) -> str:
+    headers = {"Accept": "text/plain;version=0.0.4", "Connection": "close"}
+    headers |= {"Authorization": f"Bearer {token}"} if token else {}
+    connection.request("GET", f"{path}?{query}" if query else path, headers=headers)
+    # The answer takes the socket over, and the watchdog needs it until the end.
+    sock = connection.sock
+    response = connection.getresponse()
+    connection.sock = connection.sock or sock
+    if response.status != http.client.OK:
+        raise GapError(f"HTTP {response.status}")
+    parts, size = [], 0
+    while part := response.read(PART_BYTES):
+        size += len(part)
+        if size > probe["answer_max_bytes"]:
+            raise GapError(f"the answer is longer than {probe['answer_max_bytes']} bytes")
+        parts.append(part)
+    if response.length:
+        raise GapError(f"the answer ended {response.length} bytes early")
+    return b"".join(parts).decode(errors="replace")
+
+
+def read_exporter(url: str, probe: Mapping[str, Any], token: str | None) -> list[Row]:
+    """Return the rows of one reading: the series wanted, or the gap and its reason."""
+    host, name = urlsplit(url).netloc, f"prometheus:{probe['name']}"
+    time_ns = time.time_ns()
+    try:
+        series = list(
+            itertools.islice(
+                parse(fetch(url, probe, token), pattern_of(probe["metrics"])),
+                probe["series_max"] + 1,
+            )
+        )
+    except GapError as gap:
+        return [_gap(time_ns, host, name, str(gap))]
+    except Exception as error:
+        # Whatever an exporter sends, it takes down neither its thread nor the others'.
+        return [_gap(time_ns, host, name, f"not understood: {error}")]
+    rows = [(time_ns, host, name, *one) for one in series[: probe["series_max"]]]
+    # The count tells of an answer without a single wanted name, and of more than are kept.
+    rows.append((time_ns, host, name, "", "up", 1.0))
+    rows.append((time_ns, host, name, "", "series", float(len(series))))
+    return rows
+
+
+def _gap(time_ns: int, host: str, name: str, reason: str) -> Row:
+    words = " ".join(reason.split())[:REASON_MAX]
+    return (time_ns, host, name, words, "up", 0.0)
+
+
+def _read_for_ever(
+    url: str, probe: Mapping[str, Any], token: str | None, rows: "queue.Queue[list[Row]]"
+) -> None:
+    every_ns = probe["every_ns"]
+    due_ns = time.monotonic_ns()
+    while True:
+        rows.put(read_exporter(url, probe, token))
+        # On absolute ticks; one that passed while the name was looked up is a gap too.
+        due_ns += every_ns
+        missed = 0
+        while due_ns < time.monotonic_ns():
+            due_ns += every_ns
+            missed += 1
+        host, name = urlsplit(url).netloc, f"prometheus:{probe['name']}"
+        late = _gap(time.time_ns(), host, name, "the reading before took too long")
+        if missed:
+            rows.put([late] * min(missed, MISSED_MAX))
+        time.sleep(max(0, due_ns - time.monotonic_ns()) / 1e9)
+
+
+def main() -> None:
+    """Read what to do, and do it until the input ends."""
+    with contextlib.suppress(OSError):
+        os.nice(NICE)
+    source = sys.stdin.buffer
+    probes = json.loads(source.readline())
+    rows: queue.Queue[list[Row]] = queue.Queue(maxsize=1000)
+    threading.Thread(target=_end_with, args=(source,), daemon=True).start()
+    for probe in probes:
+        token = _token(probe["bearer_token"])
+        for url in probe["urls"]:
+            arguments = (url, probe, token, rows)
+            threading.Thread(target=_read_for_ever, args=arguments, daemon=True).start()
+    host = socket.gethostname()
+    with pa.ipc.new_stream(sys.stdout.buffer, PROBE_SCHEMA) as stream:
+        while True:
+            found = rows.get()
+            cost = (time.time_ns(), host, "process", "", "scraper_cpu_ns")
+            found = [*found, (*cost, float(time.process_time_ns()))]
+            columns = [list(column) for column in zip(*found, strict=True)]
+            stream.write_batch(pa.record_batch(columns, schema=PROBE_SCHEMA))
+            sys.stdout.buffer.flush()
+
+
+def _end_with(source: Any) -> None:
+    # Whoever started this has ended, one way or another: nobody is left to read for.
+    while source.read(1):
+        pass
+    os._exit(0)
+
+
+def _token(reference: Mapping[str, str] | None) -> str | None:
+    match reference:
+        case {"env": name}:
+            return os.environ.get(name)
+        case {"file": path}:
+            with contextlib.suppress(OSError):
+                return Path(path).read_text(encoding="utf-8").strip()
+    return None
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+        main()
