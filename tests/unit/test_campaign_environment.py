@@ -98,6 +98,24 @@ def test_ceph_conf_names_the_configuration_of_a_rados_target() -> None:
     assert fill_settings("rados", {"pool": "p"}, {"CEPH_CONF": "/etc/c"})["conf"] == "/etc/c"
 
 
+def test_ceph_args_say_who_connects_and_to_which_cluster() -> None:
+    environ = {
+        "CEPH_CONF": "/etc/c",
+        "CEPH_ARGS": "--id bench --cluster=far -k '/a key' --debug-ms 1",
+    }
+    filled = {"user": "bench", "cluster": "far", "keyring": "/a key", "conf": "/etc/c"}
+    assert fill_settings("rados", {}, environ) == filled
+    # An argument goes before the variable, and what the target says before both.
+    own = {"user": "client.me"}
+    found = fill_settings("rados", own, {**environ, "CEPH_ARGS": "-n client.bench -c /other"})
+    assert found == {"user": "client.me", "conf": "/other"}
+
+
+@pytest.mark.parametrize("text", ["", "--id", "--id 'bench", "bench", "--rados-osd-op-timeout=5"])
+def test_ceph_args_without_a_user_fill_nothing(text: str) -> None:
+    assert fill_settings("rados", {"pool": "p"}, {"CEPH_ARGS": text}) == {"pool": "p"}
+
+
 @pytest.mark.parametrize("driver", ["file", "null"])
 def test_other_drivers_take_nothing_from_the_environment(driver: str) -> None:
     assert fill_settings(driver, {}, {**AWS, **OPENSTACK}) == {}

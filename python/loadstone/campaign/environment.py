@@ -1,12 +1,14 @@
-"""The environment variables people already have: AWS_*, OS_*, ST_* and CEPH_CONF.
+"""The environment variables people already have: AWS_*, OS_*, ST_*, CEPH_CONF and CEPH_ARGS.
 
 They fill what a target does not say. A secret is only ever referred to, as {env: NAME}; its value
 stays in the environment and is read by the load generator when it connects. What is no secret (an
 endpoint, a region, a user's name) is taken by value, because a record has to name what it measured.
 """
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 
@@ -49,6 +51,18 @@ OPENSTACK_APPLICATION = (
     Variable("OS_APPLICATION_CREDENTIAL_SECRET", "application_credential_secret", is_secret=True),
 )
 CEPH = (Variable("CEPH_CONF", "conf"),)
+# What Ceph's own commands read from CEPH_ARGS before anything else; librados reads the rest of it.
+CEPH_ARGUMENTS = {
+    "--conf": "conf",
+    "-c": "conf",
+    "--name": "user",
+    "-n": "user",
+    "--id": "user",
+    "--user": "user",
+    "--cluster": "cluster",
+    "--keyring": "keyring",
+    "-k": "keyring",
+}
 SWIFT_V1 = (
     Variable("ST_AUTH", "auth_url"),
     Variable("ST_USER", "user"),
@@ -70,7 +84,7 @@ def fill_settings(
         case "swift":
             return _fill_swift(dict(settings), environ)
         case "rados":
-            return _filled(settings, CEPH, environ)
+            return _fill_rados(settings, environ)
     return dict(settings)
 
 
@@ -106,6 +120,26 @@ def _fill_swift(settings: dict[str, Any], environ: Mapping[str, str]) -> dict[st
     if interface and "interface" not in filled:
         filled["interface"] = interface.removesuffix("URL")
     return _with_authority(filled, environ.get("OS_CACERT"))
+
+
+def _fill_rados(settings: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    filled = _ceph_arguments(environ.get("CEPH_ARGS", "")) | dict(settings)
+    return _filled(filled, CEPH, environ)
+
+
+def _ceph_arguments(text: str) -> dict[str, Any]:
+    """Read `--id admin`, `--id=admin` and the like; what else there is says nothing of a target."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        # An unclosed quotation mark: Ceph's own commands will say so.
+        return {}
+    found: dict[str, Any] = {}
+    for word, following in pairwise([*words, ""]):
+        name, has_value, value = word.partition("=")
+        if name in CEPH_ARGUMENTS and (has_value or following):
+            found[CEPH_ARGUMENTS[name]] = value if has_value else following
+    return found
 
 
 def _filled(

@@ -1,79 +1,25 @@
-//! Completions of librados, from its threads to the task that waits.
+//! What a request in flight shares with librados: its buffer, and where its result goes.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use super::library;
+use super::inbox::{Inbox, Place};
+use super::library::{Completion, Library};
 use crate::clock::monotonic_ns;
-use crate::reactor::{Park, TaskIndex};
 
-/// Where librados' threads leave word for one load thread.
-pub(super) struct Inbox {
-    event: OwnedFd,
-    woken: Mutex<Vec<TaskIndex>>,
-}
+/// How long the buffer of a read that was given up is kept: librados of release 14 may be receiving
+/// into it when the read is cancelled, and says nothing when it stops.
+const KEPT: Duration = Duration::from_secs(30);
 
-impl Inbox {
-    pub(super) fn new() -> io::Result<Arc<Self>> {
-        // SAFETY: takes numbers; the result is checked.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-        let event = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Arc::new(Self { event, woken: Mutex::default() }))
-    }
-
-    fn put(&self, task: TaskIndex) {
-        let mut woken = self.woken.lock().expect("nobody panics while holding it");
-        woken.push(task);
-        if woken.len() == 1 {
-            let one = 1_u64;
-            // SAFETY: eight bytes of ours; the counter cannot overflow at one for each drain.
-            unsafe { libc::write(self.event.as_raw_fd(), (&raw const one).cast(), 8) };
-        }
-    }
-}
-
-/// Waits at an [`Inbox`].
-pub(super) struct InboxPark(pub(super) Arc<Inbox>);
-
-impl Park for InboxPark {
-    fn park(&self, timeout_ns: u64, wake: &mut dyn FnMut(TaskIndex)) -> io::Result<()> {
-        let fd = self.0.event.as_raw_fd();
-        let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let timeout = libc::timespec { tv_sec: 0, tv_nsec: timeout_ns.min(999_999_999) as i64 };
-        // SAFETY: one descriptor and one time of ours.
-        let ready = unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, std::ptr::null()) };
-        if ready < 0 {
-            let error = io::Error::last_os_error();
-            return if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) };
-        }
-        if ready > 0 {
-            let mut count = 0_u64;
-            // SAFETY: eight bytes of ours.
-            unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
-        }
-        let mut woken = self.0.woken.lock().expect("nobody panics while holding it");
-        woken.drain(..).for_each(wake);
-        Ok(())
-    }
-}
-
-/// What a request in flight shares with librados: its buffer, and where its result goes.
-///
-/// A callback may run after the task that waited has given up (a timeout, a stop), and librados
-/// may still write to the buffer. So the callback holds a count of its own, and a request that was
-/// given up leaves its slot behind.
+/// A callback may run after the task that waited has given up (a timeout, a stop), so it holds a
+/// count of its own, and a request that was given up leaves its slot behind.
 pub(super) struct Slot {
     inbox: Arc<Inbox>,
-    library: Arc<library::Library>,
-    task: std::sync::atomic::AtomicU32,
+    place: Place,
+    library: &'static Library,
     is_done: AtomicBool,
     result: AtomicI32,
     ended_ns: AtomicU64,
@@ -90,11 +36,11 @@ unsafe impl Send for Slot {}
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    pub(super) fn new(inbox: Arc<Inbox>, library: Arc<library::Library>) -> Arc<Self> {
+    pub(super) fn new(inbox: Arc<Inbox>, place: Place, library: &'static Library) -> Arc<Self> {
         Arc::new(Self {
             inbox,
+            place,
             library,
-            task: 0.into(),
             is_done: AtomicBool::new(true),
             result: AtomicI32::new(0),
             ended_ns: AtomicU64::new(0),
@@ -118,9 +64,8 @@ impl Slot {
         &mut buffer[..length]
     }
 
-    /// Makes a completion that ends in this slot and wakes `task`.
-    pub(super) fn arm(self: &Arc<Self>, task: TaskIndex) -> Result<library::Completion, c_int> {
-        self.task.store(task, Ordering::Relaxed);
+    /// Makes a completion that ends in this slot.
+    pub(super) fn arm(self: &Arc<Self>) -> Result<Completion, c_int> {
         self.is_done.store(false, Ordering::Relaxed);
         let mut completion = std::ptr::null_mut();
         let argument = Arc::into_raw(Arc::clone(self)).cast_mut().cast::<c_void>();
@@ -136,7 +81,7 @@ impl Slot {
     }
 
     /// Takes back what [`Slot::arm`] gave when librados refused the request: no callback comes.
-    pub(super) fn refuse(self: &Arc<Self>, completion: library::Completion) {
+    pub(super) fn refuse(self: &Arc<Self>, completion: Completion) {
         // SAFETY: the completion is ours and was not submitted.
         unsafe { (self.library.rados_aio_release)(completion) };
         self.disarm(Arc::as_ptr(self).cast_mut().cast());
@@ -157,7 +102,7 @@ impl Slot {
 }
 
 /// Runs on a thread of librados': notes the result and wakes the task.
-extern "C" fn done(completion: library::Completion, argument: *mut c_void) {
+extern "C" fn done(completion: Completion, argument: *mut c_void) {
     // SAFETY: the count that `arm` gave away for exactly this call.
     let slot = unsafe { Arc::from_raw(argument.cast::<Slot>().cast_const()) };
     // SAFETY: librados lends the completion to its callback.
@@ -165,5 +110,42 @@ extern "C" fn done(completion: library::Completion, argument: *mut c_void) {
     slot.ended_ns.store(monotonic_ns(), Ordering::Relaxed);
     slot.result.store(result, Ordering::Relaxed);
     slot.is_done.store(true, Ordering::Release);
-    slot.inbox.put(slot.task.load(Ordering::Relaxed));
+    slot.inbox.put(slot.place);
+}
+
+/// A request that nobody waits for any more; librados may still be at work on it.
+pub(super) struct GivenUp {
+    slot: Arc<Slot>,
+    completion: Completion,
+    is_read: bool,
+    since: Instant,
+}
+
+impl GivenUp {
+    pub(super) fn new(slot: Arc<Slot>, completion: Completion, is_read: bool) -> Self {
+        Self { slot, completion, is_read, since: Instant::now() }
+    }
+
+    /// Tells whether librados has called back.
+    pub(super) fn has_ended(&self) -> bool {
+        self.slot.result().is_some()
+    }
+
+    /// Tells whether nothing of librados' can touch what is kept here.
+    pub(super) fn is_over(&self) -> bool {
+        self.has_ended() && (!self.is_read || self.since.elapsed() > KEPT)
+    }
+}
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        if !self.is_over() {
+            // At the cost of its memory.
+            std::mem::forget(Arc::clone(&self.slot));
+        }
+        if self.has_ended() {
+            // SAFETY: ours, submitted and ended; released here only.
+            unsafe { (self.slot.library.rados_aio_release)(self.completion) };
+        }
+    }
 }

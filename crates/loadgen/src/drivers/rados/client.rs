@@ -1,0 +1,382 @@
+//! A client of a pool: one request at a time, from its making to its judgement.
+
+use std::ffi::{c_char, c_int};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::connection::PoolContext;
+use super::inbox::{Inbox, Place};
+use super::library::{Completion, Context, Library, kernel_text};
+use super::slot::{GivenUp, Slot};
+use super::{Rados, errand};
+use crate::drivers::{BucketState, Client};
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::outcome::{Answer, Outcome};
+use crate::payload::{ObjectId, Verifier, fill};
+use crate::reactor::Reactor;
+use crate::requests::Request;
+
+/// How long a client that ends waits for librados to let go of its requests.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// A client of [`Rados`].
+pub struct RadosClient {
+    pub(super) rados: Arc<Rados>,
+    pub(super) reactor: Rc<Reactor>,
+    pub(super) inbox: Arc<Inbox>,
+    pub(super) place: Place,
+    pub(super) instance: usize,
+    library: &'static Library,
+    /// Namespaces opened by name, apart from those of the dataset.
+    pub(super) contexts: Vec<Arc<PoolContext>>,
+    slot: Arc<Slot>,
+    in_flight: Option<(Context, Completion, Call)>,
+    given_up: Vec<GivenUp>,
+    /// The object's name, with a zero byte behind it.
+    name: Vec<u8>,
+    last_error: Option<String>,
+}
+
+impl std::fmt::Debug for RadosClient {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("RadosClient").finish_non_exhaustive()
+    }
+}
+
+/// What one call of librados is to do.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Call {
+    WriteFull { length: usize },
+    WriteAt { offset: u64, length: usize },
+    Read { offset: u64, length: usize },
+    Stat,
+    Remove,
+}
+
+impl Call {
+    /// Returns what of the buffer it needs.
+    fn length(self) -> usize {
+        match self {
+            Self::WriteFull { length }
+            | Self::WriteAt { length, .. }
+            | Self::Read { length, .. } => length,
+            Self::Stat | Self::Remove => 0,
+        }
+    }
+
+    fn is_write(self) -> bool {
+        matches!(self, Self::WriteFull { .. } | Self::WriteAt { .. })
+    }
+}
+
+impl Drop for RadosClient {
+    /// Cancels what is in flight and lets librados call back before the pool's contexts go away:
+    /// it does not keep them for a request. What it does not let go of in time keeps what it
+    /// needs, at the cost of its memory.
+    fn drop(&mut self) {
+        self.give_up();
+        let deadline = Instant::now() + FAREWELL;
+        while !self.given_up.iter().all(GivenUp::has_ended) {
+            // Waited for once: a thousand clients do not wait one by one.
+            if Instant::now() > deadline || self.rados.is_abandoned.load(Ordering::Relaxed) {
+                self.rados.is_abandoned.store(true, Ordering::Relaxed);
+                std::mem::forget(std::mem::take(&mut self.contexts));
+                std::mem::forget(Arc::clone(&self.rados));
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+impl Client for RadosClient {
+    async fn execute(&mut self, request: &Request) -> Answer {
+        if request.operation == Operation::List {
+            return self.list_page(request.index).await;
+        }
+        let object = self.object(request.index);
+        let call = self.call(request, &object);
+        let bucket = self.rados.dataset.bucket_of(request.index);
+        let context = match self.rados.instances[self.instance].context(&self.rados, bucket) {
+            Ok(context) => context,
+            Err(number) => return self.refused(number),
+        };
+        self.name.clear();
+        self.rados.dataset.write_key(request.index, &mut self.name);
+        self.name.push(0);
+        if call.is_write() {
+            let offset = if let Call::WriteAt { offset, .. } = call { offset } else { 0 };
+            // SAFETY: no request is in flight: each one's end is waited for or its slot replaced.
+            let buffer = unsafe { self.slot.buffer(call.length()) };
+            fill(&self.rados.payload, &object, offset, buffer);
+        }
+        let sent_ns = self.reactor.now_ns();
+        let (result, ended_ns) = self.perform(context, call).await;
+        let mut answer = Answer::plain(Outcome::OK, sent_ns, 0, ended_ns);
+        if result < 0 {
+            answer.outcome = Outcome::of_io(&std::io::Error::from_raw_os_error(-result));
+            self.note_failure(call, -result);
+        } else {
+            self.judge(&mut answer, call, result, request.is_verified, &object);
+        }
+        answer
+    }
+
+    async fn ready_bucket(
+        &mut self,
+        bucket: &str,
+        allow_foreign: bool,
+    ) -> Result<BucketState, Error> {
+        super::namespace::ready(self, bucket, allow_foreign).await
+    }
+
+    async fn sweep_bucket(&mut self, bucket: &str) -> Result<(u64, bool), Error> {
+        super::namespace::sweep(self, bucket).await
+    }
+
+    fn last_error(&mut self) -> Option<String> {
+        self.last_error.take()
+    }
+}
+
+impl RadosClient {
+    pub(super) fn new(
+        rados: &Arc<Rados>,
+        reactor: &Rc<Reactor>,
+        inbox: Arc<Inbox>,
+        index: u32,
+    ) -> Self {
+        let place = inbox.take_place();
+        let instance = index as usize % rados.instances.len();
+        let library = rados.instances[instance].connection.library;
+        Self {
+            rados: Arc::clone(rados),
+            reactor: Rc::clone(reactor),
+            slot: Slot::new(Arc::clone(&inbox), place, library),
+            inbox,
+            place,
+            instance,
+            library,
+            contexts: Vec::new(),
+            in_flight: None,
+            given_up: Vec::new(),
+            name: Vec::new(),
+            last_error: None,
+        }
+    }
+
+    fn object(&self, index: u64) -> ObjectId {
+        let dataset = &self.rados.dataset;
+        ObjectId::new(dataset.key_hash(index), dataset.spec().version, dataset.size(index))
+    }
+
+    fn call(&self, request: &Request, object: &ObjectId) -> Call {
+        let size = |bytes: u64| usize::try_from(bytes).expect("checked against the limit");
+        // Blocks lie side by side, so that a write of one never tears another; the last may be
+        // shorter.
+        let block = self.rados.range_bytes.unwrap_or(object.length).clamp(1, object.length.max(1));
+        let offset = request.chance % object.length.div_ceil(block).max(1) * block;
+        let length = size(block.min(object.length - offset));
+        match request.operation {
+            Operation::Put => Call::WriteFull { length: size(object.length) },
+            Operation::Write => Call::WriteAt { offset, length },
+            Operation::Get => Call::Read { offset: 0, length: size(object.length) },
+            Operation::RangeGet | Operation::Read => Call::Read { offset, length },
+            Operation::Delete => Call::Remove,
+            _ => Call::Stat,
+        }
+    }
+
+    /// Does one call on an object with a name of our own choice and waits for its end; the
+    /// content is what a write writes.
+    pub(super) async fn ask(
+        &mut self,
+        context: Context,
+        name: &str,
+        call: Call,
+        content: &[u8],
+    ) -> Result<(), c_int> {
+        self.name.clear();
+        self.name.extend_from_slice(name.as_bytes());
+        self.name.push(0);
+        // SAFETY: no request is in flight: each one's end is waited for or its slot replaced.
+        unsafe { self.slot.buffer(content.len()) }.copy_from_slice(content);
+        let (result, _) = self.perform(context, call).await;
+        if result < 0 { Err(-result) } else { Ok(()) }
+    }
+
+    /// Does one call on the object that `name` holds; returns what librados says of it, and when
+    /// it was there. At the deadline it gives the request up.
+    async fn perform(&mut self, context: Context, call: Call) -> (c_int, u64) {
+        if let Err(number) = self.submit(context, call) {
+            return (-number, self.reactor.now_ns());
+        }
+        let (slot, reactor) = (&self.slot, &self.reactor);
+        let end = std::future::poll_fn(|_| match slot.result() {
+            Some(end) => std::task::Poll::Ready(Some(end)),
+            None if reactor.expired() => std::task::Poll::Ready(None),
+            None => std::task::Poll::Pending,
+        })
+        .await;
+        match end {
+            Some(end) => {
+                if let Some((_, completion, _)) = self.in_flight.take() {
+                    // SAFETY: ours, submitted and ended; released here only.
+                    unsafe { (self.library.rados_aio_release)(completion) };
+                }
+                end
+            }
+            None => {
+                self.give_up();
+                (-libc::ETIMEDOUT, self.reactor.now_ns())
+            }
+        }
+    }
+
+    fn submit(&mut self, io: Context, call: Call) -> Result<(), c_int> {
+        // SAFETY: no request is in flight on the slot until `arm`.
+        let buffer = unsafe { self.slot.buffer(call.length()) }.as_mut_ptr();
+        self.inbox.expect(self.place, self.reactor.current_task());
+        let completion = self.slot.arm()?;
+        let (library, name) = (self.library, self.name.as_ptr().cast::<c_char>());
+        // SAFETY: librados copies the name; buffer and stat live in the slot, which the callback
+        // keeps alive, and nobody else touches them until it has run.
+        let result = unsafe {
+            match call {
+                Call::WriteFull { length } => {
+                    (library.rados_aio_write_full)(io, name, completion, buffer.cast(), length)
+                }
+                Call::WriteAt { offset, length } => {
+                    (library.rados_aio_write)(io, name, completion, buffer.cast(), length, offset)
+                }
+                Call::Read { offset, length } => {
+                    (library.rados_aio_read)(io, name, completion, buffer.cast(), length, offset)
+                }
+                Call::Stat => {
+                    let stat = self.slot.stat.get();
+                    let (size, time) = (&raw mut (*stat).0, &raw mut (*stat).1);
+                    (library.rados_aio_stat)(io, name, completion, size, time)
+                }
+                Call::Remove => (library.rados_aio_remove)(io, name, completion),
+            }
+        };
+        if result < 0 {
+            self.slot.refuse(completion);
+            return Err(-result);
+        }
+        self.in_flight = Some((io, completion, call));
+        Ok(())
+    }
+
+    /// Cancels the request in flight. Its slot belongs to the callback from now on, which may come
+    /// late; the next request gets a fresh one. A write may have reached the cluster all the same.
+    fn give_up(&mut self) {
+        self.given_up.retain(|old| !old.is_over());
+        let Some((context, completion, call)) = self.in_flight.take() else { return };
+        // SAFETY: the context is open, and the completion was submitted and is not released yet.
+        // An error means that the request has just ended.
+        unsafe { (self.library.rados_aio_cancel)(context, completion) };
+        let fresh = Slot::new(Arc::clone(&self.inbox), self.place, self.library);
+        let old = std::mem::replace(&mut self.slot, fresh);
+        let is_read = matches!(call, Call::Read { .. });
+        self.given_up.push(GivenUp::new(old, completion, is_read));
+    }
+
+    #[expect(clippy::cast_sign_loss, reason = "the caller saw that it is no error")]
+    fn judge(
+        &mut self,
+        answer: &mut Answer,
+        call: Call,
+        result: c_int,
+        is_verified: bool,
+        object: &ObjectId,
+    ) {
+        match call {
+            Call::WriteFull { length } | Call::WriteAt { length, .. } => {
+                answer.bytes = length as u64;
+            }
+            Call::Read { offset, length } => {
+                answer.bytes = result as u64;
+                answer.first_byte_ns = answer.ended_ns;
+                if is_verified {
+                    let range = offset..offset + length as u64;
+                    let mut verifier = Verifier::for_range(&self.rados.payload, object, range);
+                    // SAFETY: the request has ended.
+                    verifier.update(unsafe { self.slot.buffer(result as usize) });
+                    answer.outcome = Outcome::of_verdict(verifier.finish());
+                    answer.verified_bytes = verifier.checked_bytes();
+                    if !answer.outcome.is_ok() {
+                        self.last_error = verifier.evidence().map(|evidence| evidence.to_string());
+                    }
+                } else if (result as usize) < length {
+                    answer.outcome = Outcome::TRUNCATED;
+                }
+            }
+            Call::Stat | Call::Remove => {}
+        }
+    }
+
+    /// Lists the first page of a namespace.
+    async fn list_page(&mut self, bucket: u64) -> Answer {
+        let sent_ns = self.reactor.now_ns();
+        let (rados, instance) = (Arc::clone(&self.rados), self.instance);
+        let listed = errand::run((&self.inbox, self.place), &self.reactor, move || {
+            let context = rados.instances[instance].open(&rados, bucket)?;
+            let (mut names, mut keys) = (context.list()?, 0);
+            while keys < rados.page_keys && names.next()?.is_some() {
+                keys += 1;
+            }
+            Ok::<u32, c_int>(keys)
+        })
+        .await;
+        let ended_ns = self.reactor.now_ns();
+        let error = match listed {
+            Ok(Ok(keys)) => {
+                let answer = Answer::plain(Outcome::OK, sent_ns, ended_ns, ended_ns);
+                return Answer { objects: keys, ..answer };
+            }
+            Ok(Err(number)) => std::io::Error::from_raw_os_error(number),
+            Err(error) => error,
+        };
+        self.last_error.get_or_insert_with(|| format!("list: {error}"));
+        Answer::plain(Outcome::of_io(&error), sent_ns, 0, ended_ns)
+    }
+
+    /// Answers a request that could not be made.
+    fn refused(&mut self, number: c_int) -> Answer {
+        let now_ns = self.reactor.now_ns();
+        self.last_error.get_or_insert_with(|| kernel_text(number));
+        let outcome = Outcome::of_io(&std::io::Error::from_raw_os_error(number));
+        Answer::plain(outcome, now_ns, 0, now_ns)
+    }
+
+    /// Words a failure for the record: what was asked, what came back, and what that may mean.
+    fn note_failure(&mut self, call: Call, number: c_int) {
+        if self.last_error.is_some() {
+            return;
+        }
+        let what = match call {
+            Call::WriteFull { .. } => "write",
+            Call::WriteAt { .. } => "write a block of",
+            Call::Read { .. } => "read",
+            Call::Stat => "look at",
+            Call::Remove => "remove",
+        };
+        let name = String::from_utf8_lossy(self.name.strip_suffix(&[0]).unwrap_or(&self.name));
+        let pool = &self.rados.access.pool;
+        let hint = match number {
+            libc::ETIMEDOUT => "; see the placement groups in: ceph health detail",
+            libc::ENOENT if call.is_write() => "; is the pool still there?",
+            libc::ENOSPC | libc::EDQUOT => "; the pool or the cluster is full: ceph df detail",
+            libc::ESHUTDOWN => "; the cluster has blocklisted this client",
+            libc::EFBIG | libc::EMSGSIZE => "; see osd_max_object_size and osd_max_write_size",
+            libc::EOPNOTSUPP => "; an erasure-coded pool needs allow_ec_overwrites for this",
+            _ => "",
+        };
+        let text = kernel_text(number);
+        self.last_error = Some(format!("{what} \"{name}\" in pool \"{pool}\": {text}{hint}"));
+    }
+}

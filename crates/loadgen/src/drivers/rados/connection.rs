@@ -1,0 +1,264 @@
+//! A connection to a cluster, and the namespaces of a pool that are open on it.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
+
+use super::library::{Cluster, Context, Library, Listing, kernel_text, library, text};
+use super::settings::Access;
+use crate::error::Error;
+
+/// How long the monitors may take to answer, unless the user's configuration says something.
+const MONITORS_ANSWER_WITHIN_S: &str = "30";
+
+/// What the load will have in flight on one connection at most.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InFlight {
+    pub(super) requests: u64,
+    pub(super) bytes: u64,
+}
+
+/// A connection to a cluster; it may be used from several threads.
+pub(super) struct Connection {
+    pub(super) library: &'static Library,
+    cluster: Cluster,
+    pool: i64,
+}
+
+// SAFETY: librados says that a cluster handle may be used by several threads at once.
+unsafe impl Send for Connection {}
+// SAFETY: as above.
+unsafe impl Sync for Connection {}
+
+impl Connection {
+    /// Connects, and looks the pool up.
+    pub(super) fn open(access: &Access, in_flight: InFlight) -> Result<Self, Error> {
+        let library = library()?;
+        let mut cluster = ptr::null_mut();
+        let (name, user) = (text(&access.cluster), text(&access.user));
+        // SAFETY: the handle is written to a place of ours; the texts outlive the call.
+        let result =
+            unsafe { (library.rados_create2)(&raw mut cluster, name.as_ptr(), user.as_ptr(), 0) };
+        demand(result, || {
+            format!("make a client \"{}\" of cluster \"{}\"", access.user, access.cluster)
+        })?;
+        let mut connection = Self { library, cluster, pool: -1 };
+        let is_configured = connection.configure(access, in_flight)?;
+        // SAFETY: the handle is ours and configured.
+        let result = unsafe { (library.rados_connect)(cluster) };
+        demand(result, || {
+            format!("connect to cluster \"{}\" as \"{}\"", access.cluster, access.user)
+        })
+        .map_err(|error| error.with_hint(why_refused(-result, is_configured)))?;
+        connection.pool = connection.look_up(&access.pool)?;
+        Ok(connection)
+    }
+
+    /// Reads the user's configuration; tells whether there is a file of it.
+    fn configure(&self, access: &Access, in_flight: InFlight) -> Result<bool, Error> {
+        let conf = access.conf.as_deref().map(text);
+        let path = conf.as_ref().map_or(ptr::null(), |path| path.as_ptr());
+        // SAFETY: a null path means the default search, which also reads CEPH_CONF.
+        let result = unsafe { (self.library.rados_conf_read_file)(self.cluster, path) };
+        // Ceph's own commands do without a file too, if CEPH_ARGS says all that is needed.
+        let is_absent = conf.is_none() && result == -libc::ENOENT;
+        if !is_absent {
+            let place = access.conf.as_deref().unwrap_or("at its default places");
+            demand(result, || format!("read the Ceph configuration {place}")).map_err(|error| {
+                error.with_hint("set \"conf\", or CEPH_CONF in the environment")
+            })?;
+        }
+        // SAFETY: a null name means CEPH_ARGS.
+        unsafe { (self.library.rados_conf_parse_env)(self.cluster, ptr::null()) };
+        for (key, value) in &access.options {
+            self.set(key, value)?;
+        }
+        if let Some(path) = &access.keyring {
+            self.set("keyring", path)?;
+        }
+        // By default the one waits for five minutes and the other for ever.
+        for (key, default) in [("client_mount_timeout", "300"), ("rados_mon_op_timeout", "0")] {
+            if self.get(key).is_none_or(|value| value.trim_end_matches(".000000") == default) {
+                self.set(key, MONITORS_ANSWER_WITHIN_S)?;
+            }
+        }
+        // Beyond these, librados would block the thread that submits: fewer requests would be in
+        // flight than the load says, and nobody would see it.
+        for (key, needed) in [
+            ("objecter_inflight_ops", in_flight.requests),
+            ("objecter_inflight_op_bytes", in_flight.bytes),
+        ] {
+            let limit = self.get(key).and_then(|value| value.parse::<u64>().ok());
+            if limit.is_none_or(|limit| limit < needed) {
+                self.set(key, &needed.to_string())?;
+            }
+        }
+        Ok(!is_absent)
+    }
+
+    fn set(&self, key: &str, value: &str) -> Result<(), Error> {
+        let (name, setting) = (text(key), text(value));
+        // SAFETY: the texts outlive the call.
+        let result =
+            unsafe { (self.library.rados_conf_set)(self.cluster, name.as_ptr(), setting.as_ptr()) };
+        demand(result, || format!("set Ceph's option {key} to \"{value}\"")).map_err(|error| {
+            match -result {
+                libc::ENOENT => error.with_hint("Ceph has no option of this name"),
+                _ => error.with_hint("is this a value that the option takes?"),
+            }
+        })
+    }
+
+    fn get(&self, key: &str) -> Option<String> {
+        let name = text(key);
+        let mut value = [0_u8; 256];
+        // SAFETY: the name outlives the call, and the place is as long as it says.
+        let result = unsafe {
+            (self.library.rados_conf_get)(
+                self.cluster,
+                name.as_ptr(),
+                value.as_mut_ptr().cast::<c_char>(),
+                value.len(),
+            )
+        };
+        let text = CStr::from_bytes_until_nul(&value).ok()?;
+        (result >= 0).then(|| text.to_string_lossy().into_owned())
+    }
+
+    fn look_up(&self, pool: &str) -> Result<i64, Error> {
+        let name = text(pool);
+        // SAFETY: the name outlives the call.
+        let id = unsafe { (self.library.rados_pool_lookup)(self.cluster, name.as_ptr()) };
+        if id >= 0 {
+            return Ok(id);
+        }
+        let number = c_int::try_from(-id).unwrap_or(libc::EIO);
+        let error = Error::target(format!("open pool \"{pool}\""), kernel_text(number));
+        Err(match number {
+            libc::ENOENT => {
+                error.with_hint("no such pool; loadstone makes no pools: ceph osd pool create")
+            }
+            _ => error,
+        })
+    }
+
+    /// Opens a namespace of the pool. It asks nobody, so it does not wait.
+    pub(super) fn namespace(&self, namespace: &str) -> Result<PoolContext, c_int> {
+        let mut context = ptr::null_mut();
+        // SAFETY: the handle is written to a place of ours.
+        let result = unsafe {
+            (self.library.rados_ioctx_create2)(self.cluster, self.pool, &raw mut context)
+        };
+        if result < 0 {
+            return Err(-result);
+        }
+        let space = text(namespace);
+        // SAFETY: the context was opened just now; the text outlives the call.
+        unsafe { (self.library.rados_ioctx_set_namespace)(context, space.as_ptr()) };
+        if let Some(full_try) = self.library.full_try {
+            // A full pool is an outcome, and what is in it can be deleted.
+            // SAFETY: as above.
+            unsafe { full_try(context) };
+        }
+        Ok(PoolContext { library: self.library, context })
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // SAFETY: whoever has a context or a request in flight keeps the driver that owns this,
+        // so none is left.
+        unsafe { (self.library.rados_shutdown)(self.cluster) };
+    }
+}
+
+fn why_refused(number: c_int, is_configured: bool) -> &'static str {
+    if !is_configured {
+        return "no configuration file was found: set \"conf\", or CEPH_CONF in the environment";
+    }
+    match number {
+        libc::ETIMEDOUT => {
+            "no monitor answered: check mon_host in the configuration, and the network"
+        }
+        libc::ENOENT => {
+            "no key of this user was found: set \"user\" and \"keyring\", or \"keyring\" in the \
+             configuration file"
+        }
+        libc::EACCES | libc::EPERM => {
+            "the monitors refused the key: does the keyring belong to this user and cluster?"
+        }
+        libc::EINVAL => "the key in the keyring cannot be read, or mon_host is wrong",
+        _ => "check the cluster with: ceph health detail",
+    }
+}
+
+/// A namespace of a pool, opened for I/O. Several threads may use it.
+pub(super) struct PoolContext {
+    library: &'static Library,
+    pub(super) context: Context,
+}
+
+// SAFETY: librados takes requests on one context from several threads; what it does not take is
+// a change of the context meanwhile, and nothing here changes one after it was opened.
+unsafe impl Send for PoolContext {}
+// SAFETY: as above.
+unsafe impl Sync for PoolContext {}
+
+impl Drop for PoolContext {
+    fn drop(&mut self) {
+        // SAFETY: clients forget the contexts of requests that are still in flight.
+        unsafe { (self.library.rados_ioctx_destroy)(self.context) };
+    }
+}
+
+impl PoolContext {
+    /// Begins to list the namespace. It blocks.
+    pub(super) fn list(&self) -> Result<Names, c_int> {
+        let mut listing = ptr::null_mut();
+        // SAFETY: the listing is written to a place of ours, and closed when it is dropped.
+        let result =
+            unsafe { (self.library.rados_nobjects_list_open)(self.context, &raw mut listing) };
+        if result < 0 { Err(-result) } else { Ok(Names { library: self.library, listing }) }
+    }
+}
+
+/// The names of the objects in a namespace. Its context must be open as long as it lives.
+pub(super) struct Names {
+    library: &'static Library,
+    listing: Listing,
+}
+
+// SAFETY: a listing belongs to no thread; `&mut` keeps two from using it at once.
+unsafe impl Send for Names {}
+
+impl Names {
+    /// Returns the next name; it blocks.
+    pub(super) fn next(&mut self) -> Result<Option<String>, c_int> {
+        let mut name: *const c_char = ptr::null();
+        // SAFETY: the name stays valid until the next call; the other two may be null.
+        let result = unsafe {
+            (self.library.rados_nobjects_list_next)(
+                self.listing,
+                &raw mut name,
+                ptr::null_mut(),
+                ptr::null_mut(),
+            )
+        };
+        match -result {
+            libc::ENOENT => Ok(None),
+            number if number > 0 => Err(number),
+            // SAFETY: librados gave a terminated text.
+            _ => Ok(Some(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())),
+        }
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once.
+        unsafe { (self.library.rados_nobjects_list_close)(self.listing) };
+    }
+}
+
+fn demand(result: c_int, what: impl FnOnce() -> String) -> Result<(), Error> {
+    if result >= 0 { Ok(()) } else { Err(Error::target(what(), kernel_text(-result))) }
+}

@@ -1,0 +1,94 @@
+//! What a target of driver `rados` says: which cluster, as whom, which pool, with which options.
+
+use serde_json::{Map, Value};
+
+use crate::drivers::settings::{mistakes, pairs, text};
+use crate::drivers::{Setting, SettingKind};
+use crate::trial::Trial;
+
+/// One request larger than this is refused when planning: librados sends an object whole, and no
+/// cluster takes more unless its osd_max_object_size was raised.
+const OBJECT_BYTES_MAX: u64 = 128 << 20;
+
+/// Options that would hold a secret.
+const SECRET_OPTIONS: &[&str] = &["key"];
+
+const fn setting(name: &'static str, default: Option<&'static str>, help: &'static str) -> Setting {
+    Setting { name, kind: SettingKind::Text, required: false, default, help }
+}
+
+pub(super) const SETTINGS: &[Setting] = &[
+    Setting { required: true, ..setting("pool", None, "the pool, which must exist") },
+    setting("conf", None, "the Ceph configuration file; Ceph's default places when absent"),
+    setting("keyring", None, "the keyring; the configuration's when absent"),
+    setting("user", Some("client.admin"), "who connects; \"client.\" may be left out"),
+    setting("cluster", Some("ceph"), "the cluster's name"),
+    Setting {
+        kind: SettingKind::Number,
+        ..setting("instances", Some("1"), "connections to the cluster, shared by the clients")
+    },
+    Setting {
+        kind: SettingKind::Map,
+        ..setting("options", None, "options of Ceph for this client, over the configuration's")
+    },
+];
+
+/// How a cluster is reached, and which pool of it.
+#[derive(Debug, Clone)]
+pub(super) struct Access {
+    pub(super) pool: String,
+    pub(super) cluster: String,
+    pub(super) user: String,
+    pub(super) conf: Option<String>,
+    pub(super) keyring: Option<String>,
+    pub(super) instances: usize,
+    pub(super) options: Vec<(String, String)>,
+}
+
+impl Access {
+    pub(super) fn of(settings: &Map<String, Value>) -> Self {
+        let owned = |key| text(settings, key).map(str::to_owned);
+        let user = text(settings, "user").unwrap_or("client.admin");
+        Self {
+            pool: owned("pool").unwrap_or_default(),
+            cluster: owned("cluster").unwrap_or_else(|| "ceph".into()),
+            // What Ceph's commands take as --id, and what they take as --name.
+            user: if user.contains('.') { user.into() } else { format!("client.{user}") },
+            conf: owned("conf"),
+            keyring: owned("keyring"),
+            instances: instances(settings).unwrap_or(1),
+            options: pairs(settings, "options"),
+        }
+    }
+}
+
+fn instances(settings: &Map<String, Value>) -> Option<usize> {
+    settings.get("instances")?.as_u64().and_then(|count| usize::try_from(count).ok())
+}
+
+/// Returns every mistake of a trial that this driver sees.
+pub(super) fn check(trial: &Trial) -> Vec<String> {
+    let settings = &trial.target.settings;
+    let mut found = mistakes(SETTINGS, settings);
+    if let Some(given) = settings.get("instances").filter(|value| value.is_number())
+        && !instances(settings).is_some_and(|count| (1..=1024).contains(&count))
+    {
+        found.push(format!("target.settings.instances: found {given}, allowed: 1 to 1024"));
+    }
+    for (name, _) in pairs(settings, "options") {
+        if SECRET_OPTIONS.contains(&name.replace([' ', '-'], "_").as_str()) {
+            found.push(format!(
+                "target.settings.options.{name}: a secret does not belong here; name a file in \
+                 \"keyring\""
+            ));
+        }
+    }
+    let largest = trial.dataset.size.max();
+    if largest > OBJECT_BYTES_MAX {
+        found.push(format!(
+            "dataset.size: found up to {largest} bytes, allowed: {OBJECT_BYTES_MAX} (what a \
+             cluster takes as one object; see osd_max_object_size)"
+        ));
+    }
+    found
+}
