@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from loadstone import probes
-from loadstone.probes import AbsentError, Collector, cgroup, disk, network, proc, sockets, tcp
+from loadstone.probes import AbsentError, Collector, cgroup, cpu, disk, network, proc, sockets, tcp
 from loadstone.results.record import PROBE_SCHEMA
 
 
@@ -236,3 +236,33 @@ def test_reading_everything_costs_less_than_a_hundredth_of_a_core() -> None:
             collector._read()
         spent_ns = (time.thread_time_ns() - begun_ns) / 20
     assert spent_ns < 10_000_000
+
+
+def test_a_quota_of_a_controller_of_version_1_is_read_too(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cgroup, "own_folder", lambda: Path("/group"))
+    monkeypatch.setattr(cgroup, "own_cpu_folder", lambda: Path("/older"))
+    put(kernel, "/older/cpu.cfs_quota_us", "30000\n")
+    put(kernel, "/older/cpu.cfs_period_us", "100000\n")
+    put(kernel, "/older/cpu.stat", "nr_periods 9\nnr_throttled 4\nthrottled_time 123\n")
+    found = values(cgroup.Cgroup())
+    assert found["", "cores_max"] == 0.3
+    assert (found["", "throttled"], found["", "throttled_ns"]) == (4, 123)
+
+
+def test_a_shaper_on_a_card_is_the_speed_of_the_card(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = b'[{"kind":"tbf","dev":"eth9","root":true,"options":{"rate":12500000}},' + (
+        b'{"kind":"noqueue","dev":"lo","root":true,"options":{}}]'
+    )
+    monkeypatch.setattr(
+        network.subprocess,
+        "run",
+        lambda *_, **__: network.subprocess.CompletedProcess([], 0, stdout=told),
+    )
+    assert network.shaped_cards() == {"eth9": 1e8}
+
+
+def test_the_cores_that_the_load_may_use_are_told() -> None:
+    allowed = {subject for subject, metric, _ in cpu.Cpu().read() if metric == "allowed"}
+    assert allowed == {str(core) for core in os.sched_getaffinity(0)}

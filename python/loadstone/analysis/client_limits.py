@@ -90,19 +90,29 @@ def is_on_own_host(record: Record) -> bool:
 
 
 def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
+    allowed = {(line.host, line.subject) for line in lines.get(("cpu", "allowed"), ())}
+    means: dict[str, list[float]] = {}
     for host, core, busy, steal in _busy_cores(lines):
         if core == "all":
-            mean = float(busy.mean())
-            if mean >= CPU_BUSY:
-                yield _evidence("CPU busy, all cores", mean, CPU_BUSY, host)
             if float(steal.mean()) >= STEAL:
                 yield _evidence("CPU stolen by the hypervisor", float(steal.mean()), STEAL, host)
+            if not allowed:
+                means.setdefault(host, []).append(float(busy.mean()))
             continue
+        if allowed and (host, core) not in allowed:
+            # Somebody else's: the load is kept to other cores.
+            continue
+        if allowed:
+            means.setdefault(host, []).append(float(busy.mean()))
         share = float((busy >= CORE_BUSY).mean())
         if share > CORE_BUSY_SHARE:
             yield _evidence(
                 f"share of time with core {core} at 95 % or more", share, CORE_BUSY_SHARE, host
             )
+    for host, own in means.items():
+        mean = sum(own) / len(own)
+        if mean >= CPU_BUSY:
+            yield _evidence("CPU busy, all cores", mean, CPU_BUSY, host)
 
 
 def _waiting(record: Record, lines: Lines) -> Iterator[Evidence]:

@@ -1,5 +1,10 @@
-"""Limits of the control group this process is in, and how often they held it back."""
+"""Limits of the control group this process is in, and how often they held it back.
 
+Version 2 has one folder for all of it. Where the CPU controller is still one of version 1, its
+folder is read as well.
+"""
+
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +12,12 @@ from loadstone.probes.proc import AbsentError, open_existing
 
 ROOT = Path("/sys/fs/cgroup")
 FILES = ("cpu.max", "cpu.stat", "memory.current", "memory.max", "memory.events")
-CPU = {"nr_throttled": ("throttled", 1), "throttled_usec": ("throttled_ns", 1000)}
+CPU = {
+    "nr_throttled": ("throttled", 1),
+    "throttled_usec": ("throttled_ns", 1000),
+    "throttled_time": ("throttled_ns", 1),
+}
+FILES_1 = ("cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.stat")
 
 
 def own_folder() -> Path:
@@ -22,19 +32,40 @@ def own_folder() -> Path:
     raise AbsentError("no control group of version 2")
 
 
+def own_cpu_folder() -> Path | None:
+    """Return the folder of this process' group of the CPU controller of version 1, if it has one."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            _, names, path = line.split(":", 2)
+            if "cpu" in names.split(","):
+                return ROOT / "cpu" / path.lstrip("/")
+    return None
+
+
 class Cgroup:
     """Reads the group's files; the root group has none of them."""
 
     SUMMARY = "CPU and memory limits of the control group, and throttling"
 
     def __init__(self) -> None:
-        folder = own_folder()
-        self._files = open_existing({name: folder / name for name in FILES})
+        older = own_cpu_folder()
+        try:
+            folder = own_folder()
+            self._files = open_existing({name: folder / name for name in FILES})
+        except AbsentError:
+            if older is None:
+                raise
+            self._files = {}
+        if "cpu.max" not in self._files and older is not None:
+            self._files |= open_existing({name: older / name for name in FILES_1})
 
     def read(self) -> Iterator[tuple[str, str, float]]:
+        yield from self._quota_1()
         for name, file in self._files.items():
             text = file.read().strip()
             match name:
+                case "cpu.cfs_quota_us" | "cpu.cfs_period_us":
+                    continue
                 case "cpu.max":
                     quota, period = text.split()
                     if quota != "max":
@@ -55,6 +86,11 @@ class Cgroup:
                         key, _, value = line.partition(" ")
                         if key in ("high", "max", "oom", "oom_kill"):
                             yield "", f"memory_events_{key}", float(value)
+
+    def _quota_1(self) -> Iterator[tuple[str, str, float]]:
+        quota, period = (self._files.get(name) for name in FILES_1[:2])
+        if quota is not None and period is not None and int(quota.read()) > 0:
+            yield "", "cores_max", int(quota.read()) / int(period.read())
 
     def close(self) -> None:
         for file in self._files.values():

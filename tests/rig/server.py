@@ -1,0 +1,86 @@
+"""The server of the rig: the embedded store, and an exporter of what its host does meanwhile.
+
+`python -m tests.rig.server CONFIGURATION` prints the two ports and serves until it is ended.
+"""
+
+import http.server
+import json
+import os
+import sys
+import threading
+from pathlib import Path
+
+from loadstone import _loadgen
+
+TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+
+
+def metrics() -> str:
+    """Return this host's core, its quota and its card, named as the usual exporters name them."""
+    lines = []
+    core = min(os.sched_getaffinity(0))
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *values = line.split()
+        if name == f"cpu{core}":
+            for kind, value in zip(KINDS, values, strict=False):
+                seconds = int(value) * TICK_S
+                lines.append(f'node_cpu_seconds_total{{cpu="{core}",mode="{kind}"}} {seconds}')
+    lines += quota()
+    for line in Path("/proc/net/dev").read_text().splitlines()[2:]:
+        card, _, text = line.partition(":")
+        words = text.split()
+        for name, column in (("receive", 0), ("transmit", 8)):
+            label = f'device="{card.strip()}"'
+            lines.append(f"node_network_{name}_bytes_total{{{label}}} {words[column]}")
+    return "\n".join(lines) + "\n"
+
+
+def quota() -> list[str]:
+    """Return how often this process' control group was held back."""
+    folder = Path("/sys/fs/cgroup")
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        number, names, path = line.split(":", 2)
+        if "cpu" in names.split(","):
+            folder = folder / "cpu" / path.lstrip("/")
+            break
+        if number == "0":
+            version_2 = folder / path.lstrip("/")
+    else:
+        folder = version_2
+    lines = []
+    for line in (folder / "cpu.stat").read_text().splitlines():
+        key, _, value = line.partition(" ")
+        if key in ("nr_periods", "nr_throttled"):
+            name = {"nr_periods": "periods", "nr_throttled": "throttled_periods"}[key]
+            lines.append(f"container_cpu_cfs_{name}_total {value}")
+    return lines
+
+
+class Exporter(http.server.BaseHTTPRequestHandler):
+    """Answers every request with the metrics of this moment."""
+
+    def do_GET(self) -> None:  # noqa: N802
+        body = metrics().encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def main() -> None:
+    """Serve until the process is ended."""
+    configuration = json.loads(sys.argv[1])
+    store = _loadgen.Store(json.dumps(configuration))
+    exporter = http.server.ThreadingHTTPServer((configuration["bind"], 0), Exporter)
+    print(store.port, exporter.server_address[1], flush=True)
+    threading.Thread(target=exporter.serve_forever, daemon=True).start()
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
