@@ -75,10 +75,11 @@ BOTTLENECKS: Mapping[str, Bottleneck] = {
         ),
         Bottleneck(
             name="client-ports",
-            summary="200 local ports, a connection for each request",
+            summary="200 local ports, and more clients than that",
             expected=("INSTRUMENT_SOCKETS",),
             client=Limits(ports=200),
-            workload={"connections": "per_request"},
+            threads=(64, 256, 400),
+            judged=256,
         ),
         Bottleneck(
             name="network-path",
@@ -98,9 +99,9 @@ BOTTLENECKS: Mapping[str, Bottleneck] = {
         ),
         Bottleneck(
             name="store-slow-down",
-            summary="the store answers 503 SlowDown beyond 300 requests a second",
+            summary="the store answers 503 SlowDown beyond 2000 requests a second",
             expected=("TARGET_THROTTLED",),
-            faults={"requests_per_s": 300.0},
+            faults={"requests_per_s": 2000.0},
         ),
         Bottleneck(
             name="store-bandwidth",

@@ -60,7 +60,7 @@ def quota() -> list[str]:
 class Exporter(http.server.BaseHTTPRequestHandler):
     """Answers every request with the metrics of this moment."""
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         body = metrics().encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/plain; version=0.0.4")

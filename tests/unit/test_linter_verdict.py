@@ -89,11 +89,29 @@ def test_near_the_null_target_the_instrument_is_measured(null_rate: float, expec
         (Trial(load=128, rate=1051), "NOT_SATURATED"),
         (Trial(load=128, rate=1050, time_s=0.122), "UNDETERMINED"),
         (Trial(load=128, rate=1000, time_s=0.064), "INSTRUMENT_CPU"),
-        (Trial(load=128, rate=900, time_s=0.142), "TARGET_CONTENTION"),
+        (Trial(load=128, rate=900, time_s=0.142), "UNDETERMINED"),
     ],
 )
 def test_the_shape_of_the_curve_decides(higher: Trial, expected: str) -> None:
     assert limit(higher=higher) == expected
+
+
+def test_a_saturated_limit_is_named_only_as_far_as_somebody_looked() -> None:
+    assert limit(higher=FLAT) == "UNDETERMINED"
+    seen = {"higher": FLAT, "is_client_watched": True}
+    assert limit(**seen) == "BEYOND_CLIENT"
+    assert limit(**seen, bytes_per_s=50.0, path_bytes_per_s=100.0) == "TARGET"
+    assert limit(**seen, bytes_per_s=95.0, path_bytes_per_s=100.0) == "NETWORK_PATH"
+    falling = {**seen, "higher": Trial(load=128, rate=900, time_s=0.142)}
+    assert limit(**falling) == "BEYOND_CLIENT"
+    assert limit(**falling, bytes_per_s=50.0, path_bytes_per_s=100.0) == "TARGET_CONTENTION"
+    # At the highest load, the one before it tells.
+    assert limit(lower=Trial(load=32, rate=990, time_s=0.032), is_client_watched=True) == (
+        "BEYOND_CLIENT"
+    )
+    assert limit(lower=Trial(load=32, rate=600, time_s=0.053), is_client_watched=True) == (
+        "UNDETERMINED"
+    )
 
 
 def test_below_half_of_the_knee_a_load_is_too_small_to_say_anything() -> None:
@@ -286,7 +304,7 @@ def test_blocks_of_a_sweep_are_repetitions_of_one_case(tmp_path: Path) -> None:
 def test_a_run_says_what_limited_its_results(tmp_path: Path) -> None:
     run = read_run(synthetic_run.write_rounds(tmp_path / "run"))
     verdicts = [one.statement for one in judged(run) if one.rule == "verdict"]
-    assert any(words.startswith("INVALID(errors) in 1 of 12") for words in verdicts)
+    assert any(words.startswith("TARGET_THROTTLED (grade C) in 1 of 12") for words in verdicts)
     assert any(words.startswith("UNDETERMINED in 11 of 12") for words in verdicts)
 
 

@@ -5,12 +5,13 @@ from a Run alone, so that all of them can be made again from the run folder at a
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from loadstone.analysis import client_limits, resources, timeline
+from loadstone.analysis.cell_verdicts import decide_cells
 from loadstone.analysis.finding import Evidence, Finding, Severity
 from loadstone.analysis.instrument import Jitter, jitter_of, read_calibration, with_shares
 from loadstone.analysis.labels import error_sentences, explain, label_trial, severity
@@ -25,6 +26,7 @@ from loadstone.analysis.searches import (
 from loadstone.analysis.summary import Cell, in_order, little_of, summarise, summarise_mixes
 from loadstone.analysis.target_state import find_states
 from loadstone.analysis.trial_findings import judge_run
+from loadstone.analysis.verdict import Verdict
 from loadstone.results.record import Record, Run
 
 __all__ = ["Findings", "TrialFacts", "analyse"]
@@ -77,6 +79,11 @@ class Findings:
     resources: tuple[resources.ResourceSeries, ...]
     findings: tuple[Finding, ...]
     searches: tuple[CapacitySearch, ...] = ()
+    verdicts: Mapping[tuple[tuple[str, ...], str], Verdict] = field(default_factory=dict)
+
+    def verdict_of(self, cell: Cell) -> Verdict | None:
+        """Return what limited a cell, if that was asked."""
+        return self.verdicts.get((cell.trials, cell.operation))
 
 
 def analyse(run: Run) -> Findings:
@@ -112,6 +119,7 @@ def analyse(run: Run) -> Findings:
     targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
     cells, totals = (in_order(found, targets) for found in summarise(parts, peaks))
     mixes = in_order(summarise_mixes(parts, peaks), targets)
+    decided = decide_cells(account, parts, flags, totals=totals)
     missing = {doc["id"]: _facts(doc, None, None) for doc in run.plan if doc["id"] not in facts}
     trials = tuple(fact for _, fact in sorted((facts | missing).items()))
     return Findings(
@@ -123,8 +131,9 @@ def analyse(run: Run) -> Findings:
         resources=tuple(series),
         findings=_in_order(
             (*search_findings(searches), *_findings(totals, trials), *find_states(run.records)),
-            judge_run(account, parts, flags),
+            judge_run(account, parts, flags, decided=decided),
         ),
+        verdicts={(cell.trials, cell.operation): found for cell, found in decided},
         searches=searches,
     )
 

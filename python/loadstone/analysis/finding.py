@@ -44,14 +44,16 @@ class Finding:
             "inferred": self.is_inferred,
             "chance": self.chance,
             "cases": list(self.cases),
-            "evidence": [
-                {
-                    "metric": one.metric,
-                    "value": one.value,
-                    "threshold": one.threshold,
-                    "unit": one.unit,
-                    "place": one.place,
-                }
-                for one in self.evidence
-            ],
+            "evidence": [evidence_json(one) for one in self.evidence],
         }
+
+
+def evidence_json(one: Evidence) -> dict[str, object]:
+    """Return one number of evidence as plain values."""
+    return {
+        "metric": one.metric,
+        "value": one.value,
+        "threshold": one.threshold,
+        "unit": one.unit,
+        "place": one.place,
+    }

@@ -52,7 +52,8 @@ class Observed:
     `flags` are the client's resources that passed a threshold, by name (INSTRUMENT_CPU,
     INSTRUMENT_MEM, INSTRUMENT_SOCKETS, CLIENT_NIC), each with its evidence. `null_rate` is what the
     same client reaches against a target that does nothing. `server` holds the utilisation of each
-    resource of the target, 0 to 1, and is None when nobody looked.
+    resource of the target, 0 to 1, and is None when nobody looked. `is_client_watched` says that
+    the client's resources were looked at, so that no flag means that none was at its limit.
     """
 
     trial: Trial
@@ -67,6 +68,7 @@ class Observed:
     path_bytes_per_s: float | None = None
     throttled: float = 0.0
     server: Mapping[str, float] | None = None
+    is_client_watched: bool = False
     tried: Sequence[Tried] = ()
 
 
@@ -93,12 +95,13 @@ def decide(observed: Observed) -> Verdict:
         or _shape(observed)
         or _path(observed)
         or _target(observed)
+        or _eliminated(observed)
     )
     if found is None:
         return Verdict(
             limit="UNDETERMINED",
             grade=None,
-            reason="nothing of the client limits it, and nobody looked at the target",
+            reason="nothing that was looked at limits it",
             evidence=tuple(_seen(observed)),
         )
     return found
@@ -181,14 +184,8 @@ def _shape(observed: Observed) -> Verdict | None:
             reason=f"{higher.load:g} in flight bring {change - 1:+.0%} more",
             evidence=(step,),
         )
-    if change < 1 / RISES:
-        return Verdict(
-            limit="TARGET_CONTENTION",
-            grade="C",
-            reason=f"{higher.load:g} in flight bring {change - 1:+.0%}: more load slows it down",
-            evidence=(step,),
-        )
-    if here.time_s and higher.time_s and higher.time_s / here.time_s < RISES:
+    is_flat = change >= 1 / RISES
+    if is_flat and here.time_s and higher.time_s and higher.time_s / here.time_s < RISES:
         times = Evidence(metric="time at the higher load / here", value=higher.time_s / here.time_s)
         return Verdict(
             limit="INSTRUMENT_CPU",
@@ -257,10 +254,53 @@ def _target(observed: Observed) -> Verdict | None:
     )
 
 
+def _eliminated(observed: Observed) -> Verdict | None:
+    """Name what is left when more load brings no more, and what was looked at had room.
+
+    Nobody looked at the target itself: that it is the target follows only where the path had room
+    too; otherwise the limit lies beyond the client, and that is all that can be said.
+    """
+    if not observed.is_client_watched or not _is_saturated(observed):
+        return None
+    evidence = tuple(_seen(observed))
+    change = _change(observed)
+    is_falling = change is not None and change < 1 / RISES
+    more = "more in flight slow it down" if is_falling else "more in flight bring no more"
+    if not observed.path_bytes_per_s:
+        return Verdict(
+            limit="BEYOND_CLIENT",
+            grade="C",
+            reason=f"{more}, and the client has room: it is the path or the target, neither of"
+            " which was looked at",
+            evidence=evidence,
+        )
+    return Verdict(
+        limit="TARGET_CONTENTION" if is_falling else "TARGET",
+        grade="C",
+        reason=f"{more}, and client and path have room; nobody looked at the target's resources",
+        evidence=evidence,
+    )
+
+
+def _steps(observed: Observed) -> tuple[Trial, Trial] | None:
+    """Return the load and the next one, or where there is none, the one before it and the load."""
+    if observed.higher is not None:
+        return observed.trial, observed.higher
+    return (observed.lower, observed.trial) if observed.lower is not None else None
+
+
+def _change(observed: Observed) -> float | None:
+    steps = _steps(observed)
+    return steps[1].rate / steps[0].rate if steps is not None and steps[0].rate else None
+
+
 def _is_saturated(observed: Observed) -> bool:
-    """Tell whether more load took longer at the same rate: a second, independent counter."""
-    here, higher = observed.trial, observed.higher
-    return bool(higher and here.time_s and higher.time_s and higher.time_s > RISES * here.time_s)
+    """Tell whether more load took longer at no higher rate: a second, independent counter."""
+    steps, change = _steps(observed), _change(observed)
+    if steps is None or change is None or change > RISES:
+        return False
+    one, other = steps
+    return bool(one.time_s and other.time_s and other.time_s > RISES * one.time_s)
 
 
 def _grade(counters: int, *, is_confirmed: bool) -> Grade:
@@ -277,6 +317,11 @@ def _seen(observed: Observed) -> Iterable[Evidence]:
     if observed.path_bytes_per_s and observed.bytes_per_s is not None:
         share = observed.bytes_per_s / observed.path_bytes_per_s
         yield Evidence(metric="bytes / measured ceiling", value=share, threshold=PATH_TOUCHED)
-    if observed.higher is not None:
-        change = observed.higher.rate / observed.trial.rate
-        yield Evidence(metric="rate at the next load", value=change, threshold=RISES)
+    steps, change = _steps(observed), _change(observed)
+    if steps is not None and change is not None:
+        one, other = steps
+        words = f"rate at {other.load:g} / at {one.load:g}"
+        yield Evidence(metric=words, value=change, threshold=RISES)
+        if one.time_s and other.time_s:
+            words = f"time at {other.load:g} / at {one.load:g}"
+            yield Evidence(metric=words, value=other.time_s / one.time_s)

@@ -33,7 +33,7 @@ def own_folder() -> Path:
 
 
 def own_cpu_folder() -> Path | None:
-    """Return the folder of this process' group of the CPU controller of version 1, if it has one."""
+    """Return the folder of this process' group of the CPU controller of version 1, if any."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
             _, names, path = line.split(":", 2)

@@ -19,8 +19,8 @@ class Cpu:
 
     def read(self) -> Iterator[tuple[str, str, float]]:
         # On the others no load thread ever runs: how busy they are says nothing of this client.
-        for core in os.sched_getaffinity(0):
-            yield str(core), "allowed", 1.0
+        for number in os.sched_getaffinity(0):
+            yield str(number), "allowed", 1.0
         for line in self._file.read().splitlines():
             name, *values = line.split()
             if name.startswith("cpu"):

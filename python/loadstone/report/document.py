@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from loadstone.analysis import Findings, TrialFacts
+from loadstone.analysis.finding import evidence_json
 from loadstone.analysis.latency import Latency
 from loadstone.analysis.searches import CapacitySearch
 from loadstone.analysis.summary import Cell, Spread
+from loadstone.analysis.verdict import Verdict
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 
@@ -40,7 +42,7 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
             "host": manifest.get("host") or {},
         },
         "cases": [_cell(cell) for cell in findings.cells],
-        "totals": [_cell(cell) for cell in findings.totals],
+        "totals": [_cell(cell, findings.verdict_of(cell)) for cell in findings.totals],
         "mixes": [_cell(cell) for cell in findings.mixes],
         "trials": [_trial(trial) for trial in findings.trials],
         "searches": [_search(search) for search in findings.searches],
@@ -48,7 +50,7 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
     }
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
+def _cell(cell: Cell, verdict: Verdict | None = None) -> dict[str, Any]:
     return {
         "target": cell.target,
         "workload": cell.workload,
@@ -95,7 +97,18 @@ def _cell(cell: Cell) -> dict[str, Any]:
             "sockets_max": cell.client.sockets_max,
         },
         "instrument": _instrument(cell),
+        "verdict": None if verdict is None else _verdict(verdict),
         "labels": list(cell.labels),
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "limit": verdict.limit,
+        "grade": verdict.grade,
+        "reason": verdict.reason,
+        "void_for_ratios": verdict.is_void_for_ratios,
+        "evidence": [evidence_json(one) for one in verdict.evidence],
     }
 
 

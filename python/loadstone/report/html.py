@@ -30,6 +30,7 @@ from loadstone.report.layout import (
 from loadstone.report.opening import opening
 from loadstone.report.options import Options
 from loadstone.report.templates import render_template
+from loadstone.report.verdict_table import verdict_table
 from loadstone.results.record import Run
 
 DRAW = """
@@ -144,6 +145,7 @@ def _numbers(findings: Findings, options: Options) -> Iterable[str]:
 
 def _evidence(run: Run, findings: Findings) -> Iterable[str]:
     yield '<section id="evidence"><h2>Evidence</h2>'
+    yield from _table(verdict_table(findings), level=3)
     yield from _table(trials_table(findings), level=3)
     absent = {
         f"{name}: {reason}"

@@ -20,6 +20,7 @@ from loadstone.report.instrument_words import (
     jitter_cells,
 )
 from loadstone.report.options import Options
+from loadstone.report.verdict_words import LIMIT_NOTES, limit_cell
 
 Align = Literal["left", "right"]
 
@@ -61,7 +62,7 @@ LITTLE_AND_JITTER = (
 def results_table(findings: Findings, options: Options) -> Table:
     """Return the first table a reader sees: rates, data, latency, failures and labels."""
     cells = _with_mixes(findings)
-    return _results(cells, cells, options, "Results")
+    return _results(cells, cells, options, "Results", findings)
 
 
 def iterations_table(findings: Findings, options: Options) -> Table | None:
@@ -71,7 +72,7 @@ def iterations_table(findings: Findings, options: Options) -> Table | None:
     cells = [cell for cell in findings.cells if (cell.phase, cell.operation, cell.workload) in keys]
     if not cells:
         return None
-    return _results(cells, cells, options, "Each iteration by itself")
+    return _results(cells, cells, options, "Each iteration by itself", None)
 
 
 def latency_table(findings: Findings) -> Table | None:
@@ -206,7 +207,11 @@ def trials_table(findings: Findings) -> Table:
 
 
 def _results(
-    cells: Sequence[Cell], all_cells: Sequence[Cell], options: Options, title: str
+    cells: Sequence[Cell],
+    all_cells: Sequence[Cell],
+    options: Options,
+    title: str,
+    findings: Findings | None,
 ) -> Table:
     names, name_columns, caption = _case_columns(all_cells)
     latencies = [cell.headline for cell in cells if cell.headline is not None]
@@ -224,7 +229,9 @@ def _results(
         row += [_headline(cell.headline, name, scale) for name in ("p50", "p99")]
         row.append(NOT_KNOWN if cell.headline is None else _number(cell.headline.max_ns / scale))
         row += [ceiling_cell(cell, NOT_KNOWN)] * has_ceilings
-        row += [_share_failed(cell), " ".join(cell.labels)]
+        row.append(_share_failed(cell))
+        row += [limit_cell(findings.verdict_of(cell), NOT_KNOWN)] if findings is not None else []
+        row.append(" ".join(cell.labels))
         rows.append(tuple(row))
     columns = [*name_columns, Column(head="Requests", unit="per s")]
     columns += [Column(head="±", unit="per s", is_optional=True)]
@@ -233,7 +240,9 @@ def _results(
         Column(head=head, unit=unit, is_optional=head == "Max") for head in ("p50", "p99", "Max")
     ]
     columns += [Column(head="Ceiling", unit="% of own")] * has_ceilings
-    columns += [Column(head="Failed", unit="%"), Column(head="Labels", align="left")]
+    columns.append(Column(head="Failed", unit="%"))
+    columns += [Column(head="Limit", align="left")] if findings is not None else []
+    columns.append(Column(head="Labels", align="left"))
     return Table(
         title=title,
         columns=tuple(columns),
@@ -244,6 +253,7 @@ def _results(
             *_time_note(cells),
             *_iteration_note(cells),
             *ceiling_notes(cells),
+            *(LIMIT_NOTES if findings is not None else ()),
         ),
     )
 

@@ -16,6 +16,7 @@ from loadstone.report.layout import (
 from loadstone.report.opening import opening
 from loadstone.report.options import Options
 from loadstone.report.templates import render_template
+from loadstone.report.verdict_table import verdict_table
 from loadstone.results.record import Run
 
 
@@ -37,6 +38,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         client_table(findings),
         errors_table(findings),
         steps_table(findings),
+        verdict_table(findings),
         trials_table(findings),
     )
     for table in tables:

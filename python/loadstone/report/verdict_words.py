@@ -1,0 +1,35 @@
+"""Verdicts in words: the short form of a column, and the evidence behind each."""
+
+from collections.abc import Sequence
+
+from loadstone import units
+from loadstone.analysis.finding import Evidence
+from loadstone.analysis.verdict import Verdict
+
+LIMIT_NOTES = (
+    "Limit: what kept the rate from being higher, with the grade of its proof: A confirmed by an"
+    " intervention, B two counters, C one. The evidence stands beside the numbers.",
+)
+
+
+def limit_cell(verdict: Verdict | None, absent: str) -> str:
+    """Return a verdict as a column shows it: "TARGET_CPU B"."""
+    if verdict is None:
+        return absent
+    return f"{verdict.limit} {verdict.grade}" if verdict.grade else verdict.limit
+
+
+def evidence_words(evidence: Sequence[Evidence]) -> str:
+    """Return evidence as a list: metric, value, what it was held against, and where."""
+    return "; ".join(_one(one) for one in evidence)
+
+
+def _one(one: Evidence) -> str:
+    unit = f" {one.unit}" if one.unit else ""
+    threshold = "" if one.threshold is None else f" (threshold {_shown(one.threshold)}{unit})"
+    place = f" on {one.place}" if one.place else ""
+    return f"{one.metric} {_shown(one.value)}{unit}{threshold}{place}"
+
+
+def _shown(value: float | str) -> str:
+    return value if isinstance(value, str) else units.format_number(float(value))
