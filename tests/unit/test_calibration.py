@@ -12,6 +12,8 @@ import pytest
 from loadstone._loadgen import Histogram
 from loadstone.analysis import Findings, analyse
 from loadstone.analysis.ceiling import Load, NoCeilingError, ceiling_of
+from loadstone.analysis.run_account import read_account
+from loadstone.analysis.verdict import VOID_FOR_RATIOS
 from loadstone.report import REPORTS, Options
 from loadstone.results import calibration
 from loadstone.results.calibration import Calibration, Point, Session
@@ -239,6 +241,14 @@ def test_a_run_says_how_near_the_ceiling_it_was(tmp_path: Path) -> None:
     assert "≥" not in rendered(tmp_path, findings, "terminal")
 
 
+def test_threads_that_used_more_of_their_cores_were_nearer_the_ceiling(tmp_path: Path) -> None:
+    used_ns = [3_000_000_000, 3_000_000_000, 3_000_000_000, 3_000_000_000]
+    (cell,) = run_of(tmp_path, kept().document(), thread_cpu_ns=used_ns).totals
+    assert cell.instrument is not None
+    # Four threads, four cores, four seconds.
+    assert cell.instrument.share == pytest.approx(0.75)
+
+
 def test_half_the_ceiling_is_a_caution(tmp_path: Path) -> None:
     (cell,) = run_of(tmp_path, kept().document(), good=200_000).totals
     assert "NEAR_CEILING" in cell.labels
@@ -255,6 +265,20 @@ def test_near_the_ceiling_a_rate_is_a_bound_in_every_readable_report(tmp_path: P
     assert found["requests_per_s"] == 300_000
     verdicts = [one.statement for one in findings.findings if one.rule == "verdict"]
     assert any(one.startswith("INSTRUMENT_LIMITED") for one in verdicts), verdicts
+
+
+def test_a_bound_stands_below_a_published_layout_and_takes_part_in_no_ratio(
+    tmp_path: Path,
+) -> None:
+    findings = run_of(tmp_path, kept().document(), good=300_000)
+    report = next(one for one in REPORTS.values() if one.name == "markdown")
+    for table in ("hummingbird", "cern"):
+        run = read_run(tmp_path / "run")
+        text = report.render(run, findings, Options(table=table)).decode()
+        assert "At least so much" in text, table
+    measurements = read_account(read_run(tmp_path / "run")).measurements
+    assert all(one.labels and one.labels[-1].startswith("INSTRUMENT") for one in measurements)
+    assert "INSTRUMENT_LIMITED".startswith(VOID_FOR_RATIOS)
 
 
 def test_without_a_calibration_one_line_says_so_with_the_command(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from loadstone.results.calibration import (
     Calibration,
     Point,
     Session,
-    conditions_of,
     costs_of,
 )
 
@@ -93,7 +92,7 @@ def ceiling_of(calibration: Calibration, load: Load, conditions: Mapping[str, An
     extended = load.bytes_per_request > max(point.bytes_per_request for point in points)
     oldest = min(session.measured for session, _ in holding)
     measured = _reached(curves, load)
-    by_cpu = _by_processor_time(curves, load, _cores(load, conditions))
+    by_cpu = _by_processor_time(curves, load, cores_of(conditions, load.cores))
     is_alike = load.driver not in SERVED or load.is_on_own_host
     basis: Basis = "measured" if is_alike and measured <= by_cpu else "processor time"
     if load.driver not in SERVED:
@@ -117,9 +116,13 @@ def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
     ]
 
 
-def conditions_of_run(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the conditions on the host of a run."""
-    return conditions_of(manifest.get("host") or {})
+def cores_of(conditions: Mapping[str, Any], asked: int | None) -> float:
+    """Return how many cores the load generator has: those allowed, and no more than were asked."""
+    cores = float(conditions.get("cpu_cores_allowed") or conditions.get("cpu_cores") or 1)
+    quota, _, period = str(conditions.get("cgroup_cpu.max") or "max").partition(" ")
+    if quota.isdigit() and period.isdigit():
+        cores = min(cores, int(quota) / int(period))
+    return min(cores, asked) if asked else cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,14 +225,6 @@ def _at(sizes: Sequence[float], values: Sequence[float], size: float) -> float:
         return float(np.interp(size, sizes, values)) * scale
     slope = max(0.0, (values[-1] - values[-2]) / (sizes[-1] - sizes[-2]))
     return values[-1] + slope * (size - sizes[-1])
-
-
-def _cores(load: Load, conditions: Mapping[str, Any]) -> float:
-    cores = float(conditions.get("cpu_cores_allowed") or conditions.get("cpu_cores") or 1)
-    quota, _, period = str(conditions.get("cgroup_cpu.max") or "max").partition(" ")
-    if quota.isdigit() and period.isdigit():
-        cores = min(cores, int(quota) / int(period))
-    return min(cores, load.cores) if load.cores else cores
 
 
 def _shown(value: object) -> str:

@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from loadstone.analysis import client_limits
-from loadstone.analysis.ceiling import Basis, Ceiling, Load, NoCeilingError, ceiling_of
+from loadstone.analysis.ceiling import (
+    Basis,
+    Ceiling,
+    Load,
+    NoCeilingError,
+    ceiling_of,
+    cores_of,
+)
 from loadstone.results.calibration import Calibration, conditions_of, parse
 from loadstone.results.record import Record
 
@@ -88,7 +95,7 @@ def with_shares(parts: Iterable["Part"], calibrated: Calibrated) -> list["Part"]
         except NoCeilingError as error:
             judged += [replace(part, no_ceiling=str(error)) for part in own]
             continue
-        share = _share(own, ceilings)
+        share = _share(own, ceilings, _busy(own[0].record, calibrated.conditions))
         judged += [replace(part, instrument=share) for part in own]
     return judged
 
@@ -170,10 +177,27 @@ def _ceiling(part: "Part", calibrated: Calibrated, calibration: Calibration) -> 
     )
 
 
-def _share(parts: Sequence["Part"], ceilings: Sequence[Ceiling]) -> Share:
-    """Add up what each operation took: of requests that failed the client had the work too."""
+def _busy(record: Record, conditions: Mapping[str, Any]) -> float:
+    """Return the share of its cores' time that the load's threads used during a trial."""
+    cpu_ns = sum(record.summary.get("thread_cpu_ns") or ())
+    ends = [
+        entry["end_ns"] for entry in record.summary.get("iterations") or () if "end_ns" in entry
+    ]
+    length_ns = max(ends, default=0)
+    cores = cores_of(conditions, record.trial.get("cores"))
+    return cpu_ns / length_ns / cores if length_ns > 0 else 0.0
+
+
+def _share(parts: Sequence["Part"], ceilings: Sequence[Ceiling], busy: float) -> Share:
+    """Add up what each operation took: of requests that failed the client had the work too.
+
+    The way to a target elsewhere may cost the client more than loopback did, so that it is never
+    less than what its threads really used of their cores.
+    """
     rates = [(part.good + sum(part.errors.values())) / part.duration_s for part in parts]
     share = sum(rate / one.requests_per_s for rate, one in zip(rates, ceilings, strict=True))
+    if ceilings[0].basis == "processor time":
+        share = max(share, busy)
     began_ns = parts[0].record.summary.get("started_unix_ns") or 0
     began = datetime.datetime.fromtimestamp(began_ns / 1e9, datetime.UTC)
     oldest = min(one.measured for one in ceilings)

@@ -234,8 +234,26 @@ def _show(facts: Mapping[str, Any], build: str, drivers: Sequence[str], form: st
         print(f"error: {kept['absent']}", file=sys.stderr)
         print("hint: measure with: loadstone calibrate", file=sys.stderr)
         return EXIT_FAILED
-    _print(calibration.parse(kept), calibration.path_of(facts, build), form)
+    found = calibration.parse(kept)
+    _print(found, calibration.path_of(facts, build), form)
+    if form == "terminal":
+        _print_sessions(found, calibration.conditions_of(facts))
     return 0
+
+
+def _print_sessions(kept: Any, conditions: Mapping[str, Any]) -> None:
+    """Say when the points were measured, and whether they hold as the host is now."""
+    from loadstone.analysis.ceiling import changes_between
+    from loadstone.analysis.instrument import AGE_MAX_DAYS
+    from loadstone.execution import runner
+
+    for session in kept.sessions:
+        age_s = (runner.now() - session.measured).total_seconds()
+        changed = changes_between(session.conditions, conditions)
+        words = [f"{len(session.points)} loads measured {session.measured:%Y-%m-%d %H:%M} UTC"]
+        words += [f"more than {AGE_MAX_DAYS} days ago"] if age_s > AGE_MAX_DAYS * 86_400 else []
+        words += [f"no longer hold: {'; '.join(changed)}"] if changed else []
+        print(", ".join(words))
 
 
 def _print(kept: Any, path: Path, form: str) -> None:

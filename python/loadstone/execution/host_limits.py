@@ -163,9 +163,10 @@ def _too_many_a_second(demands: list[Demand], limits: Limits) -> Iterator[Shorta
         free = max(0, limits.ports - limits.time_wait) * one.endpoints
         if not one.is_per_request or (one.requests is not None and one.requests <= free):
             continue
+        endpoints = f"{one.endpoints} endpoint{'s' * (one.endpoints > 1)}"
         sum_of_ports = (
-            f"({limits.ports:,} local ports - {limits.time_wait:,} in TIME_WAIT) × {one.endpoints} endpoint"
-            f"{'s' * (one.endpoints > 1)} = {free:,}"
+            f"({limits.ports:,} local ports - {limits.time_wait:,} in TIME_WAIT) × {endpoints}"
+            f" = {free:,}"
         )
         if one.rate_per_s is None:
             yield Shortage(

@@ -18,6 +18,14 @@ def bound_sign(cell: Cell) -> str:
     return "≥ " if BOUNDS & set(cell.labels) else ""
 
 
+def bound_note(cells: Sequence[Cell]) -> Iterable[str]:
+    """Say which cells are bounds, for a layout that has no room for a sign."""
+    bounds = [cell.name for cell in cells if bound_sign(cell)]
+    if bounds:
+        names = "; ".join(bounds)
+        yield f"At least so much, since the load generator was near its own ceiling: {names}."
+
+
 def ceiling_cell(cell: Cell, not_known: str) -> str:
     """Return how much of its own ceiling the load generator used, in percent."""
     if cell.instrument is None:

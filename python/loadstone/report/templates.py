@@ -7,6 +7,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.naming import describe_parameters, describe_size
 from loadstone.analysis.summary import Cell, Spread
 from loadstone.errors import InputError
+from loadstone.report.instrument_words import bound_note
 from loadstone.report.options import Options
 from loadstone.report.tables import (
     COMMAS,
@@ -51,7 +52,8 @@ def cern(findings: Findings, options: Options) -> str:
             [_threads_column(cells, threads, options) for threads in planned],
             COMMAS if options.decimal_comma else POINTS,
         )
-        blocks.append(f"{head}\n{_spread_line(cells, options)}\n{rows}")
+        notes = "".join(f"{note}\n" for note in bound_note(cells))
+        blocks.append(f"{head}\n{_spread_line(cells, options)}\n{notes}{rows}")
     return "\n".join(blocks)
 
 
@@ -104,6 +106,7 @@ def _notes(cells: Sequence[Cell]) -> Iterable[str]:
     failed = sum(cell.failed for cell in cells)
     if failed:
         yield f"Failed requests ({failed:,}) are not counted in any rate.\n"
+    yield from (f"{note}\n" for note in bound_note(cells))
 
 
 def _threads_head(cell: Cell) -> str:
