@@ -75,11 +75,10 @@ BOTTLENECKS: Mapping[str, Bottleneck] = {
         ),
         Bottleneck(
             name="client-ports",
-            summary="200 local ports, and more clients than that",
+            summary="50 local ports, a connection for each request",
             expected=("INSTRUMENT_SOCKETS",),
-            client=Limits(ports=200),
-            threads=(64, 256, 400),
-            judged=256,
+            client=Limits(ports=50),
+            workload={"connections": "per_request"},
         ),
         Bottleneck(
             name="network-path",

@@ -39,6 +39,8 @@ def inject(bottleneck: Bottleneck, seconds: float, keep: Path | None = None) -> 
         hosts(bottleneck.client, bottleneck.server) as (client, server),
     ):
         folder = Path(text)
+        if bottleneck.is_watched:
+            server.start(["iperf3", "-s", "-B", server.address])
         with _server(server, bottleneck, folder) as (port, exporter):
             campaign = _campaign(bottleneck, server.address, port, exporter, seconds)
             (folder / "campaign.yaml").write_text(json.dumps(campaign))
@@ -114,6 +116,15 @@ def _campaign(
         "expect": {"failures": True},
         **bottleneck.workload,
     }
+    if bottleneck.is_watched:
+        campaign["ceilings"] = [
+            {"kind": "network", "host": address, "streams": 4, "duration": "3s"}
+        ]
+        metrics = {
+            "urls": f"http://{address}:{exporter}/metrics",
+            "metrics": ["node_*", "container_*"],
+        }
+        campaign["probes"] = {"prometheus": {"name": "server", "every": "1s", **metrics}}
     if bottleneck.threads:
         campaign["sweep"] = {"threads": list(bottleneck.threads)}
     return campaign

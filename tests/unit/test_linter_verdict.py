@@ -114,13 +114,41 @@ def test_a_saturated_limit_is_named_only_as_far_as_somebody_looked() -> None:
     )
 
 
+def test_a_target_that_refuses_much_is_named_before_a_client_that_asks_again() -> None:
+    assert limit(throttled=0.2, flags=CPU) == "TARGET_THROTTLED"
+    assert limit(throttled=0.01, flags=CPU) == "INSTRUMENT_CPU"
+
+
+def test_an_open_load_that_was_met_says_nothing_of_a_limit() -> None:
+    assert limit(is_offer_met=True) == "NOT_SATURATED"
+    assert limit(is_offer_met=False) == "UNDETERMINED"
+
+
+def test_threads_that_wait_for_answers_are_not_limited_by_a_busy_core() -> None:
+    def flags(ran_s: float, waited_s: float) -> set[str]:
+        ran, waited = round(ran_s * 1e9), round(waited_s * 1e9)
+        seen = record(thread_cpu_ns=[ran, 0], thread_run_delay_ns=[waited, 0])
+        return set(client_limits.find_limits(seen, table(*cpu("all", 0.9))))
+
+    assert flags(0.5, 0.6) == set()
+    assert flags(3.0, 2.5) == {"INSTRUMENT_CPU"}
+    assert client_limits.occupied_share(record(thread_cpu_ns=[1], thread_run_delay_ns=[None])) is (
+        None
+    )
+
+
 def test_below_half_of_the_knee_a_load_is_too_small_to_say_anything() -> None:
     assert limit(knee=129.0) == "LATENCY_BOUND"
     assert limit(knee=127.0) == "UNDETERMINED"
 
 
 def test_a_saturated_target_without_a_busy_resource_is_limited_by_its_software() -> None:
-    found = decide(Observed(trial=HERE, server={"cpu": 0.5, "disk": 0.3}, higher=FLAT))
+    given = {"server": {"cpu": 0.5, "disk": 0.3}, "higher": FLAT, "is_client_watched": True}
+    # The path may be it, as long as nobody measured its ceiling.
+    assert limit(**given) == "BEYOND_CLIENT"
+    clear = {**given, "bytes_per_s": 5e6, "path_bytes_per_s": 1e8}
+    assert limit(**{**clear, "higher": None}) == "UNDETERMINED"
+    found = decide(Observed(trial=HERE, **clear))  # type: ignore[arg-type]
     assert (found.limit, found.grade) == ("TARGET_SOFTWARE", "B")
     assert [one.value for one in found.evidence] == [0.5, 0.3]
 

@@ -24,6 +24,7 @@ from loadstone.analysis.searches import (
     search_findings,
 )
 from loadstone.analysis.summary import Cell, in_order, little_of, summarise, summarise_mixes
+from loadstone.analysis.target_resources import find_utilisation
 from loadstone.analysis.target_state import find_states
 from loadstone.analysis.trial_findings import judge_run
 from loadstone.analysis.verdict import Verdict
@@ -93,6 +94,7 @@ def analyse(run: Run) -> Findings:
     series: list[resources.ResourceSeries] = []
     peaks: dict[str, resources.Peaks] = {}
     flags: dict[str, Mapping[str, Sequence[Evidence]]] = {}
+    servers: dict[str, Mapping[str, float]] = {}
     facts: dict[str, TrialFacts] = {}
     rate_points = timeline.points_per_trial(run.records)
     probe_points = resources.points_per_trial(run.records)
@@ -112,14 +114,15 @@ def analyse(run: Run) -> Findings:
         lines.extend(timeline.read_timelines(record, intervals, rate_points))
         peaks[record.id] = resources.peaks(probes)
         flags[record.id] = client_limits.find_limits(record, probes)
+        servers[record.id] = find_utilisation(client_limits.lines_of(record, probes))
         series.extend(resources.read_resources(record, probes, under_load_s, probe_points))
         under_load_s += facts[record.id].duration_s or 0
-    measured = Measured(parts=tuple(parts), peaks=peaks, flags=flags)
+    measured = Measured(parts=tuple(parts), peaks=peaks, flags=flags, servers=servers)
     account = account_of(run, measured)
     targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
     cells, totals = (in_order(found, targets) for found in summarise(parts, peaks))
     mixes = in_order(summarise_mixes(parts, peaks), targets)
-    decided = decide_cells(account, parts, flags, totals=totals)
+    decided = decide_cells(account, parts, flags, totals=totals, servers=servers)
     missing = {doc["id"]: _facts(doc, None, None) for doc in run.plan if doc["id"] not in facts}
     trials = tuple(fact for _, fact in sorted((facts | missing).items()))
     return Findings(

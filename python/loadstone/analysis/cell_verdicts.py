@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from loadstone.analysis.account import Account
 from loadstone.analysis.finding import Evidence
@@ -29,8 +30,12 @@ def decide_cells(
     flags: Flags,
     null_rates: NullRates | None = None,
     totals: Sequence[Cell] | None = None,
+    servers: Mapping[str, Mapping[str, float]] | None = None,
 ) -> list[tuple[Cell, Verdict]]:
-    """Return what limited each cell, as far as a run by itself can tell."""
+    """Return what limited each cell, as far as a run by itself can tell.
+
+    `servers` is how busy the target's own resources were in each trial, by the trial's id.
+    """
     if totals is None:
         _, totals = summarise(parts, {})
     records = {part.record.id: part.record for part in parts}
@@ -42,9 +47,16 @@ def decide_cells(
             seen,
             null_rate=(null_rates or {}).get(_null_key(cell)) or _ceiling(cell),
             path_bytes_per_s=_path_ceiling(account),
+            server=_utilisation([(servers or {}).get(name, {}) for name in cell.trials]),
         )
         decided.append((cell, decide(seen)))
     return decided
+
+
+def _utilisation(trials: Sequence[Mapping[str, float]]) -> Mapping[str, float] | None:
+    """Return the mean utilisation of each resource over several trials; None when none was seen."""
+    names = dict.fromkeys(name for used in trials for name in used)
+    return {name: fmean(used[name] for used in trials if name in used) for name in names} or None
 
 
 def observe(
@@ -66,6 +78,11 @@ def observe(
     lag = _lag(cell)
     if lag is not None:
         own.setdefault("INSTRUMENT_LAG", []).append(lag)
+    is_offer_met = _is_offer_met(cell)
+    if is_offer_met:
+        # Its threads may spin until a request is due, and its rate is what was asked for.
+        for flag in ("INSTRUMENT_CPU", "SHARED_HOST"):
+            own.pop(flag, None)
     first = sweep[0]
     best = max(one.requests_per_s for one in sweep)
     throttles = sum(cell.errors.get(kind, 0) for kind in THROTTLES)
@@ -80,6 +97,7 @@ def observe(
         else None,
         bytes_per_s=cell.bytes_per_s,
         throttled=throttles / cell.requests if cell.requests else 0.0,
+        is_offer_met=is_offer_met,
         is_client_watched=bool(records) and all(_is_watched(record) for record in records),
     )
 
@@ -124,6 +142,13 @@ def _lag(cell: Cell) -> Evidence | None:
     return Evidence(
         metric="lag p99", value=float(lag_ns or cell.lag.max_ns), threshold="100 µs", unit="ns"
     )
+
+
+def _is_offer_met(cell: Cell) -> bool | None:
+    """Tell whether an open load was achieved, on time; None for a closed one."""
+    if cell.load.get("kind") != "open":
+        return None
+    return not {"OVERLOAD", "LAG"} & set(cell.labels)
 
 
 def _is_watched(record: Record) -> bool:

@@ -24,6 +24,9 @@ CORE_BUSY_SHARE = 0.10
 CPU_BUSY = 0.80
 STEAL = 0.02
 RUN_DELAY = 0.05
+OCCUPIED = 0.8
+OCCUPIED_SOME = 0.5
+SOFTIRQ_BUSY = 0.90
 THROTTLED = 0.01
 MEMORY_PRESSURE = 0.001
 MEMORY_FULL = 0.90
@@ -70,10 +73,14 @@ def find_limits(record: Record, probes: pa.Table) -> dict[str, list[Evidence]]:
 
     Where the target runs on the client's own host a full processor may be either's: SHARED_HOST.
     """
-    lines = _lines(record, probes)
+    lines = lines_of(record, probes)
     flags: dict[str, list[Evidence]] = {}
+    occupied = occupied_share(record)
     for flag, look in LOOKS:
         found = list(look(record, lines))
+        if flag == "INSTRUMENT_CPU" and occupied is not None and occupied < OCCUPIED_SOME:
+            # Threads that mostly wait for answers gain nothing from a core that is freer.
+            continue
         if found:
             name = "SHARED_HOST" if flag == "INSTRUMENT_CPU" and is_on_own_host(record) else flag
             flags.setdefault(name, []).extend(found)
@@ -116,10 +123,13 @@ def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
 
 
 def _waiting(record: Record, lines: Lines) -> Iterator[Evidence]:
-    delays = record.summary.get("thread_run_delay_ns") or ()
-    length_ns = _length_ns(record)
-    if delays and length_ns:
-        worst = max(delays) / length_ns
+    occupied = occupied_share(record)
+    if occupied is not None and occupied >= OCCUPIED:
+        yield _evidence("load thread running or waiting for a core", occupied, OCCUPIED, "")
+    delays = [delay or 0 for delay in record.summary.get("thread_run_delay_ns") or ()]
+    whole_ns = _whole_ns(record)
+    if delays and whole_ns:
+        worst = max(delays) / whole_ns
         if worst >= RUN_DELAY:
             yield _evidence("load thread waiting for a core", worst, RUN_DELAY, "")
     for line in lines.get(("cgroup", "throttled_ns"), ()):
@@ -167,6 +177,14 @@ def _cards(record: Record, lines: Lines) -> Iterator[Evidence]:
             yield _evidence(f"packets dropped on {line.subject}", line.growth, 0, line.host)
 
 
+def _interrupts(record: Record, lines: Lines) -> Iterator[Evidence]:
+    for line in lines.get(("cpu", "softirq_ns"), ()):
+        share = line.rate / 1e9
+        if line.subject != "all" and share >= SOFTIRQ_BUSY:
+            name = f"core {line.subject} with packets of the card"
+            yield _evidence(name, share, SOFTIRQ_BUSY, line.host)
+
+
 def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
     ports = {line.host: float(line.values.max()) for line in lines.get(("sockets", "ports"), ())}
     for line in lines.get(("sockets", "time_wait"), ()):
@@ -193,11 +211,12 @@ LOOKS: tuple[tuple[str, Callable[[Record, Lines], Iterator[Evidence]]], ...] = (
     ("INSTRUMENT_CPU", _waiting),
     ("INSTRUMENT_MEM", _memory),
     ("CLIENT_NIC", _cards),
+    ("CLIENT_NIC", _interrupts),
     ("INSTRUMENT_SOCKETS", _sockets),
 )
 
 
-def _lines(record: Record, probes: pa.Table) -> Lines:
+def lines_of(record: Record, probes: pa.Table) -> Lines:
     """Return every quantity inside the measured window, by probe and metric."""
     start_ns, end_ns = _window_ns(record)
     rows: dict[tuple[str, str, str, str], list[tuple[int, float]]] = {}
@@ -247,9 +266,27 @@ def _window_ns(record: Record) -> tuple[int, int]:
     return started + min(starts), started + max(ends)
 
 
-def _length_ns(record: Record) -> int:
-    start_ns, end_ns = _window_ns(record)
-    return end_ns - start_ns if start_ns else 0
+def occupied_share(record: Record) -> float | None:
+    """Return how much of the time the busiest load thread ran, or was ready and had no core.
+
+    The rest it waited for answers: so much of the rate at most could a faster client add. None
+    where the kernel or another tool did not say.
+    """
+    cpu, delays = (record.summary.get(f"thread_{kind}_ns") or () for kind in ("cpu", "run_delay"))
+    whole_ns = _whole_ns(record)
+    if not cpu or len(cpu) != len(delays) or None in delays or not whole_ns:
+        return None
+    return float(max(ran + waited for ran, waited in zip(cpu, delays, strict=True)) / whole_ns)
+
+
+def _whole_ns(record: Record) -> int:
+    """Return how long the load threads lived, warm-up and cool-down included."""
+    entries: Sequence[Mapping[str, Any]] = record.summary.get("iterations") or ()
+    starts = [entry.get("start_ns", entry.get("measure_start_ns")) for entry in entries]
+    ends = [entry.get("end_ns", entry.get("measure_end_ns")) for entry in entries]
+    if not starts or None in starts or None in ends:
+        return 0
+    return int(max(ends)) - int(min(starts))
 
 
 def _evidence(metric: str, value: float, threshold: float, host: str) -> Evidence:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from loadstone.analysis.part import Part, read_parts
 from loadstone.analysis.resources import Peaks, peaks
 from loadstone.analysis.searches import left_out, read_searches
 from loadstone.analysis.summary import Cell, summarise
+from loadstone.analysis.target_resources import find_utilisation
 from loadstone.results.record import Run
 
 TIMES = ("response", "service", "first_byte")
@@ -56,11 +57,14 @@ HOST_FIELDS = ("cpu", "memory_bytes", "kernel", "network", "nics", "cgroup")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a run's tables say: its parts, and by trial the client's peaks and limits."""
+    """What a run's tables say: its parts, and by trial the client's peaks and limits, and how busy
+    the target's own resources were, where somebody watched them.
+    """
 
     parts: tuple[Part, ...]
     peaks: Mapping[str, Peaks]
     flags: Mapping[str, Mapping[str, Sequence[Evidence]]]
+    servers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 def read_account(run: Run) -> Account:
@@ -73,6 +77,7 @@ def read_measured(run: Run) -> Measured:
     parts: list[Part] = []
     tops: dict[str, Peaks] = {}
     flags: dict[str, dict[str, list[Evidence]]] = {}
+    servers: dict[str, Mapping[str, float]] = {}
     steps = left_out(run, read_searches(run))
     calibrated = read_calibration(run.manifest)
     for record in run.records:
@@ -81,7 +86,8 @@ def read_measured(run: Run) -> Measured:
             parts.extend(with_shares(read_parts(record, record.intervals), calibrated))
             tops[record.id] = peaks(probes)
             flags[record.id] = client_limits.find_limits(record, probes)
-    return Measured(parts=tuple(parts), peaks=tops, flags=flags)
+            servers[record.id] = find_utilisation(client_limits.lines_of(record, probes))
+    return Measured(parts=tuple(parts), peaks=tops, flags=flags, servers=servers)
 
 
 def account_of(run: Run, measured: Measured) -> Account:

@@ -22,6 +22,7 @@ RISES = 1.05
 PATH_TOUCHED = 0.90
 RESOURCE_BUSY = 0.80
 THROTTLED = 0.001
+THROTTLED_FIRST = 0.05
 
 VOID_FOR_RATIOS = ("INSTRUMENT", "CLIENT_NIC", "INVALID")
 """A number with a verdict that begins so is a bound, and takes part in no ratio."""
@@ -54,6 +55,7 @@ class Observed:
     same client reaches against a target that does nothing. `server` holds the utilisation of each
     resource of the target, 0 to 1, and is None when nobody looked. `is_client_watched` says that
     the client's resources were looked at, so that no flag means that none was at its limit.
+    `is_offer_met` says of an open load that its rate was achieved and left on time.
     """
 
     trial: Trial
@@ -69,6 +71,7 @@ class Observed:
     throttled: float = 0.0
     server: Mapping[str, float] | None = None
     is_client_watched: bool = False
+    is_offer_met: bool | None = None
     tried: Sequence[Tried] = ()
 
 
@@ -91,6 +94,7 @@ def decide(observed: Observed) -> Verdict:
     """Return the verdict: gates, instrument, shape of the curve, path, target; in this order."""
     found = (
         _invalid(observed)
+        or _refused(observed)
         or _instrument(observed)
         or _shape(observed)
         or _path(observed)
@@ -131,6 +135,24 @@ def _invalid(observed: Observed) -> Verdict | None:
     )
 
 
+def _refused(observed: Observed) -> Verdict | None:
+    """Name a target that refuses a good part of the work before anything else is asked.
+
+    Clients that are refused ask again at once, and a processor full of that limits nothing.
+    """
+    return _throttled(observed, ()) if observed.throttled > THROTTLED_FIRST else None
+
+
+def _throttled(observed: Observed, others: Sequence[Evidence]) -> Verdict:
+    told = Evidence(metric="throttled requests", value=observed.throttled, threshold=THROTTLED)
+    return Verdict(
+        limit="TARGET_THROTTLED",
+        grade="C",
+        reason=f"{observed.throttled:.2%} of the requests were told to slow down",
+        evidence=(told, *others),
+    )
+
+
 def _instrument(observed: Observed) -> Verdict | None:
     share = instrument_share(observed)
     near = share is not None and share >= INSTRUMENT_MAX
@@ -163,6 +185,13 @@ def _instrument(observed: Observed) -> Verdict | None:
 
 def _shape(observed: Observed) -> Verdict | None:
     here, higher = observed.trial, observed.higher
+    if observed.is_offer_met:
+        return Verdict(
+            limit="NOT_SATURATED",
+            grade="C",
+            reason=f"all of the {here.load:g}/s that were asked for were achieved: more was not asked",
+            evidence=(Evidence(metric="rate achieved / offered", value=here.rate / here.load),),
+        )
     if observed.knee is not None and here.load < observed.knee / 2:
         evidence = Evidence(metric="load", value=here.load, threshold=observed.knee / 2)
         return Verdict(
@@ -214,16 +243,8 @@ def _path(observed: Observed) -> Verdict | None:
 
 
 def _target(observed: Observed) -> Verdict | None:
-    throttle = Evidence(metric="throttled requests", value=observed.throttled, threshold=THROTTLED)
     if observed.server is None:
-        if observed.throttled <= THROTTLED:
-            return None
-        return Verdict(
-            limit="TARGET_THROTTLED",
-            grade="C",
-            reason=f"{observed.throttled:.2%} of the requests were told to slow down",
-            evidence=(throttle,),
-        )
+        return _throttled(observed, ()) if observed.throttled > THROTTLED else None
     evidence = [
         Evidence(metric=f"utilisation of {name}", value=value, threshold=RESOURCE_BUSY)
         for name, value in sorted(observed.server.items(), key=lambda item: -item[1])
@@ -240,16 +261,14 @@ def _target(observed: Observed) -> Verdict | None:
             evidence=tuple(evidence),
         )
     if observed.throttled > THROTTLED:
-        return Verdict(
-            limit="TARGET_THROTTLED",
-            grade="C",
-            reason=f"{observed.throttled:.2%} of the requests were told to slow down",
-            evidence=(throttle, *evidence),
-        )
+        return _throttled(observed, evidence)
+    if not (_is_saturated(observed) and observed.is_client_watched and observed.path_bytes_per_s):
+        # Idle resources say that it is not these; what it is follows only by elimination.
+        return None
     return Verdict(
         limit="TARGET_SOFTWARE",
-        grade=_grade(1 + _is_saturated(observed), is_confirmed=confirmed),
-        reason="saturated, and no resource of the target is 80 % busy",
+        grade=_grade(2, is_confirmed=confirmed),
+        reason="saturated, client and path have room, and no resource of the target is 80 % busy",
         evidence=tuple(evidence),
     )
 
@@ -270,14 +289,14 @@ def _eliminated(observed: Observed) -> Verdict | None:
         return Verdict(
             limit="BEYOND_CLIENT",
             grade="C",
-            reason=f"{more}, and the client has room: it is the path or the target, neither of"
-            " which was looked at",
+            reason=f"{more}, and the client has room: it is the path, whose ceiling was not"
+            " measured, or the target",
             evidence=evidence,
         )
     return Verdict(
         limit="TARGET_CONTENTION" if is_falling else "TARGET",
         grade="C",
-        reason=f"{more}, and client and path have room; nobody looked at the target's resources",
+        reason=f"{more}, and client and path have room",
         evidence=evidence,
     )
 
@@ -317,6 +336,8 @@ def _seen(observed: Observed) -> Iterable[Evidence]:
     if observed.path_bytes_per_s and observed.bytes_per_s is not None:
         share = observed.bytes_per_s / observed.path_bytes_per_s
         yield Evidence(metric="bytes / measured ceiling", value=share, threshold=PATH_TOUCHED)
+    for name, used in (observed.server or {}).items():
+        yield Evidence(metric=f"utilisation of {name}", value=used, threshold=RESOURCE_BUSY)
     steps, change = _steps(observed), _change(observed)
     if steps is not None and change is not None:
         one, other = steps
