@@ -124,7 +124,7 @@ def _campaign(
             "urls": f"http://{address}:{exporter}/metrics",
             "metrics": ["node_*", "container_*"],
         }
-        campaign["probes"] = {"prometheus": {"name": "server", "every": "1s", **metrics}}
+        campaign["probes"] = {"prometheus": {"name": "server", "every": "1s", **watched}}
     if bottleneck.threads:
         campaign["sweep"] = {"threads": list(bottleneck.threads)}
     return campaign

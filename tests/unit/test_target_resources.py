@@ -1,0 +1,55 @@
+"""How busy a target's resources were, read from its exporters' usual names."""
+
+import numpy as np
+import pytest
+
+from loadstone.analysis.client_limits import Line
+from loadstone.analysis.target_resources import find_utilisation
+
+
+def line(subject: str, growth_per_s: float, *, host: str = "osd1", start: float = 0.0) -> Line:
+    times = np.arange(11.0)
+    return Line(host=host, subject=subject, times_s=times, values=start + growth_per_s * times)
+
+
+def lines(**series: list[Line]) -> dict[tuple[str, str], list[Line]]:
+    return {("prometheus:osds", name): found for name, found in series.items()}
+
+
+def test_without_exporters_nothing_is_known() -> None:
+    assert find_utilisation({("cpu", "user_ns"): [line("all", 1e9)]}) == {}
+
+
+def test_processors_are_those_of_the_busiest_host() -> None:
+    seen = lines(
+        node_cpu_seconds_total=[
+            line('cpu="0",mode="user"', 0.6),
+            line('cpu="0",mode="idle"', 0.3),
+            line('cpu="0",mode="iowait"', 0.1),
+            line('cpu="0",mode="user"', 0.9, host="osd2"),
+            line('cpu="0",mode="idle"', 0.1, host="osd2"),
+        ]
+    )
+    assert find_utilisation(seen) == {"cpu": pytest.approx(0.9)}
+
+
+def test_a_quota_counts_as_the_processor_it_withholds() -> None:
+    seen = lines(
+        node_cpu_seconds_total=[
+            line('cpu="0",mode="user"', 0.2),
+            line('cpu="0",mode="idle"', 0.8),
+        ],
+        container_cpu_cfs_periods_total=[line('name="osd"', 10)],
+        container_cpu_cfs_throttled_periods_total=[line('name="osd"', 9.5)],
+    )
+    assert find_utilisation(seen) == {"cpu": pytest.approx(0.95)}
+
+
+def test_a_card_is_held_against_its_speed_and_a_disk_against_time() -> None:
+    seen = lines(
+        node_network_transmit_bytes_total=[line('device="eth0"', 9e8), line('device="lo"', 5e9)],
+        node_network_speed_bytes=[line('device="eth0"', 0, start=1.25e9)],
+        node_pressure_io_waiting_seconds_total=[line("", 0.4)],
+    )
+    found = find_utilisation(seen)
+    assert found == {"network": pytest.approx(0.72), "disk": pytest.approx(0.4)}
