@@ -88,7 +88,11 @@ def find_limits(record: Record, probes: pa.Table) -> dict[str, list[Evidence]]:
 
 
 def is_on_own_host(record: Record) -> bool:
-    """Tell whether a trial's target is reached over the loopback interface."""
+    """Tell whether a trial's target was on the client's own host, as far as addresses show."""
+    seen = record.summary.get("target_on_own_host")
+    if isinstance(seen, bool):
+        return seen
+    # Older records do not say; loopback they can be told by.
     settings = (record.trial.get("target") or {}).get("settings") or {}
     addresses = [settings.get(name) for name in ADDRESSES]
     listed = [one for value in addresses for one in (value if isinstance(value, list) else [value])]

@@ -11,6 +11,7 @@ from loadstone.errors import TargetError
 from loadstone.execution.around_trial import AroundTrial
 from loadstone.execution.events import Event, TrialProgress
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.own_host import is_on_own_host
 from loadstone.probes import Collector
 from loadstone.results.record import STOPPED
 from loadstone.results.writer import RunWriter, TrialWriter
@@ -37,6 +38,7 @@ def run_trial(
             told = _call(document, observer, interrupt, around)
         observer.write_probes()
         summary: dict[str, Any] = json.loads(told)
+        summary["target_on_own_host"] = is_on_own_host(document["target"].get("settings") or {})
         around.look_after()
         trial.note_target(around.target_state)
         absent = {**observer.collector.absent, **around.absent}
