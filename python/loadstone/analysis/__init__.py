@@ -15,6 +15,7 @@ from loadstone.analysis.cell_verdicts import decide_cells
 from loadstone.analysis.finding import Evidence, Finding, Severity
 from loadstone.analysis.instrument import Jitter, jitter_of, read_calibration, with_shares
 from loadstone.analysis.labels import error_sentences, explain, label_trial, severity
+from loadstone.analysis.measured_ceilings import MeasuredCeiling, read_measured_ceilings
 from loadstone.analysis.part import Part, read_parts
 from loadstone.analysis.run_account import Measured, account_of
 from loadstone.analysis.searches import (
@@ -57,6 +58,7 @@ class TrialFacts:
     labels: tuple[str, ...]
     errors: tuple[str, ...]
     absent_probes: Mapping[str, str]
+    target_state: Mapping[str, Any]
     little: float | None
     jitter: Jitter
     features: Mapping[str, object]
@@ -69,7 +71,8 @@ class Findings:
     `cells` has one entry per target, workload, phase, operation, parameters, round and iteration;
     `totals` the same with all iterations added up, and is what a reader is shown first. `mixes` has
     the phases of several operations once more, as the operation "all". Of a search, only the trials
-    that confirmed its answer are among these; all of them are in `searches`.
+    that confirmed its answer are among these; all of them are in `searches`. `hooks` is the log of
+    the campaign's own commands.
     """
 
     cells: tuple[Cell, ...]
@@ -81,6 +84,8 @@ class Findings:
     findings: tuple[Finding, ...]
     searches: tuple[CapacitySearch, ...] = ()
     verdicts: Mapping[tuple[tuple[str, ...], str], Verdict] = field(default_factory=dict)
+    ceilings: tuple[MeasuredCeiling, ...] = ()
+    hooks: tuple[Mapping[str, Any], ...] = ()
 
     def verdict_of(self, cell: Cell) -> Verdict | None:
         """Return what limited a cell, if that was asked."""
@@ -138,6 +143,8 @@ def analyse(run: Run) -> Findings:
         ),
         verdicts={(cell.trials, cell.operation): found for cell, found in decided},
         searches=searches,
+        ceilings=read_measured_ceilings(run),
+        hooks=tuple(run.hooks),
     )
 
 
@@ -166,6 +173,7 @@ def _facts(
         labels=label_trial(record) if record is not None else (),
         errors=tuple(error_sentences(record, intervals)) if record is not None else (),
         absent_probes=record.absent_probes if record is not None else {},
+        target_state=record.target_state if record is not None else {},
         little=None,
         jitter=jitter_of([record] if record is not None else []),
         features=summary.get("features") or {},

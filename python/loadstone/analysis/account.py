@@ -79,7 +79,8 @@ class Ceiling:
     """A limit that was measured or stated apart from the results: of a link, a device, a daemon.
 
     `resource` is network, device or server; `count` of them work side by side. `low` and `high` are
-    the extremes that were seen.
+    the extremes that were seen. `targets` and `bounds` say whose ceiling it is, for reads or for
+    writes; without them it is one for all.
     """
 
     resource: Literal["network", "device", "server", "client"]
@@ -91,6 +92,8 @@ class Ceiling:
     text: str = ""
     tool: str = ""
     place: str = ""
+    targets: tuple[str, ...] = ()
+    bounds: Literal["read", "write"] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from statistics import fmean
 from loadstone.analysis.account import Account
 from loadstone.analysis.finding import Evidence
 from loadstone.analysis.labels import VOIDING, explain
+from loadstone.analysis.measured_ceilings import bounds_of
 from loadstone.analysis.part import NOT_SENT, Part
 from loadstone.analysis.summary import Cell, summarise
 from loadstone.analysis.validity import LITTLE_INSTRUMENT, Gate, error_gate
@@ -46,7 +47,9 @@ def decide_cells(
         seen = replace(
             seen,
             null_rate=(null_rates or {}).get(_null_key(cell)) or _ceiling(cell),
-            path_bytes_per_s=_path_ceiling(account),
+            path_bytes_per_s=_ceiling_of(account, cell, "network"),
+            device_bytes_per_s=_ceiling_of(account, cell, "device"),
+            store_bytes_per_s=_ceiling_of(account, cell, "server"),
             server=_utilisation([(servers or {}).get(name, {}) for name in cell.trials]),
         )
         decided.append((cell, decide(seen)))
@@ -164,9 +167,17 @@ def _null_key(cell: Cell) -> tuple[str, int | None, int | None]:
     )
 
 
-def _path_ceiling(account: Account) -> float | None:
-    paths = [one.bytes_per_s for one in account.ceilings if one.resource == "network"]
-    return min(paths, default=None)
+def _ceiling_of(account: Account, cell: Cell, resource: str) -> float | None:
+    """Return the lowest ceiling of one resource that holds for a cell, in bytes per second."""
+    bounds = bounds_of(cell.operation)
+    found = [
+        one.bytes_per_s * one.count
+        for one in account.ceilings
+        if one.resource == resource
+        and one.bounds in (None, bounds)
+        and (not one.targets or cell.target in one.targets)
+    ]
+    return min(found, default=None)
 
 
 def _same_sweep(cell: Cell, cells: Sequence[Cell]) -> list[Cell]:

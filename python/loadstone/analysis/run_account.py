@@ -18,6 +18,7 @@ from loadstone.analysis.account import (
 )
 from loadstone.analysis.finding import Evidence
 from loadstone.analysis.instrument import read_calibration, with_shares
+from loadstone.analysis.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.part import Part, read_parts
 from loadstone.analysis.resources import Peaks, peaks
 from loadstone.analysis.searches import left_out, read_searches
@@ -110,6 +111,7 @@ def account_of(run: Run, measured: Measured) -> Account:
         identical=tuple(_twins(targets)),
         planned_threads=_planned_threads(run),
         client_links=tuple(_client_links(run)),
+        ceilings=ceilings_of(read_measured_ceilings(run)),
     )
 
 

@@ -20,6 +20,7 @@ INSTRUMENT_CAUTION = 0.5
 INSTRUMENT_MAX = 0.8
 RISES = 1.05
 PATH_TOUCHED = 0.90
+CEILING_PASSED = 1.05
 RESOURCE_BUSY = 0.80
 THROTTLED = 0.001
 THROTTLED_FIRST = 0.05
@@ -56,6 +57,8 @@ class Observed:
     resource of the target, 0 to 1, and is None when nobody looked. `is_client_watched` says that
     the client's resources were looked at, so that no flag means that none was at its limit.
     `is_offer_met` says of an open load that its rate was achieved and left on time.
+    The ceilings of the path, of the target's devices and of the store by its own benchmark are
+    measured apart, in the bytes per second of `bytes_per_s`.
     """
 
     trial: Trial
@@ -68,6 +71,8 @@ class Observed:
     knee: float | None = None
     bytes_per_s: float | None = None
     path_bytes_per_s: float | None = None
+    device_bytes_per_s: float | None = None
+    store_bytes_per_s: float | None = None
     throttled: float = 0.0
     server: Mapping[str, float] | None = None
     is_client_watched: bool = False
@@ -98,6 +103,7 @@ def decide(observed: Observed) -> Verdict:
         or _instrument(observed)
         or _shape(observed)
         or _path(observed)
+        or _measured_target(observed)
         or _target(observed)
         or _eliminated(observed)
     )
@@ -229,7 +235,7 @@ def _path(observed: Observed) -> Verdict | None:
     if not observed.path_bytes_per_s or observed.bytes_per_s is None:
         return None
     share = observed.bytes_per_s / observed.path_bytes_per_s
-    if share < PATH_TOUCHED:
+    if not PATH_TOUCHED <= share <= CEILING_PASSED:
         return None
     confirmed = any(one.kind == "half the size" and one.ratio > RISES for one in observed.tried)
     return Verdict(
@@ -240,6 +246,28 @@ def _path(observed: Observed) -> Verdict | None:
             Evidence(metric="bytes / measured ceiling", value=share, threshold=PATH_TOUCHED),
         ),
     )
+
+
+def _measured_target(observed: Observed) -> Verdict | None:
+    """Return the target's own ceiling that is touched; one that is passed held nothing up."""
+    choices = (
+        ("TARGET_DISK", "device", observed.device_bytes_per_s),
+        ("TARGET_SOFTWARE", "store's own benchmark", observed.store_bytes_per_s),
+    )
+    for limit, name, ceiling in choices:
+        if not ceiling or observed.bytes_per_s is None:
+            continue
+        share = observed.bytes_per_s / ceiling
+        if PATH_TOUCHED <= share <= CEILING_PASSED:
+            evidence = Evidence(metric=f"bytes / {name}", value=share, threshold=PATH_TOUCHED)
+            counters = 1 + _is_saturated(observed)
+            return Verdict(
+                limit=limit,
+                grade=_grade(counters, is_confirmed=False),
+                reason=f"{share:.0%} of the measured ceiling of the {name}",
+                evidence=(evidence,),
+            )
+    return None
 
 
 def _target(observed: Observed) -> Verdict | None:

@@ -8,6 +8,7 @@ import altair as alt
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.summary import Cell
+from loadstone.report.charts_of_ceilings import charts_of_ceilings
 from loadstone.report.charts_of_searches import charts_of_searches
 from loadstone.report.charts_over_time import charts_over_time
 from loadstone.report.dimensions import Dimensions
@@ -33,6 +34,7 @@ def pictures(findings: Findings) -> tuple[Picture, ...]:
     """Return the charts that a run has data for, the answer first."""
     dimensions = Dimensions.of(findings)
     return (
+        *charts_of_ceilings(findings, dimensions),
         *charts_of_searches(findings),
         *_overview(findings, dimensions),
         *_sweeps(findings, dimensions),

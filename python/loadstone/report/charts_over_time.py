@@ -29,21 +29,26 @@ from loadstone.report.drawing import (
     shortened,
     time_axis,
 )
+from loadstone.report.hook_marks import hook_marks, with_marks
 
 PANEL_HEIGHT = 200
 TRIAL_NUMBER_WIDTH = 0.035
+MARKS = " Marked: commands of the campaign that were run meanwhile."
 
 
 def charts_over_time(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:
     """Return every chart whose axis is time."""
     timelines = sorted(findings.timelines, key=lambda line: (dimensions.order(line), line.trial))
-    yield from _rates_over_time(timelines, dimensions)
-    yield from _latencies_over_time(timelines, dimensions)
+    marks = hook_marks(findings, timelines, dimensions)
+    yield from _rates_over_time(timelines, dimensions, marks)
+    yield from _latencies_over_time(timelines, dimensions, marks)
     yield from _errors_over_time(timelines, dimensions)
     yield from _resources_over_time(findings)
 
 
-def _rates_over_time(timelines: Sequence[Timeline], dimensions: Dimensions) -> Iterable[Picture]:
+def _rates_over_time(
+    timelines: Sequence[Timeline], dimensions: Dimensions, marks: Sequence[dict[str, Any]]
+) -> Iterable[Picture]:
     rows = [
         {
             "panel": (place := dimensions.of_timeline(line)).panel,
@@ -59,20 +64,21 @@ def _rates_over_time(timelines: Sequence[Timeline], dimensions: Dimensions) -> I
     if not rows:
         return
     scale, unit = elapsed_unit(rows)
-    chart = _time_lines(rows, dimensions, unit).encode(
+    lines = _time_lines(rows, dimensions, unit).encode(
         y=rate_axis("good requests per second"), strokeDash=round_dash(rows)
     )
+    chart, rows = with_marks(lines, rows, marks, lines.encoding.x)
     yield Picture(
         name="throughput-over-time",
         title="Throughput over time",
         caption=f"{_steps(line.rate_step_s for line in timelines)} Each line is one trial, from "
-        "its own start. A level line is a steady one.",
+        "its own start. A level line is a steady one." + MARKS * bool(marks),
         chart=panels(chart, in_unit(rows, scale), height=PANEL_HEIGHT),
     )
 
 
 def _latencies_over_time(
-    timelines: Sequence[Timeline], dimensions: Dimensions
+    timelines: Sequence[Timeline], dimensions: Dimensions, marks: Sequence[dict[str, Any]]
 ) -> Iterable[Picture]:
     rows = [
         {
@@ -91,13 +97,14 @@ def _latencies_over_time(
     if not rows:
         return
     scale, unit = elapsed_unit(rows)
-    chart = _time_lines(rows, dimensions, unit).encode(y=latency_axis(), strokeDash=quantile_dash())
+    lines = _time_lines(rows, dimensions, unit).encode(y=latency_axis(), strokeDash=quantile_dash())
+    chart, rows = with_marks(lines, rows, marks, lines.encoding.x)
     yield Picture(
         name="latency-over-time",
         title="Latency over time",
         caption=f"{_steps(line.latency_step_s for line in timelines)} Median (p50) and slowest "
         "hundredth (p99) of each step, from its own merged histogram; a step with too few "
-        "requests has no point.",
+        "requests has no point." + MARKS * bool(marks),
         chart=panels(chart, in_unit(rows, scale), height=PANEL_HEIGHT),
     )
 

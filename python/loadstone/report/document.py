@@ -10,6 +10,7 @@ from typing import Any
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.finding import evidence_json
 from loadstone.analysis.latency import Latency
+from loadstone.analysis.measured_ceilings import MeasuredCeiling
 from loadstone.analysis.searches import CapacitySearch
 from loadstone.analysis.summary import Cell, Spread
 from loadstone.analysis.verdict import Verdict
@@ -45,6 +46,8 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "totals": [_cell(cell, findings.verdict_of(cell)) for cell in findings.totals],
         "mixes": [_cell(cell) for cell in findings.mixes],
         "trials": [_trial(trial) for trial in findings.trials],
+        "ceilings": [_ceiling(one) for one in findings.ceilings],
+        "hooks": [dict(entry) for entry in findings.hooks],
         "searches": [_search(search) for search in findings.searches],
         "findings": [finding.to_json() for finding in findings.findings],
     }
@@ -197,6 +200,30 @@ def _search(search: CapacitySearch) -> dict[str, Any]:
     }
 
 
+def _ceiling(one: MeasuredCeiling) -> dict[str, Any]:
+    return {
+        "ceiling": one.ceiling,
+        "name": one.name,
+        "kind": one.kind,
+        "targets": list(one.targets),
+        "moment": one.moment,
+        "measurement": one.measurement,
+        "bounds": one.bounds,
+        "bytes_per_s": one.bytes_per_s,
+        "bytes_per_s_min": one.low,
+        "bytes_per_s_max": one.high,
+        "bytes_per_second": list(one.seconds),
+        "requests_per_s": one.requests_per_s,
+        "service_ns": _latency(one.service),
+        "count": one.count,
+        "is_value": one.is_value,
+        "tool": one.tool,
+        "tool_version": one.tool_version,
+        "commands": [list(words) for words in one.commands],
+        "outputs": list(one.outputs),
+    }
+
+
 def _trial(trial: TrialFacts) -> Mapping[str, Any]:
     return {
         "trial": trial.trial,
@@ -217,6 +244,7 @@ def _trial(trial: TrialFacts) -> Mapping[str, Any]:
         "labels": list(trial.labels),
         "errors": list(trial.errors),
         "absent_probes": dict(trial.absent_probes),
+        "target_state": dict(trial.target_state),
         "little": trial.little,
         "hiccup_ns_p99_9": trial.jitter.hiccup_ns_p99_9,
         "hiccup_ns_max": trial.jitter.hiccup_ns_max,

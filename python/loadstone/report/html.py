@@ -15,6 +15,7 @@ import vl_convert
 from loadstone.analysis import Findings
 from loadstone.analysis.labels import explain, severity
 from loadstone.report.capacity_tables import capacity_table, steps_table
+from loadstone.report.ceiling_tables import ceilings_table, hooks_table, target_table
 from loadstone.report.charts import pictures
 from loadstone.report.drawing import Picture
 from loadstone.report.layout import (
@@ -96,6 +97,9 @@ def _opening(run: Run, findings: Findings, options: Options) -> Iterable[str]:
         yield f"<pre>{_text(render_template(options.table, findings, options).rstrip())}</pre>"
     else:
         yield from _table(results_table(findings, options), level=2, main="Requests")
+    ceilings = ceilings_table(findings)
+    if ceilings is not None:
+        yield from _table(ceilings, level=2)
     yield "</section>"
 
 
@@ -147,6 +151,9 @@ def _evidence(run: Run, findings: Findings) -> Iterable[str]:
     yield '<section id="evidence"><h2>Evidence</h2>'
     yield from _table(verdict_table(findings), level=3)
     yield from _table(trials_table(findings), level=3)
+    for table in (target_table(findings), hooks_table(findings)):
+        if table is not None:
+            yield from _table(table, level=3)
     absent = {
         f"{name}: {reason}"
         for trial in findings.trials

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from loadstone.analysis import Findings
 from loadstone.report.capacity_tables import capacity_table, steps_table
+from loadstone.report.ceiling_tables import ceilings_table, hooks_table, target_table
 from loadstone.report.layout import (
     Table,
     client_table,
@@ -33,6 +34,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     tables = (
         capacity_table(findings),
         results_table(findings, options),
+        ceilings_table(findings),
         iterations_table(findings, options),
         latency_table(findings),
         client_table(findings),
@@ -40,6 +42,8 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         steps_table(findings),
         verdict_table(findings),
         trials_table(findings),
+        target_table(findings),
+        hooks_table(findings),
     )
     for table in tables:
         if table is not None and table.rows:

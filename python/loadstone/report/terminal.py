@@ -10,6 +10,7 @@ from rich.text import Text
 
 from loadstone.analysis import Findings
 from loadstone.report.capacity_tables import capacity_table
+from loadstone.report.ceiling_tables import ceilings_table
 from loadstone.report.layout import (
     Table,
     client_table,
@@ -76,6 +77,7 @@ def _tables(findings: Findings, options: Options) -> list[Table]:
     tables = (
         capacity_table(findings),
         results_table(findings, options),
+        ceilings_table(findings),
         iterations_table(findings, options),
         latency_table(findings),
         client_table(findings),

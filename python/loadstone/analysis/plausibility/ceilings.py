@@ -14,6 +14,7 @@ from loadstone.analysis.account import (
 )
 from loadstone.analysis.finding import Evidence, Finding
 from loadstone.analysis.naming import describe_size
+from loadstone.analysis.plausibility import bottleneck
 
 LINKS_GBIT = (1, 2.5, 10, 25, 40, 50, 100, 200, 400)
 FRAME_BYTES = (1500, 9000)
@@ -98,6 +99,9 @@ def socket_ceiling(account: Account) -> Iterator[Finding]:
 
 def stated_ceiling(account: Account) -> Iterator[Finding]:
     """Hold the best result against the ceilings that were measured apart, in one unit."""
+    if any(one.bounds for one in account.ceilings):
+        yield from bottleneck.bottlenecks(account)
+        return
     measured = _with_bytes(account)
     if not measured or not account.ceilings:
         return

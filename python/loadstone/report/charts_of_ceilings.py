@@ -1,0 +1,251 @@
+"""Charts of data rates with the ceilings drawn in: along a sweep, and over time."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import altair as alt
+
+from loadstone import units
+from loadstone.analysis import Findings
+from loadstone.analysis.account import Ceiling
+from loadstone.analysis.measured_ceilings import bounds_of, ceilings_of
+from loadstone.analysis.plausibility.bottleneck import in_mebibytes, limit_of
+from loadstone.analysis.summary import Cell
+from loadstone.analysis.timeline import Timeline
+from loadstone.report.dimensions import Dimensions
+from loadstone.report.drawing import (
+    NUMBER,
+    PALETTE,
+    Picture,
+    elapsed_unit,
+    in_unit,
+    panels,
+    rate_axis,
+    series_color,
+    shortened,
+    time_axis,
+)
+
+MEBIBYTE = 2**20
+PANEL_HEIGHT = 240
+HIGHEST = 1.6
+"""A ceiling further above the results than this would press them into the bottom of the chart."""
+
+DASHES = ([6, 3], [2, 2], [10, 3, 2, 3], [1, 4], [12, 4])
+
+
+def charts_of_ceilings(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:
+    """Return what the ceilings of a run are held against; nothing when it has none."""
+    ceilings = ceilings_of(findings.ceilings)
+    if ceilings:
+        yield from _against_sweep(findings, dimensions, ceilings)
+        yield from _over_time(findings, dimensions, ceilings)
+
+
+def _against_sweep(
+    findings: Findings, dimensions: Dimensions, ceilings: Sequence[Ceiling]
+) -> Iterable[Picture]:
+    name = dimensions.sweep
+    cells = [cell for cell in findings.totals if cell.good and cell.bytes]
+    if name is None or not cells:
+        return
+    rows: list[dict[str, Any]] = []
+    for panel, members in _by_panel(cells, dimensions).items():
+        values = [float(str(cell.parameters[name])) for cell in members]
+        rows += [_point(cell, name, panel, dimensions) for cell in members]
+        highest = max(cell.bytes_per_s for cell in members)
+        for ceiling in _held_against(members[0].target, members[0].operation, ceilings):
+            label, rate = _label(ceiling), _drawn(ceiling, highest)
+            rows += [
+                {
+                    "panel": panel, "series": "", "ceiling": label, "x": value, "rate": rate,
+                    "limit": _limit_words(ceiling), "low": None, "high": None, "labels": "",
+                }
+                for value in (min(values), max(values))
+            ]  # fmt: skip
+    readable = name.replace("_", " ")
+    x = alt.X(
+        "x:Q",
+        title=readable,
+        scale=alt.Scale(zero=True, nice=False),
+        axis=alt.Axis(values=sorted({row["x"] for row in rows}), labelOverlap=True, format=NUMBER),
+    )
+    yield Picture(
+        name=f"data-against-{readable.replace(' ', '-')}",
+        title=f"Data rate against {readable}, and the ceilings",
+        caption="MiB/s of good requests; the bars are one standard deviation. Dashed: what was "
+        "measured apart from the load. " + _above_note(rows),
+        chart=panels(_layers(rows, x), rows, height=PANEL_HEIGHT),
+    )
+
+
+def _by_panel(cells: Sequence[Cell], dimensions: Dimensions) -> dict[str, list[Cell]]:
+    """Return cells by target and operation: each target has ceilings of its own."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        panel = dimensions.of_cell(cell).panel
+        named = panel if cell.target in panel else f"{cell.target}, {panel}"
+        groups.setdefault(named, []).append(cell)
+    return groups
+
+
+def _point(cell: Cell, name: str, panel: str, dimensions: Dimensions) -> dict[str, Any]:
+    spread = cell.spread_of_trials or cell.spread_of_seconds
+    deviation = spread.bytes_per_s if spread is not None else 0.0
+    return {
+        "panel": panel,
+        "series": dimensions.of_cell(cell).sweep_series or cell.target,
+        "ceiling": "",
+        "x": cell.parameters[name],
+        "rate": shortened(cell.bytes_per_s / MEBIBYTE),
+        "limit": "",
+        "low": shortened(max(0.0, cell.bytes_per_s - deviation) / MEBIBYTE),
+        "high": shortened((cell.bytes_per_s + deviation) / MEBIBYTE),
+        "labels": " ".join(cell.labels) or "none",
+    }
+
+
+def _layers(rows: Sequence[dict[str, Any]], x: alt.X) -> Any:
+    points = alt.Chart().transform_filter("datum.series").encode(x=x)
+    measured = [row for row in rows if row["series"]]
+    colored = points.encode(color=series_color(measured))
+    bars = colored.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y="low:Q", y2="high:Q")
+    line = colored.mark_line(point={"size": 55, "filled": True}).encode(
+        y=rate_axis("MiB/s"),
+        tooltip=[
+            alt.Tooltip("series:N", title="series"),
+            alt.Tooltip("x:Q", title="at"),
+            alt.Tooltip("rate:Q", title="MiB/s", format=NUMBER),
+            alt.Tooltip("labels:N", title="labels"),
+        ],
+    )
+    return alt.layer(bars, line, _ceiling_lines(rows, x))
+
+
+def _ceiling_lines(rows: Sequence[dict[str, Any]], x: alt.X) -> alt.Chart:
+    names = list(dict.fromkeys(row["ceiling"] for row in rows if row["ceiling"]))
+    dashes = [DASHES[index % len(DASHES)] for index in range(len(names))]
+    lines: alt.Chart = (
+        alt.Chart()
+        .transform_filter("datum.ceiling")
+        .mark_line(color=PALETTE[6], strokeWidth=1.8)
+        .encode(
+            x=x,
+            y=rate_axis("MiB/s"),
+            strokeDash=alt.StrokeDash(
+                "ceiling:N",
+                title=None,
+                sort=None,
+                scale=alt.Scale(domain=names, range=dashes),
+                legend=alt.Legend(columns=3, labelLimit=400),
+            ),
+            tooltip=[
+                alt.Tooltip("ceiling:N", title="ceiling"),
+                alt.Tooltip("limit:N", title="measured"),
+            ],
+        )
+    )
+    return lines
+
+
+def _held_against(target: str, operation: str, ceilings: Sequence[Ceiling]) -> list[Ceiling]:
+    bounds = bounds_of(operation)
+    return [
+        one
+        for one in ceilings
+        if one.bounds == bounds and (not one.targets or target in one.targets)
+    ]
+
+
+def _label(ceiling: Ceiling) -> str:
+    times = f"{ceiling.count} × " if ceiling.count > 1 else ""
+    return f"{times}{ceiling.name}"
+
+
+def _limit_words(ceiling: Ceiling) -> str:
+    limit = limit_of(ceiling)
+    return f"{in_mebibytes(limit)} = {units.format_bit_rate(8 * limit)}"
+
+
+def _drawn(ceiling: Ceiling, highest: float) -> float:
+    """Return where a ceiling is drawn: one far above the results at the chart's upper edge."""
+    return shortened(min(limit_of(ceiling), HIGHEST * highest) / MEBIBYTE)
+
+
+def _above_note(rows: Sequence[dict[str, Any]]) -> str:
+    tops = [row for row in rows if row["ceiling"]]
+    return (
+        "One far above the results is drawn at the upper edge; hover to see its value."
+        if tops
+        else ""
+    )
+
+
+def _over_time(
+    findings: Findings, dimensions: Dimensions, ceilings: Sequence[Ceiling]
+) -> Iterable[Picture]:
+    lines = sorted(findings.timelines, key=lambda line: (dimensions.order(line), line.trial))
+    lines = [line for line in lines if any(point.bytes_per_s for point in line.rates)]
+    rows: list[dict[str, Any]] = []
+    for panel, members in _by_target(lines, dimensions).items():
+        own: list[dict[str, Any]] = [
+            {
+                "panel": panel, "series": dimensions.of_timeline(line).series or line.target,
+                "trial": line.trial, "ceiling": "", "limit": "", "elapsed": point.elapsed_s,
+                "rate": shortened(point.bytes_per_s / MEBIBYTE),
+            }
+            for line in members
+            for point in line.rates
+        ]  # fmt: skip
+        rows += own
+        end = max(row["elapsed"] for row in own)
+        highest = max(row["rate"] for row in own) * MEBIBYTE
+        for ceiling in _held_against(members[0].target, members[0].operation, ceilings):
+            rows += [
+                {
+                    "panel": panel, "series": "", "trial": "", "ceiling": _label(ceiling),
+                    "limit": _limit_words(ceiling), "elapsed": elapsed,
+                    "rate": _drawn(ceiling, highest),
+                }
+                for elapsed in (0.0, end)
+            ]  # fmt: skip
+    if not rows:
+        return
+    scale, unit = elapsed_unit(rows)
+    x = time_axis(f"time since the trial's start, {unit}")
+    measured = [row for row in rows if row["series"]]
+    line = (
+        alt.Chart()
+        .transform_filter("datum.series")
+        .mark_line(strokeWidth=1.6, opacity=0.85, point={"size": 12, "filled": True})
+        .encode(
+            x=x,
+            y=rate_axis("MiB/s"),
+            color=series_color(measured, is_ramp=dimensions.sweep is not None),
+            detail="trial:N",
+            tooltip=[
+                alt.Tooltip("series:N", title="series"),
+                alt.Tooltip("trial:N", title="trial"),
+                alt.Tooltip("elapsed:Q", title=unit, format=NUMBER),
+                alt.Tooltip("rate:Q", title="MiB/s", format=NUMBER),
+            ],
+        )
+    )
+    yield Picture(
+        name="data-over-time",
+        title="Data rate over time, and the ceilings",
+        caption="Each line is one trial, from its own start. Dashed: what was measured apart from "
+        "the load. " + _above_note(rows),
+        chart=panels(
+            alt.layer(line, _ceiling_lines(rows, x)), in_unit(rows, scale), height=PANEL_HEIGHT
+        ),
+    )
+
+
+def _by_target(lines: Sequence[Timeline], dimensions: Dimensions) -> dict[str, list[Timeline]]:
+    groups: dict[str, list[Timeline]] = {}
+    for line in lines:
+        panel = dimensions.of_timeline(line).panel
+        named = panel if line.target in panel else f"{line.target}, {panel}"
+        groups.setdefault(named, []).append(line)
+    return groups

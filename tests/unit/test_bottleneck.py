@@ -1,0 +1,300 @@
+"""The observations of Skyhook once more, with known truth: which ceiling do the results touch?"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.analysis import Findings, analyse
+from loadstone.analysis.finding import Finding
+from loadstone.analysis.measured_ceilings import ceilings_of
+from loadstone.analysis.run_account import read_account
+from loadstone.report import REPORTS, Options
+from loadstone.report.charts import pictures
+from loadstone.report.document import document
+from loadstone.results.record import Run
+from loadstone.results.store import read_run
+from tests.unit.synthetic_run import STARTED_UNIX_NS, Folder, trial
+
+MIB = 2**20
+SIZE = 4 * MIB
+GBIT = 1e9 / 8
+
+# Requests of 4 MiB a second against threads: one OSD ends at half of what four reach together.
+RATES = {
+    ("four-osds", "get"): {1: 84, 4: 150, 8: 210, 10: 225},
+    ("one-osd", "get"): {1: 80, 4: 100, 8: 108, 10: 109},
+    ("four-osds", "put"): {1: 40, 4: 60, 8: 70, 10: 72},
+}
+NETWORK = 7.61 * GBIT
+DEVICE = 2540e6
+BENCH = {"four-osds": 1100e6, "one-osd": 460e6}
+
+
+def measurement(name: str, bounds: str, rate: float, **changes: Any) -> dict[str, Any]:
+    usual = {
+        "name": name, "bounds": bounds, "parameters": {}, "bytes_per_s": rate,
+        "bytes_per_s_min": None, "bytes_per_s_max": None, "bytes_per_second": [],
+        "requests_per_s": None, "service": None, "tool": "t", "tool_version": "1",
+        "commands": [["t"]], "outputs": ["C001-1.txt"],
+    }  # fmt: skip
+    return usual | changes
+
+
+def add_ceiling(
+    folder: Path, number: int, kind: str, targets: list[str], measurements: list[dict[str, Any]],
+    **changes: Any,
+) -> None:  # fmt: skip
+    (folder / "ceilings").mkdir(exist_ok=True)
+    ceiling = {
+        "id": f"C{number:03d}", "name": kind, "kind": kind, "targets": targets, "count": 1,
+        "moment": "before all trials",
+    }  # fmt: skip
+    record = {
+        "ceiling_format": 1,
+        "ceiling": ceiling | changes,
+        "measurements": measurements,
+        "started_unix_ns": STARTED_UNIX_NS,
+        "ended_unix_ns": STARTED_UNIX_NS,
+    }
+    (folder / "ceilings" / f"C{number:03d}.json").write_text(json.dumps(record))
+
+
+def write_skyhook(path: Path, *, network: float = NETWORK, device: float = DEVICE) -> Path:
+    folder = Folder(path, "skyhook-rados", 70)
+    number = 0
+    for (target, operation), rates in RATES.items():
+        for threads, rate in rates.items():
+            number += 1
+            folder.add(trial(number, target, operation, clients=threads, size=SIZE), rate)
+    both = ["one-osd", "four-osds"]
+    add_ceiling(
+        path, 1, "network", both,
+        [
+            measurement("receive, 1 stream", "read", network / 2),
+            measurement(
+                "receive, 10 streams", "read", network,
+                bytes_per_s_min=6.5 * GBIT, bytes_per_s_max=8.25 * GBIT,
+            ),
+            measurement("send, 10 streams", "write", network),
+        ],
+    )  # fmt: skip
+    add_ceiling(path, 2, "device", both, [measurement("read", "read", device)])
+    for offset, (target, rate) in enumerate(BENCH.items()):
+        add_ceiling(
+            path, 3 + offset, "rados_bench", [target],
+            [
+                measurement("seq, 1 thread", "read", rate / 3),
+                measurement("seq, 10 threads", "read", rate),
+                measurement("write, 10 threads", "write", rate / 2),
+            ],
+        )  # fmt: skip
+    add_ceiling(
+        path, 5, "osd_bench", ["four-osds"],
+        [
+            measurement("osd.0 alone", "write", 350e6, parameters={"osds": [0]}),
+            measurement("2 OSDs together", "write", 305e6, parameters={"osds": [0, 1]}),
+        ],
+    )  # fmt: skip
+    campaign = {"name": "skyhook-rados", "targets": {"one-osd": {}, "four-osds": {}}}
+    return folder.close(campaign=campaign, campaign_file="")
+
+
+@pytest.fixture(scope="module")
+def skyhook(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return read_run(write_skyhook(tmp_path_factory.mktemp("skyhook") / "run"))
+
+
+@pytest.fixture(scope="module")
+def findings(skyhook: Run) -> Findings:
+    return analyse(skyhook)
+
+
+def sentence(findings: Findings, words: str) -> Finding:
+    (found,) = [
+        one for one in findings.findings if one.rule == "bottleneck" and words in one.statement
+    ]
+    return found
+
+
+def rate(requests: int) -> float:
+    return requests * SIZE / MIB
+
+
+def test_four_osds_touch_the_network_and_both_numbers_stand_in_one_unit(
+    findings: Findings,
+) -> None:
+    found = sentence(findings, "reads of four-osds")
+    share = rate(225) * MIB / NETWORK
+    assert found.statement.startswith("the network is the bottleneck for reads of four-osds")
+    assert "get 4 MiB, 10 threads: 900 MiB/s" in found.statement
+    assert f"{share:.0%} of what was measured of network path (iperf3), 907 MiB/s" in (
+        found.statement
+    )
+    assert "907 MiB/s = 7.61 Gbit/s (seen between 775 MiB/s and 983 MiB/s)" in found.statement
+    assert "above that: rados bench 1,049 MiB/s, device (fio) 2,422 MiB/s" in found.statement
+    assert "from 8 to 10 threads it changes by +7%" in found.statement
+    assert found.severity == "caution"
+    shares = {one.metric: one.value for one in found.evidence}
+    assert shares["share of network path (iperf3)"] == pytest.approx(share)
+
+
+def test_one_osd_touches_the_store_and_not_the_network(findings: Findings) -> None:
+    found = sentence(findings, "reads of one-osd")
+    assert found.statement.startswith("the store is the bottleneck for reads of one-osd")
+    assert "436 MiB/s, is 99% of what was measured of rados bench, 439 MiB/s" in found.statement
+    assert found.severity == "note"
+
+
+def test_the_value_of_the_osds_is_what_they_do_together(findings: Findings) -> None:
+    found = sentence(findings, "writes of four-osds")
+    assert "the store is the bottleneck for writes of four-osds" in found.statement
+    assert "OSDs by themselves (ceph tell osd bench), 291 MiB/s" in found.statement
+
+
+def test_a_result_above_a_ceiling_was_not_held_up_by_it(tmp_path: Path) -> None:
+    path = write_skyhook(tmp_path / "run", device=100e6)
+    found = sentence(analyse(read_run(path)), "reads of four-osds")
+    assert "the network is the bottleneck" in found.statement
+    assert "passed, and so no limit here: device (fio) 95.4 MiB/s" in found.statement
+
+
+def test_far_below_every_ceiling_none_is_named(tmp_path: Path) -> None:
+    path = write_skyhook(tmp_path / "run", network=100 * GBIT)
+    found = sentence(analyse(read_run(path)), "reads of four-osds")
+    assert found.statement.startswith("no ceiling is reached by reads of four-osds")
+    assert "86% of the lowest, rados bench, 1,049 MiB/s" in found.statement
+
+
+def test_so_many_devices_side_by_side_let_through_so_much_more(tmp_path: Path) -> None:
+    path = write_skyhook(tmp_path / "run", network=100 * GBIT)
+    add_ceiling(path, 2, "device", ["four-osds"], [measurement("read", "read", 240e6)], count=4)
+    found = sentence(analyse(read_run(path)), "reads of four-osds")
+    assert found.statement.startswith("the device is the bottleneck")
+    assert "4 × device (fio), 916 MiB/s" in found.statement
+
+
+def test_the_verdict_of_a_cell_names_the_ceiling_that_it_touches(findings: Findings) -> None:
+    verdicts = {
+        case: one.statement.split()[0]
+        for one in findings.findings
+        if one.rule == "verdict"
+        for case in one.cases
+    }
+    by_words = {
+        limit: [case for case, found in verdicts.items() if found == limit]
+        for limit in set(verdicts.values())
+    }
+    assert any("four-osds" in case and "10 threads" in case for case in by_words["NETWORK_PATH"])
+    assert any("one-osd" in case and "10 threads" in case for case in by_words["TARGET_SOFTWARE"])
+    assert not any("one-osd" in case for case in by_words["NETWORK_PATH"])
+
+
+def test_a_ceiling_measured_twice_is_the_mean_of_its_values(tmp_path: Path) -> None:
+    path = write_skyhook(tmp_path / "run")
+    again = [measurement("receive, 10 streams", "read", NETWORK / 2, bytes_per_s_min=1.0)]
+    targets = ["one-osd", "four-osds"]
+    add_ceiling(path, 6, "network", targets, again, moment="after all trials")
+    account = read_account(read_run(path))
+    network = next(
+        one for one in account.ceilings if one.resource == "network" and one.bounds == "read"
+    )
+    assert network.bytes_per_s == pytest.approx(NETWORK * 0.75)
+    assert network.low == 1.0
+
+
+def test_a_run_without_ceilings_has_no_such_finding_table_or_chart(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "run", "plain", 70)
+    for number, threads in enumerate((1, 4, 8), start=1):
+        folder.add(trial(number, "a", "get", clients=threads, size=SIZE), 10 * threads)
+    found = analyse(read_run(folder.close(campaign={"name": "plain"}, campaign_file="")))
+    assert found.ceilings == ()
+    assert not [one for one in found.findings if one.rule == "bottleneck"]
+    assert not [one.name for one in pictures(found) if one.name.startswith("data-")]
+
+
+def rows_of(findings: Findings, name: str) -> list[dict[str, str]]:
+    import csv
+    import io
+
+    (picture,) = [one for one in pictures(findings) if one.name == name]
+    text = picture.specification(with_title=False)["data"]["values"]
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_the_chart_against_threads_has_the_means_and_every_ceiling_of_its_target(
+    findings: Findings,
+) -> None:
+    rows = rows_of(findings, "data-against-threads")
+    panel = [row for row in rows if row["panel"] == "four-osds, get"]
+    points = {float(row["x"]): float(row["rate"]) for row in panel if row["series"]}
+    assert points == {threads: rate(n) for threads, n in RATES["four-osds", "get"].items()}
+    lines = {row["ceiling"]: float(row["rate"]) for row in panel if row["ceiling"]}
+    assert set(lines) == {"network path (iperf3)", "rados bench", "device (fio)"}
+    assert lines["network path (iperf3)"] == pytest.approx(NETWORK / MIB, rel=1e-3)
+    # So far above that it would press the results into the bottom: it ends at the upper edge.
+    assert lines["device (fio)"] == pytest.approx(1.6 * rate(225), rel=1e-3)
+    told = {row["ceiling"]: row["limit"] for row in panel if row["ceiling"]}
+    assert told["device (fio)"].startswith("2,422 MiB/s = ")
+    writes = {row["ceiling"] for row in rows if row["panel"] == "four-osds, put"}
+    assert "device (fio)" not in writes
+
+
+def test_over_time_each_thread_count_is_a_line_below_the_ceilings(findings: Findings) -> None:
+    rows = rows_of(findings, "data-over-time")
+    panel = [row for row in rows if row["panel"] == "one-osd, get"]
+    assert {row["series"] for row in panel if row["series"]} == {
+        "1 thread", "4 threads", "8 threads", "10 threads",
+    }  # fmt: skip
+    assert "rados bench" in {row["ceiling"] for row in panel}
+
+
+@pytest.mark.parametrize("name", ["terminal", "markdown", "html"])
+def test_every_readable_report_shows_the_ceilings_and_the_sentence(
+    skyhook: Run, findings: Findings, name: str
+) -> None:
+    text = REPORTS[name].render(skyhook, findings, Options(width=200)).decode()
+    assert "Ceilings" in text
+    assert "receive, 10 streams" in text
+    assert "7.61" in text
+    assert "the network is the bottleneck for reads of four-osds" in " ".join(text.split())
+
+
+def test_the_json_report_has_every_measurement_and_suits_its_schema(
+    skyhook: Run, findings: Findings
+) -> None:
+    import jsonschema
+
+    found = document(skyhook, findings)
+    path = Path(__file__).parents[2] / "docs" / "reference" / "report.schema.json"
+    jsonschema.Draft202012Validator(json.loads(path.read_text())).validate(found)
+    values = [one for one in found["ceilings"] if one["is_value"]]
+    assert len(found["ceilings"]) == 12
+    assert len(values) == len(ceilings_of(findings.ceilings)) == 8
+
+
+def test_hooks_are_marked_in_charts_over_time_and_listed_with_what_they_said(
+    tmp_path: Path,
+) -> None:
+    path = write_skyhook(tmp_path / "run")
+    entry = {
+        "hook": "restart", "at": "30s", "trial": "0001", "phase": "get", "command": ["r"],
+        "on_failure": "label", "state": "ended", "exit_code": 1, "said": "no such daemon",
+        "started_unix_ns": STARTED_UNIX_NS + 30 * 10**9,
+        "ended_unix_ns": STARTED_UNIX_NS + 31 * 10**9,
+    }  # fmt: skip
+    early = entry | {"hook": "drop", "started_unix_ns": STARTED_UNIX_NS - 10**9}
+    (path / "hooks.jsonl").write_text(json.dumps(early) + "\n" + json.dumps(entry) + "\n")
+    run = read_run(path)
+    found = analyse(run)
+    marks = [row for row in rows_of(found, "throughput-over-time") if row.get("hook")]
+    assert [(row["hook"], float(row["elapsed"]), row["trial"]) for row in marks] == [
+        ("restart: exit code 1", 30.0, "0001")
+    ]
+    text = REPORTS["markdown"].render(run, found, Options()).decode()
+    assert "no such daemon" in text
+    assert "hooks did not do what they were for: drop at 30s: exit code 1; restart" in text
+    labels = {trial.trial: trial.labels for trial in found.trials}
+    assert labels["0001"] == ("HOOK",)
+    assert labels["0002"] == ()
