@@ -73,6 +73,13 @@ impl Connection {
             self.set(key, value)?;
         }
         if let Some(path) = &access.keyring {
+            // Ceph takes lists and variables too; a plain path that cannot be read would only come
+            // back as "permission denied".
+            if !path.contains([',', '$']) {
+                std::fs::File::open(path).map_err(|error| {
+                    Error::target(format!("read the keyring {path}"), error.to_string())
+                })?;
+            }
             self.set("keyring", path)?;
         }
         // By default the one waits for five minutes and the other for ever.
@@ -180,13 +187,12 @@ fn why_refused(number: c_int, is_configured: bool) -> &'static str {
             "no monitor answered: check mon_host in the configuration, and the network"
         }
         libc::ENOENT => {
-            "no key of this user was found: set \"user\" and \"keyring\", or \"keyring\" in the \
-             configuration file"
+            "no keyring was found: set \"keyring\", or \"keyring\" in the configuration file"
         }
         libc::EACCES | libc::EPERM => {
-            "the monitors refused the key: does the keyring belong to this user and cluster?"
+            "the monitors refused this user: is its key in the keyring, and of this cluster?"
         }
-        libc::EINVAL => "the key in the keyring cannot be read, or mon_host is wrong",
+        libc::EINVAL | libc::EIO => "can the keyring be read, and is it one? is mon_host right?",
         _ => "check the cluster with: ceph health detail",
     }
 }

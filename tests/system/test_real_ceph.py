@@ -1,0 +1,226 @@
+"""The driver `rados` on a cluster that says no: wrong keys, full pools, pools that go away."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from loadstone import _loadgen
+from tests.conformance import trials
+from tests.conformance.trials import SECOND_NS, Dataset
+from tests.system.ceph_trials import after, lasting, place, until
+from tests.system.command import loadstone, trials_of
+from tests.system.servers.ceph import Cluster
+from tests.system.servers.processes import free_ports
+
+pytestmark = pytest.mark.real
+
+CAMPAIGN = """\
+name: short
+targets:
+  pool: {driver: rados, pool: bench}
+dataset: {objects: 20, size: 4KiB, prefix: "short-{run}"}
+load: {threads: 4}
+phases: [put, get, head, list]
+"""
+
+
+def refusal(cluster: Cluster, **settings: object) -> str:
+    """Return why a trial with these settings is not even begun."""
+    with pytest.raises(_loadgen.TargetError) as caught:
+        trials.prepare(place(cluster, **settings), Dataset())  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+def test_a_pool_that_is_not_there_is_named(ceph_to_break: Cluster) -> None:
+    said = refusal(ceph_to_break, pool="no-such-pool")
+    assert 'open pool "no-such-pool": No such file or directory' in said
+    assert "ceph osd pool create" in said
+
+
+def test_a_monitor_that_does_not_answer_is_given_up(ceph_to_break: Cluster, tmp_path: Path) -> None:
+    conf = tmp_path / "ceph.conf"
+    nobody = f"v2:127.0.0.1:{free_ports(1)}"
+    text = f"[global]\nmon host = [{nobody}]\nkeyring = {ceph_to_break.keyring}\n"
+    conf.write_text(text)
+    said = refusal(ceph_to_break, conf=str(conf), options={"client_mount_timeout": 2})
+    assert "Connection timed out" in said
+    assert "no monitor answered: check mon_host" in said
+
+
+def test_a_configuration_that_is_not_there_is_named(ceph_to_break: Cluster) -> None:
+    said = refusal(ceph_to_break, conf="/no/such/ceph.conf")
+    assert "read the Ceph configuration /no/such/ceph.conf: No such file or directory" in said
+    assert "CEPH_CONF" in said
+
+
+def test_the_key_of_somebody_else_is_refused(ceph_to_break: Cluster, tmp_path: Path) -> None:
+    keyring = tmp_path / "keyring"
+    keyring.write_text("[client.admin]\n\tkey = AQBnUD5nAAAAABAAmGYnMxcxJNgdQXE4Sf8Wmg==\n")
+    said = refusal(ceph_to_break, keyring=str(keyring))
+    assert 'connect to cluster "ceph" as "client.admin": Permission denied' in said
+    assert "the monitors refused this user" in said
+    assert "AQBnUD5n" not in said
+
+
+def test_a_user_without_a_key_is_told_so(ceph_to_break: Cluster) -> None:
+    said = refusal(ceph_to_break, user="nobody")
+    assert 'connect to cluster "ceph" as "client.nobody": Permission denied' in said
+    assert "is its key in the keyring" in said
+
+
+def test_a_keyring_that_is_none_is_told_so(ceph_to_break: Cluster, tmp_path: Path) -> None:
+    keyring = tmp_path / "keyring"
+    keyring.write_text('{"key": "text of another kind"}\n')
+    assert "can the keyring be read, and is it one?" in refusal(ceph_to_break, keyring=str(keyring))
+    keyring.unlink()
+    said = refusal(ceph_to_break, keyring=str(keyring))
+    assert f"read the keyring {keyring}: No such file or directory" in said
+
+
+def test_an_option_that_ceph_does_not_know_is_named(ceph_to_break: Cluster) -> None:
+    said = refusal(ceph_to_break, options={"no_such_option": 1})
+    assert 'set Ceph\'s option no_such_option to "1"' in said
+    assert "Ceph has no option of this name" in said
+
+
+def test_a_user_who_may_only_read_can_read_and_is_refused_to_write(
+    ceph_to_break: Cluster, tmp_path: Path
+) -> None:
+    keyring = make_user(ceph_to_break, tmp_path, "reader", "allow r")
+    reader = place(ceph_to_break, user="reader", keyring=str(keyring))
+    owner, dataset = place(ceph_to_break), Dataset()
+    with pytest.raises(_loadgen.TargetError) as caught:
+        trials.prepare(reader, Dataset())
+    assert "Operation not permitted" in str(caught.value)
+    assert "capabilities" in str(caught.value)
+    trials.prepare(owner, dataset)
+    read = trials.run(trials.document(reader, dataset, "get"))
+    assert read.outcomes() == {"ok": dataset.objects}
+    written = trials.run(trials.document(reader, dataset, "put"))
+    assert written.outcomes() == {"denied": dataset.objects}
+    trials.clean_up(owner, dataset)
+
+
+@pytest.mark.parametrize("instances", [1, 3])
+def test_what_users_of_ceph_set_in_the_environment_works(
+    ceph_to_break: Cluster, tmp_path: Path, instances: int
+) -> None:
+    keyring = make_user(ceph_to_break, tmp_path, "bench", "allow rwx pool=bench")
+    file = tmp_path / "campaign.yaml"
+    file.write_text(CAMPAIGN)
+    environment = {
+        "CEPH_CONF": str(ceph_to_break.conf),
+        "CEPH_ARGS": f"--id bench --keyring {keyring}",
+    }
+    run = tmp_path / "run"
+    more = f"--set=targets.pool.instances={instances}"
+    said = loadstone("run", file, "-o", run, more, environment=environment)
+    assert said.code == 0, said.out + said.err
+    measured = [trial for trial in trials_of(run) if trial["trial"]["measured"]]
+    assert [trial["trial"]["phase"] for trial in measured] == ["put", "get", "head", "list"]
+    assert not any(trial["summary"]["failed"] for trial in measured)
+    settings = measured[0]["trial"]["target"]["settings"]
+    assert (settings["user"], settings["keyring"]) == ("bench", str(keyring))
+    key = keyring.read_text().split("key = ")[1].split()[0]
+    assert not [
+        path for path in run.rglob("*") if path.is_file() and key in path.read_text("latin1")
+    ]
+
+
+def test_a_full_pool_is_an_outcome_and_can_be_emptied(ceph_to_break: Cluster) -> None:
+    ceph_to_break.command("osd", "pool", "create", "small", "8", "8", "replicated")
+    where, dataset = place(ceph_to_break, "small"), Dataset()
+    trials.prepare(where, dataset)
+    ceph_to_break.command("osd", "pool", "set-quota", "small", "max_objects", "3")
+
+    def is_full() -> bool:
+        pools = ceph_to_break.command("osd", "dump")["pools"]
+        return any("full" in pool["flags_names"] for pool in pools if pool["pool_name"] == "small")
+
+    until("the quota to be noticed", is_full)
+    # What is there may be written again, for it takes no more room.
+    more = Dataset(objects=2 * dataset.objects, prefix=dataset.prefix, run=dataset.run)
+    written = trials.run(trials.document(where, more, "put"))
+    assert written.outcomes() == {"ok": dataset.objects, "no_space": dataset.objects}
+    assert "the pool or the cluster is full" in written.summary["error_examples"]["no_space"]
+    with pytest.raises(_loadgen.TargetError, match="the pool is full"):
+        trials.prepare(where, Dataset())
+    read = trials.run(trials.document(where, dataset, "get"))
+    assert read.outcomes() == {"ok": dataset.objects}
+    trials.clean_up(where, dataset)
+    assert where.view is not None
+    assert where.view.buckets() == set()
+    drop_pool(ceph_to_break, "small")
+
+
+def test_a_pool_that_is_deleted_under_load_ends_the_trial_with_its_limit(
+    ceph_to_break: Cluster,
+) -> None:
+    ceph_to_break.command("osd", "pool", "create", "doomed", "8", "8", "replicated")
+    where, dataset = place(ceph_to_break, "doomed"), Dataset()
+    trials.prepare(where, dataset)
+    with after(1.0, lambda: drop_pool(ceph_to_break, "doomed")):
+        on_error = {"action": "continue", "limit": 100}
+        result = lasting(where, dataset, "put", 600, on_error=on_error)
+    assert result.summary["state"] == "stopped"
+    outcomes = result.outcomes()
+    assert outcomes["ok"] > 0
+    assert set(outcomes) == {"ok", "not_found"}
+    assert "is the pool still there?" in result.summary["error_examples"]["not_found"]
+    with pytest.raises(_loadgen.TargetError, match="no such pool"):
+        trials.clean_up(where, dataset)
+
+
+def test_nothing_of_anybody_else_in_the_pool_is_touched(ceph_to_break: Cluster) -> None:
+    where, dataset = place(ceph_to_break), Dataset()
+    assert where.view is not None
+    theirs = [("", "object-1"), ("", "theirs"), ("somebody", "object-2")]
+    for bucket, key in theirs:
+        where.view.write(bucket, key, b"precious")
+    trials.prepare(where, dataset)
+    trials.run(trials.document(where, dataset, "delete"))
+    trials.prepare(where, dataset)
+    trials.clean_up(where, dataset)
+    assert where.view.buckets() == {"", "somebody"}
+    for bucket, key in theirs:
+        assert where.view.read(bucket, key) == b"precious"
+    for bucket in ("", "somebody"):
+        where.view.drop_bucket(bucket)
+
+
+def test_the_last_block_of_an_object_may_be_shorter(ceph_to_break: Cluster) -> None:
+    where, dataset = place(ceph_to_break), Dataset(size_bytes=10_000)
+    stop = {"requests": 3 * dataset.objects, "duration_ns": None}
+    trial = trials.document(where, dataset, "write", stop=stop)
+    trial["options"]["range_bytes"] = 4096
+    written = trials.run(trial)
+    assert written.outcomes() == {"ok": 3 * dataset.objects}
+    assert written.total("bytes") == dataset.bytes
+    read = trials.run(trials.document(where, dataset, "get"))
+    assert read.outcomes() == {"ok": dataset.objects}
+    assert read.summary["verified_bytes"] == dataset.bytes
+    trials.clean_up(where, dataset)
+
+
+def test_a_secret_in_the_options_is_refused(ceph_to_break: Cluster) -> None:
+    where = place(ceph_to_break, options={"key": "AQBnUD5nAAAAABAAmGYnMxcxJNgdQXE4Sf8Wmg=="})
+    document = trials.document(where, Dataset(), "put", timeout_ns=SECOND_NS)
+    with pytest.raises(ValueError, match="a secret does not belong here") as caught:
+        _loadgen.check(json.dumps(document))
+    assert "AQBnUD5n" not in str(caught.value)
+
+
+def make_user(cluster: Cluster, folder: Path, name: str, allow: str) -> Path:
+    """Make a user who may do this to OSDs; give the keyring with the user's key."""
+    words = ["auth", "get-or-create", f"client.{name}", "mon", "allow r", "osd", allow]
+    (user,) = cluster.command(*words)
+    keyring = folder / "keyring"
+    keyring.write_text(f"[client.{name}]\n\tkey = {user['key']}\n")
+    return keyring
+
+
+def drop_pool(cluster: Cluster, name: str) -> None:
+    """Delete a pool with all that is in it."""
+    sure = "--yes-i-really-really-mean-it"
+    cluster.command("osd", "pool", "delete", name, name, sure)
