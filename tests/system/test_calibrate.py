@@ -205,3 +205,28 @@ def test_a_host_without_io_uring_is_told_once_and_recorded(tmp_path: Path) -> No
         features = json.loads(path.read_text())["summary"]["features"]
         assert features["engine"] == "psync"
         assert "not permitted" in features["io_uring"]
+
+
+def test_a_server_that_stores_nothing_can_be_benched_from_elsewhere(tmp_path: Path) -> None:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "loadstone", "serve", "--null", "--port", "0",
+         "--object-size", "64KiB"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    try:
+        assert server.stdout is not None
+        line = server.stdout.readline()
+        assert "stores nothing" in line
+        said = loadstone(
+            "bench", "put,get", line.split()[2], "-t", "4", "-s", "64KiB", "-n", "500",
+            "--verify", "0", "-o", tmp_path / "run", "-f", "json", environment=KEYS,
+        )  # fmt: skip
+        assert said.code == 0, said.err
+        rates = {cell["operation"]: cell for cell in said.json()["totals"]}
+        assert rates["get"]["bytes"] == 500 * 65_536
+    finally:
+        server.terminate()
+        server.communicate()
+    for wrong in (("--object-size", "1MiB"), ("--null", "--data", str(tmp_path))):
+        assert loadstone("serve", *wrong).code == 1

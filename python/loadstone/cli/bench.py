@@ -76,7 +76,7 @@ def command(
         str | None, typer.Option("--ramp-down", "--cool-down", help="Load after measuring.")
     ] = None,
     verify: Annotated[
-        str | None, typer.Option(help="Share of reads whose bytes are checked: 100%, 0.01, no.")
+        str | None, typer.Option(help="Share of reads whose bytes are checked: 100%, 0.01, 0.")
     ] = None,
     block: Annotated[
         str | None, typer.Option("--block", "--range", "-B", help="Length of range reads.")

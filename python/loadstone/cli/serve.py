@@ -3,18 +3,25 @@
 It listens on loopback unless told otherwise, and demands credentials: from LOADSTONE_ACCESS_KEY and
 LOADSTONE_SECRET_KEY for S3, from LOADSTONE_USER and LOADSTONE_PASSWORD for Swift.
 
+With --null it stores nothing and asks nobody who he is: writes are dropped, and reads get bytes
+that do not verify. On another host it shows what the load generator and the network reach together:
+bench it with --verify 0, and give that run to: loadstone analyse RUN --null NULL_RUN
+
 \b
 Examples:
   LOADSTONE_ACCESS_KEY=me LOADSTONE_SECRET_KEY=secret loadstone serve --port 9000
   LOADSTONE_USER=me LOADSTONE_PASSWORD=secret loadstone serve --data /srv/objects
+  loadstone serve --null --bind 10.0.0.5 --object-size 1MiB
 """
 
 import json
 import os
+import resource
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,9 +44,20 @@ def command(
     region: Annotated[str, typer.Option(help="Region the store says it is in.")] = "us-east-1",
     token_life: Annotated[str, typer.Option(help="Life of a Swift token.")] = "1h",
     threads: Annotated[int | None, typer.Option(help="Threads; all cores without it.")] = None,
+    null: Annotated[bool, typer.Option("--null", help="Store nothing, answer at once.")] = False,
+    object_size: Annotated[
+        str | None, typer.Option(help="With --null: what every read gets; 4KiB without it.")
+    ] = None,
 ) -> None:
     from loadstone import _loadgen
 
+    if object_size is not None and not null:
+        raise InputError("--object-size needs --null", "a store gives back what was written")
+    if null:
+        if data is not None:
+            raise InputError("--null stores nothing, so it has no use for --data")
+        _serve_null(bind, port, threads, units.parse_size(object_size or "4KiB"))
+        return
     config: dict[str, object] = {
         "bind": bind,
         "port": port,
@@ -50,17 +68,33 @@ def command(
     config |= {"data": str(data)} if data is not None else {}
     config |= {"threads": threads} if threads is not None else {}
     config |= _credentials()
+    _run(lambda: _loadgen.Store(json.dumps(config)), "S3; Swift at /auth/v1.0 and /v3")
+
+
+def _serve_null(bind: str, port: int, threads: int | None, object_bytes: int) -> None:
+    from loadstone import _loadgen
+
+    config: dict[str, object] = {"bind": bind, "port": port, "object_bytes": object_bytes}
+    config |= {"threads": threads} if threads is not None else {}
+    # Each connection needs a descriptor, and the usual limit is for programs with few.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _run(lambda: _loadgen.NullServer(json.dumps(config)), "S3; Swift at /v3; stores nothing")
+
+
+def _run(start: Callable[[], Any], what: str) -> None:
+    """Start a server, say where it is, and serve until a signal ends it."""
     try:
-        store = _loadgen.Store(json.dumps(config))
+        server = start()
     except (OSError, ValueError) as error:
         message, _, hint = str(error).partition("\nhint: ")
         raise LoadstoneError(message, hint or None) from error
-    print(f"listening on http://{store.address} (S3; Swift at /auth/v1.0 and /v3)", flush=True)
+    print(f"listening on http://{server.address} ({what})", flush=True)
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     ended.wait()
-    store.stop()
+    server.stop()
 
 
 def _credentials() -> dict[str, object]:
