@@ -91,13 +91,18 @@ def test_a_load_that_does_nothing_is_its_own_ceiling(tmp_path: Path, state: dict
 
 def test_every_driver_can_be_calibrated_and_leaves_nothing_behind(state: dict[str, str]) -> None:
     before = set(Path("/dev/shm").iterdir())
-    said = loadstone("calibrate", "-s", "4KiB", "-t", "2", *QUICK, environment=state)
+    said = loadstone(
+        "calibrate", "-s", "4KiB", "-t", "2", "--target-set", "payload_signing=signed", *QUICK,
+        environment=state,
+    )  # fmt: skip
     assert said.code == 0, said.err
     points = said.json()["sessions"][0]["points"]
     assert {one["driver"] for one in points} == {"null", "s3", "swift", "file", "block"}
     assert {one["operation"] for one in points} == {
         "put", "get", "head", "delete", "read", "write"
     }  # fmt: skip
+    signing = {one["settings"].get("payload_signing") for one in points if one["driver"] == "s3"}
+    assert signing == {"signed"}
     left = {path.name for path in set(Path("/dev/shm").iterdir()) - before}
     assert not {name for name in left if name.startswith("loadstone-calibration-")}
 
@@ -140,6 +145,11 @@ def test_ctrl_c_keeps_what_was_measured(state: dict[str, str]) -> None:
     [
         (("tape",), 'found "tape", allowed a driver that can be calibrated'),
         (("s3", "--operations", "list"), 'found "list", allowed what can be calibrated'),
+        (("block", "--operations", "put"), "driver block: none of put can be calibrated"),
+        (("null", "-t", "0"), "at least one request in flight"),
+        (("null", "-d", "1ms"), "a duration of at least 100ms"),
+        (("null", "-s", ""), "there is nothing to calibrate"),
+        (("swift", "--target-set", "payload_signing=signed"), 'setting "payload_signing"'),
         (("file", "--directory", "/proc"), "it is on proc, not in memory"),
         (("file", "--directory", "/no/such"), "No such file or directory"),
         (("null", "-f", "yaml"), 'found "yaml", allowed a format'),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from loadstone.campaign.drivers import DriverTable
+from loadstone.campaign.drivers import Drivers, DriverTable, read_drivers
 from loadstone.campaign.parse import campaign_of
 from loadstone.campaign.plan import Plan, make_plan
 from loadstone.campaign.source import Document
@@ -24,6 +24,12 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     "block": ("write", "read"),
 }
 """The drivers that can be calibrated, and what is tried of each when nobody says."""
+
+CAN: Mapping[str, frozenset[str]] = {
+    name: frozenset(operations) | ({"read", "write"} if name in ("null", "file") else frozenset())
+    for name, operations in OPERATIONS.items()
+}
+"""What each of them can be asked for."""
 
 SERVED = ("s3", "swift")
 """Drivers that need a server to talk to."""
@@ -59,8 +65,10 @@ class Wish:
     memory_bytes: int = 256 << 20
 
     def operations_of(self, driver: str) -> tuple[str, ...]:
-        """Return what is tried of a driver."""
-        return tuple(self.operations) or OPERATIONS[driver]
+        """Return what is tried of a driver: of what was asked for, what it can do."""
+        if not self.operations:
+            return OPERATIONS[driver]
+        return tuple(name for name in self.operations if name in CAN[driver])
 
     @property
     def seconds(self) -> float:
@@ -95,12 +103,12 @@ def plan_calibration(
     wish: Wish, run: str, settings_of: Settings, drivers: DriverTable | None = None
 ) -> Plan:
     """Return the trials of a calibration, drivers one after another."""
+    table = read_drivers(drivers)
+    check_wish(wish, table)
     plans = [
-        make_plan(campaign_of(Document("", data), drivers=drivers, environ={}), drivers, run)
-        for data in _campaigns(wish, settings_of)
+        make_plan(campaign_of(Document("", data), drivers=table, environ={}), table, run)
+        for data in _campaigns(wish, settings_of, table)
     ]
-    if not plans:
-        raise InputError("there is nothing to calibrate", "name drivers, sizes and threads")
     trials = [planned for plan in plans for planned in plan.trials if _is_needed(planned)]
     return Plan(
         name=NAME,
@@ -115,13 +123,33 @@ def plan_calibration(
     )
 
 
+def check_wish(wish: Wish, drivers: Drivers) -> None:
+    """Refuse what would leave a driver or a setting out."""
+    if not (wish.drivers and wish.sizes and wish.threads):
+        raise InputError("there is nothing to calibrate", "name drivers, sizes and threads")
+    for driver in wish.drivers:
+        if not wish.operations_of(driver):
+            raise InputError(
+                f"driver {driver}: none of {', '.join(wish.operations)} can be calibrated",
+                f"it has {', '.join(sorted(CAN[driver]))}; name other operations or drivers",
+            )
+    for name in wish.settings or {}:
+        if not any(drivers[driver].setting(name) for driver in wish.drivers):
+            raise InputError(
+                f'setting "{name}": no driver of {", ".join(wish.drivers)} has it',
+                "see: loadstone list drivers NAME",
+            )
+
+
 def served_documents(wish: Wish, run: str) -> Mapping[tuple[str, int], Mapping[str, Any]]:
     """Return the trials whose objects servers have to answer reads with, by driver and size."""
     found = {}
     for driver in wish.drivers:
         for size in wish.sizes if driver in SERVED else ():
             if phases_of(wish, driver, size):
-                one = replace(wish, drivers=(driver,), sizes=(size,), threads=wish.threads[:1])
+                one = replace(
+                    wish, drivers=(driver,), sizes=(size,), threads=wish.threads[:1], settings=None
+                )
                 plan = plan_calibration(one, run, lambda name, _: address_settings(name, NOWHERE))
                 found[driver, size] = plan.trials[0].document
     return found
@@ -140,12 +168,18 @@ def address_settings(driver: str, address: str) -> Mapping[str, Any]:
     return {"endpoints": f"http://{address}", "access_key": "null", "secret_key": secret}
 
 
-def _campaigns(wish: Wish, settings_of: Settings) -> Iterator[dict[str, Any]]:
+def _campaigns(wish: Wish, settings_of: Settings, drivers: Drivers) -> Iterator[dict[str, Any]]:
     for driver in wish.drivers:
+        # A setting is for those drivers that have it.
+        chosen = {
+            name: value
+            for name, value in (wish.settings or {}).items()
+            if drivers[driver].setting(name)
+        }
         for size in wish.sizes:
             phases = [_phase(wish, name, size) for name in phases_of(wish, driver, size)]
             for threads in wish.threads if phases else ():
-                settings = {**settings_of(driver, size), **(wish.settings or {})}
+                settings = {**settings_of(driver, size), **chosen}
                 yield {
                     "name": NAME,
                     "seed": 1,

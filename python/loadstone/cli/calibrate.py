@@ -40,11 +40,12 @@ SECRET = "LOADSTONE_CALIBRATION_SECRET"
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 MEMORY_BYTES_MAX = 256 << 20
 MEMORY_SHARE = 4
+DURATION_NS_MIN = 100_000_000
 
 
 def command(
     drivers: Annotated[
-        list[str] | None, typer.Argument(help="Which drivers; all without it.", metavar="[DRIVER]…")
+        list[str] | None, typer.Argument(help="Which drivers; all without it.", metavar="DRIVER")
     ] = None,
     sizes: Annotated[str, typer.Option("--sizes", "--size", "-s", help="Sizes of objects.")] = (
         "4KiB,1MiB"
@@ -97,13 +98,26 @@ def command(
         settings=parse_settings(settings or ()),
         memory_bytes=_memory_bytes(directory, names),
     )
-    for operation in wish.operations:
-        if operation not in calibration.CALIBRATED:
-            allowed = f"what can be calibrated: {', '.join(sorted(calibration.CALIBRATED))}"
-            raise InputError.of_value(operation, allowed)
-    _warn(wish.seconds)
+    _check(wish)
     with calibration.alone():
         return _calibrate(wish, directory, facts, build, form)
+
+
+def _check(wish: Any) -> None:
+    from loadstone.campaign.calibration import check_wish
+    from loadstone.campaign.drivers import read_drivers
+    from loadstone.results.calibration import CALIBRATED
+
+    for operation in wish.operations:
+        if operation not in CALIBRATED:
+            allowed = f"what can be calibrated: {', '.join(sorted(CALIBRATED))}"
+            raise InputError.of_value(operation, allowed)
+    if 0 in wish.threads:
+        raise InputError.of_value(0, "at least one request in flight")
+    if wish.duration_ns < DURATION_NS_MIN:
+        shown = units.format_duration(wish.duration_ns)
+        raise InputError.of_value(shown, "a duration of at least 100ms")
+    check_wish(wish, read_drivers())
 
 
 def _calibrate(wish: Any, directory: Path, facts: Mapping[str, Any], build: str, form: str) -> int:
@@ -115,6 +129,7 @@ def _calibrate(wish: Any, directory: Path, facts: Mapping[str, Any], build: str,
     with tempfile.TemporaryDirectory(prefix="loadstone-calibration-") as scratch:
         folder = Path(scratch) / "run"
         with _targets(wish, directory) as plan:
+            _warn(wish.seconds)
             end = _measure(plan, folder)
         points = tuple(points_of(read_run(folder)))
     for problem in end.problems:
