@@ -137,6 +137,42 @@ def test_threads_that_wait_for_answers_are_not_limited_by_a_busy_core() -> None:
     )
 
 
+def test_half_the_size_proves_that_bytes_were_the_limit() -> None:
+    card = {"CLIENT_NIC": [Evidence(metric="sent", value=0.97, threshold=0.9)]}
+    sure = Tried(kind="half the size", ratio=1.9, low=1.8)
+    alone = Tried(kind="half the size", ratio=1.9, low=None)
+    assert decide(Observed(trial=HERE, flags=card, tried=[sure])).grade == "A"
+    assert decide(Observed(trial=HERE, flags=card, tried=[alone])).grade == "C"
+    path = {"bytes_per_s": 95.0, "path_bytes_per_s": 100.0}
+    found = decide(Observed(trial=HERE, tried=[sure], **path))  # type: ignore[arg-type]
+    assert (found.limit, found.grade) == ("NETWORK_PATH", "A")
+
+
+def test_checking_less_shows_a_client_that_no_counter_showed() -> None:
+    brings = Tried(kind="half the verification", ratio=1.2, low=1.1)
+    assert limit(tried=[brings]) == "INSTRUMENT_CPU"
+    assert limit(tried=[Tried(kind="half the verification", ratio=1.2, low=0.9)]) == "UNDETERMINED"
+
+
+def test_half_the_clients_stand_in_for_a_sweep() -> None:
+    as_many = Tried(
+        kind="half the clients", ratio=0.99, low=0.97, trial=Trial(load=32, rate=990, time_s=0.032)
+    )
+    found = decide(Observed(trial=HERE, tried=[as_many], is_client_watched=True))
+    assert (found.limit, found.grade) == ("BEYOND_CLIENT", "B")
+    half = Tried(
+        kind="half the clients", ratio=0.51, low=0.5, trial=Trial(load=32, rate=510, time_s=0.063)
+    )
+    found = decide(Observed(trial=HERE, tried=[half], is_client_watched=True))
+    assert (found.limit, found.grade) == ("NOT_SATURATED", "A")
+
+
+def test_a_client_that_is_held_up_explains_broken_books() -> None:
+    gate = Gate(name="LITTLE", outcome="fail", value=None, wanted="1", statement="in doubt")
+    assert limit(gates=[gate]) == "INVALID(LITTLE)"
+    assert limit(gates=[gate], flags=CPU) == "INSTRUMENT_CPU"
+
+
 def test_below_half_of_the_knee_a_load_is_too_small_to_say_anything() -> None:
     assert limit(knee=129.0) == "LATENCY_BOUND"
     assert limit(knee=127.0) == "UNDETERMINED"

@@ -14,6 +14,12 @@ from loadstone.analysis import client_limits, resources, timeline
 from loadstone.analysis.cell_verdicts import decide_cells
 from loadstone.analysis.finding import Evidence, Finding, Severity
 from loadstone.analysis.instrument import Jitter, jitter_of, read_calibration, with_shares
+from loadstone.analysis.interventions import (
+    Change,
+    changed_trials,
+    compare_changes,
+    tried_of,
+)
 from loadstone.analysis.labels import error_sentences, explain, label_trial, severity
 from loadstone.analysis.measured_ceilings import MeasuredCeiling, read_measured_ceilings
 from loadstone.analysis.part import Part, read_parts
@@ -83,6 +89,7 @@ class Findings:
     resources: tuple[resources.ResourceSeries, ...]
     findings: tuple[Finding, ...]
     searches: tuple[CapacitySearch, ...] = ()
+    changes: tuple[Change, ...] = ()
     verdicts: Mapping[tuple[tuple[str, ...], str], Verdict] = field(default_factory=dict)
     ceilings: tuple[MeasuredCeiling, ...] = ()
     hooks: tuple[Mapping[str, Any], ...] = ()
@@ -107,11 +114,16 @@ def analyse(run: Run) -> Findings:
     under_load_s = 0.0
     searches = read_searches(run)
     steps = left_out(run, searches)
+    changed, changed_parts = changed_trials(run), list[Part]()
     # One trial's tables at a time: those of a long run do not fit into memory together.
     for record in run.records:
         intervals, probes = record.intervals, record.probes
         facts[record.id] = _facts(record.trial, record, intervals)
         if not record.trial["measured"] or record.id in steps:
+            continue
+        if record.id in changed:
+            peaks[record.id] = resources.peaks(probes)
+            changed_parts.extend(with_shares(read_parts(record, intervals), calibrated))
             continue
         own = with_shares(read_parts(record, intervals), calibrated)
         facts[record.id] = replace(facts[record.id], little=little_of(own) if own else None)
@@ -127,7 +139,10 @@ def analyse(run: Run) -> Findings:
     targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
     cells, totals = (in_order(found, targets) for found in summarise(parts, peaks))
     mixes = in_order(summarise_mixes(parts, peaks), targets)
-    decided = decide_cells(account, parts, flags, totals=totals, servers=servers)
+    changes = compare_changes(totals, changed_parts, peaks)
+    decided = decide_cells(
+        account, parts, flags, totals=totals, servers=servers, tried=tried_of(changes)
+    )
     missing = {doc["id"]: _facts(doc, None, None) for doc in run.plan if doc["id"] not in facts}
     trials = tuple(fact for _, fact in sorted((facts | missing).items()))
     return Findings(
@@ -145,6 +160,7 @@ def analyse(run: Run) -> Findings:
         searches=searches,
         ceilings=read_measured_ceilings(run),
         hooks=tuple(run.hooks),
+        changes=changes,
     )
 
 

@@ -6,12 +6,13 @@ from statistics import fmean
 
 from loadstone.analysis.account import Account
 from loadstone.analysis.finding import Evidence
+from loadstone.analysis.interventions import CellKey
 from loadstone.analysis.labels import VOIDING, explain
 from loadstone.analysis.measured_ceilings import bounds_of
 from loadstone.analysis.part import NOT_SENT, Part
 from loadstone.analysis.summary import Cell, summarise
 from loadstone.analysis.validity import LITTLE_INSTRUMENT, Gate, error_gate
-from loadstone.analysis.verdict import Observed, Trial, Verdict, decide
+from loadstone.analysis.verdict import Observed, Trial, Tried, Verdict, decide
 from loadstone.results.record import Record
 
 Flags = Mapping[str, Mapping[str, Sequence[Evidence]]]
@@ -32,10 +33,12 @@ def decide_cells(
     null_rates: NullRates | None = None,
     totals: Sequence[Cell] | None = None,
     servers: Mapping[str, Mapping[str, float]] | None = None,
+    tried: Mapping[CellKey, Sequence[Tried]] | None = None,
 ) -> list[tuple[Cell, Verdict]]:
     """Return what limited each cell, as far as a run by itself can tell.
 
-    `servers` is how busy the target's own resources were in each trial, by the trial's id.
+    `servers` is how busy the target's own resources were in each trial, by the trial's id; `tried`
+    what was changed to see whether a cell's limit moves.
     """
     if totals is None:
         _, totals = summarise(parts, {})
@@ -50,6 +53,7 @@ def decide_cells(
             path_bytes_per_s=_ceiling_of(account, cell, "network"),
             device_bytes_per_s=_ceiling_of(account, cell, "device"),
             store_bytes_per_s=_ceiling_of(account, cell, "server"),
+            tried=tuple((tried or {}).get((cell.trials, cell.operation), ())),
             server=_utilisation([(servers or {}).get(name, {}) for name in cell.trials]),
         )
         decided.append((cell, decide(seen)))

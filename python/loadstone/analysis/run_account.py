@@ -18,6 +18,7 @@ from loadstone.analysis.account import (
 )
 from loadstone.analysis.finding import Evidence
 from loadstone.analysis.instrument import read_calibration, with_shares
+from loadstone.analysis.interventions import changed_trials
 from loadstone.analysis.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.part import Part, read_parts
 from loadstone.analysis.resources import Peaks, peaks
@@ -79,7 +80,7 @@ def read_measured(run: Run) -> Measured:
     tops: dict[str, Peaks] = {}
     flags: dict[str, dict[str, list[Evidence]]] = {}
     servers: dict[str, Mapping[str, float]] = {}
-    steps = left_out(run, read_searches(run))
+    steps = {*left_out(run, read_searches(run)), *changed_trials(run)}
     calibrated = read_calibration(run.manifest)
     for record in run.records:
         if record.trial["measured"] and record.id not in steps:

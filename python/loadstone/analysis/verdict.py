@@ -13,17 +13,26 @@ from loadstone.analysis.finding import Evidence
 from loadstone.analysis.validity import Gate
 
 Grade = Literal["A", "B", "C"]
-Intervention = Literal["second client", "half the size", "half the verification", "operator"]
+Intervention = Literal[
+    "second client", "half the clients", "half the size", "half the verification", "operator"
+]
 
 INSTRUMENT_LIMITED = "INSTRUMENT_LIMITED"
 INSTRUMENT_CAUTION = 0.5
 INSTRUMENT_MAX = 0.8
 RISES = 1.05
+SURELY_RISES = 1.02
 PATH_TOUCHED = 0.90
 CEILING_PASSED = 1.05
 RESOURCE_BUSY = 0.80
 THROTTLED = 0.001
 THROTTLED_FIRST = 0.05
+
+MOVES: Mapping[str, tuple[Intervention, ...]] = {
+    "CLIENT_NIC": ("half the size",),
+    "INSTRUMENT_CPU": ("half the verification",),
+}
+"""What brings more where the client's own resource is the limit, besides a second client."""
 
 VOID_FOR_RATIOS = ("INSTRUMENT", "CLIENT_NIC", "INVALID")
 """A number with a verdict that begins so is a bound, and takes part in no ratio."""
@@ -40,11 +49,27 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """Something that was changed to see whether the limit moves; a ratio with its 95 % interval."""
+    """Something that was changed to see whether the limit moves.
+
+    `ratio` is the changed rate over the other, `low` the lower end of its 95 % interval, absent
+    where nothing was repeated. `trial` is what half the clients did.
+    """
 
     kind: Intervention
     ratio: float
-    low: float
+    low: float | None
+    trial: Trial | None = None
+
+    @property
+    def is_rise(self) -> bool:
+        """Whether the change brought more, beyond what repetition explains."""
+        return self.ratio > RISES and self.low is not None and self.low > SURELY_RISES
+
+    def evidence(self) -> Evidence:
+        """The change as evidence."""
+        return Evidence(
+            metric=f"rate with {self.kind} / without", value=self.ratio, threshold=RISES
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +148,11 @@ def instrument_share(observed: Observed) -> float | None:
 
 
 def _invalid(observed: Observed) -> Verdict | None:
-    failed = [gate for gate in observed.gates if gate.outcome == "fail"]
+    # A client that is held up breaks Little's law itself: then its own limit is the answer.
+    explained = {"LITTLE"} if observed.flags else set()
+    failed = [
+        gate for gate in observed.gates if gate.outcome == "fail" and gate.name not in explained
+    ]
     reasons = [gate.statement for gate in failed]
     if observed.is_steady is False:
         reasons.append("not steady")
@@ -162,8 +191,9 @@ def _throttled(observed: Observed, others: Sequence[Evidence]) -> Verdict:
 def _instrument(observed: Observed) -> Verdict | None:
     share = instrument_share(observed)
     near = share is not None and share >= INSTRUMENT_MAX
+    verified = [one for one in _rises(observed, "half the verification")]
     if not observed.flags and not near:
-        return None
+        return _verifying(verified[0]) if verified else None
     evidence = [one for flag in observed.flags.values() for one in flag]
     if share is not None:
         evidence.append(
@@ -172,10 +202,8 @@ def _instrument(observed: Observed) -> Verdict | None:
     # The flag with the most counters behind it speaks; the others stay in the evidence.
     limit = max(observed.flags, key=lambda name: len(observed.flags[name]), default="")
     counters = len(evidence) if near else len(evidence) - (share is not None)
-    confirmed = any(
-        one.kind == "second client" and one.ratio > RISES and one.low > 1.02
-        for one in observed.tried
-    )
+    moved = [*_rises(observed, "second client"), *_rises(observed, *MOVES.get(limit, ()))]
+    evidence += [one.evidence() for one in moved]
     reason = (
         f"the client reaches {share:.0%} of what it reaches against a null target"
         if near and share is not None
@@ -183,10 +211,29 @@ def _instrument(observed: Observed) -> Verdict | None:
     )
     return Verdict(
         limit=limit or INSTRUMENT_LIMITED,
-        grade=_grade(counters, is_confirmed=confirmed),
+        grade=_grade(counters, is_confirmed=bool(moved)),
         reason=reason,
         evidence=tuple(evidence),
     )
+
+
+def _verifying(tried: Tried) -> Verdict:
+    """Name the client's processor where checking less brings more: no counter said so."""
+    return Verdict(
+        limit="INSTRUMENT_CPU",
+        grade="B",
+        reason=f"half the verification brings {tried.ratio - 1:+.0%}: checking costs the rate",
+        evidence=(tried.evidence(),),
+    )
+
+
+def _rises(observed: Observed, *kinds: Intervention) -> list[Tried]:
+    return [one for one in observed.tried if one.kind in kinds and one.is_rise]
+
+
+def _halved(observed: Observed) -> Tried | None:
+    """Return what half the clients did, if that was tried."""
+    return next((one for one in observed.tried if one.trial is not None), None)
 
 
 def _shape(observed: Observed) -> Verdict | None:
@@ -207,7 +254,7 @@ def _shape(observed: Observed) -> Verdict | None:
             evidence=(evidence,),
         )
     if higher is None:
-        return None
+        return _proportional(observed)
     change = higher.rate / here.rate
     step = Evidence(
         metric=f"rate at {higher.load:g} / at {here.load:g}", value=change, threshold=RISES
@@ -231,19 +278,36 @@ def _shape(observed: Observed) -> Verdict | None:
     return None
 
 
+def _proportional(observed: Observed) -> Verdict | None:
+    """Name a load that is too small, from a smaller one: as many clients more, as much more."""
+    halved, here = _halved(observed), observed.trial
+    if halved is None or halved.trial is None or halved.trial.rate <= 0:
+        return None
+    clients, rate = here.load / halved.trial.load, here.rate / halved.trial.rate
+    if rate < clients / RISES:
+        return None
+    return Verdict(
+        limit="NOT_SATURATED",
+        grade="A" if halved.low is not None else "C",
+        reason=f"{clients:.3g} times the clients brought {rate:.3g} times the rate",
+        evidence=(halved.evidence(),),
+    )
+
+
 def _path(observed: Observed) -> Verdict | None:
     if not observed.path_bytes_per_s or observed.bytes_per_s is None:
         return None
     share = observed.bytes_per_s / observed.path_bytes_per_s
     if not PATH_TOUCHED <= share <= CEILING_PASSED:
         return None
-    confirmed = any(one.kind == "half the size" and one.ratio > RISES for one in observed.tried)
+    moved = _rises(observed, "half the size")
     return Verdict(
         limit="NETWORK_PATH",
-        grade=_grade(1, is_confirmed=confirmed),
+        grade=_grade(1, is_confirmed=bool(moved)),
         reason=f"{share:.0%} of the measured ceiling of the path",
         evidence=(
             Evidence(metric="bytes / measured ceiling", value=share, threshold=PATH_TOUCHED),
+            *(one.evidence() for one in moved),
         ),
     )
 
@@ -310,20 +374,21 @@ def _eliminated(observed: Observed) -> Verdict | None:
     if not observed.is_client_watched or not _is_saturated(observed):
         return None
     evidence = tuple(_seen(observed))
+    grade: Grade = "B" if _halved(observed) is not None else "C"
     change = _change(observed)
     is_falling = change is not None and change < 1 / RISES
     more = "more in flight slow it down" if is_falling else "more in flight bring no more"
     if not observed.path_bytes_per_s:
         return Verdict(
             limit="BEYOND_CLIENT",
-            grade="C",
+            grade=grade,
             reason=f"{more}, and the client has room: it is the path, whose ceiling was not"
             " measured, or the target",
             evidence=evidence,
         )
     return Verdict(
         limit="TARGET_CONTENTION" if is_falling else "TARGET",
-        grade="C",
+        grade=grade,
         reason=f"{more}, and client and path have room",
         evidence=evidence,
     )
@@ -333,6 +398,9 @@ def _steps(observed: Observed) -> tuple[Trial, Trial] | None:
     """Return the load and the next one, or where there is none, the one before it and the load."""
     if observed.higher is not None:
         return observed.trial, observed.higher
+    halved = _halved(observed)
+    if halved is not None and halved.trial is not None:
+        return halved.trial, observed.trial
     return (observed.lower, observed.trial) if observed.lower is not None else None
 
 

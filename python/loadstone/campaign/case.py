@@ -2,13 +2,14 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from loadstone.campaign import override
 from loadstone.campaign.dataset import Dataset, FixedSize, SizeLaw
+from loadstone.campaign.intervention import changed
 from loadstone.campaign.json_schema import known_keys
 from loadstone.campaign.load import Load
 from loadstone.campaign.mistakes import KeyMistake, KnownKeys, Path, listed, nearest, translate
@@ -38,13 +39,15 @@ class WorkloadSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One cell of the matrix."""
+    """One cell of the matrix; with an `intervention`, the `base` cell with one thing halved."""
 
     number: int
     target: str
     workload: Workload
     swept: Mapping[str, Any]
     source: WorkloadSource
+    intervention: str | None = None
+    base: "Case | None" = None
 
     def load(self, phase: Phase) -> Load:
         """Return the load of a phase: its own, or the workload's."""
@@ -69,7 +72,15 @@ class Case:
         # A search varies the arrival itself, from one trial to the next.
         arrival = {} if phase.capacity is not None else arrival
         fixed = {**arrival, "size": _plain(size)}
-        return {**fixed, **{key: value for key, value in self.swept.items() if key not in fixed}}
+        halved = {"intervention": self.intervention} if self.intervention is not None else {}
+        swept = {key: value for key, value in self.swept.items() if key not in fixed}
+        return {**fixed, **swept, **halved}
+
+    def phase_of_base(self, phase: Phase) -> dict[str, Any]:
+        """Return the parameters that the phase has in the case that this one changes."""
+        assert self.base is not None, "only an intervention has a base"
+        own = next(one for one in self.base.workload.phases if one.label == phase.label)
+        return self.base.parameters(own)
 
 
 def cases_of(campaign: Campaign) -> tuple[list[Case], list[KeyMistake]]:
@@ -90,7 +101,22 @@ def cases_of(campaign: Campaign) -> tuple[list[Case], list[KeyMistake]]:
                     number=len(cases), target=target, workload=workload, swept=swept, source=source
                 )
                 cases.append(case)
+                cases += _interventions(case, len(cases))
     return cases, mistakes
+
+
+def _interventions(base: Case, number: int) -> list[Case]:
+    """Return a case with one thing halved at a time; what cannot be halved, check.py refuses."""
+    return [
+        replace(
+            base,
+            number=number + index,
+            workload=changed(base.workload, name),
+            intervention=name,
+            base=base,
+        )
+        for index, name in enumerate(base.workload.interventions)
+    ]
 
 
 def workload_sources(campaign: Campaign) -> list[WorkloadSource]:

@@ -1,12 +1,14 @@
 """What a campaign's keys may not say together, and what its targets cannot do."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from loadstone import units
 from loadstone.campaign.case import Case, cases_of
 from loadstone.campaign.check_surroundings import surroundings_mistakes
 from loadstone.campaign.dataset import FixedSize
 from loadstone.campaign.drivers import Drivers
+from loadstone.campaign.intervention import intervention_mistakes
 from loadstone.campaign.mistakes import KeyMistake, listed
 from loadstone.campaign.phase import Phase
 from loadstone.campaign.placement import buckets_of, dataset_key, places, shared_bucket
@@ -81,6 +83,9 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
 
 def _wrong_case(case: Case) -> Iterator[KeyMistake]:
     workload, path = case.workload, case.source.path
+    if case.intervention is None:
+        for mistake in intervention_mistakes(workload):
+            yield replace(mistake, path=path(mistake.path))
     dataset = workload.dataset
     writes = any(set(phase.operations) - _READS_NOTHING_NEW for phase in workload.phases)
     if dataset and workload.rounds > 1 and writes and "{round}" not in dataset.prefix:

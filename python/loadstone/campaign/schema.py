@@ -15,6 +15,7 @@ from pydantic import (
 from loadstone.campaign.ceiling import Ceiling
 from loadstone.campaign.dataset import Dataset
 from loadstone.campaign.hook import Hook
+from loadstone.campaign.intervention import InterventionName
 from loadstone.campaign.load import Load
 from loadstone.campaign.mistakes import KeyMistake, KeyMistakesError, Source
 from loadstone.campaign.phase import OnError, OnErrorValue, PhaseValue
@@ -80,6 +81,10 @@ class WorkloadKeys(BaseModel):
     )
     verify: Verify = Field(default=1.0, description="Share of reads whose bytes are checked.")
     log_requests: Flag = Field(default=False, description="Keep a log of every single request.")
+    interventions: tuple[InterventionName, ...] = Field(
+        default=(),
+        description="Run every case once more with one thing halved, to prove what limits it.",
+    )
 
     @model_validator(mode="after")
     def _distinct_phases(self) -> Self:

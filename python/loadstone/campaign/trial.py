@@ -20,6 +20,9 @@ from loadstone.campaign.placement import content_document
 
 FORMAT = 1
 
+# What marks a measured trial as a search's step or an intervention.
+SPECIAL = ("search", "intervention")
+
 # Enough to fill a store quickly, where the campaign itself names no number of threads.
 PREPARE_THREADS_OPEN = 64
 _PART_BYTES = 64 << 20
@@ -92,9 +95,12 @@ def measured_document(setting: Setting, step: Step) -> dict[str, Any]:
     verify = workload.verify if phase.verify is None else phase.verify
     log_requests = workload.log_requests if phase.log_requests is None else phase.log_requests
     on_error = {"action": workload.on_error.action, "limit": workload.on_error.limit}
-    search: dict[str, Any] = {}
+    special: dict[str, Any] = {}
+    if case.intervention is not None:
+        changed = {"kind": case.intervention, "of": case.phase_of_base(phase)}
+        special = {"intervention": changed}
     if phase.capacity is not None:
-        search = {"search": phase.capacity.document(phase.load or workload.load)}
+        special = {"search": phase.capacity.document(phase.load or workload.load)}
         # Loads beyond the capacity fail: that is how the search learns where it lies.
         on_error = {"action": "continue", "limit": None}
     return {
@@ -129,7 +135,7 @@ def measured_document(setting: Setting, step: Step) -> dict[str, Any]:
         "allow_foreign": setting.allow_foreign,
         "cores": load.cores,
         "log_requests": log_requests,
-        **search,
+        **special,
     }
 
 
@@ -182,7 +188,9 @@ def _unmeasured(
 ) -> dict[str, Any]:
     clients = min(threads, max(1, requests))
     case = document["case"]
-    document = {key: value for key, value in document.items() if key != "search"}
+    document = {
+        key: value for key, value in document.items() if key not in ("search", "intervention")
+    }
     # Several cases may share the dataset: what one of them varies says nothing here.
     parameters = {"threads": clients, "size": case["parameters"]["size"]}
     return {

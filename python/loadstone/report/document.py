@@ -9,6 +9,7 @@ from typing import Any
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.finding import evidence_json
+from loadstone.analysis.interventions import Change
 from loadstone.analysis.latency import Latency
 from loadstone.analysis.measured_ceilings import MeasuredCeiling
 from loadstone.analysis.searches import CapacitySearch
@@ -49,6 +50,7 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "ceilings": [_ceiling(one) for one in findings.ceilings],
         "hooks": [dict(entry) for entry in findings.hooks],
         "searches": [_search(search) for search in findings.searches],
+        "interventions": [_change(change) for change in findings.changes],
         "findings": [finding.to_json() for finding in findings.findings],
     }
 
@@ -152,6 +154,22 @@ def _latency(latency: Latency | None) -> dict[str, Any] | None:
         "min": latency.min_ns,
         "unresolved": dict(latency.unresolved),
         "at_least": dict(latency.at_least),
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "changed": change.kind,
+        "case": change.base.name,
+        "base_trials": list(change.base.trials),
+        "trials": list(change.changed.trials),
+        "operation": change.base.operation,
+        "base_requests_per_s": change.base.requests_per_s,
+        "requests_per_s": change.changed.requests_per_s,
+        "ratio": change.ratio.ratio,
+        "ratio_low": change.ratio.low,
+        "ratio_high": change.ratio.high,
+        "n": change.ratio.n_a,
     }
 
 

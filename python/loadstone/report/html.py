@@ -18,6 +18,7 @@ from loadstone.report.capacity_tables import capacity_table, steps_table
 from loadstone.report.ceiling_tables import ceilings_table, hooks_table, target_table
 from loadstone.report.charts import pictures
 from loadstone.report.drawing import Picture
+from loadstone.report.intervention_table import intervention_table
 from loadstone.report.layout import (
     Column,
     Table,
@@ -150,6 +151,9 @@ def _numbers(findings: Findings, options: Options) -> Iterable[str]:
 def _evidence(run: Run, findings: Findings) -> Iterable[str]:
     yield '<section id="evidence"><h2>Evidence</h2>'
     yield from _table(verdict_table(findings), level=3)
+    changes = intervention_table(findings)
+    if changes is not None:
+        yield from _table(changes, level=3)
     yield from _table(trials_table(findings), level=3)
     for table in (target_table(findings), hooks_table(findings)):
         if table is not None:

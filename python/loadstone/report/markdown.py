@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from loadstone.analysis import Findings
 from loadstone.report.capacity_tables import capacity_table, steps_table
 from loadstone.report.ceiling_tables import ceilings_table, hooks_table, target_table
+from loadstone.report.intervention_table import intervention_table
 from loadstone.report.layout import (
     Table,
     client_table,
@@ -41,6 +42,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         errors_table(findings),
         steps_table(findings),
         verdict_table(findings),
+        intervention_table(findings),
         trials_table(findings),
         target_table(findings),
         hooks_table(findings),

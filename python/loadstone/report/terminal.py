@@ -11,6 +11,7 @@ from rich.text import Text
 from loadstone.analysis import Findings
 from loadstone.report.capacity_tables import capacity_table
 from loadstone.report.ceiling_tables import ceilings_table
+from loadstone.report.intervention_table import intervention_table
 from loadstone.report.layout import (
     Table,
     client_table,
@@ -82,6 +83,7 @@ def _tables(findings: Findings, options: Options) -> list[Table]:
         latency_table(findings),
         client_table(findings),
         errors_table(findings),
+        intervention_table(findings),
     )
     return [table for table in tables if table is not None and table.rows]
 

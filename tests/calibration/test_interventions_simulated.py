@@ -1,0 +1,82 @@
+"""Interventions on the virtual clock: halving moves what it should, and the verdict says so."""
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+from loadstone import _loadgen
+from loadstone.analysis import Findings, analyse
+from loadstone.campaign.parse import parse_campaign
+from loadstone.campaign.plan import Plan, make_plan
+from loadstone.errors import CampaignError
+from loadstone.execution import runner
+from loadstone.report.intervention_table import intervention_table
+from loadstone.results.store import read_run
+from loadstone.results.writer import RunWriter
+
+DRIVERS = _loadgen.drivers(with_tests=True)
+CAMPAIGN = """
+name: halves
+targets: {model: {driver: simulated, latency: exponential, mean_ns: 10000000, servers: 4}}
+dataset: {objects: 1000, size: 4KiB}
+load: {threads: THREADS, cores: 1}
+interventions: [KINDS]
+blocks: 3
+phases: [{op: get, duration: 20s}]
+"""
+
+
+def plan_of(threads: int, kinds: str) -> Plan:
+    text = CAMPAIGN.replace("THREADS", str(threads)).replace("KINDS", kinds)
+    return make_plan(parse_campaign(text, drivers=DRIVERS, environ={}), DRIVERS)
+
+
+def run(folder: Path, plan: Plan) -> Findings:
+    started = datetime.datetime.now(datetime.UTC).isoformat()
+    manifest = {"name": plan.name, "plan": plan.documents(), "started": started}
+    with RunWriter.create(folder, manifest) as writer:
+        assert runner.execute(plan, writer, lambda event: None).state == "finished"
+    return analyse(read_run(folder))
+
+
+def test_changed_cases_run_beside_their_case_in_every_block() -> None:
+    plan = plan_of(16, "half_clients, half_size")
+    kinds = [trial.document["case"]["parameters"].get("intervention") for trial in plan.trials]
+    blocks = [kinds[start : start + 3] for start in range(0, 9, 3)]
+    assert all(set(block) == {None, "half_clients", "half_size"} for block in blocks)
+    halved = {
+        trial.document["intervention"]["kind"]: trial.document
+        for trial in plan.trials
+        if "intervention" in trial.document
+    }
+    assert halved["half_clients"]["load"]["clients"] == 8
+    assert halved["half_size"]["dataset"]["size"]["bytes"] == 2048
+    of = halved["half_size"]["intervention"]["of"]
+    assert of == {"threads": 16, "size": 4096}
+
+
+@pytest.mark.parametrize(
+    ("threads", "ratio", "limit"), [(16, 1.0, "BEYOND_CLIENT"), (2, 0.5, "NOT_SATURATED")]
+)
+def test_half_the_clients_tell_a_full_queue_from_an_idle_one(
+    tmp_path: Path, threads: int, ratio: float, limit: str
+) -> None:
+    findings = run(tmp_path / "run", plan_of(threads, "half_clients"))
+    (change,) = findings.changes
+    assert change.ratio.ratio == pytest.approx(ratio, rel=0.05)
+    assert change.ratio.n_a == 3
+    # The changed trials are no results: one cell stands for the case, and its verdict uses them.
+    (cell,) = findings.totals
+    assert cell.parameters == {"threads": threads, "size": 4096}
+    verdict = findings.verdict_of(cell)
+    assert verdict is not None
+    assert verdict.limit == limit
+    table = intervention_table(findings)
+    assert table is not None
+    assert table.rows[0][1] == "half the clients"
+
+
+def test_what_cannot_be_halved_is_refused() -> None:
+    with pytest.raises(CampaignError, match="2 threads or more"):
+        plan_of(1, "half_clients")
