@@ -128,9 +128,12 @@ format: $(STAMPS)/packages ## put all sources into the one format
 	@$(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format --quiet .
 
 .PHONY: bench
-bench: $(STAMPS)/extension ## compare the CPU time of a request with wrk's (needs wrk and taskset)
+bench: $(STAMPS)/extension ## compare CPU per request with wrk, oha, warp and fio (those on PATH)
 	$(call quietly,store,cargo build --release --quiet -p loadstone-store)
-	@$(BIN)/python bench/http_vs_wrk.py
+	$(call quietly,examples,cargo build --release --quiet -p loadstone-loadgen --examples)
+	@$(BIN)/python bench/http_vs_peers.py
+	@$(BIN)/python bench/own_figures.py
+	@$(BIN)/python bench/file_vs_fio.py
 
 .PHONY: docs
 docs: $(STAMPS)/extension ## build the documentation of the crates, and check that everything is documented

@@ -1,50 +1,53 @@
-//! Measures how fast one core makes and checks payload. Run it optimised.
+//! Prints how fast payload is made and verified on one core, in bytes per second of CPU time.
+//!
+//! `cargo run --release --example payload_speed -- 1048576` works on objects of so many bytes; the
+//! output is one JSON object.
 
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use loadstone_loadgen::clock::thread_cpu_ns;
 use loadstone_loadgen::payload::{ObjectId, PayloadSpec, Verdict, Verifier, fill};
+use serde_json::json;
 
-const ROUNDS: usize = 9;
-const ROUND: Duration = Duration::from_millis(150);
+const LEAST: Duration = Duration::from_millis(500);
+const BYTES_PER_READING: u64 = 16 << 20;
 
-fn main() {
-    println!(
-        "{:>9}  {:>5}  {:>12}  {:>12}  {:>14}",
-        "object", "dup", "make GB/s", "check GB/s", "in 1448 B GB/s"
-    );
-    for (length, duplicate) in [(4096_u64, 0.0), (65_536, 0.0), (1 << 20, 0.0), (1 << 20, 0.5)] {
-        let spec = PayloadSpec::new([7; 16], 42, 0.0, duplicate);
-        let object = |key_hash| ObjectId::new(key_hash, 1, length);
-        let mut bytes = vec![0; usize::try_from(length).expect("small")];
-        let make = speed(length, |round| fill(&spec, &object(round), 0, black_box(&mut bytes)));
-        fill(&spec, &object(1), 0, &mut bytes);
-        let check = |piece_bytes: usize| {
-            let mut verifier = Verifier::new(&spec, &object(1), 0);
-            black_box(&bytes).chunks(piece_bytes).for_each(|piece| verifier.update(piece));
-            assert_eq!(verifier.finish(), Verdict::Ok);
-        };
-        let whole = speed(length, |_| check(1 << 20));
-        let pieces = speed(length, |_| check(1448));
-        println!("{length:>9}  {duplicate:>5}  {make:>12.1}  {whole:>12.1}  {pieces:>14.1}");
+/// Repeats work on an object of so many bytes; returns the bytes that a second of CPU time does.
+fn bytes_per_s(bytes: usize, mut work: impl FnMut(u64)) -> f64 {
+    let start_ns = thread_cpu_ns();
+    // Reading the clock costs as much as a page.
+    let at_once = (BYTES_PER_READING / bytes as u64).max(1);
+    let mut turns = 0;
+    loop {
+        (turns..turns + at_once).for_each(&mut work);
+        turns += at_once;
+        let used_ns = thread_cpu_ns() - start_ns;
+        if u128::from(used_ns) >= LEAST.as_nanos() {
+            return bytes as f64 * turns as f64 / (used_ns as f64 / 1e9);
+        }
     }
 }
 
-/// Returns the median speed of several rounds, in bytes a nanosecond of CPU.
-fn speed(bytes: u64, mut work: impl FnMut(u64)) -> f64 {
-    let mut speeds: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            let (begin, begin_cpu_ns, mut count) = (Instant::now(), thread_cpu_ns(), 0_u32);
-            while begin.elapsed() < ROUND {
-                for _ in 0..16 {
-                    work(u64::from(count));
-                    count += 1;
-                }
-            }
-            f64::from(count) * bytes as f64 / (thread_cpu_ns() - begin_cpu_ns) as f64
-        })
-        .collect();
-    speeds.sort_by(f64::total_cmp);
-    speeds[ROUNDS / 2]
+fn main() {
+    let bytes = std::env::args().nth(1).and_then(|text| text.parse::<usize>().ok());
+    let bytes = bytes.expect("the argument is the length of an object");
+    let spec = PayloadSpec::new([7; 16], 1, 0.0, 0.0);
+    let object = |number| ObjectId::new(number, 1, bytes as u64);
+    // As the drivers do: a piece at a time, which stays in the processor's cache.
+    let piece_bytes = bytes.min(128 << 10);
+    let mut piece = vec![0; piece_bytes];
+    let made = bytes_per_s(bytes, |number| {
+        for at in (0..bytes).step_by(piece_bytes) {
+            let length = piece_bytes.min(bytes - at);
+            fill(&spec, &object(number), at as u64, &mut piece[..length]);
+        }
+    });
+    let mut whole = vec![0; bytes];
+    fill(&spec, &object(0), 0, &mut whole);
+    let verified = bytes_per_s(bytes, |_| {
+        let mut verifier = Verifier::for_range(&spec, &object(0), 0..bytes as u64);
+        whole.chunks(piece_bytes).for_each(|piece| verifier.update(piece));
+        assert_eq!(verifier.finish(), Verdict::Ok);
+    });
+    println!("{}", json!({"bytes": bytes, "made_per_s": made, "verified_per_s": verified}));
 }

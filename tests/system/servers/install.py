@@ -59,7 +59,18 @@ def install_ceph() -> None:
         _debian_packages(CEPH_PACKAGES)
 
 
-INSTALLERS = {"swift": install_swift, "versitygw": install_versitygw, "ceph": install_ceph}
+def install_valgrind() -> None:
+    """Install what counts instructions: no server, but had in the same way."""
+    if shutil.which("valgrind") is None:
+        _debian_packages(["valgrind"])
+
+
+INSTALLERS = {
+    "swift": install_swift,
+    "versitygw": install_versitygw,
+    "ceph": install_ceph,
+    "valgrind": install_valgrind,
+}
 
 
 def install(names: Sequence[str]) -> dict[str, str]:
