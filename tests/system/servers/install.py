@@ -65,11 +65,19 @@ def install_valgrind() -> None:
         _debian_packages(["valgrind"])
 
 
+def install_ceilings() -> None:
+    """Install the programs that measure network paths and devices."""
+    missing = [name for name in ("iperf3", "fio") if shutil.which(name) is None]
+    if missing:
+        _debian_packages(missing)
+
+
 INSTALLERS = {
     "swift": install_swift,
     "versitygw": install_versitygw,
     "ceph": install_ceph,
     "valgrind": install_valgrind,
+    "ceilings": install_ceilings,
 }
 
 
