@@ -175,6 +175,28 @@ def test_so_many_devices_side_by_side_let_through_so_much_more(tmp_path: Path) -
     assert "4 × device (fio), 916 MiB/s" in found.statement
 
 
+def test_devices_and_osds_write_every_copy_and_the_path_carries_one(tmp_path: Path) -> None:
+    path = write_skyhook(tmp_path / "run")
+    own = [measurement("2 OSDs together", "write", 900e6, parameters={"osds": [0, 1]})]
+    add_ceiling(path, 5, "osd_bench", ["four-osds"], own, replication={"four-osds": 3})
+    both = ["one-osd", "four-osds"]
+    device = [measurement("write", "write", 2000e6)]
+    add_ceiling(path, 6, "device", both, device, replication={"four-osds": 2.0})
+    account = read_account(read_run(path))
+    writes = {
+        (one.name, one.targets): one.bytes_per_s
+        for one in account.ceilings
+        if one.bounds == "write" and one.resource != "network"
+    }
+    assert writes[
+        "OSDs by themselves (ceph tell osd bench) ÷ 3 for its copies", ("four-osds",)
+    ] == (pytest.approx(300e6))
+    assert writes["device (fio)", ("one-osd",)] == 2000e6
+    assert writes["device (fio) ÷ 2 for its copies", ("four-osds",)] == 1000e6
+    found = sentence(analyse(read_run(path)), "writes of four-osds")
+    assert "÷ 3 for its copies, 286 MiB/s" in found.statement
+
+
 def test_the_verdict_of_a_cell_names_the_ceiling_that_it_touches(findings: Findings) -> None:
     verdicts = {
         case: one.statement.split()[0]

@@ -39,7 +39,8 @@ NAMES: Mapping[str, str] = {
 class MeasuredCeiling:
     """One measurement of one ceiling; `is_value` marks the one that stands for its ceiling.
 
-    `low` and `high` are the slowest and the fastest second, or sample of fio's.
+    `low` and `high` are the slowest and the fastest second, or sample of fio's. `replication` holds
+    the bytes that a target stores for each one written, where the campaign states that.
     """
 
     ceiling: str
@@ -56,6 +57,7 @@ class MeasuredCeiling:
     seconds: tuple[float, ...]
     service: Latency | None
     count: int
+    replication: Mapping[str, float]
     tool: str
     tool_version: str | None
     commands: tuple[tuple[str, ...], ...]
@@ -83,29 +85,51 @@ def read_measured_ceilings(run: Run) -> tuple[MeasuredCeiling, ...]:
 
 
 def ceilings_of(measured: Sequence[MeasuredCeiling]) -> tuple[Ceiling, ...]:
-    """Return the ceilings as accounts hold them: one per name, targets and direction."""
+    """Return the ceilings as accounts hold them: one per name, targets and direction.
+
+    Targets that keep different numbers of copies are apart: see `_copies`.
+    """
     groups: dict[tuple[str, tuple[str, ...], str], list[MeasuredCeiling]] = {}
     for one in measured:
         if one.is_value:
             groups.setdefault((one.name, one.targets, one.bounds), []).append(one)
-    return tuple(_ceiling(members) for members in groups.values())
+    found = []
+    for members in groups.values():
+        by_copies: dict[float, list[str]] = {}
+        for target in members[0].targets:
+            by_copies.setdefault(_copies(members[0], target), []).append(target)
+        found += [_ceiling(members, tuple(names), n) for n, names in by_copies.items()]
+    return tuple(found)
 
 
-def _ceiling(members: Sequence[MeasuredCeiling]) -> Ceiling:
+def _copies(one: MeasuredCeiling, target: str) -> float:
+    """Return how many bytes a device writes for each one of the client's, where that is stated.
+
+    The store's own client and the network path see the client's bytes; devices and OSDs by
+    themselves see all that the target makes of them.
+    """
+    is_behind = one.kind in ("device", "osd_bench") and one.bounds == "write"
+    return one.replication.get(target, 1.0) if is_behind else 1.0
+
+
+def _ceiling(
+    members: Sequence[MeasuredCeiling], targets: tuple[str, ...], copies: float
+) -> Ceiling:
     first = members[0]
     lows = [one.low for one in members if one.low is not None]
     highs = [one.high for one in members if one.high is not None]
     usual = first.name == first.kind
     return Ceiling(
         resource=RESOURCES[first.kind],
-        name=NAMES[first.kind] if usual else f"{first.name}, {NAMES[first.kind]}",
-        bytes_per_s=sum(one.bytes_per_s for one in members) / len(members),
-        low=min(lows, default=None),
-        high=max(highs, default=None),
+        name=(NAMES[first.kind] if usual else f"{first.name}, {NAMES[first.kind]}")
+        + (f" ÷ {copies:g} for its copies" if copies != 1 else ""),
+        bytes_per_s=sum(one.bytes_per_s for one in members) / len(members) / copies,
+        low=min(lows) / copies if lows else None,
+        high=max(highs) / copies if highs else None,
         count=first.count,
         tool=first.tool,
         place=", ".join(f"ceiling {one.ceiling}, {one.measurement}" for one in members),
-        targets=first.targets,
+        targets=targets,
         bounds="read" if first.bounds == "read" else "write",
     )
 
@@ -147,6 +171,7 @@ def _measured(
         seconds=tuple(one.get("bytes_per_second") or ()),
         service=latency(times) if times is not None else None,
         count=int(ceiling.get("count") or 1),
+        replication=ceiling.get("replication") or {},
         tool=str(one.get("tool") or ""),
         tool_version=one.get("tool_version"),
         commands=tuple(tuple(words) for words in one.get("commands") or ()),

@@ -94,6 +94,11 @@ def plan_ceilings(
                     "before": before,
                     "targets": [name] if name else list(names),
                     "count": ceiling.count,
+                    "replication": {
+                        one: campaign.targets[one].replication
+                        for one in ([name] if name else names)
+                        if campaign.targets[one].replication is not None
+                    },
                     "via": list(ceiling.via),
                     "job_file": ceiling.job_file,
                     "allow_write": list(ceiling.allow_write),
