@@ -287,3 +287,37 @@ def test_what_stands_around_the_load_survives_being_written_down() -> None:
     assert again.probes == campaign.probes
     assert again.probes.prometheus[0].urls == ("http://h1/m", "http://h2/m")
     assert again.ceilings == campaign.ceilings
+
+
+def test_a_ceiling_and_a_hook_can_be_changed_by_name_from_the_command_line() -> None:
+    text = CAMPAIGN + "ceilings: [{kind: network, host: far}]\n"
+    text += "hooks: [{at: 1s, name: drop, run: [a]}]\n"
+    changes = ["ceilings.network.host=near", "hooks.drop.run=[b, 3]", "ceilings.0.streams=2"]
+    campaign = parse_campaign(text, changes, drivers=DRIVERS, environ={})
+    assert (campaign.ceilings[0].host, campaign.ceilings[0].streams) == ("near", (2,))
+    assert campaign.hooks[0].run == ("b", "3")
+
+
+def test_a_dry_run_shows_every_command_and_what_this_host_lacks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from loadstone.cli.preview import print_preview
+
+    monkeypatch.setattr("shutil.which", lambda name: None if name == "iperf3" else f"/bin/{name}")
+    print_preview(
+        plan_of(
+            "ceilings: [{kind: network, host: osd, streams: 3, directions: send, duration: 10s}]\n"
+            "hooks: [{at: 30s, phases: get, shell: 'a | b', on_failure: label}]\n"
+            "probes: {ceph: true, prometheus: {urls: 'http://h/m', metrics: 'ceph_*'}}\n"
+        ),
+        None,
+        None,
+    )
+    told = capsys.readouterr().out
+    assert "iperf3 -c osd -p 5201 -J -i 1 -t 10 -P 3" in told
+    assert "ceilings take 10.0 s or more" in told
+    assert 'missing on this host: "iperf3": apt-get install iperf3' in told
+    assert "shell: a | b" in told
+    assert "30.0 s into it" in told
+    assert "ceph_* of http://h/m" in told
+    assert "before and after each measured trial" in told

@@ -114,5 +114,6 @@ def _name(entry: Any) -> str:
     if isinstance(entry, str):
         return entry
     if isinstance(entry, dict):
-        return str(entry.get("name") or entry.get("op") or ("mix" if "mix" in entry else ""))
+        name = entry.get("name") or entry.get("op") or entry.get("kind")
+        return str(name or ("mix" if "mix" in entry else ""))
     return ""

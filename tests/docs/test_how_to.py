@@ -1,0 +1,32 @@
+"""What the how-to pages tell people to write is a campaign that can be planned."""
+
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from loadstone.campaign.parse import validate
+from loadstone.campaign.plan import make_plan
+from tests.unit.campaign_drivers import DRIVERS
+
+PAGES = sorted((Path(__file__).parents[2] / "docs" / "how-to").glob("*.md"))
+AROUND = {
+    "name": "page",
+    "targets": {"ceph": {"driver": "rados", "pool": "p"}},
+    "dataset": {"objects": 10, "size": "4MiB"},
+    "load": {"threads": 1},
+    "phases": ["put", "get"],
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_piece_of_a_campaign_on_a_how_to_page_can_be_planned(page: Path) -> None:
+    pieces = re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.M | re.S)
+    assert pieces
+    for piece in pieces:
+        written = YAML(typ="safe").load(piece)
+        campaign, wrong = validate({**AROUND, **written})
+        assert wrong == []
+        assert campaign is not None
+        assert make_plan(campaign, DRIVERS).trials
