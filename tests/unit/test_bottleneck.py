@@ -255,12 +255,21 @@ def test_the_chart_against_threads_has_the_means_and_every_ceiling_of_its_target
     lines = {row["ceiling"]: float(row["rate"]) for row in panel if row["ceiling"]}
     assert set(lines) == {"network path (iperf3)", "rados bench", "device (fio)"}
     assert lines["network path (iperf3)"] == pytest.approx(NETWORK / MIB, rel=1e-3)
-    # So far above that it would press the results into the bottom: it ends at the upper edge.
-    assert lines["device (fio)"] == pytest.approx(1.6 * rate(225), rel=1e-3)
+    assert lines["device (fio)"] == pytest.approx(DEVICE / MIB, rel=1e-3)
     told = {row["ceiling"]: row["limit"] for row in panel if row["ceiling"]}
     assert told["device (fio)"].startswith("2,422 MiB/s = ")
     writes = {row["ceiling"] for row in rows if row["panel"] == "four-osds, put"}
     assert "device (fio)" not in writes
+
+
+def test_a_ceiling_far_above_is_named_and_not_drawn_where_it_is_not(tmp_path: Path) -> None:
+    path = write_skyhook(tmp_path / "run", device=50e9)
+    found = analyse(read_run(path))
+    for name in ("data-against-threads", "data-over-time"):
+        assert "device (fio)" not in {row["ceiling"] for row in rows_of(found, name)}
+        (picture,) = [one for one in pictures(found) if one.name == name]
+        assert "not drawn: " in picture.caption
+        assert "four-osds, get: device (fio), 47,684 MiB/s" in picture.caption
 
 
 def test_over_time_each_thread_count_is_a_line_below_the_ceilings(findings: Findings) -> None:

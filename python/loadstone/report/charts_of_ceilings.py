@@ -28,8 +28,8 @@ from loadstone.report.drawing import (
 
 MEBIBYTE = 2**20
 PANEL_HEIGHT = 240
-HIGHEST = 1.6
-"""A ceiling further above the results than this would press them into the bottom of the chart."""
+FAR = 3.5
+"""A ceiling so many times above the best result would press the results into the chart's bottom."""
 
 DASHES = ([6, 3], [2, 2], [10, 3, 2, 3], [1, 4], [12, 4])
 
@@ -50,15 +50,18 @@ def _against_sweep(
     if name is None or not cells:
         return
     rows: list[dict[str, Any]] = []
+    far: list[str] = []
     for panel, members in _by_panel(cells, dimensions).items():
         values = [float(str(cell.parameters[name])) for cell in members]
         rows += [_point(cell, name, panel, dimensions) for cell in members]
         highest = max(cell.bytes_per_s for cell in members)
-        for ceiling in _held_against(members[0].target, members[0].operation, ceilings):
-            label, rate = _label(ceiling), _drawn(ceiling, highest)
+        held = _held_against(members[0].target, members[0].operation, ceilings)
+        far += _far(panel, held, highest)
+        for ceiling in _near(held, highest):
             rows += [
                 {
-                    "panel": panel, "series": "", "ceiling": label, "x": value, "rate": rate,
+                    "panel": panel, "series": "", "ceiling": _label(ceiling), "x": value,
+                    "rate": shortened(limit_of(ceiling) / MEBIBYTE),
                     "limit": _limit_words(ceiling), "low": None, "high": None, "labels": "",
                 }
                 for value in (min(values), max(values))
@@ -74,7 +77,7 @@ def _against_sweep(
         name=f"data-against-{readable.replace(' ', '-')}",
         title=f"Data rate against {readable}, and the ceilings",
         caption="MiB/s of good requests; the bars are one standard deviation. Dashed: what was "
-        "measured apart from the load. " + _above_note(rows),
+        "measured apart from the load." + _far_note(far),
         chart=panels(_layers(rows, x), rows, height=PANEL_HEIGHT),
     )
 
@@ -167,18 +170,22 @@ def _limit_words(ceiling: Ceiling) -> str:
     return f"{in_mebibytes(limit)} = {units.format_bit_rate(8 * limit)}"
 
 
-def _drawn(ceiling: Ceiling, highest: float) -> float:
-    """Return where a ceiling is drawn: one far above the results at the chart's upper edge."""
-    return shortened(min(limit_of(ceiling), HIGHEST * highest) / MEBIBYTE)
+def _near(ceilings: Sequence[Ceiling], highest: float) -> list[Ceiling]:
+    return [one for one in ceilings if limit_of(one) <= FAR * highest]
 
 
-def _above_note(rows: Sequence[dict[str, Any]]) -> str:
-    tops = [row for row in rows if row["ceiling"]]
-    return (
-        "One far above the results is drawn at the upper edge; hover to see its value."
-        if tops
-        else ""
-    )
+def _far(panel: str, ceilings: Sequence[Ceiling], highest: float) -> list[str]:
+    near = _near(ceilings, highest)
+    return [
+        f"{panel}: {_label(one)}, {in_mebibytes(limit_of(one))}"
+        for one in ceilings
+        if one not in near
+    ]
+
+
+def _far_note(far: Sequence[str]) -> str:
+    """Name what is not drawn: nothing is ever drawn where it is not."""
+    return f" Far above, and not drawn: {'; '.join(far)}." if far else ""
 
 
 def _over_time(
@@ -187,6 +194,7 @@ def _over_time(
     lines = sorted(findings.timelines, key=lambda line: (dimensions.order(line), line.trial))
     lines = [line for line in lines if any(point.bytes_per_s for point in line.rates)]
     rows: list[dict[str, Any]] = []
+    far: list[str] = []
     for panel, members in _by_target(lines, dimensions).items():
         own: list[dict[str, Any]] = [
             {
@@ -200,12 +208,14 @@ def _over_time(
         rows += own
         end = max(row["elapsed"] for row in own)
         highest = max(row["rate"] for row in own) * MEBIBYTE
-        for ceiling in _held_against(members[0].target, members[0].operation, ceilings):
+        held = _held_against(members[0].target, members[0].operation, ceilings)
+        far += _far(panel, held, highest)
+        for ceiling in _near(held, highest):
             rows += [
                 {
                     "panel": panel, "series": "", "trial": "", "ceiling": _label(ceiling),
                     "limit": _limit_words(ceiling), "elapsed": elapsed,
-                    "rate": _drawn(ceiling, highest),
+                    "rate": shortened(limit_of(ceiling) / MEBIBYTE),
                 }
                 for elapsed in (0.0, end)
             ]  # fmt: skip
@@ -235,7 +245,7 @@ def _over_time(
         name="data-over-time",
         title="Data rate over time, and the ceilings",
         caption="Each line is one trial, from its own start. Dashed: what was measured apart from "
-        "the load. " + _above_note(rows),
+        "the load." + _far_note(far),
         chart=panels(
             alt.layer(line, _ceiling_lines(rows, x)), in_unit(rows, scale), height=PANEL_HEIGHT
         ),
