@@ -109,6 +109,10 @@ golden: $(STAMPS)/extension ## write the golden reports anew; read the differenc
 test-real: $(STAMPS)/extension servers ## install and start real servers, and test against them
 	@$(BIN)/python -m pytest -q -m real $(PYTEST_OPTIONS)
 
+.PHONY: rig
+rig: $(STAMPS)/extension ## inject known bottlenecks and count how often the verdict names them (root)
+	@$(BIN)/python -m tests.rig $(RIG_OPTIONS)
+
 .PHONY: servers
 servers: $(STAMPS)/venv ## install the real servers that test-real starts
 	@$(BIN)/python -m tests.system.servers install $(if $(CI),--strict)

@@ -117,13 +117,10 @@ def _campaign(
         **bottleneck.workload,
     }
     if bottleneck.is_watched:
-        campaign["ceilings"] = [
-            {"kind": "network", "host": address, "streams": 4, "duration": "3s"}
-        ]
-        metrics = {
-            "urls": f"http://{address}:{exporter}/metrics",
-            "metrics": ["node_*", "container_*"],
-        }
+        ceiling = {"kind": "network", "host": address, "streams": 4, "duration": "5s"}
+        url = f"http://{address}:{exporter}/metrics"
+        watched = {"urls": url, "metrics": ["node_*", "container_*"]}
+        campaign["ceilings"] = [ceiling]
         campaign["probes"] = {"prometheus": {"name": "server", "every": "1s", **watched}}
     if bottleneck.threads:
         campaign["sweep"] = {"threads": list(bottleneck.threads)}

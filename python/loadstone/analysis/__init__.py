@@ -23,6 +23,7 @@ from loadstone.analysis.interventions import (
 from loadstone.analysis.labels import error_sentences, explain, label_trial, severity
 from loadstone.analysis.measured_ceilings import MeasuredCeiling, read_measured_ceilings
 from loadstone.analysis.part import Part, read_parts
+from loadstone.analysis.repetitions import advice_findings, advise
 from loadstone.analysis.run_account import Measured, account_of
 from loadstone.analysis.searches import (
     CapacitySearch,
@@ -139,6 +140,7 @@ def analyse(run: Run) -> Findings:
     targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
     cells, totals = (in_order(found, targets) for found in summarise(parts, peaks))
     mixes = in_order(summarise_mixes(parts, peaks), targets)
+    advice = advise(totals, cells, _overhead_s(run, facts))
     changes = compare_changes(totals, changed_parts, peaks)
     decided = decide_cells(
         account, parts, flags, totals=totals, servers=servers, tried=tried_of(changes)
@@ -153,7 +155,12 @@ def analyse(run: Run) -> Findings:
         timelines=tuple(lines),
         resources=tuple(series),
         findings=_in_order(
-            (*search_findings(searches), *_findings(totals, trials), *find_states(run.records)),
+            (
+                *search_findings(searches),
+                *_findings(totals, trials),
+                *find_states(run.records),
+                *advice_findings(advice),
+            ),
             judge_run(account, parts, flags, decided=decided),
         ),
         verdicts={(cell.trials, cell.operation): found for cell, found in decided},
@@ -194,6 +201,24 @@ def _facts(
         jitter=jitter_of([record] if record is not None else []),
         features=summary.get("features") or {},
     )
+
+
+def _overhead_s(run: Run, facts: Mapping[str, TrialFacts]) -> dict[str, float]:
+    """Return what each trial took besides its measured time: its warm-up, and what was prepared."""
+    waiting_s = 0.0
+    overhead: dict[str, float] = {}
+    for record in run.records:
+        length_s = facts[record.id].duration_s or 0.0
+        if not record.trial["measured"]:
+            waiting_s += length_s
+            continue
+        entries = record.summary.get("iterations") or ()
+        measured_ns = sum(
+            entry.get("measure_end_ns", 0) - entry.get("measure_start_ns", 0) for entry in entries
+        )
+        overhead[record.id] = waiting_s + max(0.0, length_s - measured_ns / 1e9)
+        waiting_s = 0.0
+    return overhead
 
 
 def _findings(totals: Sequence[Cell], trials: Sequence[TrialFacts]) -> tuple[Finding, ...]:

@@ -1,0 +1,23 @@
+"""Known bottlenecks, injected on two hosts made of namespaces: the verdict names them."""
+
+import pytest
+
+from tests.rig.bottleneck import BOTTLENECKS
+from tests.rig.experiment import inject
+from tests.rig.machine import lacks
+from tests.rig.matrix import is_blamed, is_right
+
+pytestmark = pytest.mark.real
+
+# Those that a machine with other work on it can carry too; `make rig` injects all of them.
+SUBSET = ("client-quota", "client-card", "client-ports", "store-slow-down", "server-quota")
+
+
+@pytest.mark.parametrize("name", SUBSET)
+def test_an_injected_bottleneck_is_named(name: str) -> None:
+    reason = lacks()
+    if reason is not None:
+        pytest.skip(reason)
+    outcome = inject(BOTTLENECKS[name], seconds=2.0)
+    assert not is_blamed(outcome), outcome
+    assert is_right(outcome), outcome

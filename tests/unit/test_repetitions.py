@@ -1,0 +1,70 @@
+"""Advice on repetitions: from a known spread, the number that reaches the width asked for."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loadstone.analysis import analyse
+from loadstone.analysis.repetitions import HALF_WIDTH, _blocks, _levels, advise, describe
+from loadstone.results.store import read_run
+from tests.unit import synthetic_run
+
+
+@pytest.mark.parametrize(("spread", "blocks"), [(0.02, 4), (0.05, 7), (0.10, 19)])
+def test_more_spread_takes_more_blocks(spread: float, blocks: int) -> None:
+    assert _blocks(0.0, spread**2, 1) == blocks
+
+
+def test_a_spread_beyond_reach_is_said_and_not_promised() -> None:
+    assert _blocks(0.0, 1.0, 1) is None
+
+
+def test_the_advice_keeps_what_it_promises() -> None:
+    generator = np.random.default_rng(1)
+    n = _blocks(0.0, 0.05**2, 1)
+    assert n is not None
+    widths = []
+    for _ in range(500):
+        logs = generator.normal(0, 0.05, n)
+        widths.append(2.45 * logs.std(ddof=1) / math.sqrt(n))
+    assert np.median(widths) <= math.log1p(HALF_WIDTH)
+
+
+def test_iterations_are_worth_it_where_they_vary_and_trials_are_dear() -> None:
+    generator = np.random.default_rng(2)
+
+    def best(within: float, between: float, cost: float) -> int | None:
+        logs = [generator.normal(generator.normal(0, between), within, 200) for _ in range(200)]
+        return _levels(logs, cost)[2]
+
+    # √(c2/c1 · T1²/T2²): 2 · 0.06/0.02 = 6; dear trials and noisy iterations ask for more of them.
+    assert best(0.06, 0.02, 4.0) in (6, 7)
+    assert best(0.02, 0.06, 1.0) == 1
+
+
+def test_a_run_without_repetition_gets_no_advice(tmp_path: Path) -> None:
+    findings = analyse(read_run(synthetic_run.write_rounds(tmp_path / "run")))
+    assert [one for one in findings.findings if one.rule == "repetitions"] == []
+
+
+def test_a_run_with_repetition_is_told_how_many_more(tmp_path: Path) -> None:
+    findings = analyse(read_run(synthetic_run.write_sweep(tmp_path / "run")))
+    cell = findings.totals[0]
+    rates = [
+        replace(cell.trial_rates[0], trial=str(number), requests_per_s=rate)
+        for number, rate in enumerate((90.0, 100.0, 112.0))
+    ]
+    repeated = replace(cell, trials=("0", "1", "2"), trial_rates=tuple(rates))
+    (one,) = advise([repeated], [replace(repeated, iteration=1)], {})
+    assert one.half_width > HALF_WIDTH
+    assert f"run about {one.blocks} blocks" in describe(one, of=1)
+
+
+def test_the_report_says_it(tmp_path: Path) -> None:
+    findings = analyse(read_run(synthetic_run.write_sweep(tmp_path / "run")))
+    (said,) = [one for one in findings.findings if one.rule == "repetitions"]
+    assert "for ±5% run about" in said.statement
+    assert len(said.evidence) == len(findings.totals)
