@@ -1,5 +1,7 @@
 """Fixtures that more than one kind of test uses: the real servers, each started once."""
 
+import signal
+
 from tests.golden_files import golden, pytest_addoption
 from tests.system.servers.fixtures import (
     ceph_server,
@@ -9,6 +11,10 @@ from tests.system.servers.fixtures import (
     swift_server,
     versitygw_server,
 )
+
+# A shell that runs the tests in the background has turned Ctrl-C off for them and for all that they
+# start; what is tested here is what an ordinary user starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 __all__ = [
     "ceph_server",

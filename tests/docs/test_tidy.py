@@ -13,9 +13,9 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "python" / "loadstone"
 
 # "About 400", and a test file may hold one long table more.
-FILE_LINES_MAX = 600
-TEST_LINES_MAX = 600
-FUNCTION_LINES_MAX = 75
+FILE_LINES_MAX = 460
+TEST_LINES_MAX = 520
+FUNCTION_LINES_MAX = 70
 
 # If it has no better name, it belongs with its one caller.
 NAMES_BANNED = {
@@ -61,7 +61,7 @@ def test_files_have_one_subject_and_are_not_long() -> None:
 
 
 def test_functions_fit_on_a_screen() -> None:
-    """Sixty lines, its documentation and the list of its parameters not counted."""
+    """About sixty lines, its documentation and the list of its parameters not counted."""
     long = {}
     for path in tracked(".py"):
         for function in functions_of_python(ast.parse(path.read_text())):
