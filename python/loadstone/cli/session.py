@@ -115,11 +115,14 @@ def _take_up(campaign: Campaign, folder: Path) -> tuple[RunWriter, Plan]:
     writer = RunWriter.reopen(folder)
     try:
         planned = writer.manifest["plan"]
-        known = {document["id"]: document for document in planned}
-        for document in plan.documents():
+        ceilings = writer.manifest.get("ceilings") or []
+        known = {document["id"]: document for document in (*planned, *ceilings)}
+        again = [*plan.documents(), *(planned.document for planned in plan.ceilings)]
+        for document in again:
             if known.get(document["id"]) != document:
+                what = "ceiling" if "kind" in document else "trial"
                 raise InputError(
-                    f'trial {document["id"]} of run "{folder}" was planned differently',
+                    f'{what} {document["id"]} of run "{folder}" was planned differently',
                     "resume with the campaign file and the --set values that the run began with",
                 )
         check_programs(plan.ceilings, plan.hooks)

@@ -60,6 +60,15 @@ def _check_job_file(document: Mapping[str, Any]) -> None:
             )
 
 
+def _read_job_file(document: Mapping[str, Any]) -> bytes:
+    path = document["job_file"]
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        reason = f'job file "{path}" can no longer be read: {error.strerror}'
+        raise TargetError(f'ceiling "{document["name"]}": {reason}') from error
+
+
 class Interrupted(Exception):  # noqa: N818 - it is no error
     """Somebody wants the run to stop; the ceiling is measured again by --resume."""
 
@@ -92,9 +101,9 @@ def run_ceiling(
         problem = _clean_up(document) if has_begun else None
     if problem is not None:
         raise problem
-    writer.finish(measurements, started_ns, time.time_ns())
     if document["job_file"] is not None:
-        writer.write_output(Path(document["job_file"]).read_bytes())
+        writer.write_output(_read_job_file(document))
+    writer.finish(measurements, started_ns, time.time_ns())
     listen(CeilingEnded(document=document, measurements=measurements))
 
 

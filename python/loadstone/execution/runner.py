@@ -133,6 +133,7 @@ class _Session:
     def run_all(self, trials: Sequence[PlannedTrial], begins: Sequence[datetime.datetime]) -> None:
         """Run trials in order, with the ceilings and hooks in their places."""
         try:
+            self.around.start()
             self.around.hooks.run("before_run")
             for number, planned in enumerate(trials, start=1):
                 self.around.measure_ceilings(planned.id)
@@ -154,7 +155,8 @@ class _Session:
                 self.around.hooks.run("after_run")
             except HookError as error:
                 self._stop_by_hook(error)
-            self.around.close()
+            finally:
+                self.around.close()
 
     def skip(self, planned: PlannedTrial) -> bool:
         """Skip a trial whose target was found unusable; return whether it was."""

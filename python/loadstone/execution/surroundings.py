@@ -95,9 +95,12 @@ class Surroundings:
 
     def of_trial(self, document: Mapping[str, Any]) -> AroundTrial:
         """Return what goes on beside a trial itself."""
-        self._exporters.start()
         timed = self.hooks.of_trial(document)
         return AroundTrial(document, timed, self._exporters, self._clusters)
+
+    def start(self) -> None:
+        """Begin to watch: the first trial is not to wait for it."""
+        self._exporters.start()
 
     def close(self) -> None:
         """End what was started."""

@@ -1,0 +1,100 @@
+"""Ceilings and hooks through the command line: refused, interrupted, taken up again."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.system import campaigns
+from tests.system.command import Said, loadstone
+
+DATA = Path(__file__).parents[1] / "data" / "importers"
+CAMPAIGN = """
+name: around
+targets: {nowhere: {driver: "null"}}
+dataset: {objects: 100, size: 4KiB}
+load: {threads: 2}
+phases: [{op: get, requests: 100}]
+ceilings:
+  - {kind: network, host: osd, streams: 1, directions: receive}
+"""
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    return folder
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+def run(folder: Path, programs: Path, *more: str | Path) -> Said:
+    path = f"{programs}:{os.environ['PATH']}"
+    return loadstone("run", *more, "-o", folder, environment={"PATH": path})
+
+
+def test_a_missing_program_is_told_before_there_is_a_run_folder(
+    tmp_path: Path, programs: Path
+) -> None:
+    file = campaigns.write(tmp_path, CAMPAIGN)
+    said = loadstone("run", file, "-o", tmp_path / "run", environment={"PATH": str(programs)})
+    assert said.code == 1
+    assert 'error: ceiling "network" needs the program "iperf3"' in said.err
+    assert "hint: on Debian: apt-get install iperf3" in said.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_ceiling_that_failed_is_measured_when_the_run_is_resumed(
+    tmp_path: Path, programs: Path
+) -> None:
+    file, folder = campaigns.write(tmp_path, CAMPAIGN), tmp_path / "run"
+    program(programs, "iperf3", 'echo "no route to osd" >&2; exit 1')
+    said = run(folder, programs, file)
+    assert said.code == 1
+    assert 'error: ceiling "network", receive, 1 stream: exit code 1: no route to osd' in said.err
+    assert len(list((folder / "trials").glob("*.json"))) == 1
+    other = run(folder, programs, file, "--resume", "--set=ceilings.network.port=1")
+    assert other.code == 1
+    assert "ceiling C001" in other.err
+    assert "was planned differently" in other.err
+    program(programs, "iperf3", f"cat {DATA}/iperf3-4streams-reverse.json")
+    said = run(folder, programs, file, "--resume")
+    assert said.code == 0, said.err
+    (record,) = [json.loads(path.read_text()) for path in (folder / "ceilings").glob("*.json")]
+    assert record["measurements"][0]["bounds"] == "read"
+    # The load does not come over that path, but its data is held against it all the same.
+    assert "receive, 1 stream" in said.out
+
+
+def test_ctrl_c_ends_the_program_of_a_ceiling_and_the_run(tmp_path: Path, programs: Path) -> None:
+    file, folder = campaigns.write(tmp_path, CAMPAIGN), tmp_path / "run"
+    program(programs, "iperf3", f"echo $$ > {tmp_path}/number; exec sleep 1000")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "loadstone", "run", file, "-o", folder],
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "NO_COLOR": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # Whoever runs the tests may have turned Ctrl-C off for what runs in the background.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler) and None,
+    )  # fmt: skip
+    campaigns.wait_for(process, "ceiling network of nowhere: started")
+    while not (number := _number(tmp_path / "number")):
+        pass
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not Path(f"/proc/{number}").exists()
+    assert not list((folder / "ceilings").glob("*.json"))
+
+
+def _number(path: Path) -> str:
+    return path.read_text().strip() if path.exists() else ""
