@@ -116,6 +116,11 @@ def account_of(run: Run, measured: Measured) -> Account:
     )
 
 
+def twins_of(run: Run) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of a run's targets that are one under two names: A against A."""
+    return tuple(_twins({str(doc["target"]["name"]): doc["target"] for doc in run.plan}))
+
+
 def _measurements(measured: Measured) -> Iterator[Measurement]:
     order: dict[str, list[Part]] = {}
     for part in measured.parts:

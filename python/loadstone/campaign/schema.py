@@ -19,6 +19,7 @@ from loadstone.campaign.intervention import InterventionName
 from loadstone.campaign.load import Load
 from loadstone.campaign.mistakes import KeyMistake, KeyMistakesError, Source
 from loadstone.campaign.phase import OnError, OnErrorValue, PhaseValue
+from loadstone.campaign.statement import Statements
 from loadstone.campaign.target import Target
 from loadstone.campaign.target_probe import TargetProbes
 from loadstone.campaign.values import (
@@ -214,6 +215,9 @@ class Campaign(WorkloadKeys):
         default=TargetProbes(), description="What is watched at the targets meanwhile."
     )
     expect: Expect = Field(default=Expect(), description="What is meant to happen.")
+    statements: Statements = Field(
+        default=Statements(), description="What only people can say, for the disclosure."
+    )
     report: ReportOptions = Field(default=ReportOptions(), description="How tables are to look.")
 
     _source: Source = PrivateAttr(default_factory=Source)

@@ -86,6 +86,12 @@ REPORTS: Mapping[str, Report] = {
             module="loadstone.report.markdown",
         ),
         Report(
+            name="disclosure",
+            summary="what a reader must know of the run, and the rules it meets, as YAML",
+            suffix=".yaml",
+            module="loadstone.report.disclosure",
+        ),
+        Report(
             name="csv",
             summary="one line per case, round and iteration",
             suffix=".csv",

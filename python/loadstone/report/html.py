@@ -14,9 +14,11 @@ import vl_convert
 
 from loadstone.analysis import Findings
 from loadstone.analysis.labels import explain, severity
+from loadstone.analysis.standard import plan_hash
 from loadstone.report.capacity_tables import capacity_table, steps_table
 from loadstone.report.ceiling_tables import ceilings_table, hooks_table, target_table
 from loadstone.report.charts import pictures
+from loadstone.report.disclosure import standard_table, statements_table
 from loadstone.report.drawing import Picture
 from loadstone.report.intervention_table import intervention_table
 from loadstone.report.layout import (
@@ -84,10 +86,15 @@ def _opening(run: Run, findings: Findings, options: Options) -> Iterable[str]:
     yield f"<header><h1>{_text(first.title)}</h1>"
     for sentence in first.sentences:
         yield f"<p>{_text(sentence)}</p>"
+    if first.answers:
+        yield '<ul class="answers">'
+        yield from (f"<li>{_text(answer)}</li>" for answer in first.answers)
+        yield "</ul>"
     yield f'<p class="verdict {first.standing}">{_text(first.verdict)}</p>'
     yield (
         '<nav><a href="#results">Results</a><a href="#charts">Charts</a>'
-        '<a href="#numbers">All numbers</a><a href="#evidence">Evidence</a></nav></header>'
+        '<a href="#numbers">All numbers</a><a href="#evidence">Evidence</a>'
+        '<a href="#disclosure">Disclosure</a></nav></header>'
     )
     yield '<section id="results">'
     answers = capacity_table(findings)
@@ -167,9 +174,18 @@ def _evidence(run: Run, findings: Findings) -> Iterable[str]:
         yield "<p>Not observed (absent, which is not zero):</p><ul>"
         yield from (f"<li>{_text(line)}</li>" for line in sorted(absent))
         yield "</ul>"
+    yield "</section>"
+    yield from _disclosure(run, findings)
+
+
+def _disclosure(run: Run, findings: Findings) -> Iterable[str]:
+    yield '<section id="disclosure"><h2>Disclosure</h2>'
+    yield from _table(standard_table(run, findings), level=3)
+    yield from _table(statements_table(run), level=3)
     manifest = run.manifest
     facts = {
         "Run": manifest.get("run"),
+        "Plan": f"SHA-256 {plan_hash(run)}",
         "State": run.state,
         "Seed": manifest.get("seed"),
         "Started": manifest.get("started"),

@@ -11,6 +11,7 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.latency import QUANTILES, Latency
 from loadstone.analysis.naming import describe_parameter, describe_size
+from loadstone.analysis.statistics import mean_interval
 from loadstone.analysis.summary import Cell
 from loadstone.report.instrument_words import (
     JITTER_NOTES,
@@ -25,6 +26,7 @@ from loadstone.report.verdict_words import LIMIT_NOTES, limit_cell
 Align = Literal["left", "right"]
 
 NOT_KNOWN = "–"
+INTERVAL_NOTE = "95 % CI: Student's t on logarithms over the trials, which are what n counts."
 QUANTILE_HEADS = {name: name.replace("_", ".") for name in QUANTILES}
 
 
@@ -217,6 +219,7 @@ def _results(
     latencies = [cell.headline for cell in cells if cell.headline is not None]
     scale, unit = _time_unit(latencies)
     has_data = any(cell.bytes for cell in cells)
+    has_intervals = any(len(cell.trial_rates) > 1 for cell in cells)
     has_ceilings = any(cell.instrument is not None for cell in all_cells)
     rows = []
     for cell in cells:
@@ -224,6 +227,7 @@ def _results(
         sign = bound_sign(cell)
         row = [*names(cell), sign + _number(cell.requests_per_s)]
         row.append(NOT_KNOWN if spread is None else f"± {_number(spread.requests_per_s)}")
+        row += [_interval(cell)] * has_intervals
         data = sign + _number(cell.bytes_per_s / 2**20) if cell.bytes else NOT_KNOWN
         row += [data] * has_data
         row += [_headline(cell.headline, name, scale) for name in ("p50", "p99")]
@@ -235,6 +239,7 @@ def _results(
         rows.append(tuple(row))
     columns = [*name_columns, Column(head="Requests", unit="per s")]
     columns += [Column(head="±", unit="per s", is_optional=True)]
+    columns += [Column(head="95 % CI", unit="per s")] * has_intervals
     columns += [Column(head="Data", unit="MiB/s")] * has_data
     columns += [
         Column(head=head, unit=unit, is_optional=head == "Max") for head in ("p50", "p99", "Max")
@@ -250,12 +255,24 @@ def _results(
         caption=caption,
         notes=(
             _spread_note(options),
+            *((INTERVAL_NOTE,) if has_intervals else ()),
             *_time_note(cells),
             *_iteration_note(cells),
             *ceiling_notes(cells),
             *(LIMIT_NOTES if findings is not None else ()),
         ),
     )
+
+
+def _interval(cell: Cell) -> str:
+    """Return the interval of a cell's rate over its trials."""
+    rates = [one.requests_per_s for one in cell.trial_rates]
+    if len(rates) < 2 or min(rates) <= 0:
+        return NOT_KNOWN
+    found = mean_interval(rates)
+    assert found.low is not None, "two trials have an interval"
+    assert found.high is not None, "two trials have an interval"
+    return f"{_number(found.low)} to {_number(found.high)}"
 
 
 def _with_mixes(findings: Findings) -> list[Cell]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from loadstone.analysis import Findings
 from loadstone.report.capacity_tables import capacity_table, steps_table
 from loadstone.report.ceiling_tables import ceilings_table, hooks_table, target_table
+from loadstone.report.disclosure import standard_table, statements_table
 from loadstone.report.intervention_table import intervention_table
 from loadstone.report.layout import (
     Table,
@@ -31,6 +32,8 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         return render_template(options.table, findings, options).encode()
     first = opening(run, findings)
     blocks = [f"# {_escaped(first.title)}", " ".join(map(_escaped, first.sentences))]
+    if first.answers:
+        blocks.append("\n".join(f"- {_escaped(answer)}" for answer in first.answers))
     blocks.append(f"**{_escaped(first.verdict)}**")
     tables = (
         capacity_table(findings),
@@ -50,6 +53,8 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     for table in tables:
         if table is not None and table.rows:
             blocks += _table_blocks(table)
+    for table in (standard_table(run, findings), statements_table(run)):
+        blocks += _table_blocks(table)
     if findings.findings:
         blocks.append("## What to know")
         blocks.append(

@@ -9,19 +9,26 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.labels import REMARKS, VOIDING
 from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
+from loadstone.analysis.searches import describe_answer
+from loadstone.analysis.statistics import mean_interval
+from loadstone.analysis.summary import Cell
+from loadstone.report.instrument_words import bound_sign
 from loadstone.results.record import Run
+
+ANSWERS_MAX = 6
 
 Standing = Literal["good", "caution", "void"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """The first lines: a title, sentences, and one line on how far the numbers may be trusted."""
+    """The first lines: a title, sentences, results in words, and how far they may be trusted."""
 
     title: str
     sentences: tuple[str, ...]
     standing: Standing
     verdict: str
+    answers: tuple[str, ...] = ()
 
 
 def opening(run: Run, findings: Findings) -> Opening:
@@ -36,7 +43,47 @@ def opening(run: Run, findings: Findings) -> Opening:
         sentences=tuple(sentence for sentence in sentences if sentence),
         standing=standing,
         verdict=verdict,
+        answers=tuple(_answers(findings)),
     )
+
+
+def _answers(findings: Findings) -> Iterable[str]:
+    """Return what was found, in words: capacities, else the best result of each operation."""
+    if findings.searches:
+        yield from (f"{one.name}: {describe_answer(one)}." for one in findings.searches)
+        return
+    best: dict[tuple[str, str, str], Cell] = {}
+    for cell in findings.totals:
+        key = (cell.target, cell.workload, cell.operation)
+        if key not in best or cell.requests_per_s > best[key].requests_per_s:
+            best[key] = cell
+    if len(best) <= ANSWERS_MAX:
+        yield from (_answer(findings, cell) for cell in best.values() if cell.good)
+
+
+def _answer(findings: Findings, cell: Cell) -> str:
+    is_best = (
+        sum(
+            one.target == cell.target and one.operation == cell.operation for one in findings.totals
+        )
+        > 1
+    )
+    text = f"{cell.name}: {bound_sign(cell)}{units.format_rate(cell.requests_per_s)}"
+    rates = [one.requests_per_s for one in cell.trial_rates]
+    if len(rates) > 1 and min(rates) > 0:
+        found = mean_interval(rates)
+        assert found.low is not None, "two trials have an interval"
+        assert found.high is not None, "two trials have an interval"
+        low, high = units.format_number(found.low), units.format_number(found.high)
+        text += f" (95 % CI {low} to {high}, n = {found.n} trials)"
+    else:
+        text += " (one trial: no interval)"
+    text += ", the most of its loads and rounds" if is_best else ""
+    verdict = findings.verdict_of(cell)
+    if verdict is not None:
+        graded = f", grade {verdict.grade}" if verdict.grade else ""
+        text += f"; limit {verdict.limit}{graded}"
+    return f"{text}."
 
 
 def _what(run: Run, findings: Findings) -> str:
