@@ -84,9 +84,15 @@ ROWS: list[dict[str, Any]] = [
         "settings": [
             _setting("pool", "text", required=True),
             *(_setting(name, "text") for name in ("conf", "keyring", "user", "cluster")),
+            _setting("instances", "number"),
+            _setting("options", "map"),
         ],
     },
-    {"name": "block", "operations": ["read", "write"], "settings": [_setting("path", "text")]},
+    {
+        "name": "block",
+        "operations": ["read", "write"],
+        "settings": [_setting("path", "text"), _setting("direct", "flag")],
+    },
     {"name": "null", "operations": [*OBJECT_OPERATIONS, "read", "write"], "settings": []},
 ]
 

@@ -29,7 +29,9 @@ def main() -> int:
             print("hint: the tests that need it are skipped", file=sys.stderr)
         return 1 if problems and arguments.strict else 0
     # A terminated process must stop its servers too, so it ends the way an interrupted one does.
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    # Started in the background by a shell, it would ignore the one.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     started = time.monotonic()
     servers = {
         "swift": lambda: swift.running(arguments.auth),
