@@ -8,6 +8,7 @@ import altair as alt
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.summary import Cell
+from loadstone.analysis.verdict import Verdict
 from loadstone.report.charts_of_ceilings import charts_of_ceilings
 from loadstone.report.charts_of_searches import charts_of_searches
 from loadstone.report.charts_over_time import charts_over_time
@@ -90,9 +91,10 @@ def _sweeps(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:
     cells = [cell for cell in findings.totals if cell.good]
     if name is None or not cells:
         return
-    rows = [_sweep_row(cell, name, dimensions) for cell in cells]
+    rows = [_sweep_row(cell, name, dimensions, findings.verdict_of(cell)) for cell in cells]
     order = list(dict.fromkeys(row["panel"] for row in rows))
     rows.sort(key=lambda row: (order.index(row["panel"]), row["series"], row["x"]))
+    rows = _with_callouts(rows)
     readable = name.replace("_", " ")
     low, high = min(row["x"] for row in rows), max(row["x"] for row in rows)
     is_wide = low > 0 and high / low >= 50
@@ -107,7 +109,21 @@ def _sweeps(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:
         yield _sweep_latencies(rows, x, readable)
 
 
-def _sweep_row(cell: Cell, name: str, dimensions: Dimensions) -> dict[str, Any]:
+def _with_callouts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Name the client's own limit where a line first meets it: from there it shows the client."""
+    seen: set[tuple[str, str, str]] = set()
+    marked = []
+    for row in rows:
+        key = (row["panel"], row["series"], row["own_limit"])
+        callout = row["own_limit"] if key not in seen else ""
+        seen.add(key)
+        marked.append({**row, "callout": callout})
+    return marked
+
+
+def _sweep_row(
+    cell: Cell, name: str, dimensions: Dimensions, verdict: Verdict | None
+) -> dict[str, Any]:
     place = dimensions.of_cell(cell)
     spread = cell.spread_of_trials or cell.spread_of_seconds
     sd = spread.requests_per_s if spread is not None else 0
@@ -123,6 +139,8 @@ def _sweep_row(cell: Cell, name: str, dimensions: Dimensions) -> dict[str, Any]:
         "p50": milliseconds(latency.quantiles["p50"]) if latency is not None else None,
         "p99": milliseconds(latency.quantiles["p99"]) if latency is not None else None,
         "labels": " ".join(cell.labels) or "none",
+        "limit": verdict.limit if verdict is not None else "not known",
+        "own_limit": verdict.limit if verdict is not None and verdict.is_void_for_ratios else "",
     }
 
 
@@ -136,16 +154,32 @@ def _sweep_rates(rows: list[dict[str, Any]], x: alt.X, readable: str) -> Picture
             alt.Tooltip("x:Q", title=readable),
             alt.Tooltip("rate:Q", title="requests/s", format=NUMBER),
             alt.Tooltip("data:N", title="data"),
+            alt.Tooltip("limit:N", title="limit"),
             alt.Tooltip("labels:N", title="labels"),
         ],
     )
     bars = base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y="low:Q", y2="high:Q")
+    layers = [bars, line]
+    caption = (
+        "Good requests per second. The bars are one standard deviation: of the trials' "
+        "rates where a point has several trials, else of its one-second rates."
+    )
+    if any(row["callout"] for row in rows):
+        ring = base.mark_point(size=180, strokeWidth=2, color="#D55E00", shape="circle")
+        ring = ring.encode(y="rate:Q", color=alt.value("#D55E00"))
+        words = base.mark_text(align="right", dx=-9, dy=-12, fontSize=11)
+        words = words.encode(y="rate:Q", text="callout:N", color=alt.value("#D55E00"))
+        # An empty cell of the data is null to a chart, and would be drawn as that word.
+        layers += [
+            ring.transform_filter("isValid(datum.own_limit) && datum.own_limit != ''"),
+            words.transform_filter("isValid(datum.callout) && datum.callout != ''"),
+        ]
+        caption += " Ringed points show the client's own limit, and only a bound of the target."
     return Picture(
         name=f"throughput-against-{readable.replace(' ', '-')}",
         title=f"Throughput against {readable}",
-        caption="Good requests per second. The bars are one standard deviation: of the trials' "
-        "rates where a point has several trials, else of its one-second rates.",
-        chart=panels(alt.layer(bars, line), rows, height=PANEL_HEIGHT + 40),
+        caption=caption,
+        chart=panels(alt.layer(*layers), rows, height=PANEL_HEIGHT + 40),
     )
 
 

@@ -1,0 +1,54 @@
+"""A search for a capacity on the command line: against the embedded store with a known limit."""
+
+import json
+from pathlib import Path
+
+from loadstone import _loadgen
+from loadstone.results.store import read_run
+from tests.system import campaigns
+from tests.system.command import loadstone
+
+KEYS = {"access_key": "KEY", "secret_key": "secret"}
+# 20 ms for each request, and 64 objects of 64 KiB a second: beyond it, requests wait.
+FAULTS = {"latency": {"get": {"kind": "fixed", "ms": 20.0}}, "bytes_per_s": 4 << 20}
+CAMPAIGN = """\
+name: capacity
+targets:
+  store: {{driver: s3, endpoint: "http://{address}", access_key: KEY, secret_key: {{env: SECRET}}}}
+dataset: {{objects: 64, size: 64KiB}}
+phases:
+  - op: get
+    keys: {{order: uniform}}
+    capacity:
+      p90: 150ms
+      min: 20/s
+      max: 200/s
+      width: 10%
+      coarse_trial: 2s
+      trial: 4s
+      majority_of: 1
+      confirm: 2
+      trials_max: 40
+"""
+
+
+def test_a_search_finds_the_limit_of_a_store(tmp_path: Path) -> None:
+    store = _loadgen.Store(json.dumps({**KEYS, "faults": FAULTS}))
+    try:
+        file = campaigns.write(tmp_path, CAMPAIGN.format(address=store.address))
+        folder = tmp_path / "run"
+        preview = loadstone("run", file, "--dry-run", environment={"SECRET": "secret"})
+        assert "at most 40 trials" in preview.out
+        whole = loadstone("run", file, "-o", folder, environment={"SECRET": "secret"})
+        assert whole.code == 0, whole.err
+    finally:
+        store.stop()
+    assert "Capacity" in whole.out
+    document = json.loads(loadstone("report", folder, "-f", "json").out)
+    (search,) = document["searches"]
+    assert search["confirmed"], search["reason"]
+    # The pace is that of bodies; a trial may begin with what the pacer had saved up.
+    assert 40 <= search["holds_at"] <= 90
+    assert search["holds_at"] < search["fails_at"] <= 110
+    assert search["latency_ns"] >= 20e6
+    assert len(read_run(folder).records) >= len(search["steps"])
