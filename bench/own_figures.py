@@ -1,4 +1,4 @@
-"""Measures what has no peer: lag under open load, many connections, memory, payload, recording.
+"""Measures what has no peer: lag under open load, connections, memory, payload, recording, ciphers.
 
 Each figure stands beside its goal. The null server has core 0, loadstone core 1.
 
@@ -199,6 +199,34 @@ def hashed(seconds: float) -> Iterator[Figure]:
     yield Figure(name, f"{found:.0f} µs", f"{limit:.0f} µs (1.25 openssl + plain)", found <= limit)
 
 
+def ciphers(_seconds: float) -> Iterator[Figure]:
+    """How fast objects are encrypted and decrypted, as a share of what openssl does by turns."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    program = target / "release" / "examples" / "payload_speed"
+    for bytes_ in (64 << 10, 1 << 20):
+        shares: dict[str, list[float]] = {}
+        for _ in range(3):
+            command = ["taskset", "-c", str(CLIENT_CORE), str(program), str(bytes_)]
+            ran = subprocess.run(command, capture_output=True, check=True)
+            told = json.loads(ran.stdout)
+            for cipher in ("aes-256-gcm", "aes-256-cbc"):
+                for what, flags in (("sealed", []), ("opened", ["-decrypt"])):
+                    peer = _openssl_bytes_per_s("-evp", cipher, *flags)
+                    share = told[f"{cipher}_{what}_per_s"] / peer
+                    shares.setdefault(f"{cipher} {what}, {bytes_ >> 10} KiB", []).append(share)
+        for name, found in shares.items():
+            share = statistics.median(found)
+            yield Figure(name, f"{share:.2f}", "0.90 of openssl speed", share >= 0.9)
+
+
+def _openssl_bytes_per_s(*algorithm: str) -> float:
+    """Return what openssl does with segments of 64 KiB on the same core."""
+    command = ["openssl", "speed", "-mr", "-seconds", "1", "-bytes", str(64 << 10), *algorithm]
+    command = ["taskset", "-c", str(CLIENT_CORE), *command]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return float(next(line for line in told.splitlines() if "+F:" in line).split(":")[-1])
+
+
 FIGURES: dict[str, Callable[[float], Iterator[Figure]]] = {
     "lag": lag,
     "connections": connections,
@@ -206,6 +234,7 @@ FIGURES: dict[str, Callable[[float], Iterator[Figure]]] = {
     "recording": recording,
     "payload": payload,
     "hashed": hashed,
+    "ciphers": ciphers,
 }
 
 

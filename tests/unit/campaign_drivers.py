@@ -36,6 +36,7 @@ def _setting(name: str, kind: str, *, required: bool = False, choices: tuple[str
 ROWS: list[dict[str, Any]] = [
     {
         "name": "s3",
+        "encrypts": True,
         "operations": OBJECT_OPERATIONS,
         "settings": [
             _setting("endpoints", "texts", required=True),
@@ -51,6 +52,7 @@ ROWS: list[dict[str, Any]] = [
     },
     {
         "name": "swift",
+        "encrypts": True,
         # Without copy, so that something cannot be done.
         "operations": [name for name in OBJECT_OPERATIONS if name != "copy"],
         "settings": [

@@ -72,6 +72,7 @@ def load(**changes: Any) -> Load:
         "verify": 1.0,
         "connections": "keep_alive",
         "settings": {"endpoints": ["http://store.example"]},
+        "encryption": None,
         "is_on_own_host": False,
     }
     return Load(**usual | changes)
@@ -146,6 +147,7 @@ def test_open_load_has_as_many_in_flight_as_it_takes() -> None:
         ({"settings": {"payload_signing": "signed"}}, "payload_signing signed"),
         ({"settings": {"endpoints": ["https://store.example"]}}, "TLS"),
         ({"connections": "per_request"}, "connections per request"),
+        ({"encryption": "aes-256-gcm"}, "no calibration with aes-256-gcm on the client"),
     ],
 )
 def test_what_was_not_calibrated_has_no_ceiling(changes: dict[str, Any], why: str) -> None:

@@ -31,6 +31,7 @@ SMALLER = {
     "ceph-rgw": ["dataset.objects=20", "dataset.buckets=2", "blocks=1"],
     "cephfs": ["workloads.small-files.dataset.objects=20", "workloads.1.dataset.size=8MiB"],
     "rbd": ["dataset.size=64MiB", "sweep.threads=[1, 16]", "blocks=1"],
+    "datasafe-s3": ["sweep.threads=[2]", "sweep.size=[100KiB]", "sweep.buckets=[1]"],
     "directory": ["workloads.small-files.dataset.objects=20", "workloads.1.dataset.size=1MiB"],
 }
 
@@ -108,6 +109,27 @@ def test_the_upload_campaign_has_every_cell_of_the_report() -> None:
         if trial.is_measured
     }
     assert len(cells) == 12 * 2 * 2 * 2
+
+
+def test_the_datasafe_campaign_has_every_cell_three_times_a_day_for_three_days() -> None:
+    campaign = read_campaign(example("datasafe-s3"), [], drivers=DRIVERS, environ=ENVIRON)
+    plan = make_plan(campaign, DRIVERS)
+    cells = {
+        tuple(trial.document["case"]["parameters"].items())
+        for trial in plan.trials
+        if trial.is_measured
+    }
+    assert len(cells) == 4 * 3 * 4 * 2
+    assert {trial.phase for trial in plan.trials if trial.is_measured} == {
+        "put", "get", "list", "mix", "delete",
+    }  # fmt: skip
+    documents = list(plan.documents())
+    assert {document["dataset"]["encryption"] for document in documents} == {
+        "aes-256-cbc", "aes-256-gcm",
+    }  # fmt: skip
+    assert {document["block"] for document in documents if document["measured"]} == set(
+        range(1, 10)
+    )
 
 
 def test_the_download_campaign_writes_each_dataset_once() -> None:

@@ -125,6 +125,7 @@ phases:
             "size": {"kind": "fixed", "bytes": 4096},
             "compressible": 0.3,
             "duplicate": 0.0,
+            "encryption": None,
             "version": 1,
         },
         "mix": [{"operation": "get", "weight": 1.0}],

@@ -17,6 +17,7 @@ pub(crate) fn drivers(py: Python<'_>, with_tests: bool) -> PyResult<Vec<Bound<'_
             row.set_item("name", driver.name)?;
             row.set_item("summary", driver.summary)?;
             row.set_item("operations", driver.operation_names())?;
+            row.set_item("encrypts", driver.encrypts)?;
             let settings: PyResult<Vec<_>> =
                 driver.settings.iter().map(|setting| setting_row(py, setting)).collect();
             row.set_item("settings", settings?)?;

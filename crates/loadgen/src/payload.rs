@@ -28,6 +28,7 @@
 
 mod blocks;
 mod random;
+pub mod sealed;
 mod verifier;
 
 pub use blocks::{SECTOR_BYTES, check_blocks};

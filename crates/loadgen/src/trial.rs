@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::drivers::DriverInfo;
+use crate::drivers::{DriverInfo, encryption_mistakes};
 use crate::error::Error;
 use crate::operation::Operation;
+use crate::payload::sealed::Cipher;
 
 /// The version of the document that this code reads.
 pub const FORMAT: u32 = 1;
@@ -116,6 +117,9 @@ pub struct DatasetSpec {
     /// Share of pages that repeat others, 0 to 1.
     #[serde(default)]
     pub duplicate: f64,
+    /// How the client encrypts each object before it sends it; not at all when absent.
+    #[serde(default)]
+    pub encryption: Option<Cipher>,
     /// Grows by one with every rewriting of the dataset.
     #[serde(default = "first_version")]
     pub version: u64,
@@ -413,6 +417,7 @@ impl Trial {
                     },
                 ));
                 mistakes.extend((info.check)(self));
+                mistakes.extend(encryption_mistakes(self, info));
             }
         }
         mistakes

@@ -69,6 +69,7 @@ class Load:
     verify: float
     connections: str
     settings: Mapping[str, Any]
+    encryption: str | None
     is_on_own_host: bool
 
     @property
@@ -148,6 +149,8 @@ def _of_load(sessions: Iterable[Session], load: Load) -> list[tuple[Session, Poi
     wanted = costs_of(load.driver, load.settings)
     if wanted.get("tls"):
         raise NoCeilingError("there is no calibration with TLS")
+    if load.encryption and load.bytes_per_request:
+        raise NoCeilingError(f"there is no calibration with {load.encryption} on the client")
     ours = [one for one in ours if costs_of(load.driver, one[1].settings) == wanted]
     if not ours:
         words = ", ".join(f"{name} {_shown(value)}" for name, value in wanted.items())

@@ -170,6 +170,7 @@ def _ceiling(part: "Part", calibrated: Calibrated, calibration: Calibration) -> 
             cores=trial.get("cores"),
             verify=float(trial.get("verify") or 0),
             connections=str(trial.get("connections") or "keep_alive"),
+            encryption=(trial.get("dataset") or {}).get("encryption"),
             settings=settings,
             is_on_own_host=client_limits.is_on_own_host(part.record),
         ),

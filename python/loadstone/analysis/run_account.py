@@ -44,7 +44,7 @@ TRIAL_FIELDS = (
     "on_error",
     "verify",
 )
-DATASET_FIELDS = ("buckets", "objects", "size", "compressible", "duplicate")
+DATASET_FIELDS = ("buckets", "objects", "size", "compressible", "duplicate", "encryption")
 SETTING_FIELDS = (
     "payload_signing",
     "checksum",
@@ -244,13 +244,17 @@ def _dataset_bytes(measured: Sequence[Mapping[str, Any]]) -> int | None:
 
 def _payload(measured: Sequence[Mapping[str, Any]]) -> str | None:
     shares = {
-        (dataset["compressible"], dataset["duplicate"])
+        (dataset["compressible"], dataset["duplicate"], dataset.get("encryption") or "")
         for trial in measured
         if (dataset := trial.get("dataset")) and "compressible" in dataset
     }
     if not shares:
         return None
-    words = [f"{one:.0%} compressible, {other:.0%} duplicate" for one, other in sorted(shares)]
+    words = [
+        f"{one:.0%} compressible, {other:.0%} duplicate"
+        + (f", then encrypted by the client with {cipher}" if cipher else "")
+        for one, other, cipher in sorted(shares)
+    ]
     return "; ".join(words)
 
 

@@ -24,6 +24,7 @@ PARTS_MAX = {"s3": 10_000, "swift": 1000}
 _READS_NOTHING_NEW = frozenset(
     {"get", "range_get", "multi_range_get", "head", "list", "read"}
 )  # fmt: skip
+_READS_PARTS = frozenset({"range_get", "multi_range_get"})
 _ANY_RUN = "0" * 32
 
 
@@ -43,6 +44,7 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
         mistakes += missing or [
             *_wrong_case(case),
             *_wrong_operations(case, campaign, drivers),
+            *_wrong_encryption(case, campaign, drivers),
             *_wrong_sizes(case, campaign),
         ]
     if not incomplete and not wrong:
@@ -124,6 +126,28 @@ def _wrong_operations(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
                     allowed=f'what driver {driver.name} of target "{case.target}" can do: '
                     f"{listed(driver.operations)}",
                 )
+
+
+def _wrong_encryption(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    driver, dataset = drivers.get(campaign.targets[case.target].driver), case.workload.dataset
+    if driver is None or dataset is None or dataset.encryption == "none":
+        return
+    if not driver.encrypts:
+        can = [name for name, other in drivers.items() if other.encrypts]
+        yield KeyMistake(
+            path=case.source.path(("dataset", "encryption")),
+            found=dataset.encryption,
+            allowed=f'none for driver {driver.name} of target "{case.target}"; drivers whose '
+            f"clients encrypt: {listed(can)}",
+        )
+    for index, phase in enumerate(case.workload.phases):
+        for operation in _READS_PARTS.intersection(phase.operations):
+            key = ("op",) if phase.op is not None else ("mix", operation)
+            yield KeyMistake(
+                path=case.source.path(("phases", index, *key)),
+                found=f"{operation} of objects encrypted with {dataset.encryption}",
+                allowed="get, which reads whole objects: a range cannot be decrypted by itself",
+            )
 
 
 def _wrong_sizes(case: Case, campaign: Campaign) -> Iterator[KeyMistake]:

@@ -238,6 +238,8 @@ SizeLawValue = Annotated[
 ]
 Prefix = Annotated[str, AfterValidator(_known_fields)]
 
+Encryption = Literal["none", "aes-256-gcm", "aes-256-cbc"]
+
 
 class Dataset(BaseModel):
     """The objects: how many, named how, how large, filled with what."""
@@ -272,6 +274,11 @@ class Dataset(BaseModel):
         default=0.0, description="Share of each page of an object that compresses away."
     )
     duplicate: Fraction = Field(default=0.0, description="Share of pages that repeat other pages.")
+    encryption: Encryption = Field(
+        default="none",
+        description="How the client encrypts objects before it sends them, and decrypts what it "
+        "reads: none, aes-256-gcm or aes-256-cbc. Drivers s3 and swift can; ranges cannot be read.",
+    )
 
     @model_validator(mode="after")
     def _one_count(self) -> Self:

@@ -32,6 +32,7 @@ class Driver:
     summary: str = ""
     operations: tuple[str, ...]
     settings: tuple[Setting, ...] = ()
+    encrypts: bool = False
 
     def setting(self, name: str) -> Setting | None:
         """Return the setting of this name, or None."""
@@ -70,6 +71,7 @@ def _driver(row: Mapping[str, Any]) -> Driver:
         name=row["name"],
         summary=row.get("summary", ""),
         operations=tuple(row["operations"]),
+        encrypts=bool(row.get("encrypts")),
         settings=tuple(
             Setting(
                 name=setting["name"],

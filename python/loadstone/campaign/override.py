@@ -24,6 +24,7 @@ SHORT_KEYS: Mapping[str, str] = {
     "objects_per_bucket": "dataset.objects_per_bucket",
     "compressible": "dataset.compressible",
     "duplicate": "dataset.duplicate",
+    "encryption": "dataset.encryption",
 }
 
 

@@ -30,6 +30,7 @@ def content_document(dataset: Dataset) -> dict[str, Any]:
         "size": dataset.size.document(),
         "compressible": dataset.compressible,
         "duplicate": dataset.duplicate,
+        "encryption": None if dataset.encryption == "none" else dataset.encryption,
     }
 
 

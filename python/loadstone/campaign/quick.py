@@ -44,6 +44,7 @@ _FLAGS = {
     "dataset.buckets": "--buckets",
     "dataset.prefix": "--prefix",
     "dataset.object_prefix": "--object-prefix",
+    "dataset.encryption": "--encrypt",
     "rounds": "--rounds",
     "seed": "--seed",
     "verify": "--verify",
@@ -90,6 +91,7 @@ class Flags(TypedDict, total=False):
     buckets: int | str | None
     prefix: str | None
     object_prefix: str | None
+    encryption: str | None
     duration: str | float | None
     iterations: int | None
     rounds: int | None
@@ -195,7 +197,7 @@ def _dataset(operations: Sequence[str], flags: Flags) -> dict[str, Any]:
         is_timed = flags.get("duration") is not None
         is_put = list(operations) in (["put"], ["multipart_put"])
         count = COUNT_OF_TIMED_PUT if is_timed and is_put else COUNT
-    names = {key: flags.get(key) for key in ("buckets", "prefix", "object_prefix")}
+    names = {key: flags.get(key) for key in ("buckets", "prefix", "object_prefix", "encryption")}
     return _given({"objects": count, "size": SIZE if size is None else size, **names})
 
 

@@ -87,6 +87,10 @@ def command(
     theta: Annotated[float | None, typer.Option(help="Exponent of zipf.")] = None,
     prefix: Annotated[str | None, typer.Option(help="What bucket names begin with.")] = None,
     object_prefix: Annotated[str | None, typer.Option(help="What keys begin with.")] = None,
+    encrypt: Annotated[
+        str | None,
+        typer.Option(help="Encrypt objects on the client: aes-256-gcm, aes-256-cbc."),
+    ] = None,
     timeout: Annotated[str | None, typer.Option(help="How long one request may take.")] = None,
     no_keepalive: Annotated[
         bool, typer.Option("--no-keepalive", help="One connection for each request.")
@@ -153,6 +157,7 @@ def command(
         theta=theta,
         prefix=prefix,
         object_prefix=object_prefix,
+        encryption=encrypt,
         timeout=timeout,
         connections="per_request" if no_keepalive else None,
         on_error=on_error,

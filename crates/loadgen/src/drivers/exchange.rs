@@ -218,7 +218,8 @@ fn offer<U: Upload>(
         return Ok(stream.write(&head[head_sent..], &[])? as u64);
     }
     let mut output = buffers.output.borrow_mut();
-    let length = usize::try_from(left).unwrap_or(usize::MAX).min(OUTPUT_BYTES);
+    let most = OUTPUT_BYTES.min(upload.best_bytes(body_sent));
+    let length = usize::try_from(left).unwrap_or(usize::MAX).min(most);
     let chunk = &mut output[..length];
     upload.write(body_sent, chunk);
     Ok(stream.write(&head[head_sent..], chunk)? as u64)

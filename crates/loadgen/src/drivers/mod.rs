@@ -21,6 +21,7 @@ pub mod swift;
 
 mod connection;
 pub(crate) mod disk;
+mod encryption;
 mod endpoint;
 mod exchange;
 mod failure;
@@ -31,6 +32,8 @@ mod socket;
 mod thread;
 mod tls;
 mod transfer;
+
+pub(crate) use encryption::mistakes as encryption_mistakes;
 
 /// What reaches one kind of target. One value serves a whole trial and is shared by its threads;
 /// each client in it has a [`Client`] of its own.
@@ -43,6 +46,8 @@ pub trait Driver: Send + Sync + Sized + 'static {
     const OPERATIONS: &'static [Operation];
     /// Its own keys of a target.
     const SETTINGS: &'static [Setting];
+    /// Whether its clients can encrypt objects.
+    const ENCRYPTS: bool = false;
     /// One client.
     type Client: Client;
 
@@ -205,6 +210,8 @@ pub struct DriverInfo {
     pub operations: &'static [Operation],
     /// Its own keys of a target.
     pub settings: &'static [Setting],
+    /// Whether its clients can encrypt objects.
+    pub encrypts: bool,
     /// Whether only tests use it.
     pub is_for_tests: bool,
     /// Returns the mistakes that only the driver sees.
@@ -234,6 +241,7 @@ impl DriverInfo {
             summary: D::SUMMARY,
             operations: D::OPERATIONS,
             settings: D::SETTINGS,
+            encrypts: D::ENCRYPTS,
             is_for_tests: false,
             check: D::check,
             run: crate::run::run::<D>,

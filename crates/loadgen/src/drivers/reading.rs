@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::drivers::connection::{Connection, Failure, Sending};
 use crate::drivers::transfer::{CheckRanges, Discard, Nothing};
 use crate::outcome::{Answer, Outcome};
+use crate::payload::sealed::Opener;
 use crate::payload::{ObjectId, PayloadSpec, Verifier};
 use crate::requests::Request;
 use crate::schedule::mix64;
@@ -41,6 +42,29 @@ pub(crate) async fn read(
         answer.verified_bytes = verifier.checked_bytes();
         if !outcome.is_ok() {
             let failure = Failure::Mismatch(outcome, verifier.evidence());
+            answer.outcome = connection.object_to(failure);
+        }
+    }
+    answer
+}
+
+/// Reads a whole object and decrypts it: that is part of the read even if nobody checks the bytes.
+pub(crate) async fn read_sealed(
+    connection: &mut Connection,
+    sending: Sending<'_>,
+    wanted: &Wanted<'_>,
+    opener: &mut Opener,
+) -> Answer {
+    opener.start(&wanted.object, wanted.is_verified);
+    let reply = connection.request(sending, &Nothing, opener).await;
+    let mut answer = Answer { bytes: reply.body_bytes, ..reply.answer() };
+    if answer.outcome.is_ok() {
+        let outcome = Outcome::of_verdict(opener.finish());
+        if wanted.is_verified {
+            answer.verified_bytes = opener.opened_bytes();
+        }
+        if !outcome.is_ok() {
+            let failure = Failure::Mismatch(outcome, opener.evidence());
             answer.outcome = connection.object_to(failure);
         }
     }

@@ -19,6 +19,7 @@ use crate::drivers::{
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
+use crate::payload::sealed::{Opener, SealingKey};
 use crate::payload::{ObjectId, PayloadSpec};
 use crate::reactor::Reactor;
 use crate::requests::Request;
@@ -45,6 +46,8 @@ pub struct S3 {
     settings: S3Settings,
     dataset: Dataset,
     payload: PayloadSpec,
+    /// What objects are encrypted with, if they are.
+    sealing: Option<Arc<SealingKey>>,
     options: Options,
     run: String,
     timeout_ns: u64,
@@ -64,6 +67,7 @@ pub struct S3Client {
     /// Where the listing of a bucket goes on.
     list_tokens: HashMap<u64, String>,
     payload: PayloadSpec,
+    opener: Option<Opener>,
     /// What the last failure was about, where later requests would hide it.
     told: Option<String>,
 }
@@ -96,6 +100,7 @@ impl Driver for S3 {
         Operation::DeleteBucket,
     ];
     const SETTINGS: &'static [Setting] = target::SETTINGS;
+    const ENCRYPTS: bool = true;
     type Client = S3Client;
 
     fn check(trial: &Trial) -> Vec<String> {
@@ -124,6 +129,7 @@ impl Driver for S3 {
             settings: S3Settings::read(map),
             dataset: Dataset::new(trial),
             payload: PayloadSpec::of_trial(trial),
+            sealing: SealingKey::of_trial(trial),
             options: trial.options.clone(),
             run: trial.run.clone(),
             timeout_ns: trial.timeout_ns,
@@ -151,6 +157,7 @@ impl Driver for S3 {
             ranges: Vec::new(),
             list_tokens: HashMap::new(),
             payload: self.payload,
+            opener: self.sealing.as_ref().map(Opener::new),
             told: None,
         })
     }

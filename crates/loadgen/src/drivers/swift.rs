@@ -1,5 +1,6 @@
 //! Driver `swift`: objects of any store that speaks OpenStack Swift.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::drivers::{
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
+use crate::payload::sealed::{Opener, Sealer, SealingKey};
 use crate::payload::{ObjectId, PayloadSpec};
 use crate::reactor::{Reactor, run_to_end};
 use crate::requests::Request;
@@ -46,6 +48,8 @@ pub struct Swift {
     plain_headers: Vec<u8>,
     dataset: Dataset,
     payload: PayloadSpec,
+    /// What objects are encrypted with, if they are.
+    sealing: Option<Arc<SealingKey>>,
     options: Options,
     run: String,
     timeout_ns: u64,
@@ -57,6 +61,7 @@ struct SwiftThread {
     swift: Arc<Swift>,
     dataset: Dataset,
     buffers: Rc<Buffers>,
+    sealer: Option<RefCell<Sealer>>,
 }
 
 /// One client of a Swift target: one connection.
@@ -75,6 +80,7 @@ pub struct SwiftClient {
     /// The last name of the page before, by container.
     list_markers: HashMap<u64, String>,
     payload: PayloadSpec,
+    opener: Option<Opener>,
     told: Option<String>,
     /// Whether the last answer was that the token is not taken.
     is_refused: bool,
@@ -106,6 +112,7 @@ impl Driver for Swift {
         Operation::DeleteBucket,
     ];
     const SETTINGS: &'static [Setting] = target::SETTINGS;
+    const ENCRYPTS: bool = true;
     type Client = SwiftClient;
 
     fn check(trial: &Trial) -> Vec<String> {
@@ -159,6 +166,7 @@ impl Driver for Swift {
             plain_headers: lines.collect::<String>().into_bytes(),
             dataset: Dataset::new(trial),
             payload: PayloadSpec::of_trial(trial),
+            sealing: SealingKey::of_trial(trial),
             options: trial.options.clone(),
             run: trial.run.clone(),
             timeout_ns: trial.timeout_ns,
@@ -176,6 +184,7 @@ impl Driver for Swift {
             swift: Arc::clone(self),
             dataset: self.dataset.clone(),
             buffers: Rc::default(),
+            sealer: self.sealing.as_ref().map(|key| RefCell::new(Sealer::new(key))),
         });
         let (endpoint, peer) = peer_of(&self.endpoints, self.tls.as_ref(), index)?;
         Ok(SwiftClient {
@@ -192,6 +201,7 @@ impl Driver for Swift {
             ranges: Vec::new(),
             list_markers: HashMap::new(),
             payload: self.payload,
+            opener: self.sealing.as_ref().map(Opener::new),
             told: None,
             is_refused: false,
         })

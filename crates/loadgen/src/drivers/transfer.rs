@@ -1,9 +1,12 @@
 //! What goes up with a request and what is done with what comes down: bodies without I/O.
 
+use std::cell::RefCell;
+
 use loadstone_wire::http1::Head;
 use loadstone_wire::ranges::{RangesError, RangesParser, parse_boundary, parse_content_range};
 
 use crate::outcome::Outcome;
+use crate::payload::sealed::{Opener, SEGMENT_BYTES, Sealer};
 use crate::payload::{self, ObjectId, PayloadSpec, Verdict, Verifier};
 
 /// The body of a request. It can be made again from anywhere, so nobody need keep it.
@@ -12,6 +15,11 @@ pub(crate) trait Upload {
     fn length(&self) -> u64;
     /// Writes its bytes from `offset` on.
     fn write(&self, offset: u64, out: &mut [u8]);
+    /// Returns how many bytes from `offset` on are best made at once, if not as many as fit.
+    #[inline]
+    fn best_bytes(&self, _offset: u64) -> usize {
+        usize::MAX
+    }
 }
 
 /// No body.
@@ -36,9 +44,10 @@ impl Upload for &[u8] {
     }
 }
 
-/// A stretch of an object's payload.
+/// A stretch of an object's payload, encrypted if there is a sealer.
 pub(crate) struct Payload<'a> {
     pub(crate) spec: &'a PayloadSpec,
+    pub(crate) sealer: Option<&'a RefCell<Sealer>>,
     pub(crate) object: ObjectId,
     pub(crate) start: u64,
     pub(crate) length: u64,
@@ -51,7 +60,19 @@ impl Upload for Payload<'_> {
 
     #[inline]
     fn write(&self, offset: u64, out: &mut [u8]) {
-        payload::fill(self.spec, &self.object, self.start + offset, out);
+        match self.sealer {
+            None => payload::fill(self.spec, &self.object, self.start + offset, out),
+            Some(sealer) => sealer.borrow_mut().write(&self.object, self.start + offset, out),
+        }
+    }
+
+    /// A segment that is made in two pieces is encrypted twice: rather one is made at a time.
+    #[inline]
+    fn best_bytes(&self, offset: u64) -> usize {
+        match self.sealer {
+            None => usize::MAX,
+            Some(_) => SEGMENT_BYTES - ((self.start + offset) % SEGMENT_BYTES as u64) as usize,
+        }
     }
 }
 
@@ -101,6 +122,14 @@ impl Download for Discard {
 
 /// Checks the body against what was written.
 impl Download for Verifier {
+    #[inline]
+    fn data(&mut self, bytes: &[u8]) {
+        self.update(bytes);
+    }
+}
+
+/// Decrypts the body, and checks it if it is asked to.
+impl Download for Opener {
     #[inline]
     fn data(&mut self, bytes: &[u8]) {
         self.update(bytes);

@@ -16,6 +16,7 @@ use crate::dataset::Dataset;
 use crate::drivers::endpoint::Url;
 use crate::drivers::socket::{Buffers, OUTPUT_BYTES};
 use crate::drivers::transfer::Upload;
+use crate::payload::sealed::Sealer;
 
 /// What the S3 clients of one load thread share.
 pub(super) struct S3Thread {
@@ -23,6 +24,7 @@ pub(super) struct S3Thread {
     pub(super) s3: Arc<S3>,
     pub(super) dataset: Dataset,
     pub(super) buffers: Rc<Buffers>,
+    pub(super) sealer: Option<RefCell<Sealer>>,
     signer: RefCell<Signer>,
 }
 
@@ -32,6 +34,7 @@ impl S3Thread {
             s3: Arc::clone(s3),
             dataset: s3.dataset.clone(),
             buffers: Rc::default(),
+            sealer: s3.sealing.as_ref().map(|key| RefCell::new(Sealer::new(key))),
             signer: RefCell::new(Signer::new(s3.credentials.clone(), &s3.region, "s3")),
         }
     }

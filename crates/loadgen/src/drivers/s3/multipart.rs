@@ -49,12 +49,13 @@ impl S3Client {
         let object = self.object(request.index);
         let part_bytes = self.thread.s3.options.part_bytes.unwrap_or(object.length).max(1);
         let parts = object.length.div_ceil(part_bytes).max(1);
-        let payload = self.payload;
+        let (payload, thread) = (self.payload, Rc::clone(&self.thread));
+        let sealer = thread.sealer.as_ref();
         let mut etags = Vec::new();
         for part in 0..parts {
             let start = part * part_bytes;
             let length = part_bytes.min(object.length - start);
-            let upload = Payload { spec: &payload, object, start, length };
+            let upload = Payload { spec: &payload, sealer, object, start, length };
             let mut number = Vec::new();
             write_number(&mut number, part + 1);
             let mut query = Vec::new();

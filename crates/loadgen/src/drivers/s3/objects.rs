@@ -9,7 +9,9 @@ use loadstone_wire::xml;
 use super::S3Client;
 use super::head::HeadSpec;
 use crate::drivers::connection::{Failure, Reply, Sending};
-use crate::drivers::reading::{Wanted, choose_ranges, read, read_ranges, write_ranges};
+use crate::drivers::reading::{
+    Wanted, choose_ranges, read, read_ranges, read_sealed, write_ranges,
+};
 use crate::drivers::transfer::{Nothing, Payload};
 use crate::outcome::{Answer, Outcome};
 use crate::requests::Request;
@@ -28,8 +30,9 @@ pub(super) struct Page<'a> {
 impl S3Client {
     pub(super) async fn put(&mut self, request: &Request) -> Answer {
         let object = self.object(request.index);
-        let spec = self.payload;
-        let upload = Payload { spec: &spec, object, start: 0, length: object.length };
+        let (spec, thread) = (self.payload, Rc::clone(&self.thread));
+        let sealer = thread.sealer.as_ref();
+        let upload = Payload { spec: &spec, sealer, object, start: 0, length: object.length };
         self.head.at_object(&self.thread.dataset, request.index);
         let head = HeadSpec { is_object: true, ..HeadSpec::new(Method::Put) };
         let reply = self.ask(&head, &upload, &[200, 201]).await;
@@ -42,7 +45,10 @@ impl S3Client {
         self.head.write(&self.thread, &HeadSpec::new(Method::Get), &Nothing);
         let sending = Sending { method: Method::Get, head: &self.head.bytes, expected: &[200] };
         let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
-        read(&mut self.connection, sending, &wanted, 0..object.length).await
+        match &mut self.opener {
+            None => read(&mut self.connection, sending, &wanted, 0..object.length).await,
+            Some(opener) => read_sealed(&mut self.connection, sending, &wanted, opener).await,
+        }
     }
 
     pub(super) async fn range_get(&mut self, request: &Request) -> Answer {

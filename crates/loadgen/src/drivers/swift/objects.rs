@@ -10,7 +10,9 @@ use loadstone_wire::json::{
 
 use super::{HeadSpec, SwiftClient};
 use crate::drivers::connection::{Failure, Reply, Sending};
-use crate::drivers::reading::{Wanted, choose_ranges, read, read_ranges, write_ranges};
+use crate::drivers::reading::{
+    Wanted, choose_ranges, read, read_ranges, read_sealed, write_ranges,
+};
 use crate::drivers::transfer::{Nothing, Payload};
 use crate::outcome::{Answer, Outcome};
 use crate::requests::Request;
@@ -23,8 +25,9 @@ pub(super) const SEGMENT_SUFFIX: &str = ".part-";
 impl SwiftClient {
     pub(super) async fn put(&mut self, request: &Request) -> Answer {
         let object = self.object(request.index);
-        let spec = self.payload;
-        let upload = Payload { spec: &spec, object, start: 0, length: object.length };
+        let (spec, thread) = (self.payload, Rc::clone(&self.thread));
+        let sealer = thread.sealer.as_ref();
+        let upload = Payload { spec: &spec, sealer, object, start: 0, length: object.length };
         self.at_object(request.index);
         let reply = self.ask(&HeadSpec::new(Method::Put, &[201]), &upload).await;
         Answer { bytes: object.length, ..reply.answer() }
@@ -38,7 +41,10 @@ impl SwiftClient {
         let expected: &[u16] = if object.length == 0 { &[200, 204] } else { &[200] };
         let sending = Sending { method: Method::Get, head: &self.head, expected };
         let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
-        read(&mut self.connection, sending, &wanted, 0..object.length).await
+        match &mut self.opener {
+            None => read(&mut self.connection, sending, &wanted, 0..object.length).await,
+            Some(opener) => read_sealed(&mut self.connection, sending, &wanted, opener).await,
+        }
     }
 
     pub(super) async fn range_get(&mut self, request: &Request) -> Answer {
@@ -222,13 +228,14 @@ impl SwiftClient {
         let part_bytes = self.thread.swift.options.part_bytes.unwrap_or(object.length).max(1);
         // A manifest cannot name a segment of no bytes.
         let parts = object.length.div_ceil(part_bytes);
-        let payload = self.payload;
+        let (payload, thread) = (self.payload, Rc::clone(&self.thread));
+        let sealer = thread.sealer.as_ref();
         let mut segments = Vec::new();
         let mut first: Option<Reply> = None;
         for part in 0..parts {
             let start = part * part_bytes;
             let length = part_bytes.min(object.length - start);
-            let upload = Payload { spec: &payload, object, start, length };
+            let upload = Payload { spec: &payload, sealer, object, start, length };
             self.at_object(request.index);
             self.name.extend_from_slice(SEGMENT_SUFFIX.as_bytes());
             write_number(&mut self.name, part);

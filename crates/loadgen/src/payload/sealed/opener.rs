@@ -1,0 +1,140 @@
+//! Decrypts what was read, segment by segment, and has it checked.
+
+use std::sync::Arc;
+
+use super::{SEGMENT_BYTES, SealingKey, segment_bytes};
+use crate::payload::{Evidence, ObjectId, Verdict, Verifier};
+
+/// Decrypts one read after another, and hands what it has decrypted to a verifier if there is one.
+/// It keeps one segment, whose memory it takes with the first read.
+#[derive(Debug)]
+pub struct Opener {
+    key: Arc<SealingKey>,
+    stored: ObjectId,
+    segment: Vec<u8>,
+    /// Bytes of the segment that have come.
+    filled: usize,
+    /// Stored bytes that have come.
+    at: u64,
+    extra_bytes: u64,
+    verifier: Option<Verifier>,
+    worst: Verdict,
+    evidence: Option<Evidence>,
+}
+
+impl Opener {
+    /// Makes an opener; each client has one.
+    #[must_use]
+    pub fn new(key: &Arc<SealingKey>) -> Self {
+        Self {
+            key: Arc::clone(key),
+            stored: ObjectId::new(0, 0, 0),
+            segment: Vec::new(),
+            filled: 0,
+            at: 0,
+            extra_bytes: 0,
+            verifier: None,
+            worst: Verdict::Ok,
+            evidence: None,
+        }
+    }
+
+    /// Starts over with another object.
+    pub fn start(&mut self, stored: &ObjectId, is_verified: bool) {
+        let plain = self.key.plain_object(stored);
+        self.verifier = is_verified.then(|| Verifier::new(&self.key.spec, &plain, 0));
+        self.stored = *stored;
+        (self.filled, self.at, self.extra_bytes) = (0, 0, 0);
+        (self.worst, self.evidence) = (Verdict::Ok, None);
+        let needed = segment_bytes(stored.length, 0);
+        if self.segment.len() < needed {
+            self.segment.resize(needed, 0);
+        }
+    }
+
+    /// Takes the next bytes that came.
+    pub fn update(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.at >= self.stored.length {
+                self.extra_bytes += bytes.len() as u64;
+                return;
+            }
+            let segment = self.at / SEGMENT_BYTES as u64;
+            let whole_bytes = segment_bytes(self.stored.length, segment);
+            let (piece, rest) = bytes.split_at((whole_bytes - self.filled).min(bytes.len()));
+            self.segment[self.filled..self.filled + piece.len()].copy_from_slice(piece);
+            self.filled += piece.len();
+            if self.filled == whole_bytes {
+                self.end_segment(segment, whole_bytes);
+                self.filled = 0;
+            }
+            self.at += piece.len() as u64;
+            bytes = rest;
+        }
+    }
+
+    fn end_segment(&mut self, segment: u64, whole_bytes: usize) {
+        if self.worst == Verdict::Corrupt {
+            // Nothing is worse, and the verifier has lost its place.
+            return;
+        }
+        let bytes = &mut self.segment[..whole_bytes];
+        let has_plaintext = self.key.plain_range(whole_bytes).is_some();
+        let plain = if has_plaintext { self.key.open(bytes) } else { None };
+        let mut is_sound = plain.is_some() == has_plaintext;
+        if let Some(verifier) = &mut self.verifier {
+            let filler = &bytes[self.key.filler_range(whole_bytes)];
+            is_sound &= self.key.is_filler(&self.stored, segment, filler);
+            if let Some(plain) = plain {
+                verifier.update(&bytes[plain]);
+            }
+        }
+        if !is_sound {
+            self.blame(Verdict::Corrupt, segment * SEGMENT_BYTES as u64);
+        }
+    }
+
+    fn blame(&mut self, verdict: Verdict, offset: u64) {
+        if verdict > self.worst {
+            self.worst = verdict;
+            self.evidence = Some(Evidence::new(verdict, offset, &self.stored, None));
+        }
+    }
+
+    /// Returns the verdict on all that came, which should have been the whole object.
+    pub fn finish(&mut self) -> Verdict {
+        if self.filled > 0 && self.worst < Verdict::Corrupt {
+            // A shorter object's last segment may end here. If not, the read was cut off.
+            if let Some(plain) = self.key.open(&mut self.segment[..self.filled])
+                && let Some(verifier) = &mut self.verifier
+            {
+                verifier.update(&self.segment[plain]);
+            }
+        }
+        if self.extra_bytes > 0 {
+            self.blame(Verdict::Overlong, self.stored.length);
+        }
+        if self.at < self.stored.length {
+            self.blame(Verdict::Truncated, self.at);
+        }
+        if let Some(verifier) = &mut self.verifier {
+            let verdict = verifier.finish();
+            if verdict > self.worst {
+                (self.worst, self.evidence) = (verdict, verifier.evidence());
+            }
+        }
+        self.worst
+    }
+
+    /// Returns how many of the object's stored bytes have come.
+    #[must_use]
+    pub fn opened_bytes(&self) -> u64 {
+        self.at
+    }
+
+    /// Returns the first of the worst things seen; complete after [`Opener::finish`].
+    #[must_use]
+    pub fn evidence(&self) -> Option<Evidence> {
+        self.evidence
+    }
+}

@@ -1,0 +1,187 @@
+"""Objects that the client encrypts: what is stored opens with another implementation of AES.
+
+The other implementation is openssl's command for AES itself; the rest of GCM is written out here.
+"""
+
+import hashlib
+import shutil
+import subprocess
+from typing import Any
+
+import pytest
+
+from loadstone import _loadgen
+from tests.conformance import trials
+from tests.conformance.targets import Place
+from tests.conformance.trials import Dataset
+
+SEGMENT_BYTES = 64 << 10
+CIPHERS = ("aes-256-gcm", "aes-256-cbc")
+ENCRYPTING = {row["name"] for row in _loadgen.drivers() if row["encrypts"]}
+
+pytestmark = pytest.mark.needs_view
+
+
+@pytest.fixture(autouse=True)
+def _driver_encrypts(place: Place) -> None:
+    if place.driver not in ENCRYPTING:
+        pytest.skip(f"driver {place.driver} does not encrypt")
+
+
+def encrypted(
+    place: Place, dataset: Dataset, operation: str, cipher: str, **changes: Any
+) -> dict[str, Any]:
+    """Write a trial on encrypted objects."""
+    trial = trials.document(place, dataset, operation, **changes)
+    trial["dataset"] |= {"encryption": cipher}
+    return trial
+
+
+@pytest.mark.parametrize("cipher", CIPHERS)
+def test_what_is_put_is_read_back_and_keeps_its_size(
+    place: Place, dataset: Dataset, cipher: str
+) -> None:
+    """All sizes around the edges of segments come back verified, and are stored as declared."""
+    sizes = [0, 1, 15, 16, 17, 31, 32, 33, 4096, 65535, 65536, 65537, 200_000]
+    law = {"kind": "weighted", "choices": [[size, 1.0] for size in sizes]}
+    dataset = Dataset(objects=60, prefix=dataset.prefix, run=dataset.run)
+    put = encrypted(place, dataset, "put", cipher, phase="prepare")
+    get = encrypted(place, dataset, "get", cipher)
+    for trial in (put, get):
+        trial["dataset"]["size"] = law
+    written, read = trials.run(put), trials.run(get)
+    assert written.outcomes() == {"ok": 60}, written.summary["error_examples"]
+    assert read.outcomes() == {"ok": 60}, read.summary["error_examples"]
+    assert read.total("bytes") == written.total("bytes") == read.summary["verified_bytes"]
+    unverified = trials.run(get | {"verify": 0.0})
+    assert unverified.outcomes() == {"ok": 60}, unverified.summary["error_examples"]
+    assert unverified.summary["verified_bytes"] == 0
+    assert place.view is not None
+    stored = [
+        size
+        for bucket in dataset.bucket_names
+        for key, size in place.view.objects(bucket).items()
+        if key.startswith("object-")
+    ]
+    assert sum(stored) == written.total("bytes")
+    trials.clean_up(place, dataset)
+
+
+@pytest.mark.parametrize("cipher", CIPHERS)
+def test_parts_make_the_same_object_as_one_request(
+    place: Place, dataset: Dataset, cipher: str
+) -> None:
+    """An upload in parts reads back whole: segments know nothing of parts."""
+    part_bytes = place.smallest_part_bytes
+    dataset = Dataset(
+        objects=2, size_bytes=2 * part_bytes + 12_345, prefix=dataset.prefix, run=dataset.run
+    )
+    parts = encrypted(place, dataset, "multipart_put", cipher, phase="prepare")
+    parts["options"] |= {"part_bytes": part_bytes}
+    written = trials.run(parts)
+    assert written.outcomes() == {"ok": 2}, written.summary["error_examples"]
+    read = trials.run(encrypted(place, dataset, "get", cipher))
+    assert read.outcomes() == {"ok": 2}, read.summary["error_examples"]
+    trials.clean_up(place, dataset)
+
+
+@pytest.mark.parametrize("cipher", CIPHERS)
+def test_another_seed_reads_only_corrupt_objects(
+    place: Place, dataset: Dataset, cipher: str
+) -> None:
+    """The key comes from run and seed: another one does not open, verified or not."""
+    trials.run(encrypted(place, dataset, "put", cipher, phase="prepare"))
+    for verify in (0.0, 1.0):
+        wrong = encrypted(place, dataset, "get", cipher, seed=8, verify=verify)
+        assert trials.run(wrong).outcomes() == {"corrupt": dataset.objects}
+    trials.clean_up(place, dataset)
+
+
+@pytest.mark.parametrize("cipher", CIPHERS)
+def test_a_longer_object_is_overlong_and_a_shorter_one_truncated(
+    place: Place, dataset: Dataset, cipher: str
+) -> None:
+    """A store that cuts objects or adds to them is found out, verified or not."""
+    trials.run(encrypted(place, dataset, "put", cipher, phase="prepare"))
+    assert place.view is not None
+    for number in range(dataset.objects):
+        where = dataset.where(number)
+        stored = place.view.read(*where)
+        place.view.write(*where, stored + b"x" if number % 2 else stored[:-1])
+    for verify in (0.0, 1.0):
+        read = trials.run(encrypted(place, dataset, "get", cipher, verify=verify))
+        half = dataset.objects // 2
+        assert read.outcomes() == {"overlong": half, "truncated": half}
+    trials.clean_up(place, dataset)
+
+
+@pytest.mark.parametrize("cipher", CIPHERS)
+def test_an_older_version_is_stale(place: Place, dataset: Dataset, cipher: str) -> None:
+    """What the plaintext says of itself comes out as it does without encryption."""
+    trials.run(encrypted(place, dataset, "put", cipher, phase="prepare"))
+    newer = encrypted(place, dataset, "get", cipher)
+    newer["dataset"] |= {"version": 2}
+    assert trials.run(newer).outcomes() == {"stale": dataset.objects}
+    trials.clean_up(place, dataset)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+@pytest.mark.parametrize("cipher", CIPHERS)
+def test_a_stored_segment_opens_with_another_implementation(
+    place: Place, dataset: Dataset, cipher: str
+) -> None:
+    """Key, nonce, tag and padding are where the reference says, and the payload is inside."""
+    dataset = Dataset(objects=1, size_bytes=4099, prefix=dataset.prefix, run=dataset.run)
+    put = encrypted(place, dataset, "put", cipher, phase="prepare")
+    trials.run(put)
+    assert place.view is not None
+    stored = place.view.read(*dataset.where(0))
+    run, seed = bytes.fromhex(dataset.run), 7
+    key = hashlib.sha256(b"loadstone test key" + run + seed.to_bytes(8, "little")).digest()
+    if cipher == "aes-256-gcm":
+        nonce, sealed, tag = stored[:12], stored[12:-16], stored[-16:]
+        plain = _aes(key, "ctr", sealed, nonce + (2).to_bytes(4, "big"))
+        assert tag == _gcm_tag(key, nonce, sealed)
+        expected_bytes = 4099 - 28
+    else:
+        whole = len(stored) // 16 * 16
+        plain = _aes(key, "cbc", stored[16:whole], stored[:16])
+        assert plain[-16:] == bytes([16]) * 16
+        plain = plain[:-16]
+        expected_bytes = 4096 - 32
+    assert len(plain) == expected_bytes
+    assert plain[:4] == b"LDS\x01"
+    assert plain[4:20] == run
+    assert int.from_bytes(plain[44:52], "little") == expected_bytes
+    trials.clean_up(place, dataset)
+
+
+def _aes(key: bytes, mode: str, sealed: bytes, iv: bytes | None = None) -> bytes:
+    """Decrypt with openssl, no padding taken off; in counter mode, and of zeros, that encrypts."""
+    command = ["openssl", "enc", f"-aes-256-{mode}", "-nopad", "-K", key.hex()]
+    command += ["-e"] if mode == "ecb" else ["-d"]
+    command += ["-iv", iv.hex()] if iv is not None else []
+    return subprocess.run(command, input=sealed, capture_output=True, check=True).stdout
+
+
+def _gcm_tag(key: bytes, nonce: bytes, sealed: bytes) -> bytes:
+    """Compute the tag of NIST SP 800-38D without further data."""
+    hash_key = int.from_bytes(_aes(key, "ecb", bytes(16)), "big")
+    lengths = (8 * len(sealed)).to_bytes(16, "big")
+    value = 0
+    for start in range(0, len(sealed), 16):
+        block = sealed[start : start + 16].ljust(16, b"\0")
+        value = _times(value ^ int.from_bytes(block, "big"), hash_key)
+    value = _times(value ^ int.from_bytes(lengths, "big"), hash_key)
+    mask = _aes(key, "ecb", nonce + (1).to_bytes(4, "big"))
+    return (value ^ int.from_bytes(mask, "big")).to_bytes(16, "big")
+
+
+def _times(one: int, other: int) -> int:
+    """Multiply in the field of GCM, whose bits go from the left."""
+    product = 0
+    for place in range(127, -1, -1):
+        if one >> place & 1:
+            product ^= other
+        other = other >> 1 ^ (0xE1 << 120 if other & 1 else 0)
+    return product

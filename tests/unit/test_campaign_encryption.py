@@ -1,0 +1,89 @@
+"""Encryption as a key of a dataset: swept, planned, refused where it cannot be."""
+
+from typing import Any
+
+import pytest
+
+from loadstone.campaign.parse import campaign_of
+from loadstone.campaign.plan import make_plan
+from loadstone.campaign.quick import campaign_from_flags
+from loadstone.campaign.source import Document
+from loadstone.errors import CampaignError
+from tests.unit.campaign_drivers import DRIVERS
+
+
+def planned(**changes: Any) -> list[dict[str, Any]]:
+    data = {
+        "name": "sealed",
+        "targets": {"t": {"driver": "s3", "endpoint": "http://s"}},
+        "dataset": {"objects": 10, "size": "4KiB"},
+        "load": {"threads": 1},
+        "phases": ["put", "get"],
+    }
+    document = Document("c.yaml", data | changes)
+    campaign = campaign_of(document, (), drivers=DRIVERS, environ={})
+    return [trial.document for trial in make_plan(campaign, DRIVERS).trials if trial.is_measured]
+
+
+def told(**changes: Any) -> list[str]:
+    with pytest.raises(CampaignError) as caught:
+        planned(**changes)
+    return [str(mistake) for mistake in caught.value.mistakes]
+
+
+def test_a_sweep_over_ciphers_writes_a_dataset_for_each() -> None:
+    documents = planned(sweep={"encryption": ["none", "aes-256-cbc", "aes-256-gcm"]})
+    found = {
+        document["case"]["parameters"]["encryption"]: document["dataset"] for document in documents
+    }
+    assert {name: dataset["encryption"] for name, dataset in found.items()} == {
+        "none": None,
+        "aes-256-cbc": "aes-256-cbc",
+        "aes-256-gcm": "aes-256-gcm",
+    }
+    assert len({dataset["bucket_prefix"] for dataset in found.values()}) == 3
+
+
+def test_a_dataset_is_not_encrypted_unless_it_says_so() -> None:
+    assert {document["dataset"]["encryption"] for document in planned()} == {None}
+
+
+def test_a_cipher_that_there_is_not_is_refused_with_those_there_are() -> None:
+    (mistake,) = told(dataset={"objects": 1, "size": 1, "encryption": "rot13"})
+    assert 'dataset.encryption: found "rot13", allowed "none", "aes-256-gcm" or' in mistake
+
+
+def test_a_driver_that_cannot_encrypt_is_refused_with_those_that_can() -> None:
+    dataset = {"objects": 1, "size": 1, "encryption": "aes-256-gcm"}
+    (mistake,) = told(targets={"t": {"driver": "file", "path": "/x"}}, dataset=dataset)
+    assert "dataset.encryption: found aes-256-gcm, allowed none for driver file" in mistake
+    assert mistake.endswith("drivers whose clients encrypt: s3, swift")
+
+
+@pytest.mark.parametrize(
+    ("phase", "key"),
+    [
+        ({"op": "range_get", "range": 1024}, "phases.1.op"),
+        ({"op": "multi_range_get", "range": 1024, "range_count": 2}, "phases.1.op"),
+        ({"mix": {"get": 1, "range_get": 1}, "range": 1024, "requests": 9}, "phases.1.mix"),
+    ],
+)
+def test_ranges_of_encrypted_objects_are_refused(phase: dict[str, Any], key: str) -> None:
+    dataset = {"objects": 10, "size": "64KiB", "encryption": "aes-256-cbc"}
+    (mistake,) = told(dataset=dataset, phases=["put", phase])
+    assert key in mistake
+    assert "range_get of objects encrypted with aes-256-cbc" in mistake
+    assert "a range cannot be decrypted by itself" in mistake
+
+
+def test_a_flag_of_bench_encrypts() -> None:
+    campaign = campaign_from_flags(
+        "put,get", "s3+http://s", drivers=DRIVERS, environ={}, encryption="aes-256-gcm"
+    )
+    trials = make_plan(campaign, DRIVERS).trials
+    assert {trial.document["dataset"]["encryption"] for trial in trials} == {"aes-256-gcm"}
+
+
+def test_a_mistake_in_the_flag_names_the_flag() -> None:
+    with pytest.raises(CampaignError, match="--encrypt"):
+        campaign_from_flags("put", "s3+http://s", drivers=DRIVERS, environ={}, encryption="des")
