@@ -2,8 +2,8 @@
 
 `python -m tests.rig [--times N] [--seconds S] [--only NAME …] [--append] [-o FILE]` prints one line
 for each injection, keeps them in FILE, and writes the confusion matrix into docs/verdict.md. It
-ends with 1 if fewer than 95 % were named rightly, or if a limit of the instrument was ever blamed on
-the target.
+ends with 1 if fewer than 95 % were named rightly, or if a limit of the instrument was ever blamed
+on the target.
 """
 
 import argparse

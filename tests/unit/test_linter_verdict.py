@@ -173,6 +173,14 @@ def test_a_client_that_is_held_up_explains_broken_books() -> None:
     assert limit(gates=[gate], flags=CPU) == "INSTRUMENT_CPU"
 
 
+def test_a_rise_within_the_noise_of_its_seconds_is_none() -> None:
+    here = Trial(load=64, rate=1000, time_s=0.064, error=0.05)
+    for error, expected in ((0.10, "UNDETERMINED"), (0.01, "NOT_SATURATED")):
+        higher = Trial(load=128, rate=1150, time_s=0.111, error=error)
+        seen = Observed(trial=here, higher=higher, is_client_watched=True)
+        assert decide(seen).limit == expected
+
+
 def test_below_half_of_the_knee_a_load_is_too_small_to_say_anything() -> None:
     assert limit(knee=129.0) == "LATENCY_BOUND"
     assert limit(knee=127.0) == "UNDETERMINED"

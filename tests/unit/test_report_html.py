@@ -11,8 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.report import charts
-from loadstone.report import REPORTS, Options
+from loadstone.report import REPORTS, Options, charts
 from loadstone.report.charts import pictures
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial, write_rounds, write_sweep

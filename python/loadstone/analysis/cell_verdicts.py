@@ -1,5 +1,6 @@
 """What a run knows about each of its cells that a verdict rests on, and the verdict itself."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
@@ -209,4 +210,13 @@ def _trial(cell: Cell) -> Trial:
         load=_load(cell),
         rate=cell.requests_per_s,
         time_s=cell.service.mean_ns / 1e9 if cell.service else None,
+        error=_error(cell),
     )
+
+
+def _error(cell: Cell) -> float | None:
+    """Return the relative standard error of a rate, from its seconds; at best a lower bound."""
+    spread = cell.spread_of_seconds
+    if spread is None or not cell.requests_per_s:
+        return None
+    return spread.requests_per_s / math.sqrt(spread.n) / cell.requests_per_s

@@ -1,9 +1,9 @@
 """How many repetitions would it take? Advice for the next run, from the spread of this one.
 
 Two levels repeat: iterations inside a trial, and trials in interleaved blocks. After Kalibera and
-Jones (Rigorous Benchmarking in Reasonable Time, ISMM 2013), with S1² the mean variance of iterations
-within trials, S2² the variance of the trials' means over n1 iterations, and costs c1 of one more
-iteration and c2 of one more trial:
+Jones (Rigorous Benchmarking in Reasonable Time, ISMM 2013), with S1² the mean variance of
+iterations within trials, S2² the variance of the trials' means over n1 iterations, and costs c1 of
+one more iteration and c2 of one more trial:
 
     T1² = S1²,  T2² = S2² - S1² / n1,  best n1 = ⌈√(c2/c1 · T1²/T2²)⌉
 

@@ -1,7 +1,8 @@
 """The standard that a loadstone report declares: 26 rules, and which of them this run meets.
 
-A rule is `met`, `not met`, `not applicable`, or `unknown` where it rests on a statement nobody made.
-Each says from what it was decided; a report that fails some of them says so, and stays a report.
+A rule is `met`, `not met`, `not applicable`, or `unknown` where it rests on a statement that nobody
+made. Each says from what it was decided; a report that fails some of them says so, and stays a
+report.
 """
 
 import hashlib

@@ -5,6 +5,7 @@ it asked for enough, was it the path, and only then the target. The first answer
 given, with all the evidence that was seen. What cannot be told is UNDETERMINED and never guessed.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -22,6 +23,7 @@ INSTRUMENT_CAUTION = 0.5
 INSTRUMENT_MAX = 0.8
 RISES = 1.05
 SURELY_RISES = 1.02
+ERRORS_WIDE = 2.0
 PATH_TOUCHED = 0.90
 CEILING_PASSED = 1.05
 RESOURCE_BUSY = 0.80
@@ -40,11 +42,15 @@ VOID_FOR_RATIOS = ("INSTRUMENT", "CLIENT_NIC", "INVALID")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One load and what came of it: N in flight, X requests a second, R seconds each."""
+    """One load and what came of it: N in flight, X requests a second, R seconds each.
+
+    `error` is the standard error of the rate, relatively, as its seconds show it.
+    """
 
     load: float
     rate: float
     time_s: float | None = None
+    error: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +197,7 @@ def _throttled(observed: Observed, others: Sequence[Evidence]) -> Verdict:
 def _instrument(observed: Observed) -> Verdict | None:
     share = instrument_share(observed)
     near = share is not None and share >= INSTRUMENT_MAX
-    verified = [one for one in _rises(observed, "half the verification")]
+    verified = _rises(observed, "half the verification")
     if not observed.flags and not near:
         return _verifying(verified[0]) if verified else None
     evidence = [one for flag in observed.flags.values() for one in flag]
@@ -242,7 +248,7 @@ def _shape(observed: Observed) -> Verdict | None:
         return Verdict(
             limit="NOT_SATURATED",
             grade="C",
-            reason=f"all of the {here.load:g}/s that were asked for were achieved: more was not asked",
+            reason=f"all of the {here.load:g}/s that were asked for were achieved",
             evidence=(Evidence(metric="rate achieved / offered", value=here.rate / here.load),),
         )
     if observed.knee is not None and here.load < observed.knee / 2:
@@ -259,7 +265,7 @@ def _shape(observed: Observed) -> Verdict | None:
     step = Evidence(
         metric=f"rate at {higher.load:g} / at {here.load:g}", value=change, threshold=RISES
     )
-    if change > RISES:
+    if change > RISES and _is_beyond_noise(here, higher):
         return Verdict(
             limit="NOT_SATURATED",
             grade="C",
@@ -276,6 +282,12 @@ def _shape(observed: Observed) -> Verdict | None:
             evidence=(step, times),
         )
     return None
+
+
+def _is_beyond_noise(one: Trial, other: Trial) -> bool:
+    """Tell whether a rise is one, or what short and restless trials differ by anyway."""
+    noise = math.hypot(one.error or 0.0, other.error or 0.0)
+    return other.rate / one.rate * math.exp(-ERRORS_WIDE * noise) > SURELY_RISES
 
 
 def _proportional(observed: Observed) -> Verdict | None:
