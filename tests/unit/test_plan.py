@@ -95,6 +95,7 @@ phases:
   - {op: get, iterations: 3, warm_up: 1s, keys: {order: zipf, theta: 0.5}, verify: 10%}
 """)
     trial = next(trial for trial in plan.trials if trial.is_measured)
+    parameters = {"threads": 250, "size": 4096}
     assert trial.document == {
         "format": 1,
         "id": "0002",
@@ -104,11 +105,7 @@ phases:
         "round": 1,
         "block": 1,
         "measured": True,
-        "case": {
-            "target": "ceph",
-            "workload": "whole",
-            "parameters": {"threads": 250, "size": 4096},
-        },
+        "case": {"target": "ceph", "workload": "whole", "parameters": parameters},
         "target": {
             "name": "ceph",
             "driver": "s3",
