@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+CERTIFICATES = ROOT / "crates/loadgen/tests/certificates"
 SERVER_CORE, CLIENT_CORE = 0, 1
 OBJECTS = 1000
 # warp reports nothing of a shorter run.
@@ -46,6 +47,11 @@ class Case:
     goals: Mapping[str, float] = field(default_factory=dict)
     signing: str = "unsigned"
     verify: float = 0.0
+    is_tls: bool = False
+
+    def url(self, port: int) -> str:
+        """Return where the server is."""
+        return f"{'https' if self.is_tls else 'http'}://127.0.0.1:{port}"
 
 
 WARP_GET, WARP_PUT = 1 / 12, 1 / 10
@@ -62,6 +68,8 @@ CASES = (
     Case("get-1MiB-16-verified", "get", 1 << 20, 16, {"wrk": 1.0}, verify=1.0),
     Case("put-1MiB-16", "put", 1 << 20, 16, {"wrk": 0.8}),
     Case("put-1MiB-16-hashed", "put", 1 << 20, 16, {"oha": 1.0}, signing="signed"),
+    Case("get-4KiB-16-tls", "get", 4096, 16, is_tls=True),
+    Case("get-1MiB-16-tls", "get", 1 << 20, 16, is_tls=True),
 )
 
 # wrk with one fixed request for reads; for writes a script, since wrk has no other way to a body.
@@ -107,7 +115,12 @@ def document(case: Case, port: int, seconds: float) -> str:
                 "name": "null",
                 "driver": "s3",
                 "settings": {
-                    "endpoints": [f"http://127.0.0.1:{port}"],
+                    "endpoints": [case.url(port)],
+                    **(
+                        {"tls": {"ca_file": str(CERTIFICATES / "certificate.pem")}}
+                        if case.is_tls
+                        else {}
+                    ),
                     "access_key": {"env": "BENCH_ACCESS_KEY"},
                     "secret_key": {"env": "BENCH_SECRET_KEY"},
                     "payload_signing": case.signing,
@@ -172,7 +185,7 @@ def run_wrk(case: Case, port: int, seconds: float, folder: Path) -> float:
         script = folder / f"put-{case.size}.lua"
         script.write_text(PUT_SCRIPT.format(size=case.size, objects=OBJECTS))
         command += ["-s", str(script)]
-    cpu_s, told = cpu_of([*command, f"http://127.0.0.1:{port}/bench/o-1"])
+    cpu_s, told = cpu_of([*command, f"{case.url(port)}/bench/o-1"])
     words = next(line for line in told.splitlines() if " requests in " in line).split()
     return cpu_s * 1e6 / int(words[0])
 
@@ -180,13 +193,13 @@ def run_wrk(case: Case, port: int, seconds: float, folder: Path) -> float:
 def run_oha(case: Case, port: int, seconds: float, folder: Path) -> float:
     """Return CPU microseconds per request of one round of oha."""
     command = ["oha", "-z", f"{seconds}s", "-c", str(case.clients)]
-    command += ["--no-tui", "--output-format", "json"]
+    command += ["--no-tui", "--output-format", "json", "--insecure"]
     command += ["--aws-sigv4", "aws:amz:us-east-1:s3", "-a", "bench:bench-secret"]
     if case.operation == "put":
         body = folder / f"body-{case.size}"
         body.write_bytes(os.urandom(case.size))
         command += ["-m", "PUT", "-D", str(body)]
-    cpu_s, told = cpu_of([*command, f"http://127.0.0.1:{port}/bench/o-1"])
+    cpu_s, told = cpu_of([*command, f"{case.url(port)}/bench/o-1"])
     statuses = json.loads(told)["statusCodeDistribution"]
     if set(statuses) != {"200"}:
         raise SystemExit(f"oha: {statuses}")
@@ -220,22 +233,48 @@ PEERS: dict[str, Callable[[Case, int, float, Path], float]] = {
 ALIKE = {"oha": ("unsigned", "signed"), "wrk": ("unsigned",), "warp": ("unsigned", "signed")}
 
 
-def start_server(case: Case, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Start the null server on its core and return it with its port.
+# The null server speaks no TLS: another server does, whose share of a request is not counted.
+NGINX_CONFIG = """
+daemon off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log;
+events {{ worker_connections 1024; }}
+http {{
+  access_log off; sendfile on; keepalive_requests 100000000;
+  client_body_temp_path {folder}; proxy_temp_path {folder}; fastcgi_temp_path {folder};
+  uwsgi_temp_path {folder}; scgi_temp_path {folder};
+  server {{
+    listen 127.0.0.1:{port} ssl;
+    ssl_certificate {certificates}/certificate.pem; ssl_certificate_key {certificates}/key.pem;
+    location / {{ root {folder}; try_files /object =404; }}
+  }}
+}}
+"""
 
-    For reads that are verified it serves the very objects of the trial.
-    """
+
+def server_command(case: Case, port: int, folder: Path) -> list[str]:
+    """Return how a case's server is started."""
+    config = folder / f"{case.name}.conf"
+    if case.is_tls:
+        (folder / "object").write_bytes(os.urandom(case.size))
+        folder.chmod(0o755)
+        text = NGINX_CONFIG.format(folder=folder, port=port, certificates=CERTIFICATES)
+        config.write_text(text)
+        return ["nginx", "-c", str(config), "-e", str(folder / "error.log")]
+    settings = {"port": port, "threads": 1, "object_bytes": case.size}
+    if case.verify:
+        # For reads that are verified it serves the very objects of the trial.
+        settings["trial"] = json.loads(document(case, port, 1.0))
+    config.write_text(json.dumps(settings))
+    binary = os.environ.get("LOADSTONE_STORE_BIN", str(ROOT / "target/release/loadstone-store"))
+    return [binary, "null", str(config)]
+
+
+def start_server(case: Case, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a case's server on its core and return it with its port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    binary = os.environ.get("LOADSTONE_STORE_BIN", str(ROOT / "target/release/loadstone-store"))
-    settings = {"port": port, "threads": 1, "object_bytes": case.size}
-    if case.verify:
-        settings["trial"] = json.loads(document(case, port, 1.0))
-    config = folder / f"{case.name}.json"
-    config.write_text(json.dumps(settings))
     server = subprocess.Popen(
-        ["taskset", "-c", str(SERVER_CORE), binary, "null", str(config)],
+        ["taskset", "-c", str(SERVER_CORE), *server_command(case, port, folder)],
         stdout=subprocess.DEVNULL,
     )
     for _ in range(200):
@@ -243,7 +282,8 @@ def start_server(case: Case, folder: Path) -> tuple[subprocess.Popen[bytes], int
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return server, port
         time.sleep(0.02)
-    raise SystemExit("the null server did not start")
+    server.terminate()
+    raise SystemExit("the server did not start")
 
 
 def measure(
@@ -251,6 +291,12 @@ def measure(
 ) -> list[dict[str, object]]:
     """Run loadstone and its peers in turn and return a row of the table for each peer."""
     peers = [peer for peer in peers if case.signing in ALIKE[peer]]
+    if case.is_tls:
+        if shutil.which("nginx") is None:
+            print(f"| {case.name:<20} | no nginx on PATH")
+            return []
+        # warp would list and fill a bucket first.
+        peers = [peer for peer in peers if peer != "warp"]
     server, port = start_server(case, folder)
     ours: list[dict[str, float]] = []
     theirs: dict[str, list[float]] = {peer: [] for peer in peers}
