@@ -31,7 +31,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 CPU_GOAL, RATE_GOAL = 1.0, 0.98
 SERVER_CORE, CLIENT_CORE = 0, 1
 # How many objects reads choose from; written once by each program.
-OBJECTS = {4096: 40_000, 4 << 20: 150}
+OBJECTS = {4096: 40_000, 4 << 20: 100}
 # What loadstone calls the same request: rados bench does not replace an object, it writes a block
 # as long as the object.
 OPERATIONS = {"write": "write", "seq": "get", "rand": "get"}
