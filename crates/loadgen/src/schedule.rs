@@ -63,7 +63,9 @@ impl Schedule {
         let start = start_ns as f64;
         match (&trial.load, trial.rate_limit_per_s) {
             (Load::Open { rate_per_s, arrivals, .. }, _) => {
-                let seed = mix64(trial.seed ^ mix64((thread as u64) << 32 | u64::from(iteration)));
+                let seed = mix64(
+                    trial.chance_seed() ^ mix64((thread as u64) << 32 | u64::from(iteration)),
+                );
                 let gap_ns = gap_ns(*rate_per_s);
                 let offset = match arrivals {
                     Arrivals::Constant => gap_ns * thread as f64 / threads as f64,
@@ -174,6 +176,13 @@ mod tests {
     fn the_same_seed_gives_the_same_arrivals() {
         let trial = trial(r#"{"kind":"open","rate_per_s":500,"clients_max":1}"#);
         assert_eq!(arrivals(&trial, 100), arrivals(&trial, 100));
+    }
+
+    #[test]
+    fn each_trial_of_a_run_draws_arrivals_of_its_own() {
+        let one = trial(r#"{"kind":"open","rate_per_s":500,"clients_max":1}"#);
+        let other = Trial { id: "0002".into(), ..one.clone() };
+        assert_ne!(arrivals(&one, 100), arrivals(&other, 100));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::drivers::{DriverInfo, encryption_mistakes};
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::payload::sealed::Cipher;
+use crate::schedule::mix64;
 
 /// The version of the document that this code reads.
 pub const FORMAT: u32 = 1;
@@ -352,6 +353,14 @@ impl Trial {
     #[must_use]
     pub fn changes_objects(&self) -> bool {
         !self.is_clean_up() && self.mix.iter().any(|share| share.operation.changes_objects())
+    }
+
+    /// Returns the seed of what a trial draws anew: its arrivals and its choice of requests. Were
+    /// it the same for all trials, repetitions would repeat one draw and not show how draws differ.
+    /// What objects are, their sizes and payload, comes from the campaign's seed alone.
+    #[must_use]
+    pub fn chance_seed(&self) -> u64 {
+        self.id.bytes().fold(self.seed, |seed, byte| mix64(seed ^ u64::from(byte)))
     }
 
     /// Returns the run's identity as bytes, for payloads.

@@ -1,11 +1,10 @@
 """The steps of a planned search as trial documents, and what they showed as the search knows it."""
 
 import math
-import random
 from typing import Any
 
 from loadstone.campaign.capacity import BEYOND_QUANTILE, WARM_UP_SHARE
-from loadstone.campaign.lifecycle import KEEP_NOTHING, Document
+from loadstone.campaign.lifecycle import Document
 from loadstone.campaign.search import Goal, Loads, Measure, Observation, SearchTrial, is_good
 
 CLIENTS_MAX = 65_536
@@ -43,13 +42,9 @@ def step_document(search: Document, step: Measure, number: int) -> dict[str, Any
         load["clients_max"] = min(CLIENTS_MAX, max(load["clients_max"], wanted))
     warm_up_ns = search["warm_up_ns"] or round(duration_s * 1e9 * WARM_UP_SHARE)
     case = search["case"]
-    seed = search["seed"]
-    if search["target"]["driver"] in KEEP_NOTHING:
-        # Where no data has to be known again, every trial has arrivals of its own.
-        seed = random.Random(f"{seed}/{search['id']}/{number}").getrandbits(32)
     return {
         **search,
-        "seed": seed,
+        # The load generator draws arrivals by the id: each step has arrivals of its own.
         "id": f"{search['id']}-{number:03d}",
         "search": {
             "of": search["id"],
