@@ -63,6 +63,10 @@ class FakeLoadgen:
 
 
 def summary(**changes: Any) -> dict[str, Any]:
-    times = {"iteration": 1, "start_ns": 0, "measure_start_ns": 0, "measure_end_ns": 3_000_000_000}
+    end_ns = 3_000_000_000
+    times = {
+        "iteration": 1, "start_ns": 0, "measure_start_ns": 0, "measure_end_ns": end_ns,
+        "end_ns": end_ns,
+    }  # fmt: skip
     usual = {"state": "finished", "reason": None, "requests": 30, "failed": 0, "bytes": 122_880}
     return usual | {"iterations": [times]} | changes

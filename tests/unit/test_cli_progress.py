@@ -177,6 +177,15 @@ def test_the_line_of_a_trial_tells_failures_with_their_first_words() -> None:
     assert line.endswith("5 failed (http_503: SlowDown) [stopped: enough]")
 
 
+def test_the_rate_of_a_trial_s_line_is_not_raised_by_the_requests_of_its_warm_up() -> None:
+    times = {
+        "iteration": 1, "start_ns": 0, "measure_start_ns": 5 * 10**9,
+        "measure_end_ns": 10 * 10**9, "end_ns": 10 * 10**9,
+    }  # fmt: skip
+    line = progress.ending(summary(requests=1000, iterations=[times]))
+    assert line.startswith("1,000 requests in 10.00 s, 100/s")
+
+
 def test_a_trial_without_a_request_has_a_line_too() -> None:
     assert progress.ending(summary(requests=0, bytes=0, iterations=[])) == (
         "0 requests in 0.00 s, 0/s"

@@ -99,7 +99,8 @@ def _time(value_ns: int) -> str:
 def ending(summary: Mapping[str, Any]) -> str:
     """Return the one line that stays of a trial."""
     times = summary.get("iterations") or []
-    seconds = sum(entry["measure_end_ns"] - entry["measure_start_ns"] for entry in times) / 1e9
+    # The summary counts every request, those of warm-up and cool-down too: so does the time.
+    seconds = sum(max(0, entry["end_ns"] - entry["start_ns"]) for entry in times) / 1e9
     good = summary.get("requests", 0) - summary.get("failed", 0)
     rate = good / seconds if seconds > 0 else 0.0
     line = f"{good:,} requests in {seconds:.2f} s, {rate:,.0f}/s"
