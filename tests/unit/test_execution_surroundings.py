@@ -212,7 +212,7 @@ def test_osds_of_a_pool_are_asked_alone_and_together_and_then_added_up(
     answer = json.dumps(
         {"bytes_written": 2**30, "blocksize": 2**22, "elapsed_sec": 4.0, "bytes_per_sec": 2**28}
     )
-    groups = json.dumps({"pg_stats": [{"acting": [3, 1]}, {"acting": [1]}]})
+    groups = json.dumps({"pg_stats": [{"acting": [3, 1, 2147483647]}, {"acting": [1]}]})
     script = f"case \"$*\" in *ls-by-pool*) echo '{groups}';; *) echo '{answer}';; esac"
     program(programs, "ceph", script)
     end = run(tmp_path / "run", "ceilings: [{kind: osd_bench}]\n")
@@ -385,6 +385,27 @@ def test_a_hook_that_fails_ends_the_run_before_the_trial_and_resume_goes_on(
     flag.touch()
     assert resume(tmp_path / "run", text).state == "finished"
     assert "get" in [one["phase"] for one in loadgen.documents]
+
+
+def test_a_hook_after_a_trial_runs_after_one_that_failed_too(
+    tmp_path: Path, loadgen: FakeLoadgen
+) -> None:
+    def fail(control: object) -> None:
+        raise loadgen.TargetError("it is gone")
+
+    text = hooks(
+        "at: before_trial, name: slow-down, run: ['true']",
+        "at: after_trial, name: put-right, run: ['true']",
+        "at: after_phase, name: tell, run: ['true']",
+    )
+    put = next(trial.id for trial in plan_of(text).trials if trial.is_measured)
+    loadgen.behave[put] = fail
+    assert run(tmp_path / "run", text).state == "failed"
+    assert entries(tmp_path / "run") == [
+        ("slow-down", "before_trial", put),
+        ("put-right", "after_trial", put),
+        ("tell", "after_phase", put),
+    ]
 
 
 def test_a_hook_whose_failure_is_a_label_lets_the_run_go_on(

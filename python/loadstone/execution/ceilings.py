@@ -25,6 +25,8 @@ Listen = Callable[[Event], None]
 # No longer than a program that is asked to end may take, times the commands that clean up.
 CLEAN_UP_S = 300.0
 SERVER_READY_S = 5.0
+# What Ceph writes in the place of a shard that no OSD holds at the moment.
+NO_OSD = 0x7FFF_FFFF
 
 
 def check_programs(ceilings: Iterable[PlannedCeiling], hooks: Iterable[Hook] = ()) -> None:
@@ -121,7 +123,8 @@ def _steps(
     try:
         found = json.loads(ended[0].output)
         groups = found["pg_stats"] if isinstance(found, dict) else found
-        osds = sorted({int(osd) for group in groups for osd in group["acting"]})
+        named = {int(osd) for group in groups for osd in group["acting"]}
+        osds = sorted(named - {NO_OSD})
     except (ValueError, KeyError, TypeError) as error:
         raise _failed(
             document, query, f"no list of placement groups came back: {error!r}"

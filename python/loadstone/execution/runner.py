@@ -192,6 +192,8 @@ class _Session:
             self.end.problems.append(error)
             self.end.failed[planned.id] = error.message
             self.listen(TrialFailed(document=document, reason=error.message))
+            # What a hook has put in the way must not stand there for the targets to come.
+            self.around.after_trial(document)
             return
         self.end.failed_requests += summary["failed"]
         if summary["state"] == "stopped":
