@@ -202,7 +202,11 @@ def test_grades_go_from_one_counter_over_two_to_an_intervention() -> None:
         return decide(Observed(trial=HERE, **given)).grade  # type: ignore[arg-type]
 
     assert grade(flags=CPU) == "C"
-    assert grade(flags={"INSTRUMENT_CPU": [*CPU["INSTRUMENT_CPU"]] * 2}) == "B"
+    # The same counter in two trials is one counter, and that of another flag is no proof.
+    assert grade(flags={"INSTRUMENT_CPU": [*CPU["INSTRUMENT_CPU"]] * 2}) == "C"
+    waited = Evidence(metric="waited for a core", value=0.2, threshold=0.05)
+    assert grade(flags={**CPU, "CLIENT_NIC": [waited]}) == "C"
+    assert grade(flags={"INSTRUMENT_CPU": [*CPU["INSTRUMENT_CPU"], waited]}) == "B"
     assert grade(flags=CPU, null_rate=1100.0) == "B"
     confirmed = Tried(kind="second client", ratio=1.6, low=1.4)
     assert grade(flags=CPU, tried=[confirmed]) == "A"
@@ -210,6 +214,12 @@ def test_grades_go_from_one_counter_over_two_to_an_intervention() -> None:
     assert grade(server={"disk": 0.95}) == "C"
     assert grade(server={"disk": 0.95}, higher=FLAT) == "B"
     assert grade(server={"disk": 0.95}, tried=[Tried(kind="operator", ratio=1.5, low=1.3)]) == "A"
+
+
+def test_a_load_at_which_nothing_was_answered_has_no_ratio_to_the_next() -> None:
+    nothing, more = Trial(load=64, rate=0.0), Trial(load=128, rate=10.0)
+    assert decide(Observed(trial=nothing, higher=more)).limit == "UNDETERMINED"
+    assert decide(Observed(trial=nothing, higher=nothing, is_client_watched=True)).grade is None
 
 
 # The client's limits

@@ -207,7 +207,8 @@ def _instrument(observed: Observed) -> Verdict | None:
         )
     # The flag with the most counters behind it speaks; the others stay in the evidence.
     limit = max(observed.flags, key=lambda name: len(observed.flags[name]), default="")
-    counters = len(evidence) if near else len(evidence) - (share is not None)
+    # One counter stays one in however many trials it was read; another flag's is no proof of it.
+    counters = len({one.metric for one in observed.flags.get(limit, ())}) + near
     moved = [*_rises(observed, "second client"), *_rises(observed, *MOVES.get(limit, ()))]
     evidence += [one.evidence() for one in moved]
     reason = (
@@ -261,6 +262,8 @@ def _shape(observed: Observed) -> Verdict | None:
         )
     if higher is None:
         return _proportional(observed)
+    if not here.rate:
+        return None
     change = higher.rate / here.rate
     step = Evidence(
         metric=f"rate at {higher.load:g} / at {here.load:g}", value=change, threshold=RISES
