@@ -13,6 +13,7 @@ import pytest
 from loadstone.analysis import analyse
 from loadstone.report import REPORTS, Options, charts
 from loadstone.report.charts import pictures
+from loadstone.report.opening import opening
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial, write_rounds, write_sweep
 
@@ -103,6 +104,19 @@ def test_the_answer_stands_before_the_charts_and_the_evidence(page):
     words = ("objects on", "Requests", "What to know", "Throughput", "Every trial")
     places = [text.index(word) for word in words]
     assert places == sorted(places)
+
+
+def test_only_the_best_of_several_results_is_called_the_most(tmp_path):
+    folder = Folder(tmp_path / "run", "two", seconds=4)
+    for number, workload in enumerate(("upload", "upload", "download"), start=1):
+        document = trial(number, "ceph", "get", round=number)
+        document["case"]["workload"] = workload
+        folder.add(document, 100 * number)
+    folder.close(campaign={}, campaign_file="")
+    run = read_run(folder.path)
+    first, second = opening(run, analyse(run)).answers
+    assert "the most of its loads and rounds" in first
+    assert "the most of" not in second
 
 
 def test_the_page_carries_its_evidence(page, run):

@@ -64,7 +64,9 @@ def _answers(findings: Findings) -> Iterable[str]:
 def _answer(findings: Findings, cell: Cell) -> str:
     is_best = (
         sum(
-            one.target == cell.target and one.operation == cell.operation for one in findings.totals
+            (one.target, one.workload, one.operation)
+            == (cell.target, cell.workload, cell.operation)
+            for one in findings.totals
         )
         > 1
     )
