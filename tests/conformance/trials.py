@@ -106,8 +106,11 @@ def document(place: Place, dataset: Dataset, operation: str, **changes: Any) -> 
     return base | changes
 
 
-def run(trial: Mapping[str, Any], control: "_loadgen.Control | None" = None) -> Result:
-    """Check a trial, run it, and collect what it tells meanwhile."""
+def run(trial: Mapping[str, Any], stop: "_loadgen.Control | None" = None) -> Result:
+    """Check a trial, run it, and collect what it tells meanwhile.
+
+    With a control to `stop` it by, it is stopped once it has told of its first requests.
+    """
     text = json.dumps(trial)
     _loadgen.check(text)
     rows: list[dict[str, Any]] = []
@@ -115,8 +118,10 @@ def run(trial: Mapping[str, Any], control: "_loadgen.Control | None" = None) -> 
     def on_interval(batch: Any, live: Mapping[str, Any]) -> None:
         if batch is not None:
             rows.extend(pyarrow.record_batch(batch).to_pylist())
+        if stop is not None and live["requests"]:
+            stop.stop()
 
-    summary = json.loads(_loadgen.run_trial(text, on_interval, control))
+    summary = json.loads(_loadgen.run_trial(text, on_interval, stop))
     return Result(summary, rows)
 
 
