@@ -69,3 +69,11 @@ def test_the_hash_is_that_of_the_plan_alone(run: Run) -> None:
 def test_the_name_of_an_official_benchmark_is_seen(run: Run) -> None:
     named = replace(run, manifest={**run.manifest, "name": "TPC-H on Ceph"})
     assert status(named)["Named benchmarks only in full"] == "not met"
+
+
+def test_of_what_another_tool_measured_no_rule_of_measuring_is_claimed(run: Run) -> None:
+    told = {"from": "fio 3", "by": "loadstone"}
+    found = status(replace(run, manifest={**run.manifest, "imported": told}))
+    titles = ("The plan comes first", "Sums are honest", "Little's law holds")
+    assert [status(run)[title] for title in titles] == ["met", "met", "met"]
+    assert [found[title] for title in titles] == ["unknown", "unknown", "unknown"]
