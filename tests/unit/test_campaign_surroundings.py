@@ -100,9 +100,23 @@ def test_what_a_job_file_writes_to_is_seen_in_it(tmp_path: Path) -> None:
     assert writes_of_job_file(path) == ["/dev/z"]
     path.write_text("[global]\nrw=write\n[one]\nfilename=/dev/x\n[two]\nfilename=/dev/y\n")
     assert writes_of_job_file(path) == ["/dev/x", "/dev/y"]
+    path.write_text("[one]\nrw=read\nreadwrite=write\ndirectory=/mnt\nfilename=a\n")
+    assert writes_of_job_file(path) == ["/mnt/a"]
     path.write_text("include other.fio\n[one]\nfilename=/dev/x\n")
     with pytest.raises(InputError):
         writes_of_job_file(path)
+    path.write_text("[one]\nrw=read\nfilename=/mnt/a\nunlink=1\n")
+    with pytest.raises(InputError, match="unlink"):
+        writes_of_job_file(path)
+
+
+def test_options_of_fio_that_delete_or_run_something_are_refused() -> None:
+    told = refused(
+        "ceilings: [{kind: device, options: {filename: /mnt/a, rw: read, unlink: 1,"
+        " exec_prerun: 'rm -r /'}}]"
+    )
+    assert "unlink" in told
+    assert "exec_prerun" in told
 
 
 def test_a_command_for_another_host_is_one_word_that_its_shell_reads_as_many() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from loadstone.campaign.fio_jobs import READS, writes_of_options
+from loadstone.campaign.fio_jobs import READS, refused_options, writes_of_options
 from loadstone.campaign.mistakes import KeyMistake, KeyMistakesError, listed
 from loadstone.campaign.values import (
     NAME_PATTERN,
@@ -237,6 +237,14 @@ class Ceiling(BaseModel):
             )
             for name in options
             if name.replace("_", "-") in OPTIONS_TAKEN
+        ]
+        mistakes += [
+            KeyMistake(
+                path=("options", name),
+                found=f"option {shown(name)}: {reason}",
+                allowed="options that read and write",
+            )
+            for name, reason in refused_options(options).items()
         ]
         if not ("filename" in options or "directory" in options):
             mistakes.append(

@@ -9,15 +9,33 @@ from loadstone.errors import InputError
 READS = frozenset({"read", "randread"})
 """All other values of fio's `rw` write, and so does one that a later fio may know."""
 
+DO_MORE = {
+    "unlink": "it deletes the files of the job",
+    "unlink_each_loop": "it deletes the files of the job",
+    "exec_prerun": "it runs a command; a hook does that, and is recorded",
+    "exec_postrun": "it runs a command; a hook does that, and is recorded",
+}
+"""Options that do more than to read and write; a job with one of them is refused."""
+
+
+def refused_options(options: Mapping[str, object]) -> dict[str, str]:
+    """Return the options that do more than to read and write, each with what it does."""
+    off = ("0", "False", "false")
+    return {name: DO_MORE[name] for name in DO_MORE if str(options.get(name, "0")) not in off}
+
 
 def writes_of_options(options: Mapping[str, object]) -> list[str]:
     """Return the files and devices that a job with these options writes to."""
-    kind = str(options.get("rw", options.get("readwrite", "read")))
+    # fio takes both names of the option, and of two the last: either may be it.
+    kinds = [str(options[name]) for name in ("rw", "readwrite") if name in options]
     # A number behind the kind says how many I/Os come between two jumps: rw=read:8.
-    if kind.partition(":")[0] in READS:
+    if all(kind.partition(":")[0] in READS for kind in kinds):
         return []
-    names = str(options.get("filename", options.get("directory", ""))).split(":")
-    return [name for name in names if name]
+    names = [name for name in str(options.get("filename", "")).split(":") if name]
+    folders = [name for name in str(options.get("directory", "")).split(":") if name]
+    if not names:
+        return folders
+    return [str(Path(folder) / name) for folder in folders or [""] for name in names]
 
 
 def writes_of_job_file(path: Path) -> list[str]:
@@ -40,5 +58,11 @@ def writes_of_job_file(path: Path) -> list[str]:
             f'job file "{path}" includes another file',
             "put all jobs into one file, so that it can be seen what they write to",
         )
+    for job in reader.sections():
+        for name, reason in refused_options(reader[job]).items():
+            raise InputError(
+                f'job file "{path}": option "{name}" of job "{job}" is refused: {reason}',
+                "leave it out",
+            )
     found = [name for job in reader.sections() for name in writes_of_options(reader[job])]
     return list(dict.fromkeys(found))
