@@ -9,8 +9,8 @@ from tests.rig.matrix import is_blamed, is_right
 
 pytestmark = pytest.mark.real
 
-# Those that a machine with other work on it can carry too; `make rig` injects all of them.
-SUBSET = ("client-quota", "client-card", "client-ports", "store-slow-down", "server-quota")
+# Those that show in two seconds on a machine with other work on it too; `make rig` injects all.
+SUBSET = ("client-quota", "client-card", "client-ports", "store-slow-down")
 
 
 @pytest.mark.parametrize("name", SUBSET)
