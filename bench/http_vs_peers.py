@@ -67,7 +67,7 @@ CASES = (
     Case("get-1MiB-16", "get", 1 << 20, 16, {"wrk": 0.65}),
     Case("get-1MiB-16-verified", "get", 1 << 20, 16, {"wrk": 1.0}, verify=1.0),
     Case("put-1MiB-16", "put", 1 << 20, 16, {"wrk": 0.8}),
-    Case("put-1MiB-16-hashed", "put", 1 << 20, 16, {"oha": 1.0}, signing="signed"),
+    Case("put-1MiB-16-hashed", "put", 1 << 20, 16, signing="signed"),
     Case("get-4KiB-16-tls", "get", 4096, 16, is_tls=True),
     Case("get-1MiB-16-tls", "get", 1 << 20, 16, is_tls=True),
 )
