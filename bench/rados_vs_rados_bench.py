@@ -30,11 +30,13 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 CPU_GOAL, RATE_GOAL = 1.0, 0.98
 SERVER_CORE, CLIENT_CORE = 0, 1
-# How many objects reads choose from; written once by each program.
-OBJECTS = {4096: 40_000, 4 << 20: 100}
+# How many objects reads choose from, written once by each program, and how many a round may write:
+# more than it has time for. Every round writes objects that were not there, as rados bench does.
+OBJECTS = {4096: 40_000, 4 << 20: 300}
 # What loadstone calls the same request: rados bench does not replace an object, it writes a block
 # as long as the object.
 OPERATIONS = {"write": "write", "seq": "get", "rand": "get"}
+NAMES = {"write": "written", "seq": "read", "rand": "read"}
 
 TRIAL_PROGRAM = """
 import json, resource, sys
@@ -145,7 +147,7 @@ def run_trial(pool: Pool, text: str) -> dict[str, float]:
 
 def run_loadstone(pool: Pool, case: Case, seconds: float) -> Round:
     """Return what one round of loadstone cost."""
-    name = "written" if case.mode == "write" else "read"
+    name = NAMES[case.mode]
     stop = {"duration_ns": int(seconds * 1e9)}
     if case.mode != "rand":
         stop["requests"] = OBJECTS[case.size]
@@ -153,6 +155,8 @@ def run_loadstone(pool: Pool, case: Case, seconds: float) -> Round:
     if case.mode != "write" and told["verified"] != told["requests"]:
         raise SystemExit(f"only {told['verified']} of {told['requests']} reads were verified")
     once = run_trial(pool, document(pool, case, {"requests": 1}, name, OPERATIONS[case.mode]))
+    if case.mode == "write":
+        clean_up_loadstone(pool, case.size, name)
     cpu_s = told["cpu_s"] - once["cpu_s"]
     return Round(cpu_s * 1e6 / told["requests"], told["requests"] / told["seconds"])
 
@@ -189,8 +193,10 @@ def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[floa
 
 def run_rados_bench(pool: Pool, case: Case, seconds: float) -> Round:
     """Return what one round of rados bench cost."""
-    name = "written" if case.mode == "write" else "read"
+    name = NAMES[case.mode]
     cpu_s, requests, took_s = rados_bench(pool, case, seconds, name)
+    if case.mode == "write":
+        clean_up_rados_bench(pool, case.size, name)
     # It connects, opens the pool and asks once.
     once_s, _ = rados(pool, "stat", "no-such-object")
     return Round((cpu_s - once_s) * 1e6 / requests, requests / took_s)
@@ -205,17 +211,21 @@ def prepare(pool: Pool, size: int) -> None:
         _, requests, _ = rados_bench(pool, case, seconds, "read")
         if requests >= OBJECTS[size]:
             return
-        # It had no time to write them all.
+        # It had no time to write them all, and the next run gives them other names.
+        clean_up_rados_bench(pool, size, "read")
         seconds *= 2
 
 
-def clean_up(pool: Pool, size: int) -> None:
-    """Delete what both programs have written."""
+def clean_up_loadstone(pool: Pool, size: int, name: str) -> None:
+    """Delete what loadstone has written."""
     case = Case("write", size, 16)
-    for name in ("written", "read"):
-        stop = {"requests": OBJECTS[size]}
-        run_trial(pool, document(pool, case, stop, name, "delete", "clean-up"))
-        rados(pool, "cleanup", "--run-name", f"loadstone-{name}-{size}")
+    stop = {"requests": OBJECTS[size]}
+    run_trial(pool, document(pool, case, stop, name, "delete", "clean-up"))
+
+
+def clean_up_rados_bench(pool: Pool, size: int, name: str) -> None:
+    """Delete what the last run of rados bench with this name has written."""
+    rados(pool, "cleanup", "--run-name", f"loadstone-{name}-{size}")
 
 
 def measure(pool: Pool, case: Case, rounds: int, seconds: float) -> dict[str, object]:
@@ -308,8 +318,9 @@ def main() -> None:
                 row = measure(pool, case, options.rounds, options.seconds)
                 rows.append(row)
                 print_row(row)
-            if cases:
-                clean_up(pool, size)
+            if any(case.mode != "write" for case in cases):
+                clean_up_loadstone(pool, size, "read")
+                clean_up_rados_bench(pool, size, "read")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
     met = sum(row["cpu_ratio"] <= CPU_GOAL and row["rate_ratio"] >= RATE_GOAL for row in rows)

@@ -198,7 +198,7 @@ mds beacon interval = 0.5
 [osd]
 osd data = {directory}/osd/$id
 osd objectstore = {shape.store}
-memstore device bytes = 4294967296
+memstore device bytes = 8589934592
 bluestore block create = true
 bluestore block size = 4294967296
 bluestore block db create = false
