@@ -408,6 +408,23 @@ def test_a_hook_after_a_trial_runs_after_one_that_failed_too(
     ]
 
 
+def test_hooks_that_put_right_run_after_a_hook_that_stopped_the_run(
+    tmp_path: Path, loadgen: FakeLoadgen
+) -> None:
+    text = hooks(
+        "at: before_trial, name: slow-down, run: ['false']",
+        "at: after_trial, name: put-right, run: ['true']",
+        "at: after_phase, name: tell, run: ['true']",
+    )
+    put = next(trial.id for trial in plan_of(text).trials if trial.is_measured)
+    assert run(tmp_path / "run", text).was_stopped_by_hook
+    assert entries(tmp_path / "run") == [
+        ("slow-down", "before_trial", put),
+        ("put-right", "after_trial", put),
+        ("tell", "after_phase", put),
+    ]
+
+
 def test_a_hook_whose_failure_is_a_label_lets_the_run_go_on(
     tmp_path: Path, loadgen: FakeLoadgen
 ) -> None:

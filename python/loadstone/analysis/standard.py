@@ -129,6 +129,8 @@ def _preconditioned(run: Run, findings: Findings) -> Answer:
 
 
 def _steady(run: Run, findings: Findings) -> Answer:
+    if not findings.timelines:
+        return "unknown", "no course over time was kept"
     rules = {finding.rule: finding for finding in findings.findings}
     for rule in ("not-steady", "too-short-for-steadiness"):
         if rule in rules:

@@ -205,10 +205,11 @@ def _instrument(observed: Observed) -> Verdict | None:
         evidence.append(
             Evidence(metric="X / X of the null target", value=share, threshold=INSTRUMENT_MAX)
         )
-    # The flag with the most counters behind it speaks; the others stay in the evidence.
-    limit = max(observed.flags, key=lambda name: len(observed.flags[name]), default="")
     # One counter stays one in however many trials it was read; another flag's is no proof of it.
-    counters = len({one.metric for one in observed.flags.get(limit, ())}) + near
+    read = {name: len({one.metric for one in flag}) for name, flag in observed.flags.items()}
+    # The flag with the most counters behind it speaks; the others stay in the evidence.
+    limit = max(read, key=lambda name: read[name], default="")
+    counters = read.get(limit, 0) + near
     moved = [*_rises(observed, "second client"), *_rises(observed, *MOVES.get(limit, ()))]
     evidence += [one.evidence() for one in moved]
     reason = (

@@ -152,6 +152,7 @@ class _Session:
             self._stop_by_hook(error)
         finally:
             try:
+                self.around.leave_phase()
                 self.around.hooks.run("after_run")
             except HookError as error:
                 self._stop_by_hook(error)
@@ -177,11 +178,17 @@ class _Session:
 
     def run(self, planned: PlannedTrial, number: int) -> None:
         """Run one trial and note how it ended."""
+        try:
+            self.around.before_trial(planned.document)
+            if not self.interrupt.is_asked:
+                self._measure(planned, number)
+        finally:
+            # What a hook has put in the way must not stand there afterwards, however this ended.
+            self.around.after_trial(planned.document)
+
+    def _measure(self, planned: PlannedTrial, number: int) -> None:
         document = planned.document
         target = document["target"]["name"]
-        self.around.before_trial(document)
-        if self.interrupt.is_asked:
-            return
         self.listen(TrialStarted(document=document, number=number))
         try:
             summary = operations.run_trial(
@@ -192,8 +199,6 @@ class _Session:
             self.end.problems.append(error)
             self.end.failed[planned.id] = error.message
             self.listen(TrialFailed(document=document, reason=error.message))
-            # What a hook has put in the way must not stand there for the targets to come.
-            self.around.after_trial(document)
             return
         self.end.failed_requests += summary["failed"]
         if summary["state"] == "stopped":
@@ -201,7 +206,6 @@ class _Session:
             self.unusable[target] = reason
             self.end.problems.append(TargetError(f'target "{target}": {reason}'))
         self.listen(TrialEnded(document=document, summary=summary))
-        self.around.after_trial(document)
 
     def search(self, search: Search, number: int) -> None:
         """Run the trials of a search until it knows its answer, or its target is lost."""

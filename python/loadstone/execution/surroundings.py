@@ -40,6 +40,7 @@ class Surroundings:
     hooks: HookRunner
     failed: dict[str, str] = field(default_factory=dict)
     problems: list[LoadstoneError] = field(default_factory=list)
+    _begun: Mapping[str, Any] | None = None
     _plan: Plan = field(kw_only=True)
     _writer: RunWriter = field(kw_only=True)
     _listen: Listen = field(kw_only=True)
@@ -118,12 +119,24 @@ class Surroundings:
         """
         edges = self._edges.get(document["id"])
         if edges is not None and edges.is_first:
+            self.leave_phase()
+            self._begun = document
             self.hooks.run("before_phase", document)
 
     def end_phase(self, document: Mapping[str, Any]) -> None:
         """Run the hooks that come after a phase, where a trial is its last."""
         edges = self._edges.get(document["id"])
         if edges is not None and edges.is_last:
+            self._begun = document
+            self.leave_phase()
+
+    def leave_phase(self) -> None:
+        """Run the hooks that come after the phase that has begun, if none has ended it yet.
+
+        Its last trials may have been skipped, or never reached.
+        """
+        document, self._begun = self._begun, None
+        if document is not None:
             self.hooks.run("after_phase", document)
 
 
