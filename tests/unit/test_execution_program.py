@@ -1,0 +1,74 @@
+"""Programs that a run starts: how they end, what is kept of them, and what they leave behind."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from loadstone.execution.program import run_programs
+
+
+def wait(command: list[str], timeout_s: float = 60, **changes: Any) -> Any:
+    usual: dict[str, Any] = {"is_stopped": lambda: False, "tick": lambda passed_s: None}
+    (ended,) = run_programs([command], timeout_s=timeout_s, **(usual | changes))
+    return ended
+
+
+def test_a_program_that_takes_too_long_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    script = f"sleep 1000 & echo $! > {child}; echo begun; trap '' TERM; wait; sleep 1000"
+    ended = wait(["sh", "-c", script], timeout_s=0.3)
+    assert ended.state == "timeout"
+    assert not ended.is_good
+    assert ended.said == "begun"
+    assert not is_alive(int(child.read_text()))
+
+
+def test_what_a_program_leaves_running_is_not_waited_for_and_not_ended(tmp_path: Path) -> None:
+    child = tmp_path / "child"
+    ended = wait(["sh", "-c", f"sleep 1000 & echo $! > {child}"])
+    assert ended.is_good
+    number = int(child.read_text())
+    assert is_alive(number)
+    os.kill(number, signal.SIGKILL)
+
+
+def test_only_the_last_of_what_a_program_says_is_told_and_all_of_its_output_kept() -> None:
+    ended = wait(["sh", "-c", "seq 1 20000; echo fault >&2; exit 3"])
+    assert (ended.state, ended.exit_code) == ("ended", 3)
+    assert ended.output.split()[0] == b"1"
+    assert ended.output.split()[-1] == b"20000"
+    assert len(ended.said) <= 4096
+    assert "fault" in ended.said
+
+
+def test_a_program_that_is_not_there_is_told_by_its_name() -> None:
+    ended = wait(["no-such-program"])
+    assert ended.state == "not started"
+    assert "no-such-program: No such file" in ended.said
+
+
+def test_when_somebody_wants_to_stop_all_programs_side_by_side_are_ended() -> None:
+    asked = threading.Event()
+    threading.Timer(0.2, asked.set).start()
+    found = run_programs(
+        [["sleep", "1000"], ["sleep", "1000"]],
+        timeout_s=1000,
+        is_stopped=asked.is_set,
+        tick=lambda passed_s: None,
+    )
+    assert [ended.state for ended in found] == ["stopped", "stopped"]
+
+
+def is_alive(number: int) -> bool:
+    for _ in range(50):
+        try:
+            state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return False
+        if state == "Z":
+            return False
+        time.sleep(0.02)
+    return True
