@@ -165,7 +165,7 @@ def test_a_stopped_trial_ends_soon_and_keeps_what_it_has(place: Place, dataset: 
     trials.prepare(place, dataset)
     stop = {"requests": None, "duration_ns": 600 * SECOND_NS}
     document = trials.document(place, dataset, place.read, stop=stop)
-    result = trials.run(document, _loadgen.Control())
+    result = trials.run(document, stops_once_begun=True)
     assert result.summary["state"] == "interrupted"
     assert result.summary["requests"] == sum(row["requests"] for row in result.rows) > 0
     trials.clean_up(place, dataset)

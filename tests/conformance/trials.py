@@ -106,11 +106,17 @@ def document(place: Place, dataset: Dataset, operation: str, **changes: Any) -> 
     return base | changes
 
 
-def run(trial: Mapping[str, Any], stop: "_loadgen.Control | None" = None) -> Result:
+def run(
+    trial: Mapping[str, Any],
+    control: "_loadgen.Control | None" = None,
+    *,
+    stops_once_begun: bool = False,
+) -> Result:
     """Check a trial, run it, and collect what it tells meanwhile.
 
-    With a control to `stop` it by, it is stopped once it has told of its first requests.
+    One that `stops_once_begun` is stopped when it has told of its first requests.
     """
+    control = control or _loadgen.Control()
     text = json.dumps(trial)
     _loadgen.check(text)
     rows: list[dict[str, Any]] = []
@@ -118,10 +124,10 @@ def run(trial: Mapping[str, Any], stop: "_loadgen.Control | None" = None) -> Res
     def on_interval(batch: Any, live: Mapping[str, Any]) -> None:
         if batch is not None:
             rows.extend(pyarrow.record_batch(batch).to_pylist())
-        if stop is not None and live["requests"]:
-            stop.stop()
+        if stops_once_begun and live["requests"]:
+            control.stop()
 
-    summary = json.loads(_loadgen.run_trial(text, on_interval, stop))
+    summary = json.loads(_loadgen.run_trial(text, on_interval, control))
     return Result(summary, rows)
 
 
