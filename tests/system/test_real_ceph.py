@@ -203,6 +203,48 @@ def test_the_last_block_of_an_object_may_be_shorter(ceph_to_break: Cluster) -> N
     trials.clean_up(where, dataset)
 
 
+def test_appends_to_an_erasure_coded_pool_are_whole_stripes_or_refused(
+    ceph_to_break: Cluster,
+) -> None:
+    """A pool without overwrites takes no others, and that is said before the first request."""
+    profile = ["k=2", "m=1", "crush-failure-domain=osd", "plugin=jerasure"]
+    ceph_to_break.command("osd", "erasure-code-profile", "set", "striped", *profile)
+    ceph_to_break.command("osd", "pool", "create", "striped", "8", "8", "erasure", "striped")
+    where = place(ceph_to_break, "striped")
+    dataset = Dataset(objects=4, size_bytes=3 * 8192 + 100)
+    trial = trials.document(where, dataset, "append", stop={"requests": 16, "duration_ns": None})
+    trial["options"]["range_bytes"] = 4096
+    with pytest.raises(_loadgen.TargetError, match="multiples of 8192 bytes") as caught:
+        trials.run(trial)
+    assert 'append blocks of 4096 bytes to pool "striped"' in str(caught.value)
+    trial["options"]["range_bytes"] = 8192
+    assert trials.run(trial).outcomes() == {"ok": 16}
+    read = trials.run(trials.document(where, dataset, "get"))
+    assert read.outcomes() == {"ok": dataset.objects}
+    assert read.summary["verified_bytes"] == dataset.bytes
+    trials.clean_up(where, dataset)
+    drop_pool(ceph_to_break, "striped")
+
+
+def test_an_object_is_given_up_after_an_append_that_failed(
+    ceph_to_break: Cluster, tmp_path: Path
+) -> None:
+    """Nobody knows where it ends then; later readers see that it is short."""
+    keyring = make_user(
+        ceph_to_break, tmp_path, "half", "allow r, allow rwx object_prefix object-1"
+    )
+    owner, dataset = place(ceph_to_break), Dataset(objects=4, size_bytes=8192)
+    trials.prepare(owner, dataset)
+    trials.run(trials.document(owner, dataset, "delete"))
+    half = place(ceph_to_break, user="half", keyring=str(keyring))
+    trial = trials.document(half, dataset, "append", stop={"requests": 100, "duration_ns": None})
+    trial["options"]["range_bytes"] = 4096
+    assert trials.run(trial).outcomes() == {"ok": 2, "denied": 3}
+    read = trials.run(trials.document(owner, dataset, "get"))
+    assert read.outcomes() == {"ok": 1, "not_found": 3}
+    trials.clean_up(owner, dataset)
+
+
 def test_a_secret_in_the_options_is_refused(ceph_to_break: Cluster) -> None:
     where = place(ceph_to_break, options={"key": "AQBnUD5nAAAAABAAmGYnMxcxJNgdQXE4Sf8Wmg=="})
     document = trials.document(where, Dataset(), "put", timeout_ns=SECOND_NS)

@@ -73,7 +73,7 @@ ROWS: list[dict[str, Any]] = [
     },
     {
         "name": "file",
-        "operations": ["put", "get", "head", "list", "delete", "read", "write"],
+        "operations": ["put", "get", "head", "list", "delete", "read", "write", "append"],
         "settings": [
             _setting("path", "text", required=True),
             _setting("direct", "flag"),
@@ -82,7 +82,9 @@ ROWS: list[dict[str, Any]] = [
     },
     {
         "name": "rados",
-        "operations": ["put", "get", "range_get", "head", "list", "delete", "read", "write"],
+        "operations": [
+            *("put", "get", "range_get", "head", "list", "delete", "read", "write", "append")
+        ],
         "settings": [
             _setting("pool", "text", required=True),
             *(_setting(name, "text") for name in ("conf", "keyring", "user", "cluster")),
@@ -95,7 +97,7 @@ ROWS: list[dict[str, Any]] = [
         "operations": ["read", "write"],
         "settings": [_setting("path", "text"), _setting("direct", "flag")],
     },
-    {"name": "null", "operations": [*OBJECT_OPERATIONS, "read", "write"], "settings": []},
+    {"name": "null", "operations": [*OBJECT_OPERATIONS, "read", "write", "append"], "settings": []},
 ]
 
 DRIVERS: Drivers = read_drivers(ROWS)

@@ -28,6 +28,7 @@ SMALLER = {
     "open-loop": ["phases.get.duration=1s", "sweep.rate=[10/s]", "blocks=1"],
     "skyhook-rados": ["dataset.objects=20", "phases.seq.duration=1s", "sweep.threads=[1, 8]"],
     "ceph-rados": ["dataset.objects=20", "sweep.threads=[1, 16]", "blocks=1"],
+    "ceph-append": ["dataset.objects=20", "blocks=1"],
     "ceph-rgw": ["dataset.objects=20", "dataset.buckets=2", "blocks=1"],
     "cephfs": ["workloads.small-files.dataset.objects=20", "workloads.1.dataset.size=8MiB"],
     "rbd": ["dataset.size=64MiB", "sweep.threads=[1, 16]", "blocks=1"],

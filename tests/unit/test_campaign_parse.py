@@ -86,7 +86,7 @@ def test_every_mistake_is_told_at_once_with_line_key_found_and_allowed() -> None
         "c.yaml:9: load.threads: found 0, allowed a whole number of at least 1",
         'c.yaml:11: phases.0.op: found "gett", allowed "put", "get", "range_get", '
         '"multi_range_get", "head", "list", "delete", "bulk_delete", "copy", "post", '
-        '"multipart_put", "create_bucket", "delete_bucket", "read" or "write"\n'
+        '"multipart_put", "create_bucket", "delete_bucket", "read", "write" or "append"\n'
         '  hint: did you mean "get"?',
         "c.yaml:12: phases.1.iterations: found 3, allowed 1, because delete can happen to an "
         "object only once",

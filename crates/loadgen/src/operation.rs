@@ -37,6 +37,8 @@ pub enum Operation {
     Read,
     /// Write a block at an offset.
     Write,
+    /// Write the next block behind an object's end.
+    Append,
 }
 
 /// What the rest of the program needs to know of an operation.
@@ -86,6 +88,7 @@ operations! {
     DeleteBucket,  "delete_bucket",   "delete a bucket",                               false, false, false;
     Read,          "read",            "read a block at an offset",                     true,  false, true;
     Write,         "write",           "write a block at an offset",                    false, true,  false;
+    Append,        "append",        "write the next block behind an object's end",    false, true,  false;
 }
 
 impl Operation {
@@ -114,6 +117,7 @@ impl Operation {
                 | Self::Delete
                 | Self::BulkDelete
                 | Self::Write
+                | Self::Append
         )
     }
 }

@@ -1,9 +1,10 @@
 //! Which request is next: operation and object, from the ticket's number and the seed.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::dataset::KeyChooser;
+use crate::dataset::{Dataset, KeyChooser};
 use crate::operation::Operation;
 use crate::schedule::{mix64, unit};
 use crate::trial::{Options, Trial};
@@ -19,7 +20,8 @@ pub struct Request {
     /// Objects in a bulk request, otherwise 1.
     pub keys: u32,
     /// 64 bits of chance that belong to this request alone: where ranges start, and the like. For
-    /// `read` and `write` the block's number in the object, which the trial's key order chooses.
+    /// `read`, `write` and `append` the block's number in the object; for the first two the trial's
+    /// key order chooses it.
     pub chance: u64,
     /// Whether the bytes that come back are to be checked.
     pub is_verified: bool,
@@ -32,14 +34,16 @@ pub struct Tickets {
     limit: AtomicU64,
     /// Objects that mixes have put beyond the dataset.
     fresh: AtomicU64,
+    /// Objects that appends have begun, in all stages of the trial together.
+    begun: Arc<AtomicU64>,
 }
 
 impl Tickets {
     /// Makes the tickets of a stage; objects that a mix puts are numbered from `fresh` on, beyond
     /// the dataset, so that no stage and no trial writes over what another has put.
     #[must_use]
-    pub fn with_fresh_from(fresh: u64) -> Self {
-        Self { fresh: AtomicU64::new(fresh), ..Self::default() }
+    pub fn with_fresh_from(fresh: u64, begun: Arc<AtomicU64>) -> Self {
+        Self { fresh: AtomicU64::new(fresh), begun, ..Self::default() }
     }
 
     /// Starts a new iteration or stage with `limit` tickets.
@@ -56,6 +60,11 @@ impl Tickets {
         }
         let first = self.next.fetch_add(count, Ordering::Relaxed);
         first.min(limit)..(first + count).min(limit)
+    }
+
+    /// Tells whether every ticket has been drawn.
+    pub(crate) fn are_used_up(&self) -> bool {
+        self.next.load(Ordering::Relaxed) >= self.limit.load(Ordering::Relaxed)
     }
 }
 
@@ -80,6 +89,43 @@ pub struct Requests {
     chunk: u64,
     tickets: std::ops::Range<u64>,
     written: VecDeque<u64>,
+    appends: Option<Appends>,
+}
+
+/// The objects that appends of one thread have begun and not filled. One that is being appended to
+/// is not among them, so each is in one request at a time, and its blocks come in their order.
+#[derive(Debug)]
+struct Appends {
+    dataset: Dataset,
+    block_bytes: u64,
+    /// Objects and the number of each one's next block.
+    unfilled: VecDeque<(u64, u64)>,
+}
+
+impl Appends {
+    fn of(trial: &Trial) -> Option<Self> {
+        let is_append = trial.mix.iter().any(|share| share.operation == Operation::Append);
+        is_append.then(|| Self {
+            dataset: Dataset::new(trial),
+            block_bytes: trial.options.range_bytes.unwrap_or(u64::MAX).max(1),
+            unfilled: VecDeque::new(),
+        })
+    }
+
+    /// Takes the next block of an object of this thread's, or begins an object.
+    fn take(&mut self, objects: u64, shared: &Tickets) -> Option<(u64, u64)> {
+        self.unfilled.pop_front().or_else(|| {
+            let index = shared.begun.fetch_add(1, Ordering::Relaxed);
+            (index < objects).then_some((index, 0))
+        })
+    }
+
+    /// Keeps an object whose block was appended, unless that filled it.
+    fn keep(&mut self, index: u64, block: u64) {
+        if (block + 1).saturating_mul(self.block_bytes) < self.dataset.size(index) {
+            self.unfilled.push_back((index, block + 1));
+        }
+    }
 }
 
 impl Requests {
@@ -105,6 +151,7 @@ impl Requests {
         let chunk = trial.stop.requests.map_or(16, |requests| {
             (requests / (threads as u64 * u64::from(clients).max(1) * 64)).clamp(1, 16)
         });
+        let appends = Appends::of(trial);
         Self {
             shares,
             is_mix: trial.mix.len() > 1,
@@ -117,9 +164,11 @@ impl Requests {
             chooser: KeyChooser::new(&trial.keys, trial.dataset.objects, trial.seed),
             blocks,
             block_chooser: KeyChooser::new(&trial.keys, units, trial.seed),
-            chunk,
+            // A thread that holds tickets may find no object to append to.
+            chunk: if appends.is_some() { 1 } else { chunk },
             tickets: 0..0,
             written: VecDeque::new(),
+            appends,
         }
     }
 
@@ -139,6 +188,9 @@ impl Requests {
     /// Returns the next request, or `None` when the tickets are used up.
     #[inline]
     pub fn next(&mut self, shared: &Tickets) -> Option<Request> {
+        if self.appends.is_some() {
+            return self.next_append(shared);
+        }
         let ticket = match self.tickets.next() {
             Some(ticket) => ticket,
             None => {
@@ -153,9 +205,32 @@ impl Requests {
         Some(self.with_object(request, ticket, shared))
     }
 
-    /// Remembers an object that a mix has put, so that a later delete of the mix may take it.
+    #[cold]
+    fn next_append(&mut self, shared: &Tickets) -> Option<Request> {
+        let appends = self.appends.as_mut()?;
+        let (index, block) = appends.take(self.objects, shared)?;
+        if shared.draw(1).is_empty() {
+            appends.unfilled.push_front((index, block));
+            return None;
+        }
+        let operation = Operation::Append;
+        Some(Request { operation, index, keys: 1, chance: block, is_verified: false })
+    }
+
+    /// Tells whether a client that got no request leaves the rest to others: every object that is
+    /// not full is being appended to.
+    #[must_use]
+    pub fn leaves_rest_to_others(&self, shared: &Tickets) -> bool {
+        self.appends.is_some() && !shared.are_used_up()
+    }
+
+    /// Remembers a request that went well: an object that a mix has put, so that a later delete of
+    /// the mix may take it, and one that more is to be appended to.
     #[inline]
     pub fn remember(&mut self, request: &Request) {
+        if let Some(appends) = &mut self.appends {
+            appends.keep(request.index, request.chance);
+        }
         if self.is_mix
             && request.operation == Operation::Put
             && request.index >= self.objects
@@ -303,6 +378,67 @@ mod tests {
         }
         assert_eq!(seen.len(), 1000);
         assert!(seen.iter().all(|index| *index < 1000));
+    }
+
+    #[test]
+    fn appends_fill_each_object_in_order_and_one_request_at_a_time() {
+        let mut trial = trial(r#"[{"operation":"append"}]"#, r#","options":{"range_bytes":4096}"#);
+        trial.dataset.objects = 7;
+        trial.dataset.size = crate::trial::SizeLaw::Weighted {
+            choices: vec![(0, 1.0), (4096, 1.0), (4097, 1.0), (20_000, 1.0)],
+        };
+        let dataset = Dataset::new(&trial);
+        let tickets = Tickets::default();
+        tickets.restart(u64::MAX);
+        let mut threads = [Requests::new(&trial, 2, 6), Requests::new(&trial, 2, 6)];
+        let (mut blocks, mut in_flight) = ([0; 7], Vec::new());
+        loop {
+            // Three clients in each thread; the oldest request of all ends first.
+            for (thread, requests) in threads.iter_mut().enumerate() {
+                let is_of = |(other, _): &&(usize, Request)| *other == thread;
+                while in_flight.iter().filter(is_of).count() < 3
+                    && let Some(request) = requests.next(&tickets)
+                {
+                    assert!(in_flight.iter().all(|(_, other)| other.index != request.index));
+                    in_flight.push((thread, request));
+                }
+            }
+            if in_flight.is_empty() {
+                break;
+            }
+            let (thread, request) = in_flight.remove(0);
+            let place = request.index as usize;
+            assert_eq!(blocks[place], request.chance);
+            blocks[place] += 1;
+            threads[thread].remember(&request);
+        }
+        let expected = [0, 1, 2, 3, 4, 5, 6].map(|index| dataset.size(index).div_ceil(4096).max(1));
+        assert_eq!(blocks, expected);
+        assert!(threads[0].leaves_rest_to_others(&tickets));
+    }
+
+    #[test]
+    fn an_object_whose_append_failed_is_given_up() {
+        let mut trial = trial(r#"[{"operation":"append"}]"#, r#","options":{"range_bytes":4096}"#);
+        trial.dataset.objects = 2;
+        trial.dataset.size = crate::trial::SizeLaw::Fixed { bytes: 8192 };
+        let tickets = Tickets::default();
+        tickets.restart(3);
+        let mut requests = Requests::new(&trial, 1, 1);
+        let mut next = || requests.next(&tickets).map(|request| (request.index, request.chance));
+        // Nobody says that the first went well.
+        assert_eq!([next(), next(), next()], [Some((0, 0)), Some((1, 0)), None]);
+        assert!(requests.leaves_rest_to_others(&tickets));
+        requests.remember(&Request {
+            operation: Operation::Append,
+            index: 1,
+            keys: 1,
+            chance: 0,
+            is_verified: false,
+        });
+        assert_eq!(requests.next(&tickets).map(|request| request.chance), Some(1));
+        assert!(requests.next(&tickets).is_none());
+        assert!(!requests.leaves_rest_to_others(&tickets));
     }
 
     #[test]

@@ -116,11 +116,12 @@ impl Shared {
             (None, _) => u64::MAX,
         };
         let fresh = trial.id.parse::<u64>().unwrap_or(0) << 34;
+        let begun = Arc::<AtomicU64>::default();
         Self {
             gate: Gate::new(threads, Arc::clone(&stop)),
             stop,
             tickets: std::array::from_fn(|stage| {
-                Tickets::with_fresh_from(fresh + ((stage as u64) << 32))
+                Tickets::with_fresh_from(fresh + ((stage as u64) << 32), Arc::clone(&begun))
             }),
             measure_over_ns: AtomicU64::new(u64::MAX),
             first_done_ns: AtomicU64::new(u64::MAX),

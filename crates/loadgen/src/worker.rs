@@ -145,6 +145,9 @@ impl<C: Client> Worker<C> {
                 schedule.take_ns(now_ns);
                 return Some(Turn { request, taken_ns: now_ns, due_ns, stage });
             }
+            if requests.leaves_rest_to_others(&self.shared.tickets[stage as usize]) {
+                break;
+            }
             // Only the measured part has an end by count; what comes after it is cool-down.
             self.shared.end_measure(now_ns);
             if window.cool_down_ns == 0 {

@@ -17,7 +17,7 @@ Resource = Literal["network", "device", "server"]
 Bounds = Literal["read", "write"]
 
 READS = frozenset({"get", "range_get", "multi_range_get", "read"})
-WRITES = frozenset({"put", "multipart_put", "write"})
+WRITES = frozenset({"put", "multipart_put", "write", "append"})
 
 RESOURCES: Mapping[str, Resource] = {
     "network": "network",

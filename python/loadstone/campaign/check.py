@@ -110,6 +110,19 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
                 found="it with an open load",
                 allowed="it with threads",
             )
+        yield from _idle_threads(case, index, phase)
+
+
+def _idle_threads(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
+    """An object takes one append at a time, so more threads than objects would find no work."""
+    threads, objects = case.load(phase).threads, case.dataset(phase).objects_total
+    if phase.op == "append" and threads and objects is not None and threads > objects:
+        yield KeyMistake(
+            path=case.source.path(("phases", index, "op")),
+            found=f"append to {objects} objects by {threads} threads",
+            allowed="at least as many objects as threads, because an object takes one append at "
+            "a time",
+        )
 
 
 def _wrong_operations(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:

@@ -9,7 +9,7 @@ from loadstone.campaign.dataset import read_size_law
 from loadstone.campaign.lifecycle import Document, State
 from loadstone.campaign.trial import PlannedTrial
 
-_WRITES = frozenset({"put", "multipart_put", "write"})
+_WRITES = frozenset({"put", "multipart_put", "write", "append"})
 _READS = frozenset({"get", "range_get", "multi_range_get", "read"})
 
 
@@ -204,7 +204,7 @@ def _bytes_per_request(document: Document) -> tuple[float, float]:
 
 def _payload_bytes(document: Document, operation: str) -> float:
     options = document["options"]
-    if operation in ("range_get", "read", "write"):
+    if operation in ("range_get", "read", "write", "append"):
         return float(options["range_bytes"])
     if operation == "multi_range_get":
         return float(options["range_bytes"] * options["range_count"])

@@ -21,6 +21,7 @@ CLEAN_UP = "clean-up"
 KEEP_NOTHING = frozenset({"null", "simulated"})
 
 _WRITES_WHOLE = frozenset({"put", "multipart_put"})
+_WRITES_BLOCKS = frozenset({"write", "append"})
 _DELETES = frozenset({"delete", "bulk_delete"})
 
 
@@ -67,7 +68,8 @@ def need_of(document: Document, *, is_first: bool) -> Need:
     """Return what a trial wants to find.
 
     A put that comes first in its case writes new objects, so old ones must not be there; a put
-    after other phases on the same objects writes over them, because the campaign says so.
+    after other phases on the same objects writes over them, because the campaign says so. What
+    appends begins with nothing, wherever it stands.
     """
     if document["phase"] in (PREPARE, CLEAN_UP):
         return Need.ANYTHING
@@ -83,7 +85,7 @@ def need_of_phase(driver: str, phase: Phase, *, is_first: bool) -> Need:
 def writes_dataset(document: Document) -> bool:
     """Tell whether a trial writes the dataset's own objects anew, which makes a new version."""
     operations = operations_of(document)
-    return len(operations) == 1 and operations[0] in _WRITES_WHOLE | {"write"}
+    return len(operations) == 1 and operations[0] in _WRITES_WHOLE | _WRITES_BLOCKS
 
 
 def _need(driver: str, operations: list[str], order: str, *, is_first: bool) -> Need:
@@ -93,6 +95,8 @@ def _need(driver: str, operations: list[str], order: str, *, is_first: bool) -> 
         return Need.ABSENT
     if operations == ["delete_bucket"]:
         return Need.EMPTY
+    if operations == ["append"]:
+        return Need.FRESH
     writes = _WRITES_WHOLE | ({"write"} if order == "sequential" else set())
     if set(operations) <= writes:
         return Need.FRESH if is_first else Need.ANYTHING
@@ -110,7 +114,7 @@ def state_after(document: Document, state: State) -> State:
         return _state_after_mix(operations, state)
     is_whole = state in (State.FULL, State.SURPLUS)
     match operations[0]:
-        case "put" | "multipart_put" | "write":
+        case "put" | "multipart_put" | "write" | "append":
             if is_whole:
                 return state
             return State.FULL if _covers_dataset(document) else State.PARTIAL
@@ -138,7 +142,7 @@ def state_interrupted(document: Document, state: State) -> State:
     """Return what has to be assumed of a dataset when a trial on it did not finish."""
     after = state_after(document, state)
     changes = set(operations_of(document)) & (
-        _WRITES_WHOLE | _DELETES | {"write", "create_bucket", "delete_bucket"}
+        _WRITES_WHOLE | _WRITES_BLOCKS | _DELETES | {"create_bucket", "delete_bucket"}
     )
     if document["phase"] == CLEAN_UP or (changes and len(operations_of(document)) == 1):
         is_certain = state is after and state is not State.EMPTY
@@ -180,7 +184,7 @@ def whole_requests(operation: str, dataset: Document, options: Document) -> int:
             return _per_bucket(objects, buckets, options["page_keys"])
         case "bulk_delete":
             return _per_bucket(objects, buckets, options["bulk_keys"])
-        case "read" | "write":
+        case "read" | "write" | "append":
             block_bytes = options["range_bytes"] or 1
             return objects * max(1, -(-largest_size(dataset["size"]) // block_bytes))
     return objects

@@ -39,18 +39,22 @@ OperationName = Literal[
     "delete_bucket",
     "read",
     "write",
+    "append",
 ]
 OPERATIONS: tuple[str, ...] = get_args(OperationName)
 
 RESERVED_NAMES = ("prepare", "clean-up")
 
-# What is gone after one request cannot be asked for again, by a warm-up or a second iteration.
-ONCE_ONLY = frozenset({"delete", "bulk_delete", "create_bucket", "delete_bucket"})
-NOT_MIXED = frozenset({"bulk_delete", "create_bucket", "delete_bucket"})
+# Why an operation goes over its objects only once. What is gone after one request cannot be asked
+# for again by a warm-up either; a warm-up of appends is not measured, and the objects grow on.
+_GONE = ("delete", "bulk_delete", "create_bucket", "delete_bucket")
+ONLY_ONCE = {name: f"{name} can happen to an object only once" for name in _GONE}
+ONLY_ONCE["append"] = "append fills each object only once"
+NOT_MIXED = frozenset({"bulk_delete", "create_bucket", "delete_bucket", "append"})
 
 # A key that no operation of the phase reads would be believed and do nothing.
 READ_BY = {
-    "range": ("range_get", "multi_range_get", "read", "write"),
+    "range": ("range_get", "multi_range_get", "read", "write", "append"),
     "range_count": ("multi_range_get",),
     "part_size": ("multipart_put",),
     "page_keys": ("list",),
@@ -175,7 +179,7 @@ class Phase(BaseModel):
     range_bytes: PositiveSize | None = Field(
         default=None,
         alias="range",
-        description="Length of a range; for read and write the block size.",
+        description="Length of a range; for read, write and append the block size.",
     )
     range_count: PositiveCount | None = Field(
         default=None, description="Ranges asked for by one multi_range_get."
@@ -295,49 +299,33 @@ class Phase(BaseModel):
         return mistakes
 
     def _wrong_repeats(self) -> list[KeyMistake]:
-        if self.op not in ONCE_ONLY:
+        if self.op not in ONLY_ONCE:
             return []
         mistakes = []
         if self.iterations > 1:
-            mistakes.append(
-                KeyMistake(
-                    path=("iterations",),
-                    found=str(self.iterations),
-                    allowed=f"1, because {self.op} can happen to an object only once",
-                )
-            )
-        for key, value in (("warm_up", self.warm_up_ns), ("cool_down", self.cool_down_ns)):
-            if value:
-                mistakes.append(
-                    KeyMistake(
-                        path=(key,),
-                        found="a duration",
-                        allowed=f"none, because {self.op} can happen to an object only once",
-                    )
-                )
+            mistakes.append(self._only_once("iterations", str(self.iterations), "1"))
         if self.keys.order != "sequential":
-            mistakes.append(
-                KeyMistake(
-                    path=("keys", "order"),
-                    found=shown(self.keys.order),
-                    allowed=f'"sequential", because {self.op} can happen to an object only once',
-                )
-            )
+            order = shown(self.keys.order)
+            mistakes.append(self._only_once(("keys", "order"), order, '"sequential"'))
+        if self.op in _GONE:
+            stages = {"warm_up": self.warm_up_ns, "cool_down": self.cool_down_ns}
+            mistakes += [
+                self._only_once(key, "a duration", "none") for key, value in stages.items() if value
+            ]
         return mistakes
+
+    def _only_once(self, key: str | tuple[str, ...], found: str, allowed: str) -> KeyMistake:
+        path = (key,) if isinstance(key, str) else key
+        why = ONLY_ONCE[self.op or ""]
+        return KeyMistake(path=path, found=found, allowed=f"{allowed}, because {why}")
 
     def _wrong_capacity(self) -> list[KeyMistake]:
         """A search sets lengths and loads itself, and asks for its objects over and over."""
         if self.capacity is None:
             return []
         mistakes = []
-        if self.op in ONCE_ONLY:
-            mistakes.append(
-                KeyMistake(
-                    path=("capacity",),
-                    found=f"it with {self.op}",
-                    allowed=f"none, because {self.op} can happen to an object only once",
-                )
-            )
+        if self.op in ONLY_ONCE:
+            mistakes.append(self._only_once("capacity", f"it with {self.op}", "none"))
         for key, value in (
             ("requests", self.requests),
             ("duration", self.duration_ns),

@@ -195,7 +195,7 @@ def _dataset(operations: Sequence[str], flags: Flags) -> dict[str, Any]:
     count, size = flags.get("count"), flags.get("size")
     if count is None:
         is_timed = flags.get("duration") is not None
-        is_put = list(operations) in (["put"], ["multipart_put"])
+        is_put = list(operations) in (["put"], ["multipart_put"], ["append"])
         count = COUNT_OF_TIMED_PUT if is_timed and is_put else COUNT
     names = {key: flags.get(key) for key in ("buckets", "prefix", "object_prefix", "encryption")}
     return _given({"objects": count, "size": SIZE if size is None else size, **names})

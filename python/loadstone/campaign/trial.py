@@ -15,7 +15,7 @@ from loadstone.campaign.lifecycle import (
     largest_size,
     whole_requests,
 )
-from loadstone.campaign.phase import ONCE_ONLY, Phase
+from loadstone.campaign.phase import ONLY_ONCE, Phase
 from loadstone.campaign.placement import content_document
 
 FORMAT = 1
@@ -238,7 +238,7 @@ def _stop(phase: Phase, dataset: Mapping[str, Any], options: Mapping[str, Any]) 
     whole = whole_requests(phase.op or "mix", dataset, options)
     if requests is None and phase.duration_ns is None:
         requests = whole
-    if phase.op in ONCE_ONLY:
-        # When every object is gone there is nothing left to ask for, whatever the clock says.
+    if phase.op in ONLY_ONCE:
+        # Every object is gone, or full, then: nothing is left to ask for, whatever the clock says.
         requests = whole if requests is None else min(requests, whole)
     return {"requests": requests, "duration_ns": phase.duration_ns}

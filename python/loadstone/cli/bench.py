@@ -79,7 +79,8 @@ def command(
         str | None, typer.Option(help="Share of reads whose bytes are checked: 100%, 0.01, 0.")
     ] = None,
     block: Annotated[
-        str | None, typer.Option("--block", "--range", "-B", help="Length of range reads.")
+        str | None,
+        typer.Option("--block", "--range", "-B", help="Length of a range, or a block."),
     ] = None,
     range_count: Annotated[int | None, typer.Option(help="Ranges in one multi_range_get.")] = None,
     part_size: Annotated[str | None, typer.Option(help="Part size of multipart_put.")] = None,

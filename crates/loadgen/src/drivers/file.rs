@@ -51,6 +51,7 @@ pub struct FileTree {
     chunk_bytes: usize,
     block_bytes: u64,
     writes_blocks: bool,
+    appends: bool,
     run: String,
 }
 
@@ -100,6 +101,7 @@ impl Driver for FileTree {
         Operation::DeleteBucket,
         Operation::Read,
         Operation::Write,
+        Operation::Append,
     ];
     const SETTINGS: &'static [Setting] = &[
         Setting {
@@ -159,7 +161,8 @@ impl Driver for FileTree {
             is_foreign_allowed: trial.allow_foreign,
             chunk_bytes: usize::try_from(chunk_bytes.unwrap_or(CHUNK_BYTES)).expect("checked"),
             block_bytes: block_bytes(trial),
-            writes_blocks: has(Operation::Write),
+            writes_blocks: has(Operation::Write) || has(Operation::Append),
+            appends: has(Operation::Append),
             options: trial.options.clone(),
             run: trial.run.clone(),
             root,
@@ -225,7 +228,10 @@ fn open_root(root: &Path, target: &str) -> Result<OwnedFd, Error> {
 /// Returns the bytes of one `read` or `write`.
 fn block_bytes(trial: &Trial) -> u64 {
     let is_in_blocks = |share: &crate::trial::Share| {
-        matches!(share.operation, Operation::Read | Operation::Write | Operation::RangeGet)
+        matches!(
+            share.operation,
+            Operation::Read | Operation::Write | Operation::Append | Operation::RangeGet
+        )
     };
     if !trial.mix.iter().any(is_in_blocks) {
         return 1;
@@ -255,7 +261,10 @@ fn block_mistake(trial: &Trial) -> Option<String> {
             "options.range_bytes: found {bytes}, allowed: up to {BLOCK_BYTES_MAX} in one request"
         ));
     }
-    let is_write = trial.mix.iter().any(|share| share.operation == Operation::Write);
+    let is_write = trial
+        .mix
+        .iter()
+        .any(|share| matches!(share.operation, Operation::Write | Operation::Append));
     (is_write && bytes < largest && !bytes.is_multiple_of(SECTOR_BYTES)).then(|| {
         format!("options.range_bytes: found {bytes}, allowed: multiples of {SECTOR_BYTES} to write")
     })
@@ -300,7 +309,7 @@ impl Client for FileClient {
             Operation::CreateBucket => self.create_bucket(request),
             Operation::DeleteBucket => self.delete_bucket(request),
             Operation::Read => self.read_block(request, &mut answer),
-            Operation::Write => self.write_block(request, &mut answer),
+            Operation::Write | Operation::Append => self.write_block(request, &mut answer),
             Operation::MultiRangeGet | Operation::BulkDelete | Operation::MultipartPut => {
                 unreachable!("Trial::check refused what is not in OPERATIONS")
             }

@@ -80,6 +80,29 @@ impl Instance {
     }
 }
 
+impl Rados {
+    /// Refuses blocks that the pool would refuse one by one.
+    fn check_appends(&self, largest: u64) -> Result<(), Error> {
+        let pool = &self.access.pool;
+        let refused = |number| {
+            let what = format!("ask for the stripes of pool \"{pool}\"");
+            Error::target(what, library::kernel_text(number))
+        };
+        let context = self.instances[0].open(self, 0).map_err(refused)?;
+        let stripe = context.append_alignment().map_err(refused)?;
+        let block = self.range_bytes.unwrap_or(largest);
+        // The last block of an object may be any: nothing comes behind it.
+        if stripe == 0 || block >= largest || block.is_multiple_of(stripe) {
+            return Ok(());
+        }
+        let what = format!("append blocks of {block} bytes to pool \"{pool}\"");
+        let found = format!("it takes multiples of {stripe} bytes, its stripes' width");
+        Err(Error::target(what, found).with_hint(format!(
+            "set \"range\" to a multiple of {stripe}, or allow_ec_overwrites for the pool"
+        )))
+    }
+}
+
 thread_local! {
     /// The inbox of the reactor that this thread made last; its clients are made right after it.
     static INBOX: std::cell::RefCell<Option<Arc<Inbox>>> = const { std::cell::RefCell::new(None) };
@@ -97,6 +120,7 @@ impl Driver for Rados {
         Operation::Delete,
         Operation::Read,
         Operation::Write,
+        Operation::Append,
     ];
     const SETTINGS: &'static [Setting] = settings::SETTINGS;
     type Client = RadosClient;
@@ -120,7 +144,7 @@ impl Driver for Rados {
             Ok(Instance { contexts, connection })
         };
         let instances = (0..access.instances).map(open).collect::<Result<_, Error>>()?;
-        Ok(Self {
+        let rados = Self {
             access,
             instances,
             dataset: Dataset::new(trial),
@@ -130,7 +154,11 @@ impl Driver for Rados {
             timeout_ns: trial.timeout_ns,
             clients,
             is_abandoned: AtomicBool::new(false),
-        })
+        };
+        if trial.mix.iter().any(|share| share.operation == Operation::Append) {
+            rados.check_appends(trial.dataset.size.max())?;
+        }
+        Ok(rados)
     }
 
     fn reactor(&self) -> Result<Rc<Reactor>, Error> {

@@ -180,7 +180,7 @@ impl Client for S3Client {
             Operation::MultipartPut => self.multipart_put(request).await,
             Operation::CreateBucket => self.create_bucket(request).await,
             Operation::DeleteBucket => self.delete_bucket(request).await,
-            Operation::Read | Operation::Write => {
+            Operation::Read | Operation::Write | Operation::Append => {
                 unreachable!("Trial::check refused what is not in OPERATIONS")
             }
         }

@@ -308,7 +308,7 @@ impl SwiftClient {
             Operation::MultipartPut => self.multipart_put(request).await,
             Operation::CreateBucket => self.create_bucket(request).await,
             Operation::DeleteBucket => self.delete_bucket(request).await,
-            Operation::Read | Operation::Write => {
+            Operation::Read | Operation::Write | Operation::Append => {
                 unreachable!("Trial::check refused what is not in OPERATIONS")
             }
         }

@@ -80,7 +80,7 @@ impl FileClient {
         let file = self.open_block_file(request.index)?;
         if self.tree.is_direct && bytes % 512 != 0 {
             // The end of an odd object: a file of its own, so that the others stay direct.
-            let flags = libc::O_WRONLY | self.tree.flush.open_flags();
+            let flags = libc::O_WRONLY | self.tree.flush.open_flags() | self.append_flag();
             let directory = self.tree.directory.as_fd();
             let odd = disk::open_at(directory, c_path(&self.path), flags)?;
             disk::write_at(odd.as_fd(), &self.buffer[..bytes], offset)?;
@@ -95,6 +95,11 @@ impl FileClient {
         Ok(())
     }
 
+    /// Returns what makes the kernel write at the file's end, whatever offset it is told.
+    fn append_flag(&self) -> libc::c_int {
+        if self.tree.appends { libc::O_APPEND } else { 0 }
+    }
+
     fn open_block_file(&mut self, index: u64) -> io::Result<Rc<OwnedFd>> {
         if let Some(file) = self.open_files.find(index) {
             return Ok(file);
@@ -102,6 +107,7 @@ impl FileClient {
         let mut flags = libc::O_RDONLY;
         if self.tree.writes_blocks {
             flags = libc::O_RDWR | libc::O_CREAT | self.tree.flush.open_flags();
+            flags |= self.append_flag();
         }
         if self.tree.is_direct {
             flags |= libc::O_DIRECT;

@@ -49,9 +49,22 @@ impl std::fmt::Debug for RadosClient {
 /// What one call of librados is to do.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Call {
-    WriteFull { length: usize },
-    WriteAt { offset: u64, length: usize },
-    Read { offset: u64, length: usize },
+    WriteFull {
+        length: usize,
+    },
+    WriteAt {
+        offset: u64,
+        length: usize,
+    },
+    /// The offset says what is appended; the cluster decides where.
+    Append {
+        offset: u64,
+        length: usize,
+    },
+    Read {
+        offset: u64,
+        length: usize,
+    },
     Stat,
     Remove,
 }
@@ -62,13 +75,24 @@ impl Call {
         match self {
             Self::WriteFull { length }
             | Self::WriteAt { length, .. }
+            | Self::Append { length, .. }
             | Self::Read { length, .. } => length,
             Self::Stat | Self::Remove => 0,
         }
     }
 
     fn is_write(self) -> bool {
-        matches!(self, Self::WriteFull { .. } | Self::WriteAt { .. })
+        matches!(self, Self::WriteFull { .. } | Self::WriteAt { .. } | Self::Append { .. })
+    }
+
+    /// Returns where in the object it begins.
+    fn offset(self) -> u64 {
+        match self {
+            Self::WriteAt { offset, .. }
+            | Self::Append { offset, .. }
+            | Self::Read { offset, .. } => offset,
+            Self::WriteFull { .. } | Self::Stat | Self::Remove => 0,
+        }
     }
 }
 
@@ -108,10 +132,9 @@ impl Client for RadosClient {
         self.rados.dataset.write_key(request.index, &mut self.name);
         self.name.push(0);
         if call.is_write() {
-            let offset = if let Call::WriteAt { offset, .. } = call { offset } else { 0 };
             // SAFETY: no request is in flight: each one's end is waited for or its slot replaced.
             let buffer = unsafe { self.slot.buffer(call.length()) };
-            fill(&self.rados.payload, &object, offset, buffer);
+            fill(&self.rados.payload, &object, call.offset(), buffer);
         }
         let sent_ns = self.reactor.now_ns();
         let (result, ended_ns) = self.perform(context, call).await;
@@ -183,6 +206,7 @@ impl RadosClient {
         match request.operation {
             Operation::Put => Call::WriteFull { length: size(object.length) },
             Operation::Write => Call::WriteAt { offset, length },
+            Operation::Append => Call::Append { offset, length },
             Operation::Get => Call::Read { offset: 0, length: size(object.length) },
             Operation::RangeGet | Operation::Read => Call::Read { offset, length },
             Operation::Delete => Call::Remove,
@@ -252,6 +276,9 @@ impl RadosClient {
                 Call::WriteAt { offset, length } => {
                     (library.rados_aio_write)(io, name, completion, buffer.cast(), length, offset)
                 }
+                Call::Append { length, .. } => {
+                    (library.rados_aio_append)(io, name, completion, buffer.cast(), length)
+                }
                 Call::Read { offset, length } => {
                     (library.rados_aio_read)(io, name, completion, buffer.cast(), length, offset)
                 }
@@ -295,7 +322,9 @@ impl RadosClient {
         object: &ObjectId,
     ) {
         match call {
-            Call::WriteFull { length } | Call::WriteAt { length, .. } => {
+            Call::WriteFull { length }
+            | Call::WriteAt { length, .. }
+            | Call::Append { length, .. } => {
                 answer.bytes = length as u64;
             }
             Call::Read { offset, length } => {
@@ -361,6 +390,7 @@ impl RadosClient {
         let what = match call {
             Call::WriteFull { .. } => "write",
             Call::WriteAt { .. } => "write a block of",
+            Call::Append { .. } => "append to",
             Call::Read { .. } => "read",
             Call::Stat => "look at",
             Call::Remove => "remove",
@@ -373,7 +403,9 @@ impl RadosClient {
             libc::ENOSPC | libc::EDQUOT => "; the pool or the cluster is full: ceph df detail",
             libc::ESHUTDOWN => "; the cluster has blocklisted this client",
             libc::EFBIG | libc::EMSGSIZE => "; see osd_max_object_size and osd_max_write_size",
-            libc::EOPNOTSUPP => "; an erasure-coded pool needs allow_ec_overwrites for this",
+            libc::EOPNOTSUPP if !matches!(call, Call::Append { .. }) => {
+                "; an erasure-coded pool needs allow_ec_overwrites for this"
+            }
             _ => "",
         };
         let text = kernel_text(number);

@@ -217,6 +217,24 @@ impl Drop for PoolContext {
 }
 
 impl PoolContext {
+    /// Returns what appends to the pool must be a multiple of, or 0 if it takes any: an
+    /// erasure-coded pool without overwrites takes whole stripes.
+    pub(super) fn append_alignment(&self) -> Result<u64, c_int> {
+        let (mut is_required, mut bytes) = (0, 0);
+        // SAFETY: the context is open, and the places are ours.
+        let result = unsafe {
+            let asks = self.library.rados_ioctx_pool_requires_alignment2;
+            match asks(self.context, &raw mut is_required) {
+                0 if is_required != 0 => {
+                    let how = self.library.rados_ioctx_pool_required_alignment2;
+                    how(self.context, &raw mut bytes)
+                }
+                result => result,
+            }
+        };
+        if result < 0 { Err(-result) } else { Ok(bytes) }
+    }
+
     /// Begins to list the namespace. It blocks.
     pub(super) fn list(&self) -> Result<Names, c_int> {
         let mut listing = ptr::null_mut();

@@ -57,12 +57,15 @@ functions! {
     rados_ioctx_create2: fn(Cluster, i64, *mut Context) -> c_int;
     rados_ioctx_set_namespace: fn(Context, *const c_char) -> ();
     rados_ioctx_destroy: fn(Context) -> ();
+    rados_ioctx_pool_requires_alignment2: fn(Context, *mut c_int) -> c_int;
+    rados_ioctx_pool_required_alignment2: fn(Context, *mut u64) -> c_int;
     rados_aio_create_completion2: fn(*mut c_void, Option<Callback>, *mut Completion) -> c_int;
     rados_aio_release: fn(Completion) -> ();
     rados_aio_cancel: fn(Context, Completion) -> c_int;
     rados_aio_get_return_value: fn(Completion) -> c_int;
     rados_aio_write_full: fn(Context, *const c_char, Completion, *const c_char, usize) -> c_int;
     rados_aio_write: fn(Context, *const c_char, Completion, *const c_char, usize, u64) -> c_int;
+    rados_aio_append: fn(Context, *const c_char, Completion, *const c_char, usize) -> c_int;
     rados_aio_read: fn(Context, *const c_char, Completion, *mut c_char, usize, u64) -> c_int;
     rados_aio_stat: fn(Context, *const c_char, Completion, *mut u64, *mut i64) -> c_int;
     rados_aio_remove: fn(Context, *const c_char, Completion) -> c_int;
