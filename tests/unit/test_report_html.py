@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.report import REPORTS, Options, charts
+from loadstone.report import REPORTS, Options
 from loadstone.report.charts import pictures
 from loadstone.report.opening import opening
 from loadstone.results.store import read_run
@@ -217,11 +217,3 @@ def test_a_browser_draws_every_chart(page, tmp_path):
     wanted = page.count('<div class="chart"')
     assert wanted > 5
     assert len(re.findall(r"<svg[^>]*class=\"marks\"", drawn)) == wanted
-
-
-def test_the_clients_own_limit_is_called_out_once_on_each_line():
-    rows = [
-        {"panel": "get", "series": "ceph", "own_limit": limit}
-        for limit in ("", "CLIENT_NIC", "CLIENT_NIC")
-    ]
-    assert [row["callout"] for row in charts._with_callouts(rows)] == ["", "CLIENT_NIC", ""]

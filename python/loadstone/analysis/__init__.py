@@ -79,7 +79,7 @@ class Findings:
     `totals` the same with all iterations added up, and is what a reader is shown first. `mixes` has
     the phases of several operations once more, as the operation "all". Of a search, only the trials
     that confirmed its answer are among these; all of them are in `searches`. `hooks` is the log of
-    the campaign's own commands.
+    the campaign's own commands; `client` names the host that the load came from.
     """
 
     cells: tuple[Cell, ...]
@@ -94,6 +94,7 @@ class Findings:
     verdicts: Mapping[tuple[tuple[str, ...], str], Verdict] = field(default_factory=dict)
     ceilings: tuple[MeasuredCeiling, ...] = ()
     hooks: tuple[Mapping[str, Any], ...] = ()
+    client: str = "the client"
 
     def verdict_of(self, cell: Cell) -> Verdict | None:
         """Return what limited a cell, if that was asked."""
@@ -168,7 +169,15 @@ def analyse(run: Run) -> Findings:
         ceilings=read_measured_ceilings(run),
         hooks=tuple(run.hooks),
         changes=changes,
+        client=_client(run.manifest.get("host") or {}),
     )
+
+
+def _client(host: Mapping[str, Any]) -> str:
+    """Return where the load came from, as an axis names it: "client-1 (16 cores)"."""
+    name = host.get("hostname") or host.get("name") or "the client"
+    cores = (host.get("cpu") or {}).get("cores")
+    return f"{name} ({cores} cores)" if cores else str(name)
 
 
 def _facts(

@@ -1,6 +1,9 @@
-"""Plain tables that line up, for lists and previews."""
+"""Plain tables that line up, for lists and previews; and files that could not be written."""
 
 from collections.abc import Sequence
+from pathlib import Path
+
+from loadstone.errors import ResultError
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -9,3 +12,12 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in (head, ["-" * width for width in widths], *rows):
         cells = [str(cell).ljust(width) for cell, width in zip(row, widths, strict=False)]
         print("  ".join(cells).rstrip())
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file, and the folders it lies in."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise ResultError(f'cannot write the report to "{path}": {error.strerror}') from error

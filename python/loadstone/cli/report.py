@@ -45,7 +45,7 @@ def command(
             raise InputError("published reports and runs have no report in common")
         from loadstone.cli.published import print_reports
 
-        print_reports(runs, ALIASES.get(form, form))
+        print_reports(runs, ALIASES.get(form, form), output)
         return
     from loadstone.cli.reporting import find_report, render, report_options, write
     from loadstone.results.store import read_run

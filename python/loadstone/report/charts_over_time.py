@@ -72,7 +72,7 @@ def _rates_over_time(
         name="throughput-over-time",
         title="Throughput over time",
         caption=f"{_steps(line.rate_step_s for line in timelines)} Each line is one trial, from "
-        "its own start. A level line is a steady one." + MARKS * bool(marks),
+        "its own start. A level line is a steady one." + dimensions.note() + MARKS * bool(marks),
         chart=panels(chart, in_unit(rows, scale), height=PANEL_HEIGHT),
     )
 
@@ -104,7 +104,7 @@ def _latencies_over_time(
         title="Latency over time",
         caption=f"{_steps(line.latency_step_s for line in timelines)} Median (p50) and slowest "
         "hundredth (p99) of each step, from its own merged histogram; a step with too few "
-        "requests has no point." + MARKS * bool(marks),
+        "requests has no point." + dimensions.note() + MARKS * bool(marks),
         chart=panels(chart, in_unit(rows, scale), height=PANEL_HEIGHT),
     )
 

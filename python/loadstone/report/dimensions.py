@@ -13,6 +13,9 @@ SWEPT_FIRST = ("threads", "clients", "rate_per_s", "rate", "buckets")
 
 SWEEP_VALUES_MIN = 3
 
+PANELS_MAX = 24
+"""More panels than these are no chart to look at: then cases share one, as lines of one colour."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -27,26 +30,36 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimensions:
-    """What differs within a run; `sweep` is the parameter that charts draw a line along."""
+    """What differs within a run; `sweep` is the parameter that charts draw a line along.
+
+    `crowded` are the varied parameters that share a panel and a colour, since a panel for each of
+    their values would be too many.
+    """
 
     sweep: str | None
     varied: tuple[str, ...]
+    crowded: tuple[str, ...]
     has_targets: bool
     has_workloads: bool
     has_rounds: bool
+
+    def note(self) -> str:
+        """Say what lines of one colour differ in, where several stand in one panel."""
+        if not self.crowded:
+            return ""
+        names = ", ".join(name.replace("_", " ") for name in self.crowded)
+        return f" Lines of one colour differ in {names}: too many for panels of their own."
 
     @classmethod
     def of(cls, findings: Findings) -> "Dimensions":
         """Return the dimensions of a run's totals."""
         cells = findings.totals
-        values: dict[str, dict[str, object]] = {}
-        for cell in cells:
-            for name, value in cell.parameters.items():
-                values.setdefault(name, {})[repr(value)] = value
-        varied = tuple(name for name, found in values.items() if len(found) > 1)
+        values = varied_values(cell.parameters for cell in cells)
+        sweep = swept_parameter(values, SWEEP_VALUES_MIN)
         return cls(
-            sweep=_sweep(varied, values),
-            varied=varied,
+            sweep=sweep,
+            varied=tuple(values),
+            crowded=_crowded(cells, [name for name in values if name != sweep]) if sweep else (),
             has_targets=len({cell.target for cell in cells}) > 1,
             has_workloads=len({cell.workload for cell in cells}) > 1,
             has_rounds=len({cell.round for cell in cells}) > 1,
@@ -95,8 +108,10 @@ class Dimensions:
         else:
             # Lines over time are the values of the sweep, so the targets need panels of their own.
             series = describe_parameter(self.sweep, parameters.get(self.sweep))
+            subject = subject[:-1] if "size" in self.crowded else subject
             panel, dash = _joined([*([target] if self.has_targets else []), *subject]), of_round
-            panel = _joined([panel, describe_parameters(rest)])
+            alone = {name: value for name, value in rest.items() if name not in self.crowded}
+            panel = _joined([panel, describe_parameters(alone)])
         return Place(
             panel=panel,
             series=series,
@@ -106,20 +121,51 @@ class Dimensions:
         )
 
 
-def _sweep(varied: Sequence[str], values: Mapping[str, Mapping[str, object]]) -> str | None:
+def _crowded(cells: Sequence[Cell], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the parameters that can have no panel of their own, the size last of all."""
+
+    def count(kept: Sequence[str]) -> int:
+        return len({key(cell, kept) for cell in cells})
+
+    def key(cell: Cell, kept: Sequence[str]) -> tuple[str, ...]:
+        values = (repr(cell.parameters.get(name)) for name in kept)
+        return (cell.target, cell.workload, cell.phase, cell.operation, *values)
+
+    kept = sorted(names, key=lambda name: name != "size")
+    while kept and count(kept) > PANELS_MAX:
+        kept.pop()
+    return tuple(name for name in names if name not in kept)
+
+
+def varied_values(cases: Iterable[Mapping[str, object]]) -> dict[str, list[object]]:
+    """Return the parameters that differ between cases, each with its values in order."""
+    values: dict[str, dict[str, object]] = {}
+    for parameters in cases:
+        for name, value in parameters.items():
+            values.setdefault(name, {})[repr(value)] = value
+    return {
+        name: _in_order(list(found.values())) for name, found in values.items() if len(found) > 1
+    }
+
+
+def swept_parameter(values: Mapping[str, Sequence[object]], values_min: int) -> str | None:
+    """Return the parameter that a line is drawn along, if one has so many values."""
     candidates = [
-        name
-        for name in varied
-        if len(values[name]) >= SWEEP_VALUES_MIN
-        and all(
-            isinstance(value, (int, float)) and not isinstance(value, bool)
-            for value in values[name].values()
-        )
+        name for name, found in values.items() if len(found) >= values_min and _is_numeric(found)
     ]
     for name in SWEPT_FIRST:
         if name in candidates:
             return name
     return candidates[0] if candidates else None
+
+
+def _in_order(values: list[object]) -> list[object]:
+    """Return numbers by size, and other values in the order they came."""
+    return sorted(values, key=lambda value: float(str(value))) if _is_numeric(values) else values
+
+
+def _is_numeric(values: Iterable[object]) -> bool:
+    return all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in values)
 
 
 def _joined(words: Iterable[str]) -> str:

@@ -101,7 +101,12 @@ def data(rows: Sequence[Row]) -> alt.InlineData:
 
 
 def panels(
-    chart: Any, rows: Sequence[Row], *, height: int, shared: Sequence[str] = ()
+    chart: Any,
+    rows: Sequence[Row],
+    *,
+    height: int,
+    shared: Sequence[str] = (),
+    columns: int | None = None,
 ) -> alt.TopLevelMixin:
     """Return one chart a panel, two or three side by side; a single one takes the whole width.
 
@@ -109,22 +114,18 @@ def panels(
     """
     names = list(dict.fromkeys(row["panel"] for row in rows))
     if len(names) == 1:
-        drawn_alone = chart.properties(width=WIDE - 70, height=height, data=data(rows))
+        drawn_alone = chart.properties(width=panel_width(1, shared), height=height, data=data(rows))
         if names[0]:
             title = alt.Title(names[0], anchor="start", fontSize=13, offset=10)
             drawn_alone = drawn_alone.properties(title=title)
         alone: alt.TopLevelMixin = drawn_alone
         return alone
-    columns = 2 if len(names) in (2, 4) else 3
-    # What the axes of each panel take: names of bars stand beside the first one only.
-    beside = 18 if "y" in shared else 78
-    width = (WIDE - (130 if "y" in shared else 0)) // columns - beside
     independent: dict[str, Any] = {axis: "independent" for axis in ("x", "y") if axis not in shared}
     drawn: alt.TopLevelMixin = (
-        chart.properties(width=width, height=height)
+        chart.properties(width=panel_width(len(names), shared, columns), height=height)
         .facet(
             facet=alt.Facet("panel:N", sort=names, title=None),
-            columns=columns,
+            columns=columns or _columns(len(names)),
             spacing={"row": 24, "column": 18},
             data=data(rows),
         )
@@ -132,6 +133,20 @@ def panels(
         .resolve_axis(**{"x": "independent", **independent})
     )
     return drawn
+
+
+def panel_width(count: int, shared: Sequence[str] = (), columns: int | None = None) -> int:
+    """Return how wide each of so many panels is, in pixels."""
+    if count == 1:
+        return WIDE - 70
+    columns = columns or _columns(count)
+    # What the axes of each panel take: names of bars stand beside the first one only.
+    beside = 18 if "y" in shared else 78
+    return (WIDE - (130 if "y" in shared else 0)) // columns - beside
+
+
+def _columns(count: int) -> int:
+    return 2 if count in (2, 4) else 3
 
 
 def series_color(rows: Sequence[Row], *, is_ramp: bool = False) -> alt.Color:

@@ -4,13 +4,8 @@ The charts' program and data are in the page itself, so that it opens the same o
 machine and in ten years.
 """
 
-import functools
-import html
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
-
-import vl_convert
+from collections.abc import Iterable, Mapping
 
 from loadstone.analysis import Findings
 from loadstone.analysis.labels import explain, severity
@@ -19,7 +14,6 @@ from loadstone.report.capacity_tables import capacity_table, steps_table
 from loadstone.report.ceiling_tables import ceilings_table, hooks_table, target_table
 from loadstone.report.charts import pictures
 from loadstone.report.disclosure import standard_table, statements_table
-from loadstone.report.drawing import Picture
 from loadstone.report.intervention_table import intervention_table
 from loadstone.report.layout import (
     Column,
@@ -33,17 +27,12 @@ from loadstone.report.layout import (
 )
 from loadstone.report.opening import opening
 from loadstone.report.options import Options
+from loadstone.report.page import charts_section, text_of, whole_page
 from loadstone.report.templates import render_template
 from loadstone.report.verdict_table import verdict_table
 from loadstone.results.record import Run
 
-DRAW = """
-for (const element of document.querySelectorAll('.chart')) {
-  const data = document.getElementById(element.dataset.specification);
-  vegaEmbed(element, JSON.parse(data.textContent),
-            {mode: 'vega-lite', renderer: 'svg', actions: false});
-}
-"""
+ROWS_SHOWN = 60
 
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
@@ -52,45 +41,25 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     body = [
         *_opening(run, findings, options),
         *_findings(findings),
-        *_charts(drawn),
+        *charts_section(drawn),
         *_numbers(findings, options),
         *_evidence(run, findings),
-        f'<p class="quiet">Made by loadstone {_text(run.manifest.get("loadstone", ""))} from the '
+        f'<p class="quiet">Made by loadstone {text_of(run.manifest.get("loadstone", ""))} from the '
         "run folder; every number can be made again from it.</p>",
     ]
-    scripts = [_specification(picture) for picture in drawn]
-    if drawn:
-        scripts.append(f"<script>{_chart_program()}</script>\n<script>{DRAW}</script>")
-    page = [
-        "<!doctype html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        # An icon of its own: without one, browsers would ask for one.
-        '<link rel="icon" href="data:,">',
-        f"<title>{_text(run.name)} – loadstone</title>",
-        f"<style>\n{_style()}</style>",
-        "</head>",
-        "<body>",
-        *body,
-        *scripts,
-        "</body>",
-        "</html>",
-    ]
-    return ("\n".join(page) + "\n").encode()
+    return whole_page(run.name, body, drawn)
 
 
 def _opening(run: Run, findings: Findings, options: Options) -> Iterable[str]:
     first = opening(run, findings)
-    yield f"<header><h1>{_text(first.title)}</h1>"
+    yield f"<header><h1>{text_of(first.title)}</h1>"
     for sentence in first.sentences:
-        yield f"<p>{_text(sentence)}</p>"
+        yield f"<p>{text_of(sentence)}</p>"
     if first.answers:
         yield '<ul class="answers">'
-        yield from (f"<li>{_text(answer)}</li>" for answer in first.answers)
+        yield from (f"<li>{text_of(answer)}</li>" for answer in first.answers)
         yield "</ul>"
-    yield f'<p class="verdict {first.standing}">{_text(first.verdict)}</p>'
+    yield f'<p class="verdict {first.standing}">{text_of(first.verdict)}</p>'
     yield (
         '<nav><a href="#results">Results</a><a href="#charts">Charts</a>'
         '<a href="#numbers">All numbers</a><a href="#evidence">Evidence</a>'
@@ -102,13 +71,24 @@ def _opening(run: Run, findings: Findings, options: Options) -> Iterable[str]:
         yield from _table(answers, level=2, main="Holds at")
     if options.table is not None:
         yield "<h2>Results</h2>"
-        yield f"<pre>{_text(render_template(options.table, findings, options).rstrip())}</pre>"
+        yield f"<pre>{text_of(render_template(options.table, findings, options).rstrip())}</pre>"
     else:
-        yield from _table(results_table(findings, options), level=2, main="Requests")
+        yield from _foldable(results_table(findings, options), main="Requests")
     ceilings = ceilings_table(findings)
     if ceilings is not None:
         yield from _table(ceilings, level=2)
     yield "</section>"
+
+
+def _foldable(table: Table, *, main: str) -> Iterable[str]:
+    """Return a table, folded where nobody reads all its rows: the charts then come first."""
+    if len(table.rows) <= ROWS_SHOWN:
+        yield from _table(table, level=2, main=main)
+        return
+    yield f"<h2>{text_of(table.title)}</h2>"
+    yield f"<details><summary>All {len(table.rows)} rows; the charts show them too</summary>"
+    yield from _table(table, level=3, main=main)
+    yield "</details>"
 
 
 def _findings(findings: Findings) -> Iterable[str]:
@@ -118,26 +98,10 @@ def _findings(findings: Findings) -> Iterable[str]:
     yield '<ul class="findings">'
     for finding in findings.findings:
         yield (
-            f'<li><b class="{finding.severity}">{_text(finding.rule)}</b> '
-            f"<span>{_text(finding.statement)}</span></li>"
+            f'<li><b class="{finding.severity}">{text_of(finding.rule)}</b> '
+            f"<span>{text_of(finding.statement)}</span></li>"
         )
     yield "</ul>"
-
-
-def _charts(drawn: Sequence[Picture]) -> Iterable[str]:
-    if not drawn:
-        return
-    yield '<section id="charts"><h2>Charts</h2>'
-    yield "<noscript><p>Charts need a browser with scripts; the numbers do not.</p></noscript>"
-    for picture in drawn:
-        name = _text(picture.name)
-        yield f'<figure id="{name}"><h3>{_text(picture.title)}</h3>'
-        yield f"<figcaption>{_text(picture.caption)}</figcaption>"
-        yield (
-            f'<div class="chart" data-specification="{name}-specification" role="img" '
-            f'aria-label="{_text(picture.title)}"></div></figure>'
-        )
-    yield "</section>"
 
 
 def _numbers(findings: Findings, options: Options) -> Iterable[str]:
@@ -172,7 +136,7 @@ def _evidence(run: Run, findings: Findings) -> Iterable[str]:
     }
     if absent:
         yield "<p>Not observed (absent, which is not zero):</p><ul>"
-        yield from (f"<li>{_text(line)}</li>" for line in sorted(absent))
+        yield from (f"<li>{text_of(line)}</li>" for line in sorted(absent))
         yield "</ul>"
     yield "</section>"
     yield from _disclosure(run, findings)
@@ -196,18 +160,18 @@ def _disclosure(run: Run, findings: Findings) -> Iterable[str]:
     yield f"<h3>The client host</h3>{_facts(_flat(manifest.get('host') or {}))}"
     if manifest.get("campaign_file"):
         yield "<h3>The campaign, as it was given</h3>"
-        yield f"<pre>{_text(manifest['campaign_file'])}</pre>"
+        yield f"<pre>{text_of(manifest['campaign_file'])}</pre>"
     resolved = json.dumps(manifest.get("campaign"), indent=2, ensure_ascii=False)
     yield "<details><summary>The campaign, with every default filled in</summary>"
-    yield f"<pre>{_text(resolved)}</pre></details>"
+    yield f"<pre>{text_of(resolved)}</pre></details>"
     yield "</section>"
 
 
 def _table(table: Table, *, level: int, main: str = "") -> Iterable[str]:
-    yield f"<h{level}>{_text(table.title)}</h{level}>"
+    yield f"<h{level}>{text_of(table.title)}</h{level}>"
     yield '<div class="scroll"><table>'
     if table.caption:
-        yield f"<caption>{_text(table.caption)}</caption>"
+        yield f"<caption>{text_of(table.caption)}</caption>"
     heads = "".join(_head(column) for column in table.columns)
     yield f"<thead><tr>{heads}</tr></thead><tbody>"
     heads_of_columns = [column.head for column in table.columns]
@@ -224,28 +188,29 @@ def _table(table: Table, *, level: int, main: str = "") -> Iterable[str]:
         yield f"<tr{group}>{''.join(cells)}</tr>"
     yield "</tbody></table></div>"
     if table.notes:
-        yield f'<p class="quiet">{"<br>".join(map(_text, table.notes))}</p>'
+        yield f'<p class="quiet">{"<br>".join(map(text_of, table.notes))}</p>'
 
 
 def _head(column: Column) -> str:
-    unit = f'<span class="unit">{_text(column.unit)}</span>' if column.unit else ""
-    return f'<th scope="col" class="{column.align}">{_text(column.head)}{unit}</th>'
+    unit = f'<span class="unit">{text_of(column.unit)}</span>' if column.unit else ""
+    return f'<th scope="col" class="{column.align}">{text_of(column.head)}{unit}</th>'
 
 
 def _cell(column: Column, text: str, *, is_main: bool) -> str:
-    shown = _text(text)
+    shown = text_of(text)
     if column.head == "Labels":
         shown = "".join(
-            f'<span class="label {severity(label)}" title="{_text(explain(label))}">'
-            f"{_text(label)}</span>"
+            f'<span class="label {severity(label)}" title="{text_of(explain(label))}">'
+            f"{text_of(label)}</span>"
             for label in text.split()
         )
-    return f'<td class="{column.align}{" main" if is_main else ""}">{shown}</td>'
+    kind = " main" if is_main else " labels" if column.head == "Labels" else ""
+    return f'<td class="{column.align}{kind}">{shown}</td>'
 
 
 def _facts(facts: Mapping[str, object]) -> str:
     rows = "".join(
-        f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>"
+        f"<dt>{text_of(name)}</dt><dd>{text_of(value)}</dd>"
         for name, value in facts.items()
         if value is not None
     )
@@ -264,24 +229,3 @@ def _flat(value: object, name: str = "") -> dict[str, object]:
         case _:
             return {name: value}
     return {key: inner for name, part in items for key, inner in _flat(part, name).items()}
-
-
-def _specification(picture: Picture) -> str:
-    text = json.dumps(picture.specification(with_title=False), separators=(",", ":"))
-    # Inside a script element only "</" could end it early.
-    safe = text.replace("</", "<\\/")
-    return f'<script type="application/json" id="{picture.name}-specification">{safe}</script>'
-
-
-@functools.cache
-def _chart_program() -> str:
-    program: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]
-    return program.replace("</script", "<\\/script")
-
-
-def _style() -> str:
-    return resources.files("loadstone.report").joinpath("page.css").read_text(encoding="utf-8")
-
-
-def _text(value: object) -> str:
-    return html.escape(str(value))

@@ -1,0 +1,83 @@
+"""Numbers that somebody else published, as charts and as a page: what they say, and what we find.
+
+The charts are those that a run of the same shape has; a number that was not printed is no point.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from loadstone.analysis.account import Account
+from loadstone.analysis.finding import Finding
+from loadstone.report.charts_of_operations import Arrangement, charts_of_operations
+from loadstone.report.charts_of_sweeps import charts_along_load
+from loadstone.report.dimensions import SWEEP_VALUES_MIN, swept_parameter, varied_values
+from loadstone.report.drawing import Picture
+from loadstone.report.page import charts_section, text_of, whole_page
+from loadstone.report.sweep_points import Wording, points_of_account
+
+
+def pictures_of_account(account: Account, findings: Sequence[Finding]) -> tuple[Picture, ...]:
+    """Return the charts that an account has rates for; none where it has no sweep of loads."""
+    points = points_of_account(account, findings)
+    arrangement = Arrangement.of(points, loads_min=1)
+    wording = Wording(rate="requests per second", bars=_bars(account), client="the client")
+    if arrangement is not None:
+        return tuple(charts_of_operations(points, arrangement, wording))
+    values = varied_values(point.parameters for point in points)
+    sweep = swept_parameter(values, SWEEP_VALUES_MIN)
+    if sweep is None:
+        return ()
+    planned = account.planned_threads if sweep == "threads" else ()
+    return tuple(charts_along_load(points, sweep, wording, planned))
+
+
+def render_account(
+    account: Account, source: str, tables: str, details: str, findings: Sequence[Finding]
+) -> bytes:
+    """Return the page of a published report."""
+    drawn = pictures_of_account(account, findings)
+    body = [
+        f"<header><h1>{text_of(account.title)}</h1>",
+        f"<p>Published by others: {text_of(source)}.</p>",
+        f'<p class="verdict caution">{text_of(_standing(findings))}</p></header>',
+        *_findings(findings),
+        *charts_section(drawn),
+        '<section id="tables"><h2>The tables, as they were published</h2>',
+        f'<div class="scroll"><pre>{text_of(tables)}</pre></div></section>',
+        '<section id="details"><h2>What was measured with</h2>',
+        f'<div class="scroll"><pre>{text_of(details)}</pre></div></section>',
+    ]
+    return whole_page(account.name, body, drawn)
+
+
+def _standing(findings: Sequence[Finding]) -> str:
+    problems = sum(finding.severity == "problem" for finding in findings)
+    if not problems:
+        return "The numbers as they were printed; our rules find no problem in them."
+    return (
+        f"The numbers as they were printed. {problems} of our findings say where they must not be"
+        " taken for what they look like."
+    )
+
+
+def _findings(findings: Sequence[Finding]) -> Iterable[str]:
+    if not findings:
+        return
+    yield '<section id="findings"><h2>What our rules find in them</h2><ul class="findings">'
+    for one in findings:
+        inferred = " (inferred)" if one.is_inferred else ""
+        yield (
+            f'<li><b class="{one.severity}">{text_of(one.rule)}{inferred}</b> '
+            f"<span>{text_of(one.statement)}</span></li>"
+        )
+    yield "</ul></section>"
+
+
+def _bars(account: Account) -> str:
+    if not any(one.spread for one in account.measurements):
+        return "Nothing is printed about how far repetitions lay apart."
+    kind = account.disclosure.spread
+    return (
+        f"The bars are the printed ±: {kind}."
+        if kind
+        else ("The bars are the printed ±; the source does not say what it is.")
+    )
