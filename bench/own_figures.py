@@ -44,7 +44,7 @@ before_mib, before_s = rss_mib(), cpu_s()
 summary = json.loads(_loadgen.run_trial(document, on_interval))
 print(json.dumps({
     "cpu_s": cpu_s() - before_s, "own_mib": rss_mib() - before_mib,
-    "lag_p99_ns": lag.quantile(0.99) if lag.count else None,
+    "lag_us": [lag.quantile(share) / 1000 for share in (0.5, 0.95, 0.99)] if lag.count else None,
     **{key: summary[key] for key in (
         "requests", "failed", "error_examples", "connections_opened", "clients_requests_min",
         "clients_requests_max", "thread_cpu_ns")}}))
@@ -104,10 +104,16 @@ def lag(seconds: float) -> Iterator[Figure]:
         for rate in (1_000, 10_000, 30_000):
             load = {"kind": "open", "rate_per_s": float(rate), "arrivals": "poisson"}
             load["clients_max"] = case.clients
-            told = run_trial(changed(document(case, port, seconds), load=load))
-            lag_us = told["lag_p99_ns"] / 1000
-            name = f"open load, {rate} requests/s: lag p99"
-            yield Figure(name, f"{lag_us:.0f} µs", "50 µs at 10000/s", lag_us <= 50)
+            text = changed(document(case, port, seconds), load=load)
+            p50, p95, p99 = run_trial(text)["lag_us"]
+            # What is asked of nobody is late only where the host does not let the thread run.
+            nobody = {"name": "null", "driver": "null", "settings": {}}
+            *_, host_p99 = run_trial(changed(text, target=nobody))["lag_us"]
+            name = f"open load, {rate} requests/s: lag p50, p95, p99"
+            value = f"{p50:.1f}, {p95:.1f}, {p99:.0f} µs"
+            yield Figure(name, value, "p99 50 µs at 10000/s", p99 <= 50)
+            name = f"open load, {rate} requests/s to nobody: lag p99"
+            yield Figure(name, f"{host_p99:.0f} µs", "the host's share", host_p99 <= 50)
             # A Poisson count of this mean strays by its square root; constant arrivals do not.
             load["arrivals"] = "constant"
             told = run_trial(changed(document(case, port, seconds), load=load))

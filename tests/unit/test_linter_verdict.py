@@ -137,6 +137,14 @@ def test_threads_that_wait_for_answers_are_not_limited_by_a_busy_core() -> None:
     )
 
 
+def test_a_core_that_is_kept_awake_for_due_times_is_no_limit() -> None:
+    second_ns = 1_000_000_000
+    busy = table(*cpu("all", 0.9), *cpu("0", 0.99))
+    times = {"thread_cpu_ns": [6 * second_ns], "thread_run_delay_ns": [0]}
+    assert client_limits.find_limits(record(**times), busy)
+    assert not client_limits.find_limits(record(**times, thread_awake_ns=[2 * second_ns]), busy)
+
+
 def test_half_the_size_proves_that_bytes_were_the_limit() -> None:
     card = {"CLIENT_NIC": [Evidence(metric="sent", value=0.97, threshold=0.9)]}
     sure = Tried(kind="half the size", ratio=1.9, low=1.8)

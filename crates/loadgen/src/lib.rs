@@ -26,5 +26,6 @@ pub mod schedule;
 pub mod trial;
 
 mod hiccup;
+mod oversleep;
 mod shared;
 mod worker;

@@ -17,6 +17,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::clock::Clock;
 use crate::epoll::{Epoll, Watch};
+use crate::oversleep::Oversleep;
 
 /// Which task of a reactor: an index, given out in order of [`Reactor::spawn`].
 pub type TaskIndex = u32;
@@ -67,6 +68,7 @@ pub struct Reactor {
     deadlines: RefCell<Vec<u64>>,
     sweep_ns: Cell<u64>,
     current: Cell<TaskIndex>,
+    oversleep: Oversleep,
 }
 
 impl std::fmt::Debug for Reactor {
@@ -114,6 +116,7 @@ impl Reactor {
             deadlines: RefCell::default(),
             sweep_ns: Cell::new(SWEEP_NS_MAX),
             current: Cell::new(0),
+            oversleep: Oversleep::default(),
         }
     }
 
@@ -177,6 +180,17 @@ impl Reactor {
     /// Has deadlines looked at often enough for timeouts of this length.
     pub fn expect_timeouts_of(&self, timeout_ns: u64) {
         self.sweep_ns.set((timeout_ns / 16).clamp(1_000_000, SWEEP_NS_MAX));
+    }
+
+    /// Has timers met to the microsecond, by staying awake before they are due.
+    pub fn expect_to_be_on_time(&self) {
+        self.oversleep.watch();
+    }
+
+    /// Returns the processor time that went into staying awake.
+    #[must_use]
+    pub fn awake_ns(&self) -> u64 {
+        self.oversleep.awake_ns()
     }
 
     /// Waits until the time has come; returns at once when it has passed.
@@ -280,14 +294,24 @@ impl Reactor {
     fn park_until_something(&self, now_ns: u64) -> io::Result<()> {
         let mut timeout_ns = WAIT_NS_MAX;
         if !self.ready.borrow().is_empty() {
-            timeout_ns = 0;
-        } else if let Some(&Reverse((due_ns, _))) = self.timers.borrow().peek() {
-            timeout_ns = timeout_ns.min(due_ns - now_ns);
+            return self.park.park(0, &mut |task| self.wake(task));
+        }
+        if let Some(&Reverse((due_ns, _))) = self.timers.borrow().peek() {
             if self.clock.advance_to(due_ns) {
-                timeout_ns = 0;
+                return self.park.park(0, &mut |task| self.wake(task));
+            }
+            timeout_ns = timeout_ns.min(self.oversleep.sleep_ns(due_ns - now_ns));
+        }
+        self.park.park(timeout_ns, &mut |task| self.wake(task))?;
+        if self.ready.borrow().is_empty() {
+            let took_ns = self.now_ns() - now_ns;
+            if timeout_ns == 0 {
+                self.oversleep.note_look(took_ns);
+            } else if let Some(late_ns) = took_ns.checked_sub(timeout_ns) {
+                self.oversleep.note_sleep(late_ns);
             }
         }
-        self.park.park(timeout_ns, &mut |task| self.wake(task))
+        Ok(())
     }
 }
 

@@ -107,6 +107,7 @@ pub struct Summary {
     pub cores: usize,
     pub clients: u32,
     pub thread_cpu_ns: Vec<u64>,
+    pub thread_awake_ns: Vec<u64>,
     pub thread_run_delay_ns: Vec<Option<u64>>,
     pub hiccup: Option<String>,
     pub clock: ClockFacts,
@@ -125,7 +126,9 @@ pub struct Summary {
 #[derive(Debug, Default)]
 struct ThreadEnd {
     tally: Tally,
+    /// What the load took; staying awake for due times is apart.
     cpu_ns: u64,
+    awake_ns: u64,
     run_delay_ns: Option<u64>,
 }
 
@@ -304,6 +307,9 @@ impl<D: Driver> LoadThread<'_, D> {
         }
         let reactor = self.driver.reactor()?;
         reactor.expect_timeouts_of(self.trial.timeout_ns);
+        if self.shared.is_open {
+            reactor.expect_to_be_on_time();
+        }
         let clients = self.trial.load.clients() as usize;
         let mine = (clients + self.threads - 1 - self.thread) / self.threads;
         let made: Result<Vec<_>, Error> = (0..mine)
@@ -341,7 +347,9 @@ impl<D: Driver> LoadThread<'_, D> {
         let tally = worker.finish();
         let run_delay_ns =
             thread_run_delay_ns().zip(delay_ns).map(|(after, before)| after.saturating_sub(before));
-        Ok(ThreadEnd { tally, cpu_ns: thread_cpu_ns() - cpu_ns, run_delay_ns })
+        let awake_ns = reactor.awake_ns();
+        let cpu_ns = (thread_cpu_ns() - cpu_ns).saturating_sub(awake_ns);
+        Ok(ThreadEnd { tally, cpu_ns, awake_ns, run_delay_ns })
     }
 
     fn begin(&self, iteration: u32, start_ns: u64) {
@@ -421,6 +429,7 @@ fn summary(
         cores: ends.len(),
         clients: trial.load.clients(),
         thread_cpu_ns: ends.iter().map(|end| end.cpu_ns).collect(),
+        thread_awake_ns: ends.iter().map(|end| end.awake_ns).collect(),
         thread_run_delay_ns: ends.iter().map(|end| end.run_delay_ns).collect(),
         hiccup: batch::encode_base64(&hiccup.stop()),
         clock: ClockFacts::measure(),

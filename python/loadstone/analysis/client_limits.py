@@ -25,6 +25,7 @@ CPU_BUSY = 0.80
 STEAL = 0.02
 RUN_DELAY = 0.05
 OCCUPIED = 0.8
+AWAKE_SOME = 0.05
 OCCUPIED_SOME = 0.5
 SOFTIRQ_BUSY = 0.90
 THROTTLED = 0.01
@@ -101,6 +102,7 @@ def is_on_own_host(record: Record) -> bool:
 
 
 def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
+    awake = awake_cores(record)
     allowed = {(line.host, line.subject) for line in lines.get(("cpu", "allowed"), ())}
     means: dict[str, list[float]] = {}
     for host, core, busy, steal in _busy_cores(lines):
@@ -116,12 +118,13 @@ def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
         if allowed:
             means.setdefault(host, []).append(float(busy.mean()))
         share = float((busy >= CORE_BUSY).mean())
-        if share > CORE_BUSY_SHARE:
+        # A thread that stays awake fills a core without needing it, and threads move.
+        if share > CORE_BUSY_SHARE and awake < AWAKE_SOME:
             yield _evidence(
                 f"share of time with core {core} at 95 % or more", share, CORE_BUSY_SHARE, host
             )
     for host, own in means.items():
-        mean = sum(own) / len(own)
+        mean = (sum(own) - awake) / len(own)
         if mean >= CPU_BUSY:
             yield _evidence("CPU busy, all cores", mean, CPU_BUSY, host)
 
@@ -281,6 +284,12 @@ def occupied_share(record: Record) -> float | None:
     if not cpu or len(cpu) != len(delays) or None in delays or not whole_ns:
         return None
     return float(max(ran + waited for ran, waited in zip(cpu, delays, strict=True)) / whole_ns)
+
+
+def awake_cores(record: Record) -> float:
+    """Return how many cores the load threads kept busy only to be awake when a request is due."""
+    whole_ns = _whole_ns(record)
+    return sum(record.summary.get("thread_awake_ns") or ()) / whole_ns if whole_ns else 0.0
 
 
 def _whole_ns(record: Record) -> int:

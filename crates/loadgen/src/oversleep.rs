@@ -1,0 +1,103 @@
+//! How late this host wakes a thread that asked for a time, and so how early to stay awake for it.
+//!
+//! A request of an open load that is sent late has a latency that is partly ours. Timer slack is
+//! off, but what wakes a core from its idle state still takes 5 to 200 microseconds, most on
+//! virtual machines. So a thread that waits for a due time sleeps until shortly before it and
+//! then stays awake; how long before is learnt from how late its sleeps have ended.
+
+use std::cell::Cell;
+
+/// One sleep in so many may end later than expected: the lag's 99th percentile is what counts.
+const LATE_ONE_IN: u64 = 100;
+/// By how much the expectation falls with each sleep that ended in time.
+const STEP_NS: u64 = 50;
+/// Nobody stays awake for longer: a host that wakes later than this shows in the lag.
+const AWAKE_NS_MAX: u64 = 200_000;
+/// A look at the world takes less; if it seems to take longer, the thread was not running.
+const LOOK_NS_MAX: u64 = 5_000;
+
+/// The lateness of sleeps, and the time spent awake because of it.
+#[derive(Debug, Default)]
+pub(crate) struct Oversleep {
+    is_watched: Cell<bool>,
+    expected_ns: Cell<u64>,
+    awake_ns: Cell<u64>,
+}
+
+impl Oversleep {
+    /// Has due times met to the microsecond from now on, at the price of processor time.
+    pub(crate) fn watch(&self) {
+        self.is_watched.set(true);
+    }
+
+    /// Returns how long to sleep when something is due in `left_ns`; zero says to stay awake.
+    #[inline]
+    pub(crate) fn sleep_ns(&self, left_ns: u64) -> u64 {
+        left_ns.saturating_sub(self.expected_ns.get())
+    }
+
+    /// Learns from a sleep that nothing but its end has ended, `late_ns` after the time asked for.
+    ///
+    /// The expectation follows the 99th percentile: it rises 99 times as fast as it falls (the
+    /// stochastic approximation of a quantile, Robbins and Monro 1951).
+    #[inline]
+    pub(crate) fn note_sleep(&self, late_ns: u64) {
+        if self.is_watched.get() {
+            let expected_ns = self.expected_ns.get();
+            let changed_ns = if late_ns > expected_ns {
+                expected_ns + STEP_NS * (LATE_ONE_IN - 1)
+            } else {
+                expected_ns.saturating_sub(STEP_NS)
+            };
+            self.expected_ns.set(changed_ns.min(AWAKE_NS_MAX));
+        }
+    }
+
+    /// Adds a look at the world that found nothing, taken instead of sleeping.
+    #[inline]
+    pub(crate) fn note_look(&self, took_ns: u64) {
+        self.awake_ns.set(self.awake_ns.get() + took_ns.min(LOOK_NS_MAX));
+    }
+
+    /// Returns the processor time that went into staying awake.
+    pub(crate) fn awake_ns(&self) -> u64 {
+        self.awake_ns.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expected_after(sleeps: impl Iterator<Item = u64>) -> u64 {
+        let oversleep = Oversleep::default();
+        oversleep.watch();
+        sleeps.for_each(|late_ns| oversleep.note_sleep(late_ns));
+        oversleep.expected_ns.get()
+    }
+
+    #[test]
+    fn the_expectation_is_near_the_99th_percentile() {
+        // Evenly spread over 100 microseconds, in an order without a pattern.
+        let late = (0..100_000_u64).map(|number| crate::schedule::mix64(number) % 100_000);
+        let expected_ns = expected_after(late);
+        assert!((94_000..=104_000).contains(&expected_ns), "{expected_ns}");
+    }
+
+    #[test]
+    fn a_host_that_wakes_in_time_is_slept_on() {
+        assert_eq!(expected_after([150_000; 100].into_iter().chain([0; 10_000])), 0);
+    }
+
+    #[test]
+    fn nobody_stays_awake_for_a_host_that_is_late_by_milliseconds() {
+        assert_eq!(expected_after([9_000_000; 1000].into_iter()), AWAKE_NS_MAX);
+    }
+
+    #[test]
+    fn who_has_not_asked_for_it_sleeps_to_the_end() {
+        let oversleep = Oversleep::default();
+        oversleep.note_sleep(150_000);
+        assert_eq!(oversleep.sleep_ns(1_000), 1_000);
+    }
+}
