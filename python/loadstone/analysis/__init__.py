@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from loadstone.analysis import client_limits, resources, timeline
 from loadstone.analysis.cell_verdicts import decide_cells
+from loadstone.analysis.exporter_series import ExporterSeries, ExporterWatch
 from loadstone.analysis.finding import Evidence, Finding, Severity
 from loadstone.analysis.instrument import Jitter, jitter_of, read_calibration, with_shares
 from loadstone.analysis.interventions import (
@@ -79,7 +80,8 @@ class Findings:
     `totals` the same with all iterations added up, and is what a reader is shown first. `mixes` has
     the phases of several operations once more, as the operation "all". Of a search, only the trials
     that confirmed its answer are among these; all of them are in `searches`. `hooks` is the log of
-    the campaign's own commands; `client` names the host that the load came from.
+    the campaign's own commands; `client` names the host that the load came from,
+    `exporters` what the targets' exporters showed meanwhile.
     """
 
     cells: tuple[Cell, ...]
@@ -95,6 +97,7 @@ class Findings:
     ceilings: tuple[MeasuredCeiling, ...] = ()
     hooks: tuple[Mapping[str, Any], ...] = ()
     client: str = "the client"
+    exporters: ExporterSeries = field(default_factory=ExporterSeries)
 
     def verdict_of(self, cell: Cell) -> Verdict | None:
         """Return what limited a cell, if that was asked."""
@@ -113,7 +116,7 @@ def analyse(run: Run) -> Findings:
     rate_points = timeline.points_per_trial(run.records)
     probe_points = resources.points_per_trial(run.records)
     calibrated = read_calibration(run.manifest)
-    under_load_s = 0.0
+    under_load_s, watch = 0.0, ExporterWatch()
     searches = read_searches(run)
     steps = left_out(run, searches)
     changed, changed_parts = changed_trials(run), list[Part]()
@@ -135,6 +138,7 @@ def analyse(run: Run) -> Findings:
         flags[record.id] = client_limits.find_limits(record, probes)
         servers[record.id] = find_utilisation(client_limits.lines_of(record, probes))
         series.extend(resources.read_resources(record, probes, under_load_s, probe_points))
+        watch.look(record, probes, under_load_s)
         under_load_s += facts[record.id].duration_s or 0
     measured = Measured(parts=tuple(parts), peaks=peaks, flags=flags, servers=servers)
     account = account_of(run, measured)
@@ -170,6 +174,7 @@ def analyse(run: Run) -> Findings:
         hooks=tuple(run.hooks),
         changes=changes,
         client=_client(run.manifest.get("host") or {}),
+        exporters=watch.kept(probe_points),
     )
 
 

@@ -140,7 +140,7 @@ def _series(
     record: Record, probes: pa.Table, resource: Resource, origin_unix_ns: int, points: int
 ) -> Iterable[ResourceSeries]:
     series = {
-        key: _growth(samples) if resource.is_counter else samples
+        key: growth(samples) if resource.is_counter else samples
         for key, samples in _samples(probes, resource).items()
     }
     # Cards and cores that did nothing at all would only fill the legend.
@@ -155,7 +155,7 @@ def _series(
                 ResourcePoint(
                     elapsed_s=(time - origin_unix_ns) / SECOND_NS, value=value * resource.scale
                 )
-                for time, value in _thinned(values, points)
+                for time, value in thinned(values, points)
             ),
         )
 
@@ -203,7 +203,7 @@ def _samples(
     return {key: list(moments.items()) for key, moments in sums.items()}
 
 
-def _growth(samples: list[tuple[int, float]]) -> list[tuple[int, float]]:
+def growth(samples: list[tuple[int, float]]) -> list[tuple[int, float]]:
     """Return growth per second over the time that really passed; a reset counter starts anew."""
     grown = []
     for (before_ns, before), (now_ns, now) in itertools.pairwise(samples):
@@ -212,7 +212,7 @@ def _growth(samples: list[tuple[int, float]]) -> list[tuple[int, float]]:
     return grown
 
 
-def _thinned(samples: list[tuple[int, float]], points: int) -> list[tuple[int, float]]:
+def thinned(samples: list[tuple[int, float]], points: int) -> list[tuple[int, float]]:
     """Return at most so many samples, each the largest of its stretch: a peak is never hidden."""
     if len(samples) <= points:
         return samples

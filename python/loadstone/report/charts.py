@@ -7,6 +7,7 @@ import altair as alt
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.report.charts_of_ceilings import charts_of_ceilings
+from loadstone.report.charts_of_exporters import charts_of_exporters
 from loadstone.report.charts_of_operations import Arrangement, charts_of_operations
 from loadstone.report.charts_of_searches import charts_of_searches
 from loadstone.report.charts_of_sweeps import charts_along_load
@@ -43,6 +44,11 @@ def pictures(findings: Findings) -> tuple[Picture, ...]:
         *_distribution(findings, dimensions),
         *charts_over_time(findings, dimensions),
     )
+
+
+def evidence_pictures(findings: Findings) -> tuple[Picture, ...]:
+    """Return the charts that stand with the evidence: what the targets' exporters showed."""
+    return tuple(charts_of_exporters(findings))
 
 
 def _results(findings: Findings, dimensions: Dimensions) -> Iterable[Picture]:

@@ -7,7 +7,7 @@ import altair as alt
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.resources import RESOURCES, Resource
+from loadstone.analysis.resources import RESOURCES
 from loadstone.analysis.timeline import Timeline
 from loadstone.report.dimensions import Dimensions
 from loadstone.report.drawing import (
@@ -128,10 +128,11 @@ def _time_lines(rows: list[dict[str, Any]], dimensions: Dimensions, unit: str) -
     return chart
 
 
-def _point(rows: Sequence[Row]) -> bool | alt.OverlayMarkDef:
-    counts: dict[str, int] = {}
+def _point(rows: Sequence[Row], *also: str) -> bool | alt.OverlayMarkDef:
+    counts: dict[tuple[str, ...], int] = {}
     for row in rows:
-        counts[row["trial"]] = counts.get(row["trial"], 0) + 1
+        line = tuple(str(row[name]) for name in ("trial", *also))
+        counts[line] = counts.get(line, 0) + 1
     return alt.OverlayMarkDef(size=22, filled=True) if min(counts.values()) < 3 else False
 
 
@@ -193,25 +194,38 @@ def _resources_over_time(findings: Findings) -> Iterable[Picture]:
             for point in one.points
         ]
         if rows:
-            yield _resource(resource, rows)
+            hosts = sorted({str(row["host"]) for row in rows})
+            yield resource_picture(f"client-{name}", resource.title, resource.unit, rows, hosts)
 
 
-def _resource(resource: Resource, rows: list[dict[str, Any]]) -> Picture:
+def resource_picture(
+    name: str,
+    title: str,
+    unit_of_values: str,
+    rows: list[dict[str, Any]],
+    hosts: Sequence[str],
+    remark: str = "",
+) -> Picture:
+    """Return one quantity of some hosts, trial after trial."""
     seconds, unit = elapsed_unit(rows)
-    hosts = sorted({str(row["host"]) for row in rows})
     if len(hosts) > 1:
-        rows = [{**row, "series": f"{row['host']} {row['series']}".strip()} for row in rows]
+        rows = [{**row, "series": _with_host(row)} for row in rows]
     rows = [{key: value for key, value in row.items() if key != "host"} for row in rows]
     series = {row["series"] for row in rows}
     # More lines than colours: the reader looks for the highest, not for a name.
     is_many = len(series) > len(PALETTE)
-    y = rate_axis(resource.unit, "value")
+    y = rate_axis(unit_of_values, "value")
     # A share is judged against the whole, so the whole is always in sight.
-    y = y.scale(domain=[0, 100]) if resource.unit.startswith("%") else y
+    y = y.scale(domain=[0, 100]) if unit_of_values.startswith("%") else y
     x = time_axis(f"time under load, {unit}")
     lines = (
         alt.Chart(data(in_unit(rows, seconds)))
-        .mark_line(strokeWidth=1.4, opacity=0.4 if is_many else 0.9, clip=True)
+        .mark_line(
+            strokeWidth=1.4,
+            opacity=0.4 if is_many else 0.9,
+            clip=True,
+            point=_point(rows, "series"),
+        )
         .encode(
             x=x,
             y=y,
@@ -221,20 +235,26 @@ def _resource(resource: Resource, rows: list[dict[str, Any]]) -> Picture:
                 alt.Tooltip("series:N", title="what"),
                 alt.Tooltip("trial:N", title="trial"),
                 alt.Tooltip("elapsed:Q", title=unit, format=NUMBER),
-                alt.Tooltip("value:Q", title=resource.unit, format=NUMBER),
+                alt.Tooltip("value:Q", title=unit_of_values, format=NUMBER),
             ],
         )
     )
-    caption = f"{', '.join(hosts)}, trial after trial, the pauses between them left out."
+    caption = f"{', '.join(hosts)}, trial after trial, the pauses between them left out.{remark}"
     caption += " Each line is one of many; hover to see which." if is_many else ""
     return Picture(
-        name=f"client-{resource.name}",
-        title=resource.title,
+        name=name,
+        title=title,
         caption=caption,
         chart=alt.layer(lines, *_trial_marks(rows, seconds, x)).properties(
             width=WIDE - 70, height=150
         ),
     )
+
+
+def _with_host(row: Row) -> str:
+    """Return a line's name with its host, once."""
+    named = str(row["series"])
+    return named if named.startswith(str(row["host"])) else f"{row['host']} {named}".strip()
 
 
 def _trial_marks(rows: Sequence[Row], seconds: float, x: alt.X) -> Iterable[alt.Chart]:

@@ -5,15 +5,16 @@ machine and in ten years.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from loadstone.analysis import Findings
 from loadstone.analysis.labels import explain, severity
 from loadstone.analysis.standard import plan_hash
 from loadstone.report.capacity_tables import capacity_table, steps_table
 from loadstone.report.ceiling_tables import ceilings_table, hooks_table, target_table
-from loadstone.report.charts import pictures
+from loadstone.report.charts import evidence_pictures, pictures
 from loadstone.report.disclosure import standard_table, statements_table
+from loadstone.report.drawing import Picture
 from loadstone.report.intervention_table import intervention_table
 from loadstone.report.layout import (
     Column,
@@ -27,7 +28,7 @@ from loadstone.report.layout import (
 )
 from loadstone.report.opening import opening
 from loadstone.report.options import Options
-from loadstone.report.page import charts_section, text_of, whole_page
+from loadstone.report.page import charts_section, figure, text_of, whole_page
 from loadstone.report.templates import render_template
 from loadstone.report.verdict_table import verdict_table
 from loadstone.results.record import Run
@@ -37,17 +38,17 @@ ROWS_SHOWN = 60
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
     """Return the page."""
-    drawn = pictures(findings)
+    drawn, evidence = pictures(findings), evidence_pictures(findings)
     body = [
         *_opening(run, findings, options),
         *_findings(findings),
         *charts_section(drawn),
         *_numbers(findings, options),
-        *_evidence(run, findings),
+        *_evidence(run, findings, evidence),
         f'<p class="quiet">Made by loadstone {text_of(run.manifest.get("loadstone", ""))} from the '
         "run folder; every number can be made again from it.</p>",
     ]
-    return whole_page(run.name, body, drawn)
+    return whole_page(run.name, body, (*drawn, *evidence))
 
 
 def _opening(run: Run, findings: Findings, options: Options) -> Iterable[str]:
@@ -119,7 +120,7 @@ def _numbers(findings: Findings, options: Options) -> Iterable[str]:
     yield "</section>"
 
 
-def _evidence(run: Run, findings: Findings) -> Iterable[str]:
+def _evidence(run: Run, findings: Findings, drawn: Sequence[Picture]) -> Iterable[str]:
     yield '<section id="evidence"><h2>Evidence</h2>'
     yield from _table(verdict_table(findings), level=3)
     changes = intervention_table(findings)
@@ -129,6 +130,10 @@ def _evidence(run: Run, findings: Findings) -> Iterable[str]:
     for table in (target_table(findings), hooks_table(findings)):
         if table is not None:
             yield from _table(table, level=3)
+    if drawn:
+        yield "<h3>What the targets' exporters showed</h3>"
+        for picture in drawn:
+            yield from figure(picture)
     absent = {
         f"{name}: {reason}"
         for trial in findings.trials

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import vl_convert
 
 from loadstone.analysis import Findings
-from loadstone.report.charts import pictures
+from loadstone.report.charts import evidence_pictures, pictures
 from loadstone.report.drawing import Picture
 from loadstone.report.options import Options
 from loadstone.results.record import Run
@@ -16,12 +16,12 @@ PNG_SCALE = 2
 
 def render_svg(run: Run, findings: Findings, options: Options) -> Mapping[str, bytes]:
     """Return one SVG for each chart."""
-    return svg_files(pictures(findings))
+    return svg_files((*pictures(findings), *evidence_pictures(findings)))
 
 
 def render_png(run: Run, findings: Findings, options: Options) -> Mapping[str, bytes]:
     """Return one PNG for each chart, twice as fine as a screen needs it."""
-    return png_files(pictures(findings))
+    return png_files((*pictures(findings), *evidence_pictures(findings)))
 
 
 def svg_files(drawn: Sequence[Picture]) -> Mapping[str, bytes]:
