@@ -108,7 +108,7 @@ def account_of(run: Run, measured: Measured) -> Account:
         measurements=measurements,
         disclosure=_disclosure(run, parts, tops),
         run=str(run.manifest.get("run") or run.path),
-        comparable={name: _comparable(run, name) for name in targets},
+        comparable={name: comparable_of(run, name) for name in targets},
         identical=tuple(_twins(targets)),
         planned_threads=_planned_threads(run),
         client_links=tuple(_client_links(run)),
@@ -258,7 +258,7 @@ def _payload(measured: Sequence[Mapping[str, Any]]) -> str | None:
     return "; ".join(words)
 
 
-def _comparable(run: Run, target: str) -> dict[str, object]:
+def comparable_of(run: Run, target: str) -> dict[str, object]:
     """Return the fields that must agree with another run's, those of a phase under its name."""
     host = run.manifest.get("host") or {}
     facts: dict[str, object] = {f"host {name}": host.get(name) for name in HOST_FIELDS}

@@ -9,14 +9,20 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from loadstone.analysis import Findings
 from loadstone.analysis.run_account import twins_of
+from loadstone.analysis.standard_evidence import (
+    Answer,
+    Status,
+    families_are_corrected,
+    intervals_count_trials,
+    ratios_are_comparable,
+    writes_are_audited,
+)
 from loadstone.campaign.statement import Statements
 from loadstone.results.record import Run
-
-Status = Literal["met", "not met", "unknown", "not applicable"]
 
 BLOCKS_MIN = 5
 NAMED = ("TPC-", "SPC-1", "SPECstorage", "SPEC SFS", "MLPerf")
@@ -30,9 +36,6 @@ class Rule:
     title: str
     status: Status
     because: str
-
-
-Answer = tuple[Status, str]
 
 
 def declare(run: Run, findings: Findings) -> tuple[Rule, ...]:
@@ -75,7 +78,7 @@ def _disclosed(run: Run, findings: Findings) -> Answer:
 
 
 def _comparable(run: Run, findings: Findings) -> Answer:
-    return "met", "ratios are drawn by loadstone compare, which refuses what does not agree"
+    return ratios_are_comparable(run, findings, statements_of(run))
 
 
 def _calibrated(run: Run, findings: Findings) -> Answer:
@@ -105,11 +108,20 @@ def _intended(run: Run, findings: Findings) -> Answer:
 
 
 def _merged(run: Run, findings: Findings) -> Answer:
+    if all(cell.headline is None for cell in findings.totals):
+        return "not applicable", "no time of a request was recorded"
     return "met", "three significant digits; loadstone report -f hlog publishes them"
 
 
 def _tails(run: Run, findings: Findings) -> Answer:
-    return "met", "a percentile is shown where ten requests lie beyond it, else left out"
+    seen = [cell.headline for cell in findings.totals if cell.headline is not None]
+    if not seen:
+        return "not applicable", "no time of a request was recorded"
+    left_out = sum(one.quantiles["p99"] is None and "p99" not in one.at_least for one in seen)
+    words = f"p99 of {len(seen) - left_out} of {len(seen)} results has ten requests beyond it"
+    cut = sum(bool(one.at_least) for one in seen)
+    timed_out = f"; {cut} are cut off by timeouts, and printed as at least" if cut else ""
+    return "met", f"{words}, the others are left out{timed_out}" if left_out else words + timed_out
 
 
 def _clock(run: Run, findings: Findings) -> Answer:
@@ -157,14 +169,6 @@ def _interval(run: Run, findings: Findings) -> Answer:
     if alone:
         return "not met", f"{alone} of {len(findings.totals)} results are from one trial"
     return "met", "Student's t on logarithms over trials"
-
-
-def _unit(run: Run, findings: Findings) -> Answer:
-    return "met", "n counts trials; requests and seconds are never n"
-
-
-def _families(run: Run, findings: Findings) -> Answer:
-    return "met", "loadstone compare corrects by Holm, and says equivalent only by a test for it"
 
 
 def _sums(run: Run, findings: Findings) -> Answer:
@@ -215,10 +219,6 @@ def _verified(run: Run, findings: Findings) -> Answer:
     return "met", f"{checked:,} reads checked ({min(share, default=0.0):.0%} asked for), none wrong"
 
 
-def _audited(run: Run, findings: Findings) -> Answer:
-    return "not met", "no ledger of acknowledged writes was kept"
-
-
 def _faults(run: Run, findings: Findings) -> Answer:
     if findings.hooks:
         return "unknown", f"{len(findings.hooks)} commands of the campaign's own ran; see their log"
@@ -260,15 +260,15 @@ RULES: Sequence[tuple[str, Callable[[Run, Findings], Answer]]] = (
     ("Trials are interleaved", _interleaved),
     ("A is held against A", _control),
     ("Every headline has its interval", _interval),
-    ("n counts the right unit", _unit),
-    ("Families are corrected", _families),
+    ("n counts the right unit", intervals_count_trials),
+    ("Families are corrected", families_are_corrected),
     ("Sums are honest", _sums),
     ("Little's law holds", _little),
     ("Throughput and latency stand together, against load", _against_load),
     ("A capacity is confirmed", _capacity),
     ("Every number has its verdict", _verdict),
     ("Data is verified", _verified),
-    ("Acknowledged writes are audited", _audited),
+    ("Acknowledged writes are audited", writes_are_audited),
     ("Faults are named", _faults),
     ("The cost of measuring is shown", _cost),
     ("Named benchmarks only in full", _named),
