@@ -215,6 +215,15 @@ def test_grades_go_from_one_counter_over_two_to_an_intervention() -> None:
     waited = Evidence(metric="waited for a core", value=0.2, threshold=0.05)
     assert grade(flags={**CPU, "CLIENT_NIC": [waited]}) == "C"
     assert grade(flags={"INSTRUMENT_CPU": [*CPU["INSTRUMENT_CPU"], waited]}) == "B"
+
+    def core(number: int, host: str) -> Evidence:
+        words = f"core {number} at 95 % or more"
+        return Evidence(metric=words, value=0.9, place=host, source="processor time")
+
+    # Two cores of a host are one kind of evidence; another host is another counter.
+    assert grade(flags={"INSTRUMENT_CPU": [core(0, "one"), core(1, "one")]}) == "C"
+    assert grade(flags={"INSTRUMENT_CPU": [core(0, "one"), core(0, "two")]}) == "B"
+    assert grade(flags={"INSTRUMENT_CPU": [core(0, "one"), core(1, "one"), waited]}) == "B"
     assert grade(flags=CPU, null_rate=1100.0) == "B"
     confirmed = Tried(kind="second client", ratio=1.6, low=1.4)
     assert grade(flags=CPU, tried=[confirmed]) == "A"
@@ -263,6 +272,22 @@ def cpu(core: str, busy: float, steal: float = 0.0) -> list[tuple[str, str, str,
 
 def flags(*lines: tuple[str, str, str, float, float], **summary: object) -> set[str]:
     return set(client_limits.find_limits(record(**summary), table(*lines)))
+
+
+def counters(flag: str, *lines: tuple[str, str, str, float, float], **summary: object) -> int:
+    found = client_limits.find_limits(record(**summary), table(*lines))
+    return len({one.counter for one in found[flag]})
+
+
+def test_what_is_read_from_one_source_of_a_host_is_one_counter() -> None:
+    full = (*cpu("all", 0.97), *cpu("0", 0.97), *cpu("1", 0.98))
+    assert counters("INSTRUMENT_CPU", *full) == 1
+    assert counters("INSTRUMENT_CPU", *full, ("cgroup", "", "throttled_ns", 0, 2e7)) == 2
+    swapped = [("memory", "", f"swapped_{way}_pages", 0.0, 1.0) for way in ("in", "out")]
+    assert counters("INSTRUMENT_MEM", *swapped) == 1
+    card = ("network", "e", "speed_bits_per_s", 1e9, 0)
+    both = [("network", "e", f"{way}_bytes", 0, 1.2e8) for way in ("sent", "received")]
+    assert counters("CLIENT_NIC", card, *both) == 1
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,9 @@ SOCKETS_USED = 0.80
 TIME_WAIT_S = 60
 FRAME_BYTES = 1500
 
+PROCESSOR_TIME, LOAD_THREADS = "processor time", "load threads"
+"""Kinds of evidence that several metrics are read from."""
+
 ADDRESSES = ("endpoints", "auth_url", "storage_url")
 CPU_KINDS = ("user", "nice", "system", "irq", "softirq", "steal")
 CPU_IDLE = ("idle", "iowait")
@@ -121,24 +124,29 @@ def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
         # A thread that stays awake fills a core without needing it, and threads move.
         if share > CORE_BUSY_SHARE and awake < AWAKE_SOME:
             yield _evidence(
-                f"share of time with core {core} at 95 % or more", share, CORE_BUSY_SHARE, host
+                f"share of time with core {core} at 95 % or more",
+                share,
+                CORE_BUSY_SHARE,
+                host,
+                PROCESSOR_TIME,
             )
     for host, own in means.items():
         mean = (sum(own) - awake) / len(own)
         if mean >= CPU_BUSY:
-            yield _evidence("CPU busy, all cores", mean, CPU_BUSY, host)
+            yield _evidence("CPU busy, all cores", mean, CPU_BUSY, host, PROCESSOR_TIME)
 
 
 def _waiting(record: Record, lines: Lines) -> Iterator[Evidence]:
     occupied = occupied_share(record)
     if occupied is not None and occupied >= OCCUPIED:
-        yield _evidence("load thread running or waiting for a core", occupied, OCCUPIED, "")
+        words = "load thread running or waiting for a core"
+        yield _evidence(words, occupied, OCCUPIED, "", LOAD_THREADS)
     delays = [delay or 0 for delay in record.summary.get("thread_run_delay_ns") or ()]
     whole_ns = _whole_ns(record)
     if delays and whole_ns:
         worst = max(delays) / whole_ns
         if worst >= RUN_DELAY:
-            yield _evidence("load thread waiting for a core", worst, RUN_DELAY, "")
+            yield _evidence("load thread waiting for a core", worst, RUN_DELAY, "", LOAD_THREADS)
     for line in lines.get(("cgroup", "throttled_ns"), ()):
         if line.rate / 1e9 >= THROTTLED:
             yield _evidence("control group throttled", line.rate / 1e9, THROTTLED, line.host)
@@ -148,14 +156,15 @@ def _memory(record: Record, lines: Lines) -> Iterator[Evidence]:
     for metric in ("swapped_in_pages", "swapped_out_pages"):
         for line in lines.get(("memory", metric), ()):
             if line.growth > 0:
-                yield _evidence(metric.replace("_", " "), line.growth, 0, line.host)
+                yield _evidence(metric.replace("_", " "), line.growth, 0, line.host, "swap")
     for line in lines.get(("pressure", "full_ns"), ()):
         if line.subject == "memory" and line.rate / 1e9 > MEMORY_PRESSURE:
             yield _evidence("memory pressure, full", line.rate / 1e9, MEMORY_PRESSURE, line.host)
     for key in ("max", "oom"):
         for line in lines.get(("cgroup", f"memory_events_{key}"), ()):
             if line.growth > 0:
-                yield _evidence(f"control group memory events {key}", line.growth, 0, line.host)
+                words = f"control group memory events {key}"
+                yield _evidence(words, line.growth, 0, line.host, "control group memory")
     limits = {line.host: line for line in lines.get(("cgroup", "memory_bytes_max"), ())}
     for line in lines.get(("process", "rss_bytes"), ()):
         limit = limits.get(line.host)
@@ -178,10 +187,11 @@ def _cards(record: Record, lines: Lines) -> Iterator[Evidence]:
             share = 8 * line.rate * (FRAME_BYTES + 38) / (FRAME_BYTES + 14) / speed
             if share >= NIC_BUSY:
                 name = f"{metric.partition('_')[0]} on {line.subject}, of the line's speed"
-                yield _evidence(name, share, NIC_BUSY, line.host)
+                yield _evidence(name, share, NIC_BUSY, line.host, "card traffic")
     for line in lines.get(("network", "backlog_dropped"), ()):
         if line.growth > 0:
-            yield _evidence(f"packets dropped on {line.subject}", line.growth, 0, line.host)
+            words = f"packets dropped on {line.subject}"
+            yield _evidence(words, line.growth, 0, line.host, "card drops")
 
 
 def _interrupts(record: Record, lines: Lines) -> Iterator[Evidence]:
@@ -189,7 +199,7 @@ def _interrupts(record: Record, lines: Lines) -> Iterator[Evidence]:
         share = line.rate / 1e9
         if line.subject != "all" and share >= SOFTIRQ_BUSY:
             name = f"core {line.subject} with packets of the card"
-            yield _evidence(name, share, SOFTIRQ_BUSY, line.host)
+            yield _evidence(name, share, SOFTIRQ_BUSY, line.host, "card interrupts")
 
 
 def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
@@ -302,5 +312,5 @@ def _whole_ns(record: Record) -> int:
     return int(max(ends)) - int(min(starts))
 
 
-def _evidence(metric: str, value: float, threshold: float, host: str) -> Evidence:
-    return Evidence(metric=metric, value=value, threshold=threshold, place=host)
+def _evidence(metric: str, value: float, threshold: float, host: str, source: str = "") -> Evidence:
+    return Evidence(metric=metric, value=value, threshold=threshold, place=host, source=source)

@@ -9,13 +9,23 @@ Severity = Literal["problem", "caution", "note"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """One number behind a finding: what it is, what it was held against, and where it stands."""
+    """One number behind a finding: what it is, what it was held against, and where it stands.
+
+    `source` names the kind of evidence where several metrics are one: two cores of a host that are
+    both full are one counter, and no proof of each other.
+    """
 
     metric: str
     value: float | str
     threshold: float | str | None = None
     unit: str = ""
     place: str = ""
+    source: str = ""
+
+    @property
+    def counter(self) -> tuple[str, str]:
+        """What the number counts as when counters that agree are counted: its kind and its host."""
+        return self.source or self.metric, self.place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
