@@ -205,8 +205,7 @@ def _instrument(observed: Observed) -> Verdict | None:
         evidence.append(
             Evidence(metric="X / X of the null target", value=share, threshold=INSTRUMENT_MAX)
         )
-    # One counter stays one in however many trials it was read, and two cores of a host are one;
-    # another flag's is no proof of it.
+    # Two cores of a host are one counter in however many trials; another flag's is no proof of it.
     read = {name: len({one.counter for one in flag}) for name, flag in observed.flags.items()}
     # The flag with the most counters behind it speaks; the others stay in the evidence.
     limit = max(read, key=lambda name: read[name], default="")
