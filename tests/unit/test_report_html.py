@@ -15,7 +15,7 @@ from loadstone.report import REPORTS, Options
 from loadstone.report.charts import pictures
 from loadstone.report.opening import opening
 from loadstone.results.store import read_run
-from tests.unit.synthetic_run import Folder, trial, write_rounds, write_sweep
+from tests.unit.synthetic_run import Folder, trial, trial_rows, write_rounds, write_sweep
 
 LOADING_ATTRIBUTES = {
     "src",
@@ -117,6 +117,35 @@ def test_only_the_best_of_several_results_is_called_the_most(tmp_path):
     first, second = opening(run, analyse(run)).answers
     assert "the most of its loads and rounds" in first
     assert "the most of" not in second
+
+
+def test_a_result_that_must_not_be_used_is_never_the_best(tmp_path):
+    folder = Folder(tmp_path / "run", "void", seconds=4)
+    folder.add(trial(1, "ceph", "get", round=1), 100)
+    # More requests in flight than clients: the books do not agree.
+    broken = trial(2, "ceph", "get", round=2)
+    rows = trial_rows(broken, 900, 4)
+    broken["load"]["clients"] = 1
+    folder.write(broken, rows)
+    folder.add(trial(3, "ceph", "put", round=1), 100)
+    folder.add(trial(4, "ceph", "put", round=2), 300)
+    run = read_run(folder.close(campaign={}, campaign_file=""))
+    gets, puts = opening(run, analyse(run)).answers
+    assert "round 1: 100/s" in gets
+    assert "1 that must not be used left out" in gets
+    assert "300/s" in puts
+    assert "left out" not in puts
+
+
+def test_where_nothing_may_be_used_no_rate_is_told_first(tmp_path):
+    folder = Folder(tmp_path / "run", "void", seconds=4)
+    broken = trial(1, "ceph", "get")
+    rows = trial_rows(broken, 900, 4)
+    broken["load"]["clients"] = 1
+    folder.write(broken, rows)
+    run = read_run(folder.close(campaign={}, campaign_file=""))
+    (answer,) = opening(run, analyse(run)).answers
+    assert answer == "ceph, get: no result that may be used; its labels say why."
 
 
 def test_the_page_carries_its_evidence(page, run):

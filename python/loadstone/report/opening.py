@@ -52,24 +52,28 @@ def _answers(findings: Findings) -> Iterable[str]:
     if findings.searches:
         yield from (f"{one.name}: {describe_answer(one)}." for one in findings.searches)
         return
-    best: dict[tuple[str, str, str], Cell] = {}
+    groups: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in findings.totals:
-        key = (cell.target, cell.workload, cell.operation)
-        if key not in best or cell.requests_per_s > best[key].requests_per_s:
-            best[key] = cell
-    if len(best) <= ANSWERS_MAX:
-        yield from (_answer(findings, cell) for cell in best.values() if cell.good)
+        groups.setdefault((cell.target, cell.workload, cell.operation), []).append(cell)
+    if len(groups) > ANSWERS_MAX:
+        return
+    for (target, _, operation), cells in groups.items():
+        usable = [cell for cell in cells if cell.good and not _is_void(findings, cell)]
+        if usable:
+            best = max(usable, key=lambda cell: cell.requests_per_s)
+            yield _answer(findings, best, is_best=len(usable) > 1, void=len(cells) - len(usable))
+        elif any(cell.good for cell in cells):
+            yield f"{target}, {operation}: no result that may be used; its labels say why."
 
 
-def _answer(findings: Findings, cell: Cell) -> str:
-    is_best = (
-        sum(
-            (one.target, one.workload, one.operation)
-            == (cell.target, cell.workload, cell.operation)
-            for one in findings.totals
-        )
-        > 1
-    )
+def _is_void(findings: Findings, cell: Cell) -> bool:
+    """Tell whether a result must not be used, by its labels or by its verdict."""
+    verdict = findings.verdict_of(cell)
+    is_invalid = verdict is not None and verdict.limit.startswith("INVALID")
+    return is_invalid or bool(VOIDING & set(cell.labels))
+
+
+def _answer(findings: Findings, cell: Cell, *, is_best: bool, void: int) -> str:
     text = f"{cell.name}: {bound_sign(cell)}{units.format_rate(cell.requests_per_s)}"
     rates = [one.requests_per_s for one in cell.trial_rates]
     if len(rates) > 1 and min(rates) > 0:
@@ -81,6 +85,7 @@ def _answer(findings: Findings, cell: Cell) -> str:
     else:
         text += " (one trial: no interval)"
     text += ", the most of its loads and rounds" if is_best else ""
+    text += f", {void} that must not be used left out" if void else ""
     verdict = findings.verdict_of(cell)
     if verdict is not None:
         graded = f", grade {verdict.grade}" if verdict.grade else ""
