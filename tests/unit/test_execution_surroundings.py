@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from loadstone._loadgen import Histogram
+from loadstone.analysis.measured_ceilings import left_behind_findings, read_measured_ceilings
 from loadstone.campaign.hook import Hook
 from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.plan import Plan, make_plan
@@ -229,6 +230,66 @@ def test_what_a_ceiling_made_goes_away_when_it_fails_and_what_was_there_stays(
     end = run(tmp_path / "again", text)
     assert "File exists" in end.ceilings_failed["C001"]
     assert (Path(folder) / "precious").exists()
+
+
+MOUNTS = "ceilings: [{{kind: mount, directory: {folder}}}]\n"
+
+
+def test_a_good_measurement_outlives_its_clean_up_and_says_what_is_left(
+    tmp_path: Path, loadgen: FakeLoadgen, programs: Path
+) -> None:
+    (tmp_path / "mount").mkdir()
+    text = MOUNTS.format(folder=tmp_path / "mount")
+    (command,) = plan_of(text).ceilings[0].document["clean_up"]
+    program(programs, "fio", f"cat {DATA}/fio-read-4m.json")
+    program(programs, "rm", "echo it is busy >&2; exit 1")
+    end = run(tmp_path / "run", text)
+    assert end.state == "failed"
+    assert end.ceilings_failed == {}
+    (problem,) = end.problems
+    assert 'ceiling "mount" left behind what it had made' in problem.message
+    assert "it is busy" in problem.message
+    assert problem.hint == f"remove it with: {' '.join(command)}"
+    (record,) = read_run(tmp_path / "run").ceilings
+    assert record.measurements
+    assert record.left_behind == ({"command": command, "why": "it is busy"},)
+    (told,) = left_behind_findings(read_run(tmp_path / "run"))
+    assert " ".join(command) in told.statement
+    assert not any(one.is_cleaned_up for one in read_measured_ceilings(read_run(tmp_path / "run")))
+
+
+def test_what_an_interrupted_ceiling_left_behind_is_told(
+    tmp_path: Path, loadgen: FakeLoadgen, programs: Path
+) -> None:
+    (tmp_path / "mount").mkdir()
+    text = MOUNTS.format(folder=tmp_path / "mount")
+    program(programs, "fio", "sleep 1000")
+    program(programs, "rm", "echo it is busy >&2; exit 1")
+    interrupt = Interrupt()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, CeilingProgress):
+            interrupt.ask()
+
+    end = run(tmp_path / "run", text, listen, interrupt)
+    assert end.state == "interrupted"
+    (problem,) = end.problems
+    assert "left behind" in problem.message
+    assert (problem.hint or "").startswith("remove it with: rm -r -- ")
+    assert read_run(tmp_path / "run").ceilings == ()
+
+
+def test_a_ceiling_that_fails_twice_says_both(
+    tmp_path: Path, loadgen: FakeLoadgen, programs: Path
+) -> None:
+    (tmp_path / "mount").mkdir()
+    program(programs, "fio", "echo broken >&2; exit 1")
+    program(programs, "rm", "echo it is busy >&2; exit 1")
+    end = run(tmp_path / "run", MOUNTS.format(folder=tmp_path / "mount"))
+    (problem,) = end.problems
+    assert "broken" in problem.message
+    assert "it is busy" in problem.message
+    assert (problem.hint or "").startswith("remove it with: ")
 
 
 def test_a_program_that_this_host_lacks_is_told_before_anything_begins(

@@ -4,7 +4,7 @@
 from a Run alone, so that all of them can be made again from the run folder at any time.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,11 @@ from loadstone.analysis.interventions import (
     tried_of,
 )
 from loadstone.analysis.labels import error_sentences, explain, label_trial, severity
-from loadstone.analysis.measured_ceilings import MeasuredCeiling, read_measured_ceilings
+from loadstone.analysis.measured_ceilings import (
+    MeasuredCeiling,
+    left_behind_findings,
+    read_measured_ceilings,
+)
 from loadstone.analysis.part import Part, read_parts
 from loadstone.analysis.repetitions import advice_findings, advise
 from loadstone.analysis.run_account import Measured, account_of
@@ -163,7 +167,7 @@ def analyse(run: Run) -> Findings:
             (
                 *search_findings(searches),
                 *_findings(totals, trials),
-                *find_states(run.records),
+                *_of_surroundings(run),
                 *advice_findings(advice),
             ),
             judge_run(account, parts, flags, decided=decided),
@@ -176,6 +180,12 @@ def analyse(run: Run) -> Findings:
         client=_client(run.manifest.get("host") or {}),
         exporters=watch.kept(probe_points),
     )
+
+
+def _of_surroundings(run: Run) -> Iterable[Finding]:
+    """Return what was seen of the targets themselves, and what was left behind at them."""
+    yield from find_states(run.records)
+    yield from left_behind_findings(run)
 
 
 def _client(host: Mapping[str, Any]) -> str:

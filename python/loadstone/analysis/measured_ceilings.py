@@ -5,11 +5,13 @@ path or the device can do. One that was measured several times in a run is the m
 """
 
 import base64
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from loadstone.analysis.account import Ceiling
+from loadstone.analysis.finding import Finding
 from loadstone.analysis.latency import Latency, latency, merge
 from loadstone.results.record import Run
 
@@ -63,6 +65,25 @@ class MeasuredCeiling:
     commands: tuple[tuple[str, ...], ...]
     outputs: tuple[str, ...]
     is_value: bool
+    is_cleaned_up: bool = True
+
+
+def left_behind_findings(run: Run) -> Iterable[Finding]:
+    """Return a finding for each ceiling whose clean-up failed; what it measured stands."""
+    for record in run.ceilings:
+        if not record.left_behind:
+            continue
+        commands = "; ".join(shlex.join(one["command"]) for one in record.left_behind)
+        reasons = "; ".join(dict.fromkeys(str(one["why"]) for one in record.left_behind))
+        yield Finding(
+            rule="LEFT BEHIND",
+            severity="caution",
+            statement=(
+                f'ceiling "{record.ceiling["name"]}" was measured, and what it had made may still'
+                f" be there: its clean-up failed ({reasons}); remove it with: {commands}"
+            ),
+            cases=(record.id,),
+        )
 
 
 def bounds_of(operation: str) -> Bounds | None:
@@ -80,7 +101,8 @@ def read_measured_ceilings(run: Run) -> tuple[MeasuredCeiling, ...]:
             _value(record.ceiling["kind"], own) for own in _by_bounds(record.measurements).values()
         ]
         for one in record.measurements:
-            found.append(_measured(record.ceiling, one, is_value=any(one is v for v in values)))
+            own = _measured(record.ceiling, one, is_value=any(one is v for v in values))
+            found.append(replace(own, is_cleaned_up=not record.left_behind))
     return tuple(found)
 
 

@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 from loadstone.campaign.ceiling_plan import PACKAGES, PlannedCeiling, steps_of_osds
 from loadstone.campaign.fio_jobs import writes_of_job_file
 from loadstone.campaign.hook import Hook
-from loadstone.errors import InputError, LoadstoneError, TargetError
+from loadstone.errors import InputError, TargetError
 from loadstone.execution import secrets
 from loadstone.execution.events import CeilingEnded, CeilingProgress, CeilingStarted, Event
 from loadstone.execution.interrupt import Interrupt
@@ -72,41 +73,67 @@ def _read_job_file(document: Mapping[str, Any]) -> bytes:
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
-    """Somebody wants the run to stop; the ceiling is measured again by --resume."""
+    """Somebody wants the run to stop; the ceiling is measured again by --resume.
+
+    `left_behind` says what could not be taken away, and how to remove it; None where all was.
+    """
+
+    def __init__(self, left_behind: TargetError | None = None) -> None:
+        super().__init__()
+        self.left_behind = left_behind
 
 
 def run_ceiling(
     document: Mapping[str, Any], folder: Path, listen: Listen, interrupt: Interrupt
-) -> None:
-    """Measure one ceiling and keep its record.
+) -> TargetError | None:
+    """Measure one ceiling and keep its record; return what it left behind, if anything.
 
     Raises TargetError when a program fails, and Interrupted when somebody stopped it; either way
-    what was made for it is cleaned up, and no record is left.
+    what was made for it is cleaned up, and no record is left. A clean-up that fails takes nothing
+    from a good measurement: that is kept, and its record says so.
     """
     writer = CeilingWriter(folder, document)
     started_ns = time.time_ns()
     listen(CeilingStarted(document=document))
-    measurements: list[dict[str, Any]] = []
-    has_begun = False
+    begun: list[bool] = []
     try:
-        steps = _steps(document, writer, interrupt)
-        for number, step in enumerate(steps):
-            # A directory that could not be made is not ours to remove.
-            has_begun = has_begun or step["format"] is not None
-            ended = _run_step(document, step, number, steps, listen, interrupt)
-            has_begun = has_begun or all(one.is_good for one in ended)
-            paths = [writer.write_output(one.output) for one in ended]
-            _check(document, step, ended, interrupt)
-            if step["format"] is not None:
-                measurements += _measurements(document, step, ended, paths)
-    finally:
-        problem = _clean_up(document) if has_begun else None
-    if problem is not None:
-        raise problem
+        measurements = _measure(document, writer, begun, listen, interrupt)
+    except BaseException as stop:
+        left = _clean_up(document) if any(begun) else []
+        if left and isinstance(stop, Interrupted):
+            raise Interrupted(_left_behind(document, left)) from stop
+        if left and isinstance(stop, TargetError):
+            problem = _left_behind(document, left)
+            raise TargetError(f"{stop.message}; {problem.message}", problem.hint) from stop
+        raise
+    left = _clean_up(document)
+    writer.finish(measurements, started_ns, time.time_ns(), left)
+    listen(CeilingEnded(document=document, measurements=measurements))
+    return _left_behind(document, left) if left else None
+
+
+def _measure(
+    document: Mapping[str, Any],
+    writer: CeilingWriter,
+    begun: list[bool],
+    listen: Listen,
+    interrupt: Interrupt,
+) -> list[dict[str, Any]]:
+    """Run the steps; `begun` learns when there is something that is ours to remove."""
+    measurements: list[dict[str, Any]] = []
+    steps = _steps(document, writer, interrupt)
+    for number, step in enumerate(steps):
+        # A directory that could not be made is not ours to remove.
+        begun.append(step["format"] is not None)
+        ended = _run_step(document, step, number, steps, listen, interrupt)
+        begun.append(all(one.is_good for one in ended))
+        paths = [writer.write_output(one.output) for one in ended]
+        _check(document, step, ended, interrupt)
+        if step["format"] is not None:
+            measurements += _measurements(document, step, ended, paths)
     if document["job_file"] is not None:
         writer.write_output(_read_job_file(document))
-    writer.finish(measurements, started_ns, time.time_ns())
-    listen(CeilingEnded(document=document, measurements=measurements))
+    return measurements
 
 
 def _steps(
@@ -272,14 +299,28 @@ def _numbers(one: Measurement) -> dict[str, Any]:
     }
 
 
-def _clean_up(document: Mapping[str, Any]) -> LoadstoneError | None:
-    """Take away what the ceiling has made, also after a failure and after Ctrl-C."""
-    problem: LoadstoneError | None = None
+def _clean_up(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Take away what the ceiling has made, also after a failure and after Ctrl-C.
+
+    Returns the commands that failed, each with why: what they were to remove may still be there.
+    """
+    left = []
     for command in document["clean_up"]:
         (ended,) = run_programs(
             [command], timeout_s=CLEAN_UP_S, is_stopped=lambda: False, tick=lambda passed_s: None
         )
         if not ended.is_good:
-            step = {"name": "clean-up", "commands": [command]}
-            problem = _failed(document, step, _last(ended))
-    return problem
+            is_late = ended.state == "timeout"
+            why = f"not done after {CLEAN_UP_S:g} s: " if is_late else ""
+            left.append({"command": list(command), "why": f"{why}{_last(ended)}"})
+    return left
+
+
+def _left_behind(document: Mapping[str, Any], left: Sequence[Mapping[str, Any]]) -> TargetError:
+    reasons = "; ".join(dict.fromkeys(one["why"] for one in left))
+    commands = "; ".join(shlex.join(one["command"]) for one in left)
+    return TargetError(
+        f'ceiling "{document["name"]}" left behind what it had made, for its clean-up failed:'
+        f" {reasons}",
+        f"remove it with: {commands}",
+    )

@@ -73,13 +73,18 @@ class Surroundings:
             if self._interrupt.is_asked:
                 return
             try:
-                run_ceiling(planned.document, self._writer.path, self._listen, self._interrupt)
-            except Interrupted:
+                left_behind = run_ceiling(
+                    planned.document, self._writer.path, self._listen, self._interrupt
+                )
+            except Interrupted as stop:
+                self.problems += [stop.left_behind] if stop.left_behind else []
                 return
             except TargetError as error:
                 self.failed[planned.id] = error.message
                 self.problems.append(error)
                 self._listen(CeilingFailed(document=planned.document, reason=error.message))
+            else:
+                self.problems += [left_behind] if left_behind else []
 
     @property
     def pending(self) -> list[PlannedCeiling]:

@@ -50,6 +50,7 @@ def ceilings_table(findings: Findings) -> Table | None:
 def _ceiling_row(one: MeasuredCeiling, *, has_times: bool) -> tuple[str, ...]:
     times = one.service.quantiles if one.service is not None else {}
     value = "" if not one.is_value else f"× {one.count}" if one.count > 1 else "yes"
+    value += "" if one.is_cleaned_up else " (left behind what it made)"
     moment = "" if one.moment == "before all trials" else f", {one.moment}"
     return (
         one.name,

@@ -19,13 +19,17 @@ CEILING_FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingRecord:
-    """One measured ceiling; `measurements` hold rates in bytes per second, and where they stand."""
+    """One measured ceiling; `measurements` hold rates in bytes per second, and where they stand.
+
+    `left_behind` are the commands of its clean-up that failed, each with why.
+    """
 
     ceiling: Mapping[str, Any]
     measurements: Sequence[Mapping[str, Any]]
     started_unix_ns: int
     ended_unix_ns: int
     path: Path
+    left_behind: Sequence[Mapping[str, Any]] = ()
 
     @property
     def id(self) -> str:
@@ -54,7 +58,11 @@ class CeilingWriter:
         return path
 
     def finish(
-        self, measurements: Sequence[Mapping[str, Any]], started_unix_ns: int, ended_unix_ns: int
+        self,
+        measurements: Sequence[Mapping[str, Any]],
+        started_unix_ns: int,
+        ended_unix_ns: int,
+        left_behind: Sequence[Mapping[str, Any]],
     ) -> None:
         """Write the record, after which the ceiling is never measured again."""
         record = {
@@ -63,6 +71,7 @@ class CeilingWriter:
             "started_unix_ns": started_unix_ns,
             "ended_unix_ns": ended_unix_ns,
             "measurements": list(measurements),
+            "left_behind": list(left_behind),
         }
         durable.write_json(self._folder / f"{self._document['id']}.json", record)
 
@@ -88,6 +97,7 @@ def read_ceilings(folder: Path) -> tuple[CeilingRecord, ...]:
                 started_unix_ns=int(document.get("started_unix_ns", 0)),
                 ended_unix_ns=int(document.get("ended_unix_ns", 0)),
                 path=path,
+                left_behind=tuple(document.get("left_behind") or ()),
             )
         )
     return tuple(records)
