@@ -25,6 +25,7 @@ mod encryption;
 mod endpoint;
 mod exchange;
 mod failure;
+mod huge;
 mod limits;
 mod reading;
 mod settings;

@@ -4,6 +4,7 @@
 //! Requests are asynchronous: a load thread submits them and sleeps until a thread of librados
 //! leaves word in its inbox. What only exists as a blocking call is run aside.
 
+use std::cell::RefCell;
 use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
@@ -23,6 +24,7 @@ mod connection;
 mod errand;
 mod inbox;
 mod library;
+mod memory;
 mod namespace;
 mod settings;
 mod slot;
@@ -46,6 +48,8 @@ pub struct Rados {
     page_keys: u32,
     timeout_ns: u64,
     clients: u32,
+    /// The most that one request writes.
+    bytes_written: usize,
     /// Whether requests were still in flight when a client's patience ended.
     is_abandoned: AtomicBool,
 }
@@ -103,10 +107,33 @@ impl Rados {
     }
 }
 
-thread_local! {
-    /// The inbox of the reactor that this thread made last; its clients are made right after it.
-    static INBOX: std::cell::RefCell<Option<Arc<Inbox>>> = const { std::cell::RefCell::new(None) };
+/// Returns the most that one request of a trial writes, and the most that one reads.
+fn bytes_moved(trial: &Trial) -> (usize, usize) {
+    let largest = trial.dataset.size.max();
+    let block = trial.options.range_bytes.map_or(largest, |bytes| bytes.min(largest));
+    let of = |operation| match operation {
+        Operation::Put => (largest, 0),
+        Operation::Write | Operation::Append => (block, 0),
+        Operation::Get => (0, largest),
+        Operation::Read | Operation::RangeGet => (0, block),
+        _ => (0, 0),
+    };
+    let moved = trial.mix.iter().map(|share| of(share.operation));
+    let (written, read) = moved.fold((0, 0), |most, one| (most.0.max(one.0), most.1.max(one.1)));
+    let in_memory = |bytes| usize::try_from(bytes).expect("checked against the limit");
+    (in_memory(written), in_memory(read))
 }
+
+thread_local! {
+    /// The inbox of the reactor that this thread made last, and where its clients make what they
+    /// write; they are made right after it.
+    static SHARED: RefCell<Option<(Arc<Inbox>, Content)>> = const { RefCell::new(None) };
+}
+
+/// What is written, as long as it takes to give it to librados. All clients of a thread share it:
+/// librados copies at once, so one buffer stays in the processor's cache where one for each client
+/// would not.
+type Content = Rc<RefCell<Vec<u8>>>;
 
 impl Driver for Rados {
     const NAME: &'static str = "rados";
@@ -137,6 +164,8 @@ impl Driver for Rados {
         // Twice what is needed: a request that was given up may still count for a moment.
         let bytes = on_each.saturating_mul(trial.dataset.size.max().max(4096)).saturating_mul(2);
         let in_flight = InFlight { requests: 2 * on_each, bytes };
+        let (bytes_written, bytes_read) = bytes_moved(trial);
+        memory::keep_freed(bytes_written.max(bytes_read));
         let buckets = usize::try_from(trial.dataset.buckets).expect("buckets fit in memory");
         let open = |_| {
             let connection = Connection::open(&access, in_flight)?;
@@ -153,6 +182,7 @@ impl Driver for Rados {
             page_keys: trial.options.page_keys,
             timeout_ns: trial.timeout_ns,
             clients,
+            bytes_written,
             is_abandoned: AtomicBool::new(false),
         };
         if trial.mix.iter().any(|share| share.operation == Operation::Append) {
@@ -163,13 +193,15 @@ impl Driver for Rados {
 
     fn reactor(&self) -> Result<Rc<Reactor>, Error> {
         let inbox = Inbox::new(self.clients as usize);
-        INBOX.set(Some(Arc::clone(&inbox)));
+        memory::reserve(self.clients as usize, self.bytes_written);
+        SHARED.set(Some((Arc::clone(&inbox), Content::default())));
         Ok(Reactor::new(Box::new(InboxPark(inbox)), Clock::real()))
     }
 
     fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<RadosClient, Error> {
-        let inbox =
-            INBOX.with_borrow(Clone::clone).expect("a thread makes its reactor before its clients");
-        Ok(RadosClient::new(self, reactor, inbox, index))
+        let shared = SHARED
+            .with_borrow(Clone::clone)
+            .expect("a thread makes its reactor before its clients");
+        Ok(RadosClient::new(self, reactor, shared, index))
     }
 }

@@ -10,8 +10,8 @@ use super::connection::PoolContext;
 use super::inbox::{Inbox, Place};
 use super::library::{Completion, Context, Library, kernel_text};
 use super::slot::{GivenUp, Slot};
-use super::{Rados, errand};
-use crate::drivers::{BucketState, Client};
+use super::{Content, Rados, errand};
+use crate::drivers::{BucketState, Client, huge};
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
@@ -30,6 +30,7 @@ pub struct RadosClient {
     pub(super) place: Place,
     pub(super) instance: usize,
     library: &'static Library,
+    content: Content,
     /// Namespaces opened by name, apart from those of the dataset.
     pub(super) contexts: Vec<Arc<PoolContext>>,
     slot: Arc<Slot>,
@@ -70,7 +71,7 @@ pub(super) enum Call {
 }
 
 impl Call {
-    /// Returns what of the buffer it needs.
+    /// Returns how much is written or read.
     fn length(self) -> usize {
         match self {
             Self::WriteFull { length }
@@ -79,6 +80,11 @@ impl Call {
             | Self::Read { length, .. } => length,
             Self::Stat | Self::Remove => 0,
         }
+    }
+
+    /// Returns what of the slot's buffer it needs.
+    fn bytes_read(self) -> usize {
+        if let Self::Read { length, .. } = self { length } else { 0 }
     }
 
     fn is_write(self) -> bool {
@@ -132,9 +138,11 @@ impl Client for RadosClient {
         self.rados.dataset.write_key(request.index, &mut self.name);
         self.name.push(0);
         if call.is_write() {
-            // SAFETY: no request is in flight: each one's end is waited for or its slot replaced.
-            let buffer = unsafe { self.slot.buffer(call.length()) };
-            fill(&self.rados.payload, &object, call.offset(), buffer);
+            let mut content = self.content.borrow_mut();
+            if content.len() < call.length() {
+                *content = huge::zeroed(call.length());
+            }
+            fill(&self.rados.payload, &object, call.offset(), &mut content[..call.length()]);
         }
         let sent_ns = self.reactor.now_ns();
         let (result, ended_ns) = self.perform(context, call).await;
@@ -169,7 +177,7 @@ impl RadosClient {
     pub(super) fn new(
         rados: &Arc<Rados>,
         reactor: &Rc<Reactor>,
-        inbox: Arc<Inbox>,
+        (inbox, content): (Arc<Inbox>, Content),
         index: u32,
     ) -> Self {
         let place = inbox.take_place();
@@ -183,6 +191,7 @@ impl RadosClient {
             place,
             instance,
             library,
+            content,
             contexts: Vec::new(),
             in_flight: None,
             given_up: Vec::new(),
@@ -226,14 +235,14 @@ impl RadosClient {
         self.name.clear();
         self.name.extend_from_slice(name.as_bytes());
         self.name.push(0);
-        // SAFETY: no request is in flight: each one's end is waited for or its slot replaced.
-        unsafe { self.slot.buffer(content.len()) }.copy_from_slice(content);
+        *self.content.borrow_mut() = content.to_vec();
         let (result, _) = self.perform(context, call).await;
         if result < 0 { Err(-result) } else { Ok(()) }
     }
 
     /// Does one call on the object that `name` holds; returns what librados says of it, and when
-    /// it was there. At the deadline it gives the request up.
+    /// it was there. At the deadline it gives the request up. It submits before it waits, so that
+    /// no other client comes between the making of what is written and its submission.
     async fn perform(&mut self, context: Context, call: Call) -> (c_int, u64) {
         if let Err(number) = self.submit(context, call) {
             return (-number, self.reactor.now_ns());
@@ -262,22 +271,26 @@ impl RadosClient {
 
     fn submit(&mut self, io: Context, call: Call) -> Result<(), c_int> {
         // SAFETY: no request is in flight on the slot until `arm`.
-        let buffer = unsafe { self.slot.buffer(call.length()) }.as_mut_ptr();
+        let buffer = unsafe { self.slot.buffer(call.bytes_read()) }.as_mut_ptr();
+        let content = self.content.borrow();
+        let given = content.as_ptr().cast::<c_char>();
+        assert!(!call.is_write() || content.len() >= call.length(), "made for this call");
         self.inbox.expect(self.place, self.reactor.current_task());
         let completion = self.slot.arm()?;
         let (library, name) = (self.library, self.name.as_ptr().cast::<c_char>());
-        // SAFETY: librados copies the name; buffer and stat live in the slot, which the callback
-        // keeps alive, and nobody else touches them until it has run.
+        // SAFETY: librados copies the name and what is written before it returns; buffer and stat
+        // live in the slot, which the callback keeps alive, and nobody else touches them until it
+        // has run.
         let result = unsafe {
             match call {
                 Call::WriteFull { length } => {
-                    (library.rados_aio_write_full)(io, name, completion, buffer.cast(), length)
+                    (library.rados_aio_write_full)(io, name, completion, given, length)
                 }
                 Call::WriteAt { offset, length } => {
-                    (library.rados_aio_write)(io, name, completion, buffer.cast(), length, offset)
+                    (library.rados_aio_write)(io, name, completion, given, length, offset)
                 }
                 Call::Append { length, .. } => {
-                    (library.rados_aio_append)(io, name, completion, buffer.cast(), length)
+                    (library.rados_aio_append)(io, name, completion, given, length)
                 }
                 Call::Read { offset, length } => {
                     (library.rados_aio_read)(io, name, completion, buffer.cast(), length, offset)
@@ -291,9 +304,11 @@ impl RadosClient {
             }
         };
         if result < 0 {
+            drop(content);
             self.slot.refuse(completion);
             return Err(-result);
         }
+        drop(content);
         self.in_flight = Some((io, completion, call));
         Ok(())
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::inbox::{Inbox, Place};
 use super::library::{Completion, Library};
 use crate::clock::monotonic_ns;
+use crate::drivers::huge;
 
 /// How long the buffer of a read that was given up is kept: librados of release 14 may be receiving
 /// into it when the read is cancelled, and says nothing when it stops.
@@ -23,7 +24,7 @@ pub(super) struct Slot {
     is_done: AtomicBool,
     result: AtomicI32,
     ended_ns: AtomicU64,
-    /// Payload on its way; nobody but librados touches it between submit and done.
+    /// What is read; nobody but librados touches it between submit and done.
     buffer: UnsafeCell<Vec<u8>>,
     /// Where `stat` writes size and time.
     pub(super) stat: UnsafeCell<(u64, i64)>,
@@ -59,7 +60,7 @@ impl Slot {
         // SAFETY: the caller states that librados has no hold on it.
         let buffer = unsafe { &mut *self.buffer.get() };
         if buffer.len() < length {
-            buffer.resize(length, 0);
+            *buffer = huge::zeroed(length);
         }
         &mut buffer[..length]
     }
