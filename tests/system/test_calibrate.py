@@ -149,6 +149,7 @@ def test_ctrl_c_keeps_what_was_measured(state: dict[str, str]) -> None:
         (("null", "-t", "0"), "at least one request in flight"),
         (("null", "-d", "1ms"), "a duration of at least 100ms"),
         (("null", "-s", ""), "there is nothing to calibrate"),
+        (("null", "-s", "0"), "found 0, allowed objects of at least one byte"),
         (("swift", "--target-set", "payload_signing=signed"), 'setting "payload_signing"'),
         (("file", "--directory", "/proc"), "it is on proc, not in memory"),
         (("file", "--directory", "/no/such"), "No such file or directory"),

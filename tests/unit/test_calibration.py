@@ -192,13 +192,36 @@ def test_what_is_kept_is_copied_for_its_host_and_build_only(state: Path) -> None
 def test_a_new_session_takes_the_place_of_the_same_loads_only(state: Path) -> None:
     calibration.keep(HOST, "abc", kept().sessions[0])
     renewed = Session(
-        measured=BEGAN, conditions=HERE, points=(replace(POINTS[0], requests_per_s=9_000.0),)
+        measured=BEGAN, conditions=HERE, points=(replace(POINTS[0], requests_per_s=11_000.0),)
     )
     path = calibration.keep(HOST, "abc", renewed)
     old, new = calibration.read(path).sessions
     assert old.points == POINTS[1:]
     assert new == renewed
     assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_the_higher_of_two_measurements_stands_with_its_date() -> None:
+    slow = replace(POINTS[0], requests_per_s=9_000.0)
+    fast = replace(POINTS[1], requests_per_s=120_000.0)
+    new = Session(measured=BEGAN, conditions=HERE, points=(slow, fast))
+    before = kept(POINTS[0], POINTS[1])
+    ((session, old, lower),) = before.standing_against(new)
+    assert (session, old, lower) == (before.sessions[0], POINTS[0], slow)
+    first, second = before.with_session(new).sessions
+    assert (first.measured, first.points) == (before.sessions[0].measured, (POINTS[0],))
+    assert (second.measured, second.points) == (BEGAN, (fast,))
+    only_slow = replace(new, points=(slow,))
+    assert before.with_session(only_slow).sessions == before.sessions
+
+
+def test_a_higher_one_that_is_old_or_of_other_conditions_gives_way() -> None:
+    slow = replace(POINTS[0], requests_per_s=9_000.0)
+    new = Session(measured=BEGAN, conditions=HERE, points=(slow,))
+    old = kept(POINTS[0], age=datetime.timedelta(days=8))
+    assert old.with_session(new).sessions == (new,)
+    other = replace(new, conditions={**HERE, "cpu_governor": "powersave"})
+    assert kept(POINTS[0]).with_session(other).sessions == (other,)
 
 
 def test_a_calibration_that_was_cut_off_stops_no_run(state: Path) -> None:

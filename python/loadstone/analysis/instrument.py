@@ -16,14 +16,14 @@ from loadstone.analysis.ceiling import (
     ceiling_of,
     cores_of,
 )
-from loadstone.results.calibration import Calibration, conditions_of, parse
+from loadstone.results.calibration import AGE_MAX, Calibration, conditions_of, parse
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
     from loadstone._loadgen import Histogram
     from loadstone.analysis.part import Part
 
-AGE_MAX_DAYS = 7
+AGE_MAX_DAYS = AGE_MAX.days
 HICCUP_QUANTILE = 0.999
 HICCUP_SHARE = 0.10
 """Hiccups of more than this share of a percentile make it noisy."""

@@ -112,6 +112,8 @@ def _check(wish: Any) -> None:
         if operation not in CALIBRATED:
             allowed = f"what can be calibrated: {', '.join(sorted(CALIBRATED))}"
             raise InputError.of_value(operation, allowed)
+    if 0 in wish.sizes:
+        raise InputError.of_value(0, "objects of at least one byte")
     if 0 in wish.threads:
         raise InputError.of_value(0, "at least one request in flight")
     if wish.duration_ns < DURATION_NS_MIN:
@@ -143,14 +145,29 @@ def _calibrate(wish: Any, directory: Path, facts: Mapping[str, Any], build: str,
         session = calibration.Session(
             measured=runner.now(), conditions=calibration.conditions_of(facts), points=points
         )
+        standing = calibration.kept_of(facts, build).standing_against(session)
         path = calibration.keep(facts, build, session)
         kept = calibration.Calibration(
             host=calibration.identity_of(facts), build=build, sessions=(session,)
         )
         _print(kept, path, form)
+        _tell_standing(standing)
     if end.state == "interrupted":
         return EXIT_INTERRUPTED
     return EXIT_FAILED if end.problems or end.failed_requests or not points else 0
+
+
+def _tell_standing(standing: Sequence[tuple[Any, Any, Any]]) -> None:
+    """Say of which loads the earlier, higher figure stands: a ceiling is what was once reached."""
+    for session, old, new in standing:
+        size = units.format_size(round(old.bytes_per_request))
+        print(
+            f"note: {old.driver} {old.operation} {size}, {old.clients} clients:"
+            f" {units.format_rate(new.requests_per_s)} now, and"
+            f" {units.format_rate(old.requests_per_s)} of {session.measured:%Y-%m-%d %H:%M} UTC"
+            " stands: a ceiling is the most that was reached",
+            file=sys.stderr,
+        )
 
 
 def _measure(plan: Any, folder: Path) -> Any:
@@ -236,7 +253,8 @@ def _warn(seconds: float) -> None:
     busy = os.getloadavg()[0]
     if busy > len(os.sched_getaffinity(0)) / 2:
         print(
-            f"warning: the host is busy (load {busy:.1f}): ceilings will come out too low",
+            f"warning: the host is busy (load {busy:.1f}): ceilings will come out too low; higher"
+            " ones of the last 7 days stand",
             file=sys.stderr,
         )
 

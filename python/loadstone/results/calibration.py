@@ -23,6 +23,9 @@ from loadstone.results.layout import check_format, read_json
 
 CALIBRATION_FORMAT = 1
 
+AGE_MAX = datetime.timedelta(days=7)
+"""An older point says too little of the host as it is now to outweigh a new one."""
+
 HOST_FACTS = ("name", "machine")
 CPU_FACTS = ("model",)
 """What makes a host the same one."""
@@ -135,14 +138,32 @@ class Calibration:
         }
 
     def with_session(self, new: Session) -> "Calibration":
-        """Return it with a new session, whose points take the place of older ones."""
-        renewed = {point.key for point in new.points}
-        kept = (
+        """Return it with a new session.
+
+        A ceiling is the most that this host and build were shown to reach. So of two measurements
+        of one load the higher stands, with its own date, as long as the conditions are the same and
+        it is not too old; else the new one takes its place.
+        """
+        standing = {old.key for _, old, _ in self.standing_against(new)}
+        better = [point for point in new.points if point.key not in standing]
+        renewed = {point.key for point in better}
+        kept = [
             _only(session, [point for point in session.points if point.key not in renewed])
             for session in self.sessions
-        )
-        sessions = (*(session for session in kept if session.points), new)
+        ]
+        sessions = tuple(one for one in (*kept, _only(new, better)) if one.points)
         return Calibration(host=self.host, build=self.build, sessions=sessions)
+
+    def standing_against(self, new: Session) -> tuple[tuple[Session, Point, Point], ...]:
+        """Return the points that stay, though a new session has measured them lower."""
+        lower = {point.key: point for point in new.points}
+        return tuple(
+            (session, old, lower[old.key])
+            for session in self.sessions
+            if session.conditions == new.conditions and new.measured - session.measured <= AGE_MAX
+            for old in session.points
+            if old.key in lower and old.requests_per_s > lower[old.key].requests_per_s
+        )
 
     def of_drivers(self, drivers: Sequence[str]) -> "Calibration":
         """Return only what was measured of some drivers."""
@@ -231,13 +252,20 @@ def keep(host: Mapping[str, Any], build: str, session: Session) -> Path:
     path = path_of(host, build)
     with durable.writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    before = Calibration(host=identity_of(host), build=build, sessions=())
-    if path.exists():
-        # One that cannot be read is of no use to anybody, and must not stand in the way.
-        with contextlib.suppress(ResultError):
-            before = read(path)
-    durable.write_json(path, before.with_session(session).document())
+    durable.write_json(path, kept_of(host, build).with_session(session).document())
     return path
+
+
+def kept_of(host: Mapping[str, Any], build: str) -> Calibration:
+    """Return what is kept of this host and build; nothing where that cannot be read.
+
+    One that cannot be read is of no use to anybody, and must not stand in the way.
+    """
+    path = path_of(host, build)
+    if path.exists():
+        with contextlib.suppress(ResultError):
+            return read(path)
+    return Calibration(host=identity_of(host), build=build, sessions=())
 
 
 def copy_for(host: Mapping[str, Any], build: str, drivers: Sequence[str]) -> dict[str, Any]:
