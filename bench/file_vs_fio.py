@@ -243,7 +243,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
     if options.realtime:
-        ON_CORE.extend(("chrt", "-f", "1"))
+        # In turns: jobs that one scheduler runs one after the other would each claim the whole core.
+        ON_CORE.extend(("chrt", "-r", "1"))
     for program in ("fio", "taskset"):
         if shutil.which(program) is None:
             raise SystemExit(f"error: no {program} on PATH\nhint: apt-get install fio util-linux")

@@ -130,7 +130,7 @@ def jitter_of(records: Iterable[Record]) -> Jitter:
 
 
 def hiccups_of(records: Iterable[Record]) -> "Histogram | None":
-    """Return by how much a sleep of a millisecond was late, all trials added up."""
+    """Return by how much a sleep was late, all trials added up."""
     from loadstone._loadgen import Histogram
 
     merged = Histogram()

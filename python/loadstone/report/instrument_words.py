@@ -8,7 +8,7 @@ from loadstone.analysis.labels import BOUNDS
 from loadstone.analysis.summary import Cell
 
 JITTER_NOTES = (
-    "Hiccup: by how much a thread that sleeps for a millisecond woke late, p99.9 of the trial.",
+    "Hiccup: by how much a thread that sleeps for a moment woke late, p99.9 of the trial.",
     "Waited: how long the worst load thread was ready and had no core.",
 )
 
