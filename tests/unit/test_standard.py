@@ -8,6 +8,7 @@ from ruamel.yaml import YAML
 
 from loadstone.analysis import analyse
 from loadstone.analysis.standard import RULES, declare, plan_hash
+from loadstone.report import REPORTS
 from loadstone.report.disclosure import render, standard_table
 from loadstone.report.options import Options
 from loadstone.results.record import Run
@@ -165,3 +166,13 @@ def test_what_another_tool_measured_leaves_these_rules_open(tmp_path: Path) -> N
     foreign = replace(run, manifest={**run.manifest, "imported": told})
     for title in (RATIO, UNIT, AUDIT):
         assert answer(foreign, title)[0] == "unknown"
+
+
+def test_the_common_mistakes_stand_in_every_readable_report(run: Run) -> None:
+    findings = analyse(run)
+    assert [one.id for one in findings.mistakes] == [f"X{n:02d}" for n in range(1, 27)]
+    made = [one.id for one in findings.mistakes if one.outcome == "fail"]
+    assert made
+    for name in ("html", "markdown", "json", "disclosure", "terminal"):
+        text = REPORTS[name].render(run, findings, Options()).decode()
+        assert all(one in text for one in made), name

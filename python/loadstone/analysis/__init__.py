@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from loadstone.analysis import client_limits, resources, timeline
+from loadstone.analysis import client_limits, linter, resources, timeline
 from loadstone.analysis.cell_verdicts import decide_cells
 from loadstone.analysis.exporter_series import ExporterSeries, ExporterWatch
 from loadstone.analysis.finding import Evidence, Finding, Severity
@@ -85,7 +85,8 @@ class Findings:
     the phases of several operations once more, as the operation "all". Of a search, only the trials
     that confirmed its answer are among these; all of them are in `searches`. `hooks` is the log of
     the campaign's own commands; `client` names the host that the load came from,
-    `exporters` what the targets' exporters showed meanwhile.
+    `exporters` what the targets' exporters showed meanwhile; `mistakes` are the common ones of
+    benchmark reports, each with whether this run makes it.
     """
 
     cells: tuple[Cell, ...]
@@ -102,6 +103,7 @@ class Findings:
     hooks: tuple[Mapping[str, Any], ...] = ()
     client: str = "the client"
     exporters: ExporterSeries = field(default_factory=ExporterSeries)
+    mistakes: tuple[linter.Result, ...] = ()
 
     def verdict_of(self, cell: Cell) -> Verdict | None:
         """Return what limited a cell, if that was asked."""
@@ -154,8 +156,7 @@ def analyse(run: Run) -> Findings:
     decided = decide_cells(
         account, parts, flags, totals=totals, servers=servers, tried=tried_of(changes)
     )
-    missing = {doc["id"]: _facts(doc, None, None) for doc in run.plan if doc["id"] not in facts}
-    trials = tuple(fact for _, fact in sorted((facts | missing).items()))
+    trials = _with_missing(run, facts)
     return Findings(
         cells=cells,
         totals=totals,
@@ -179,7 +180,14 @@ def analyse(run: Run) -> Findings:
         changes=changes,
         client=_client(run.manifest.get("host") or {}),
         exporters=watch.kept(probe_points),
+        mistakes=linter.lint(account),
     )
+
+
+def _with_missing(run: Run, facts: Mapping[str, TrialFacts]) -> tuple[TrialFacts, ...]:
+    """Return every planned trial in the plan's order, also those that never ran."""
+    missing = {doc["id"]: _facts(doc, None, None) for doc in run.plan if doc["id"] not in facts}
+    return tuple(fact for _, fact in sorted(({**facts, **missing}).items()))
 
 
 def _of_surroundings(run: Run) -> Iterable[Finding]:

@@ -39,9 +39,20 @@ class Result:
     outcome: Outcome
     evidence: str
 
+    def to_json(self) -> dict[str, str]:
+        """Return it as plain values."""
+        return {
+            "id": self.id,
+            "mistake": self.mistake,
+            "outcome": self.outcome,
+            "evidence": self.evidence,
+        }
+
 
 def lint(account: Account) -> tuple[Result, ...]:
-    """Return the outcome of every check."""
+    """Return the outcome of every check; none where nothing was measured."""
+    if not account.measurements:
+        return ()
     results = []
     for check in CHECKS:
         outcome, evidence = check.look(account)

@@ -153,15 +153,7 @@ def _document(account: Account, findings: tuple[Finding, ...]) -> dict[str, obje
         "title": account.title,
         "targets": list(account.targets),
         "findings": [finding.to_json() for finding in findings],
-        "mistakes": [
-            {
-                "id": result.id,
-                "mistake": result.mistake,
-                "outcome": result.outcome,
-                "evidence": result.evidence,
-            }
-            for result in linter.lint(account)
-        ],
+        "mistakes": [result.to_json() for result in linter.lint(account)],
     }
 
 

@@ -19,7 +19,8 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     writer.width = 100
     writer.representer.sort_base_mapping_type_on_output = False
     stream = io.BytesIO()
-    writer.dump(disclosure(run, findings), stream)
+    mistakes = [one.to_json() for one in findings.mistakes]
+    writer.dump({**disclosure(run, findings), "mistakes": mistakes}, stream)
     return stream.getvalue()
 
 
@@ -39,6 +40,26 @@ def standard_table(run: Run, findings: Findings) -> Table:
         rows=tuple((str(one.number), one.title, one.status, one.because) for one in rules),
         caption=f"{met} of {len(rules)} rules are met, {failed} are not.",
         notes=("The whole disclosure: loadstone report RUN -f disclosure.",),
+    )
+
+
+def mistakes_table(findings: Findings, *, only_made: bool = False) -> Table | None:
+    """Return the common mistakes of reports, and whether this one makes them; None without any."""
+    rows = [
+        (one.id, one.mistake, one.outcome, one.evidence)
+        for one in findings.mistakes
+        if not only_made or one.outcome == "fail"
+    ]
+    if not rows:
+        return None
+    made = sum(one.outcome == "fail" for one in findings.mistakes)
+    return Table(
+        title="Common mistakes",
+        columns=tuple(
+            Column(head=head, align="left") for head in ("No.", "Mistake", "Check", "Because")
+        ),
+        rows=tuple(rows),
+        caption=f"{made} of {len(findings.mistakes)} checks fail.",
     )
 
 

@@ -52,6 +52,7 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "searches": [_search(search) for search in findings.searches],
         "interventions": [_change(change) for change in findings.changes],
         "findings": [finding.to_json() for finding in findings.findings],
+        "mistakes": [one.to_json() for one in findings.mistakes],
     }
 
 

@@ -13,7 +13,7 @@ from loadstone.analysis.standard import plan_hash
 from loadstone.report.capacity_tables import capacity_table, steps_table
 from loadstone.report.ceiling_tables import ceilings_table, hooks_table, target_table
 from loadstone.report.charts import evidence_pictures, pictures
-from loadstone.report.disclosure import standard_table, statements_table
+from loadstone.report.disclosure import mistakes_table, standard_table, statements_table
 from loadstone.report.drawing import Picture
 from loadstone.report.intervention_table import intervention_table
 from loadstone.report.layout import (
@@ -150,6 +150,9 @@ def _evidence(run: Run, findings: Findings, drawn: Sequence[Picture]) -> Iterabl
 def _disclosure(run: Run, findings: Findings) -> Iterable[str]:
     yield '<section id="disclosure"><h2>Disclosure</h2>'
     yield from _table(standard_table(run, findings), level=3)
+    mistakes = mistakes_table(findings)
+    if mistakes is not None:
+        yield from _table(mistakes, level=3)
     yield from _table(statements_table(run), level=3)
     manifest = run.manifest
     facts = {

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from loadstone.analysis import Findings
 from loadstone.report.capacity_tables import capacity_table, steps_table
 from loadstone.report.ceiling_tables import ceilings_table, hooks_table, target_table
-from loadstone.report.disclosure import standard_table, statements_table
+from loadstone.report.disclosure import mistakes_table, standard_table, statements_table
 from loadstone.report.intervention_table import intervention_table
 from loadstone.report.layout import (
     Table,
@@ -53,8 +53,10 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     for table in tables:
         if table is not None and table.rows:
             blocks += _table_blocks(table)
-    for table in (standard_table(run, findings), statements_table(run)):
-        blocks += _table_blocks(table)
+    closing = (standard_table(run, findings), mistakes_table(findings), statements_table(run))
+    for table in closing:
+        if table is not None:
+            blocks += _table_blocks(table)
     if findings.findings:
         blocks.append("## What to know")
         blocks.append(

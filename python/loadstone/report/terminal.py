@@ -11,6 +11,7 @@ from rich.text import Text
 from loadstone.analysis import Findings
 from loadstone.report.capacity_tables import capacity_table
 from loadstone.report.ceiling_tables import ceilings_table
+from loadstone.report.disclosure import mistakes_table
 from loadstone.report.intervention_table import intervention_table
 from loadstone.report.layout import (
     Table,
@@ -84,6 +85,7 @@ def _tables(findings: Findings, options: Options) -> list[Table]:
         client_table(findings),
         errors_table(findings),
         intervention_table(findings),
+        mistakes_table(findings, only_made=True),
     )
     return [table for table in tables if table is not None and table.rows]
 
