@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-SYSTEM_PYTHON = "/usr/bin/python3"
+from tests.system.servers.ceph import SYSTEM_PYTHON
 
 PROGRAM = """\
 import json, rados, sys

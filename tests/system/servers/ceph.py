@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -40,6 +41,8 @@ ENVIRONMENT = {
     "CEPH_ARGS": "",
     "CEPH_CONF": "",
 }
+# The bindings of Ceph belong to the system's interpreter.
+SYSTEM_PYTHON = "/usr/bin/python3"
 PROGRAMS = [
     "ceph",
     "ceph-fuse",
@@ -79,8 +82,12 @@ Endpoints = dict[str, dict[str, str]]
 
 
 def missing_programs() -> list[str]:
-    """Name the programs of Ceph that are not here."""
-    return [program for program in PROGRAMS if shutil.which(program) is None]
+    """Name what is not here of Ceph: programs, and the bindings by which tests look into pools."""
+    missing = [program for program in (SYSTEM_PYTHON, *PROGRAMS) if shutil.which(program) is None]
+    bindings = [SYSTEM_PYTHON, "-c", "import rados"]
+    if not missing and subprocess.run(bindings, capture_output=True, check=False).returncode:
+        missing.append("python3-rados")
+    return missing
 
 
 @contextlib.contextmanager
