@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::clock::Clock;
 use crate::dataset::Dataset;
-use crate::drivers::{Driver, Setting, limits};
+use crate::drivers::{Driver, Setting, huge, limits};
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::payload::PayloadSpec;
@@ -48,8 +48,9 @@ pub struct Rados {
     page_keys: u32,
     timeout_ns: u64,
     clients: u32,
-    /// The most that one request writes.
+    /// The most that one request writes, and reads.
     bytes_written: usize,
+    bytes_read: usize,
     /// Whether requests were still in flight when a client's patience ended.
     is_abandoned: AtomicBool,
 }
@@ -183,6 +184,7 @@ impl Driver for Rados {
             timeout_ns: trial.timeout_ns,
             clients,
             bytes_written,
+            bytes_read,
             is_abandoned: AtomicBool::new(false),
         };
         if trial.mix.iter().any(|share| share.operation == Operation::Append) {
@@ -194,7 +196,8 @@ impl Driver for Rados {
     fn reactor(&self) -> Result<Rc<Reactor>, Error> {
         let inbox = Inbox::new(self.clients as usize);
         memory::reserve(self.clients as usize, self.bytes_written);
-        SHARED.set(Some((Arc::clone(&inbox), Content::default())));
+        let content = Rc::new(RefCell::new(huge::zeroed(self.bytes_written)));
+        SHARED.set(Some((Arc::clone(&inbox), content)));
         Ok(Reactor::new(Box::new(InboxPark(inbox)), Clock::real()))
     }
 

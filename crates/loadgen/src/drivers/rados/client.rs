@@ -22,6 +22,10 @@ use crate::requests::Request;
 /// How long a client that ends waits for librados to let go of its requests.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+/// Buffers of reads are ready before the load up to this much over all clients, so that no request
+/// pays for them; more than this could be more than the reads will need, where sizes differ.
+const READY_BYTES_MAX: usize = 1 << 30;
+
 /// A client of [`Rados`].
 pub struct RadosClient {
     pub(super) rados: Arc<Rados>,
@@ -183,10 +187,15 @@ impl RadosClient {
         let place = inbox.take_place();
         let instance = index as usize % rados.instances.len();
         let library = rados.instances[instance].connection.library;
+        let slot = Slot::new(Arc::clone(&inbox), place, library);
+        if rados.clients as usize * rados.bytes_read <= READY_BYTES_MAX {
+            // SAFETY: the slot is new.
+            unsafe { slot.buffer(rados.bytes_read) };
+        }
         Self {
             rados: Arc::clone(rados),
             reactor: Rc::clone(reactor),
-            slot: Slot::new(Arc::clone(&inbox), place, library),
+            slot,
             inbox,
             place,
             instance,
