@@ -243,7 +243,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
     if options.realtime:
-        # In turns: jobs that one scheduler runs one after the other would each claim the whole core.
+        # In turns: jobs that run one after the other would each claim the whole core.
         ON_CORE.extend(("chrt", "-r", "1"))
     for program in ("fio", "taskset"):
         if shutil.which(program) is None:
