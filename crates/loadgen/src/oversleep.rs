@@ -6,6 +6,8 @@
 //! then stays awake; how long before is learnt from how late its sleeps have ended.
 
 use std::cell::Cell;
+use std::fs::read_to_string;
+use std::path::Path;
 
 /// One sleep in so many may end later than expected: the lag's 99th percentile is what counts.
 const LATE_ONE_IN: u64 = 100;
@@ -16,6 +18,8 @@ const AWAKE_NS_MAX: u64 = 200_000;
 /// A look at the world takes less; if it seems to take longer, the thread was not running.
 const LOOK_NS_MAX: u64 = 5_000;
 
+const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
+
 /// The lateness of sleeps, and the time spent awake because of it.
 #[derive(Debug, Default)]
 pub(crate) struct Oversleep {
@@ -25,9 +29,10 @@ pub(crate) struct Oversleep {
 }
 
 impl Oversleep {
-    /// Has due times met to the microsecond from now on, at the price of processor time.
+    /// Has due times met to the microsecond from now on, at the price of processor time; not where
+    /// that time is rationed, and staying awake would use up what the requests need.
     pub(crate) fn watch(&self) {
-        self.is_watched.set(true);
+        self.is_watched.set(!has_quota(Path::new("/proc/self/cgroup"), Path::new(CONTROL_GROUPS)));
     }
 
     /// Returns how long to sleep when something is due in `left_ns`; zero says to stay awake.
@@ -65,13 +70,34 @@ impl Oversleep {
     }
 }
 
+/// Tells whether the processor time of our control group, or of one around it, is limited.
+fn has_quota(own: &Path, root: &Path) -> bool {
+    let lines = read_to_string(own).unwrap_or_default();
+    lines.lines().any(|line| {
+        // number:controllers:path; controllers are empty in version 2.
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { return false };
+        let (folder, file) = match controllers {
+            "" => (root.to_path_buf(), "cpu.max"),
+            _ if controllers.split(',').any(|name| name == "cpu") => {
+                (root.join("cpu"), "cpu.cfs_quota_us")
+            }
+            _ => return false,
+        };
+        let place = folder.join(path.trim_start_matches('/'));
+        place.ancestors().take_while(|at| at.starts_with(&folder)).any(|at| {
+            let limit = read_to_string(at.join(file)).unwrap_or_default();
+            !limit.is_empty() && !limit.starts_with("max") && !limit.starts_with('-')
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn expected_after(sleeps: impl Iterator<Item = u64>) -> u64 {
-        let oversleep = Oversleep::default();
-        oversleep.watch();
+        let oversleep = Oversleep { is_watched: Cell::new(true), ..Oversleep::default() };
         sleeps.for_each(|late_ns| oversleep.note_sleep(late_ns));
         oversleep.expected_ns.get()
     }
@@ -92,6 +118,22 @@ mod tests {
     #[test]
     fn nobody_stays_awake_for_a_host_that_is_late_by_milliseconds() {
         assert_eq!(expected_after([9_000_000; 1000].into_iter()), AWAKE_NS_MAX);
+    }
+
+    #[test]
+    fn a_quota_is_seen_also_on_a_group_around_ours() {
+        let root = std::env::temp_dir().join(format!("loadstone-quota-{}", std::process::id()));
+        let inner = root.join("outer/inner");
+        std::fs::create_dir_all(&inner).expect("the temporary folder can be written");
+        let own = root.join("own");
+        let write = |path: &Path, text: &str| std::fs::write(path, text).expect("it is ours");
+        write(&own, "0::/outer/inner\n");
+        write(&inner.join("cpu.max"), "max 100000\n");
+        assert!(!has_quota(&own, &root));
+        write(&root.join("outer/cpu.max"), "15000 100000\n");
+        assert!(has_quota(&own, &root));
+        assert!(!has_quota(&root.join("absent"), &root));
+        std::fs::remove_dir_all(&root).expect("it is ours");
     }
 
     #[test]
