@@ -14,7 +14,7 @@ from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.plan import Plan, make_plan
 from loadstone.errors import ResultError
 from loadstone.execution import interrupt as interrupt_module
-from loadstone.execution import operations, runner
+from loadstone.execution import runner
 from loadstone.execution.events import (
     Event,
     Resting,
@@ -38,14 +38,6 @@ dataset: {objects: 100, size: 4KiB, buckets: 10}
 load: {threads: 4}
 phases: [put, get, delete]
 """
-
-
-@pytest.fixture
-def loadgen(monkeypatch: pytest.MonkeyPatch) -> FakeLoadgen:
-    fake = FakeLoadgen()
-    monkeypatch.setattr(operations, "_loadgen", fake)
-    monkeypatch.setattr(interrupt_module, "_loadgen", fake)
-    return fake
 
 
 @pytest.fixture

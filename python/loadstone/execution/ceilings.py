@@ -143,7 +143,12 @@ def _steps(
     steps: Sequence[Mapping[str, Any]] = document["steps"]
     if document["query"] is None:
         return steps
-    query = {"name": "the pool's OSDs", "commands": [document["query"]], "timeout_ns": 30 * 10**9}
+    query = {
+        "name": "the pool's OSDs",
+        "commands": [document["query"]],
+        "format": "pgs",
+        "timeout_ns": 30 * 10**9,
+    }
     ended = _run(query, interrupt, lambda passed_s: None)
     writer.write_output(ended[0].output)
     _check(document, query, ended, interrupt)
@@ -196,10 +201,13 @@ def _run_step(
 def _run(
     step: Mapping[str, Any], interrupt: Interrupt, tick: Callable[[float], None]
 ) -> list[Ended]:
+    # A step that makes ready takes no time, and one killed in its middle would leave it open
+    # whether there is something of ours to remove.
+    is_measurement = step["format"] is not None
     return run_programs(
         step["commands"],
         timeout_s=step["timeout_ns"] / 1e9,
-        is_stopped=lambda: interrupt.is_asked,
+        is_stopped=lambda: is_measurement and interrupt.is_asked,
         tick=tick,
     )
 
