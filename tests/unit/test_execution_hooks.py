@@ -16,6 +16,7 @@ from loadstone.results.store import read_run
 from tests.unit.fake_loadgen import FakeLoadgen
 from tests.unit.surroundings import plan_of, resume, run
 
+
 def entries(folder: Path) -> list[Any]:
     return [(one["hook"], one["at"], one["trial"]) for one in read_hooks(folder)]
 
