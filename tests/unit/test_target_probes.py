@@ -20,9 +20,7 @@ from loadstone.probes.scraper import parse, pattern_of, read_exporter
 from loadstone.results.record import Record
 from loadstone.results.store import read_run
 from tests.unit.fake_loadgen import FakeLoadgen
-from tests.unit.test_execution_surroundings import loadgen, program, programs, run
-
-__all__ = ["loadgen", "programs"]
+from tests.unit.surroundings import program, run
 
 GOOD = """# HELP ceph_osd_op Operations
 # TYPE ceph_osd_op counter
