@@ -15,7 +15,7 @@
 //! | 40–43 | page number, modulo 2^32 |
 //! | 44–51 | length of the object |
 //! | 52–59 | seed |
-//! | 60–63 | CRC-32C of bytes 0–59 and 64 to the page's end |
+//! | 60–63 | CRC-32C of the page, these four bytes taken as zero |
 //!
 //! The last page of an object is as short as the object makes it. One of 16 to 63 bytes starts
 //! with 16: version (8), a check of run, key, page and length (4), and the CRC-32C of all but
@@ -34,6 +34,8 @@ mod verifier;
 pub use blocks::{SECTOR_BYTES, check_blocks};
 pub use verifier::{Evidence, Verdict, Verifier};
 
+use std::ops::Range;
+
 use crate::schedule::mix64;
 use crate::trial::Trial;
 
@@ -41,6 +43,8 @@ use crate::trial::Trial;
 pub const PAGE_BYTES: usize = 4096;
 
 const HEADER_BYTES: usize = 64;
+/// Where a header holds the CRC of its page.
+const CRC: Range<usize> = 60..64;
 /// The shorter header of a page that a whole header does not fit in.
 const TAG_BYTES: usize = 16;
 const MAGIC: [u8; 3] = *b"LDS";
@@ -147,10 +151,9 @@ impl PayloadSpec {
         let random_end = self.random_end(HEADER_BYTES, out.len());
         random::fill(body_seed, &mut out[HEADER_BYTES..random_end]);
         out[random_end..].fill(0);
-        let header = header.to_bytes();
-        out[..HEADER_BYTES - 4].copy_from_slice(&header);
-        let crc = Crc::new().and(&header).and(&out[HEADER_BYTES..]).value();
-        out[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+        out[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
+        let crc = Crc::new().and(out).value();
+        out[CRC].copy_from_slice(&crc.to_le_bytes());
     }
 }
 
@@ -227,9 +230,9 @@ impl Header {
         self.key_hash == object.key_hash && self.page == page as u32 && self.length == object.length
     }
 
-    /// Returns all of the header but the CRC.
-    fn to_bytes(self) -> [u8; HEADER_BYTES - 4] {
-        let mut bytes = [0; HEADER_BYTES - 4];
+    /// Returns the header with a CRC of zero.
+    fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
         bytes[0..3].copy_from_slice(&MAGIC);
         bytes[3] = if self.is_duplicate { 2 } else { 1 };
         bytes[4..20].copy_from_slice(&self.run);
@@ -279,6 +282,14 @@ impl Crc {
 
     fn new() -> Self {
         Self(0xffff_ffff)
+    }
+
+    /// Begins with a header, whose own CRC is taken as zero.
+    #[inline]
+    fn of_head(head: &[u8; HEADER_BYTES]) -> Self {
+        let mut head = *head;
+        head[CRC].fill(0);
+        Self::new().and(&head)
     }
 
     #[inline]

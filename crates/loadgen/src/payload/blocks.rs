@@ -6,7 +6,7 @@
 
 use super::verifier::{Evidence, Verdict};
 use super::{
-    Crc, HEADER_BYTES, Header, ObjectId, PAGE_BYTES, PayloadSpec, array, locate, page_bytes,
+    CRC, Crc, HEADER_BYTES, Header, ObjectId, PAGE_BYTES, PayloadSpec, array, locate, page_bytes,
 };
 
 /// The smallest unit in which blocks are written.
@@ -71,8 +71,8 @@ fn whole_page(
 ) -> Option<(Verdict, Header)> {
     let head: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
     let found = Header::parse(head)?;
-    let crc = Crc::new().and(&head[..HEADER_BYTES - 4]).and(&bytes[HEADER_BYTES..]).value();
-    if u32::from_le_bytes(array(&head[HEADER_BYTES - 4..])) != crc {
+    let crc = Crc::of_head(head).and(&bytes[HEADER_BYTES..]).value();
+    if u32::from_le_bytes(array(&head[CRC])) != crc {
         return None;
     }
     let verdict = if found.run != spec.run || found.seed != spec.seed {

@@ -4,14 +4,13 @@ use std::fmt;
 use std::ops::Range;
 
 use super::{
-    Crc, HEADER_BYTES, Header, ObjectId, PAGE_BYTES, PayloadSpec, TAG_BYTES, array, locate,
+    CRC, Crc, HEADER_BYTES, Header, ObjectId, PAGE_BYTES, PayloadSpec, TAG_BYTES, array, locate,
     page_bytes, tagged_crc,
 };
 
 /// Versions that are tried for a piece of a page that does not name its own.
 const VERSIONS_TRIED: u64 = 16;
 const WRITER: Range<usize> = 36..40;
-const CRC: Range<usize> = 60..64;
 
 /// What a read was, from the best to the worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -248,7 +247,7 @@ impl Verifier {
         if head_taken > 0 {
             self.head[inside..inside + head_taken].copy_from_slice(&piece[..head_taken]);
             if is_from_start && inside + head_taken == HEADER_BYTES {
-                self.crc = self.crc.and(&self.head[..CRC.start]);
+                self.crc = Crc::of_head(&self.head);
             }
         }
         self.crc = self.crc.and(&piece[head_taken..]);
@@ -277,8 +276,9 @@ impl Verifier {
     fn check_page(&mut self, page: u64, bytes: &[u8]) {
         match bytes.len() {
             HEADER_BYTES.. => {
-                let crc = Crc::new().and(&bytes[..CRC.start]).and(&bytes[HEADER_BYTES..]);
-                self.check_header(page, &array(&bytes[..HEADER_BYTES]), crc.value());
+                let head = array(&bytes[..HEADER_BYTES]);
+                let crc = Crc::of_head(&head).and(&bytes[HEADER_BYTES..]);
+                self.check_header(page, &head, crc.value());
             }
             TAG_BYTES.. => self.check_tag(page, bytes),
             _ => {
@@ -411,10 +411,11 @@ impl Verifier {
         if !is_head_right || piece.end <= HEADER_BYTES {
             return is_head_right;
         }
-        let mut crc = Crc::new();
-        if piece.start == 0 {
-            crc = crc.and(&whole[..CRC.start]);
-        }
+        let crc = if piece.start == 0 {
+            Crc::of_head(&array(&whole[..HEADER_BYTES]))
+        } else {
+            Crc::new()
+        };
         crc.and(&whole[piece.start.max(HEADER_BYTES)..piece.end]).value() == self.crc.value()
     }
 }
