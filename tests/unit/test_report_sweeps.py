@@ -12,8 +12,6 @@ from ruamel.yaml import YAML
 from loadstone import published
 from loadstone.analysis import analyse
 from loadstone.analysis.plausibility import judge
-from loadstone.cli.published import print_reports
-from loadstone.errors import InputError
 from loadstone.report import REPORTS, Options, charts_of_sweeps
 from loadstone.report.account_page import pictures_of_account
 from loadstone.report.charts import pictures
@@ -197,21 +195,9 @@ def test_the_published_sweep_calls_out_the_clients_limits_that_its_numbers_show(
 
 def test_the_published_suite_is_drawn_with_the_one_load_it_prints():
     account = published.find("datasafe").account()
-    (picture,) = pictures_of_account(account, judge(account))
+    picture, latency = pictures_of_account(account, judge(account))
+    assert "p99" in latency.title
     rows = rows_of(picture)
     assert {row["panel"] for row in rows} == {"write", "share", "list", "delete", "read"}
     shown = {(row["panel"], row["series"]): row["shown"].strip() for row in rows}
     assert shown["write", "10 MiB"] == "3.46"
-
-
-def test_published_reports_can_be_a_page_and_charts(tmp_path):
-    print_reports(["published:cern"], "html", tmp_path / "cern.html")
-    page = (tmp_path / "cern.html").read_text()
-    assert "socket-limit" in page
-    assert "423.5 ± 6.6" in page
-    print_reports(["published:datasafe"], "svg", tmp_path / "charts")
-    assert (tmp_path / "charts" / "operations-against-threads.svg").read_text().startswith("<svg")
-    with pytest.raises(InputError, match="no rates along a load"):
-        print_reports(["published:theflash"], "png", tmp_path / "none")
-    with pytest.raises(InputError, match="several files"):
-        print_reports(["published:cern"], "png", None)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 _WORDINGS: Mapping[str, Callable[[object], str]] = {
     "threads": lambda value: f"{value} threads" if value != 1 else "1 thread",
     "clients": lambda value: f"{value} clients" if value != 1 else "1 client",
+    "client": str,
     "buckets": lambda value: f"{value} buckets" if value != 1 else "1 bucket",
     "containers": lambda value: f"{value} containers" if value != 1 else "1 container",
     "rate_per_s": lambda value: f"{value:g}/s" if isinstance(value, float) else f"{value}/s",

@@ -1,7 +1,8 @@
 """Read what another tool wrote, into a run folder that every other command understands.
 
 Tools that keep no requests and no seconds (datasafe, tpch) give their tables instead. To compare or
-analyse a file without keeping a folder, name it as FORMAT:FILE.
+analyse a file without keeping a folder, name it as FORMAT:FILE. Of those two, NAME=FILE says what a
+file stands for: the client of a Datasafe log, the system of a TPC-H log.
 
 \b
 Examples:
@@ -9,6 +10,7 @@ Examples:
   loadstone import nectar bench-put.csv console.txt -o runs/put
   loadstone import fio fio.json -o runs/disk
   loadstone import tpch ssd.log ceph.log
+  loadstone import datasafe m5.large=day-1.log c5n.large=day-2.log
   loadstone compare fio:before.json fio:after.json
 """
 
@@ -73,36 +75,10 @@ def _print_account(account: Account, form: str, output: Path | None, *, as_json:
             f"leave out -o, and name the file where a run stands: loadstone analyse {form}:FILE",
         )
     if as_json:
-        from loadstone.cli.published import account_json
+        from loadstone.cli.account_reports import account_json
 
         print(json.dumps(account_json(account), indent=2, ensure_ascii=False))
         return
-    print(_table(account), end="")
+    from loadstone.report.account_tables import account_table
 
-
-def _table(account: Account) -> str:
-    from loadstone.analysis.account import RATE, SECONDS
-    from loadstone.report.action_tables import rates_table
-    from loadstone.report.query_tables import queries_table
-
-    if SECONDS in account.metrics:
-        systems: dict[str, dict[str, list[float]]] = {}
-        for one in account.of(SECONDS):
-            times = systems.setdefault(one.target, {})
-            times.setdefault(str(one.parameters["query"]), []).append(one.value)
-        return queries_table(systems)
-    sizes = list(dict.fromkeys(one.size_bytes or 0 for one in account.of(RATE)))
-    actions: dict[str, dict[int, list[str]]] = {}
-    for one in account.of(RATE):
-        rows = actions.setdefault(one.operation.upper(), {})
-        rows.setdefault(one.threads or 0, []).append(one.text or "")
-    heads = [_size_head(size) for size in sizes]
-    return "".join(rates_table(action, heads, rows) for action, rows in actions.items())
-
-
-def _size_head(size_bytes: int) -> str:
-    """Return a size as those tables head their columns: "100kb", "1mb"."""
-    for power, unit in ((2, "mb"), (1, "kb")):
-        if size_bytes and size_bytes % 1024**power == 0:
-            return f"{size_bytes // 1024**power}{unit}"
-    return str(size_bytes)
+    print(account_table(account), end="")

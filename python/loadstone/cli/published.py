@@ -12,21 +12,15 @@ Examples:
 """
 
 import json
-import sys
-from collections.abc import Sequence
-from dataclasses import asdict
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from loadstone import published as reports
-from loadstone.analysis.account import Account
-from loadstone.cli.output import print_table, write_file
+from loadstone.cli.account_reports import account_json
+from loadstone.cli.output import print_table
 from loadstone.errors import InputError
-
-FORMS = ("terminal", "json", "html", "svg", "png")
 
 
 class Action(StrEnum):
@@ -59,69 +53,6 @@ def command(
     print(one.details().rstrip("\n"))
     print(f"\nits tables: loadstone report published:{one.name}")
     print(f"its findings: loadstone analyse published:{one.name}")
-
-
-def print_reports(names: list[str], form: str, output: Path | None) -> None:
-    """Print published reports in their own layout, or write them as JSON, a page or charts."""
-    if form not in FORMS:
-        raise InputError.of_value(form, f"a format of a published report: {', '.join(FORMS)}")
-    found = reports.find_all(names)
-    if form in ("svg", "png"):
-        _write_charts(found, form, output)
-        return
-    if form == "html" and len(found) > 1:
-        raise InputError("several published reports are no one page", "name one of them")
-    content = _page(found[0]) if form == "html" else _text(found, form).encode()
-    if output is None:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-        return
-    write_file(output, content)
-
-
-def _text(found: Sequence[reports.Published], form: str) -> str:
-    if form == "json":
-        accounts = [account_json(one.account()) for one in found]
-        shown = accounts[0] if len(accounts) == 1 else accounts
-        return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
-    # Tables are printed as they are, to the byte: no line of ours goes in between.
-    return "\n".join(one.render() for one in found)
-
-
-def _page(one: reports.Published) -> bytes:
-    from loadstone.analysis.plausibility import judge
-    from loadstone.report.account_page import render_account
-
-    account = one.account()
-    return render_account(account, one.source, one.render(), one.details(), judge(account))
-
-
-def _write_charts(found: Sequence[reports.Published], form: str, output: Path | None) -> None:
-    from loadstone.analysis.plausibility import judge
-    from loadstone.report.account_page import pictures_of_account
-    from loadstone.report.images import png_files, svg_files
-
-    if output is None:
-        raise InputError(
-            f'report "{form}" is several files and cannot be printed',
-            hint=f"name a folder to put them in: -f {form} -o DIR",
-        )
-    for one in found:
-        account = one.account()
-        drawn = pictures_of_account(account, judge(account))
-        if not drawn:
-            raise InputError(
-                f"published:{one.name} has no rates along a load to draw",
-                f"loadstone report published:{one.name} prints its tables",
-            )
-        for name, content in (svg_files if form == "svg" else png_files)(drawn).items():
-            write_file(output / (name if len(found) == 1 else f"{one.name}-{name}"), content)
-
-
-def account_json(account: Account) -> dict[str, object]:
-    """Return an account as plain values."""
-    return {"format": 1, **asdict(account)}
 
 
 def _list(form: str) -> None:

@@ -1,11 +1,16 @@
 """Render what a run measured, from its folder alone.
 
+published:NAME is a published report; datasafe:FILE and tpch:FILE are logs of other tools that hold
+no requests. All of them also come as markdown, json, html, svg and png.
+
 \b
 Examples:
   loadstone report runs/demo
   loadstone report runs/demo -f html -o report.html
   loadstone report runs/demo -f json | jq '.cases[].requests_per_s'
   loadstone report runs/demo --table hummingbird --head "4 KB 5 nodes Results"
+  loadstone report published:theflash -f html -o theflash.html
+  loadstone report datasafe:m5.large=a.log datasafe:c5n.large=b.log -f html -o clients.html
 """
 
 import sys
@@ -21,7 +26,9 @@ ALIASES = {"text": "terminal", "md": "markdown"}
 
 
 def command(
-    runs: Annotated[list[str], typer.Argument(help="Run folders.", metavar="RUN...")],
+    runs: Annotated[
+        list[str], typer.Argument(help="Run folders, or published:NAME.", metavar="RUN...")
+    ],
     form: Annotated[
         str, typer.Option("--format", "-f", help="See: loadstone list reports.")
     ] = "terminal",
@@ -38,15 +45,18 @@ def command(
     decimal_comma: Annotated[bool, typer.Option(help="Write 0,5 for 0.5 in tables.")] = False,
     megabyte: Annotated[str, typer.Option(help="What MB/Sec counts: MB or MiB.")] = "MB",
 ) -> None:
-    from loadstone import published
+    from loadstone.cli.account_reports import is_account, print_accounts, refuse_file_of_requests
 
-    if any(map(published.is_published, runs)):
-        if not all(map(published.is_published, runs)):
-            raise InputError("published reports and runs have no report in common")
-        from loadstone.cli.published import print_reports
-
-        print_reports(runs, ALIASES.get(form, form), output)
+    if any(map(is_account, runs)):
+        if not all(map(is_account, runs)):
+            raise InputError(
+                "runs have no report in common with published reports and files",
+                "name them in calls of their own",
+            )
+        print_accounts(runs, ALIASES.get(form, form), output)
         return
+    for name in runs:
+        refuse_file_of_requests(name)
     from loadstone.cli.reporting import find_report, render, report_options, write
     from loadstone.results.store import read_run
 

@@ -28,6 +28,12 @@ class Place:
         raise InputError(f"{', '.join(words)}: {what}", hint)
 
 
+def named_file(path: Path) -> tuple[str | None, Path]:
+    """Split NAME=FILE, which says what a file stands for; a file of just that name is itself."""
+    name, equals, file = str(path).partition("=")
+    return (name, Path(file)) if name and equals and not path.exists() else (None, path)
+
+
 def read_text(path: Path) -> str:
     """Return a file's text, or say why not."""
     try:

@@ -18,11 +18,15 @@ from loadstone.importers import datasafe, elbencho, nectar, tpch, warp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Importer:
-    """One format: its name, what it reads, and the function that reads it."""
+    """One format: its name, what it reads, and the function that reads it.
+
+    A format that keeps no requests and no seconds, `is_summary`, becomes an account and no run.
+    """
 
     name: str
     summary: str
     read: Callable[[Sequence[Path], Hints], Imported | Account]
+    is_summary: bool = False
 
 
 IMPORTERS: Mapping[str, Importer] = {
@@ -46,11 +50,13 @@ IMPORTERS: Mapping[str, Importer] = {
             name="datasafe",
             summary="Datasafe: the log of its statistics",
             read=datasafe.read,
+            is_summary=True,
         ),
         Importer(
             name="tpch",
             summary="TPC-H scripts: a log of queries, or lines of averages and details",
             read=tpch.read,
+            is_summary=True,
         ),
     )
 }

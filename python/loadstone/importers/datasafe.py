@@ -1,14 +1,25 @@
 """Datasafe's log: percentiles and a rate per thread of each operation; no request by itself.
 
-The tool adds up milliseconds and divides by them, so its rate is threads over mean latency. It
-becomes an account and not a run: there is nothing in it that was counted over time.
+A log is that of one client, which it does not name: NAME=FILE does. Logs of one client, and loads
+that a log has more than once, are repetitions. The tool adds up milliseconds and divides by them,
+so its rate is threads over mean latency. It becomes an account and not a run: there is nothing in
+it that was counted over time.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from loadstone.analysis.account import RATE, THREAD_RATE, Account, Disclosure, Measurement
+from loadstone.analysis.account import (
+    RATE,
+    THREAD_RATE,
+    Account,
+    Disclosure,
+    Measurement,
+    Parameter,
+)
+from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import Hints
 from loadstone.formats.reading import Place
@@ -23,28 +34,40 @@ QUANTILES = ("50", "75", "90", "95", "99")
 
 def read(paths: Sequence[Path], hints: Hints) -> Account:
     """Read logs; rates are given per thread, as printed, and for all threads."""
-    measurements = tuple(one for path in paths for one in _measurements(path, hints))
-    if not measurements:
-        Place(paths[0]).refuse(
-            "has no statistics of Datasafe", 'they begin with "==== Statistics for"'
+    named = [reading.named_file(path) for path in paths]
+    if len({name is None for name, _ in named}) > 1:
+        raise InputError(
+            "some logs have a client's name before them and others have none",
+            "name the client of each: m5.large=FILE",
         )
+    seen: Counter[object] = Counter()
+    measurements: list[Measurement] = []
+    for client, path in named:
+        own = list(_measurements(path, client, seen, hints))
+        if not own:
+            Place(path).refuse(
+                "has no statistics of Datasafe", 'they begin with "==== Statistics for"'
+            )
+        measurements += own
+    files = [path for _, path in named]
     return Account(
-        name=paths[0].stem,
-        title=f"Datasafe log {paths[0].name}",
-        measurements=measurements,
+        name=", ".join(path.stem for path in files),
+        title=f"Datasafe log {', '.join(path.name for path in files)}",
+        measurements=tuple(measurements),
         disclosure=Disclosure(loop="closed", rate_clock="sum of the threads' milliseconds"),
     )
 
 
-def _measurements(path: Path, hints: Hints) -> Iterator[Measurement]:
+def _measurements(
+    path: Path, client: str | None, seen: Counter[object], hints: Hints
+) -> Iterator[Measurement]:
     load: tuple[str, int, int] | None = None
-    seen: dict[object, int] = {}
     for number, line in enumerate(reading.read_text(path).splitlines(), start=1):
         place = Place(path, number)
         head = _HEAD.search(line)
         if head is not None:
             load = (head[1], int(head[2]), int(head[3]))
-            seen[load] = seen.get(load, 0) + 1
+            seen[client, load] += 1
             continue
         if "StatisticService.Percentiles" not in line:
             continue
@@ -53,11 +76,17 @@ def _measurements(path: Path, hints: Hints) -> Iterator[Measurement]:
             place.refuse("is cut off", reading.TRUNCATED)
         if load is None:
             place.refuse("stands before any load is named", reading.TRUNCATED)
-        yield from _line(place, found, load, seen[load], hints)
+        facts: dict[str, Parameter] = {} if client is None else {"client": client}
+        yield from _line(place, found, load, facts, seen[client, load], hints)
 
 
 def _line(
-    place: Place, found: re.Match[str], load: tuple[str, int, int], repetition: int, hints: Hints
+    place: Place,
+    found: re.Match[str],
+    load: tuple[str, int, int],
+    facts: Mapping[str, Parameter],
+    repetition: int,
+    hints: Hints,
 ) -> Iterator[Measurement]:
     provider, threads, size_kib = load
     stat = dict(_STAT.findall(found[2]))
@@ -79,7 +108,7 @@ def _line(
             target=hints.target or provider,
             workload="random actions",
             operation=found[1].lower(),
-            parameters={"size": 1024 * size_kib, "threads": threads},
+            parameters={**facts, "size": 1024 * size_kib, "threads": threads},
             metric=metric,
             value=value,
             text=text,

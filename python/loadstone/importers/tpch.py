@@ -22,10 +22,12 @@ Time = tuple[Place, int, int, str]
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Account:
-    """Read one file per system; the system is named by its file, or by the hint."""
+    """Read one file per system; a system is named by NAME=FILE, by the hint, or by its file."""
     measurements: list[Measurement] = []
-    for path in paths:
-        target = hints.target if hints.target and len(paths) == 1 else path.stem
+    named = [reading.named_file(path) for path in paths]
+    for name, path in named:
+        hint = hints.target if len(paths) == 1 else None
+        target = name or hint or path.stem
         times = list(_times(path))
         if not times:
             Place(path).refuse(
@@ -33,7 +35,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Account:
             )
         measurements += [_measurement(target, time) for time in times]
     return Account(
-        name=", ".join(path.stem for path in paths),
+        name=", ".join(name or path.stem for name, path in named),
         title="times of queries derived from TPC-H",
         measurements=tuple(measurements),
         disclosure=Disclosure(replication_unit="repetition of the query", all_trials_listed=True),

@@ -17,13 +17,14 @@ PREFIX = "published:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """One published report, or one system of it."""
+    """One published report, or one system of it; its tables may be Markdown of themselves."""
 
     name: str
     file: str
     account: Callable[[], Account]
     render: Callable[[], str]
     details: Callable[[], str]
+    is_markdown: bool = True
 
     @property
     def title(self) -> str:
@@ -69,6 +70,7 @@ PUBLISHED: Mapping[str, Published] = {
             account=cern.account,
             render=cern.render,
             details=cern.details,
+            is_markdown=False,
         ),
         Published(
             name="datasafe",
@@ -76,6 +78,7 @@ PUBLISHED: Mapping[str, Published] = {
             account=datasafe.account,
             render=datasafe.render,
             details=datasafe.details,
+            is_markdown=False,
         ),
         Published(
             name="skyhook",

@@ -19,6 +19,7 @@ def account() -> Account:
         measurements=tuple(_measurement(entry, facts["target"]) for entry in facts["rates"]),
         ceilings=tuple(_ceiling(entry) for entry in facts["ceilings"]),
         disclosure=read.disclosure(facts),
+        planned_threads=tuple(facts["threads"]),
     )
 
 

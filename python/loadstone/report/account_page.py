@@ -4,19 +4,47 @@ The charts are those that a run of the same shape has; a number that was not pri
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from loadstone.analysis.account import Account
+from loadstone.analysis.account import RATE, Account
 from loadstone.analysis.finding import Finding
+from loadstone.report.charts_of_ceilings import charts_of_stated_ceilings
 from loadstone.report.charts_of_operations import Arrangement, charts_of_operations
 from loadstone.report.charts_of_sweeps import charts_along_load
+from loadstone.report.charts_of_times import charts_of_times
 from loadstone.report.dimensions import SWEEP_VALUES_MIN, swept_parameter, varied_values
 from loadstone.report.drawing import Picture
 from loadstone.report.page import charts_section, text_of, whole_page
 from loadstone.report.sweep_points import Wording, points_of_account
 
+FINDINGS_TITLE = "What our rules find in them"
+DETAILS_TITLE = "What was measured with"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where an account comes from: a sentence, its tables under their title, and its details.
+
+    Tables may be Markdown of themselves; others keep their tabs and blanks.
+    """
+
+    sentence: str
+    title: str
+    tables: str
+    details: str
+    is_markdown: bool
+
 
 def pictures_of_account(account: Account, findings: Sequence[Finding]) -> tuple[Picture, ...]:
-    """Return the charts that an account has rates for; none where it has no sweep of loads."""
+    """Return the charts that an account has numbers for: rates along loads, ceilings, times."""
+    return (
+        *_along_load(account, findings),
+        *charts_of_stated_ceilings(account),
+        *charts_of_times(account),
+    )
+
+
+def _along_load(account: Account, findings: Sequence[Finding]) -> tuple[Picture, ...]:
     points = points_of_account(account, findings)
     arrangement = Arrangement.of(points, loads_min=1)
     wording = Wording(rate="requests per second", bars=_bars(account), client="the client")
@@ -30,26 +58,29 @@ def pictures_of_account(account: Account, findings: Sequence[Finding]) -> tuple[
     return tuple(charts_along_load(points, sweep, wording, planned))
 
 
-def render_account(
-    account: Account, source: str, tables: str, details: str, findings: Sequence[Finding]
-) -> bytes:
-    """Return the page of a published report."""
+def render_account(account: Account, source: Source, findings: Sequence[Finding]) -> bytes:
+    """Return the page of an account that is no run."""
     drawn = pictures_of_account(account, findings)
     body = [
         f"<header><h1>{text_of(account.title)}</h1>",
-        f"<p>Published by others: {text_of(source)}.</p>",
-        f'<p class="verdict caution">{text_of(_standing(findings))}</p></header>',
+        f"<p>{text_of(source.sentence)}</p>",
+        f'<p class="verdict caution">{text_of(standing_of(findings))}</p></header>',
         *_findings(findings),
         *charts_section(drawn),
-        '<section id="tables"><h2>The tables, as they were published</h2>',
-        f'<div class="scroll"><pre>{text_of(tables)}</pre></div></section>',
-        '<section id="details"><h2>What was measured with</h2>',
-        f'<div class="scroll"><pre>{text_of(details)}</pre></div></section>',
+        *_section("tables", source.title, source.tables),
+        *_section("details", DETAILS_TITLE, source.details),
     ]
     return whole_page(account.name, body, drawn)
 
 
-def _standing(findings: Sequence[Finding]) -> str:
+def _section(name: str, title: str, text: str) -> Iterable[str]:
+    if text.strip():
+        yield f'<section id="{name}"><h2>{title}</h2>'
+        yield f'<div class="scroll"><pre>{text_of(text)}</pre></div></section>'
+
+
+def standing_of(findings: Sequence[Finding]) -> str:
+    """Return in one sentence how far the numbers may be taken for what they look like."""
     problems = sum(finding.severity == "problem" for finding in findings)
     if not problems:
         return "The numbers as they were printed; our rules find no problem in them."
@@ -62,7 +93,7 @@ def _standing(findings: Sequence[Finding]) -> str:
 def _findings(findings: Sequence[Finding]) -> Iterable[str]:
     if not findings:
         return
-    yield '<section id="findings"><h2>What our rules find in them</h2><ul class="findings">'
+    yield f'<section id="findings"><h2>{FINDINGS_TITLE}</h2><ul class="findings">'
     for one in findings:
         inferred = " (inferred)" if one.is_inferred else ""
         yield (
@@ -73,6 +104,8 @@ def _findings(findings: Sequence[Finding]) -> Iterable[str]:
 
 
 def _bars(account: Account) -> str:
+    if any(one.repetition > 1 for one in account.of(RATE)):
+        return "Points are means of the repetitions; the bars are one standard deviation of them."
     if not any(one.spread for one in account.measurements):
         return "Nothing is printed about how far repetitions lay apart."
     kind = account.disclosure.spread

@@ -1,4 +1,7 @@
-"""Charts of data rates with the ceilings drawn in: along a sweep, and over time."""
+"""Charts of data rates with the ceilings drawn in: along a sweep, and over time.
+
+Those of a run come from its records; those of a published report from what it printed.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,12 +10,12 @@ import altair as alt
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.account import Ceiling
+from loadstone.analysis.account import BYTE_RATE, Account, Ceiling, Measurement, grouped
 from loadstone.analysis.measured_ceilings import bounds_of, ceilings_of
 from loadstone.analysis.plausibility.bottleneck import in_mebibytes, limit_of
 from loadstone.analysis.summary import Cell
 from loadstone.analysis.timeline import Timeline
-from loadstone.report.dimensions import Dimensions
+from loadstone.report.dimensions import Dimensions, swept_parameter, varied_values
 from loadstone.report.drawing import (
     NUMBER,
     PALETTE,
@@ -30,6 +33,8 @@ MEBIBYTE = 2**20
 PANEL_HEIGHT = 240
 FAR = 3.5
 """A ceiling so many times above the best result would press the results into the chart's bottom."""
+
+LINE_POINTS_MIN = 2
 
 DASHES = ([6, 3], [2, 2], [10, 3, 2, 3], [1, 4], [12, 4])
 
@@ -58,27 +63,98 @@ def _against_sweep(
         held = _held_against(members[0].target, members[0].operation, ceilings)
         far += _far(panel, held, highest)
         for ceiling in _near(held, highest):
-            rows += [
-                {
-                    "panel": panel, "series": "", "ceiling": _label(ceiling), "x": value,
-                    "rate": shortened(limit_of(ceiling) / MEBIBYTE),
-                    "limit": _limit_words(ceiling), "low": None, "high": None, "labels": "",
-                }
-                for value in (min(values), max(values))
-            ]  # fmt: skip
+            rows += _ceiling_rows(panel, ceiling, (min(values), max(values)))
+    caption = "MiB/s of good requests; the bars are one standard deviation. Dashed: what was "
+    caption += "measured apart from the load." + _far_note(far)
+    yield _picture(rows, name, caption, planned=(), has_line=True)
+
+
+def charts_of_stated_ceilings(account: Account) -> Iterable[Picture]:
+    """Return the data rates of an account against its load, with the ceilings it states."""
+    measured = account.of(BYTE_RATE)
+    name = swept_parameter(varied_values(one.parameters for one in measured), 2)
+    if name is None or not account.ceilings:
+        return
+    rows: list[dict[str, Any]] = []
+    far: list[str] = []
+    has_line = True
+    planned = account.planned_threads if name == "threads" else ()
+    for members in grouped(measured, lambda one: (one.target, one.operation)).values():
+        panel = f"{members[0].target}, {members[0].operation}"
+        rows += [_stated_point(one, name, panel) for one in members]
+        values = [float(str(one.parameters[name])) for one in members]
+        highest = max(one.value for one in members)
+        held = _held_against(members[0].target, members[0].operation, account.ceilings)
+        far += _far(panel, held, highest)
+        for ceiling in _near(held, highest):
+            rows += _ceiling_rows(panel, ceiling, (min(values), max(*values, *planned)))
+        # Between two points a line would say what nobody measured.
+        has_line = has_line and len(members) > LINE_POINTS_MIN
+    caption = "MiB/s, each figure converted from the units of the tool that printed it. Dashed: the"
+    caption += " ceilings that were measured apart; shaded: between the lowest and the highest that"
+    caption += " was seen of one." if any(one.low for one in account.ceilings) else ""
+    caption += "" if has_line else " Loads of which no number was printed have no point."
+    yield _picture(rows, name, caption + _far_note(far), planned=planned, has_line=has_line)
+
+
+def _stated_point(one: Measurement, name: str, panel: str) -> dict[str, Any]:
+    rate = shortened(one.value / MEBIBYTE)
+    return {
+        "panel": panel,
+        "series": one.tool or one.target,
+        "ceiling": "",
+        "x": one.parameters[name],
+        "rate": rate,
+        "limit": "",
+        "low": shortened((one.value - (one.spread or 0.0)) / MEBIBYTE),
+        "high": shortened((one.value + (one.spread or 0.0)) / MEBIBYTE),
+        "labels": one.text or "none",
+    }
+
+
+def _ceiling_rows(panel: str, ceiling: Ceiling, ends: Sequence[float]) -> list[dict[str, Any]]:
+    """Return a ceiling's line from one end of the axis to the other, and how far it was seen."""
+
+    def in_all(one: float | None) -> float | None:
+        return None if one is None else shortened(one * ceiling.count / MEBIBYTE)
+
+    return [
+        {
+            "panel": panel,
+            "series": "",
+            "ceiling": _label(ceiling),
+            "x": value,
+            "rate": shortened(limit_of(ceiling) / MEBIBYTE),
+            "limit": _limit_words(ceiling),
+            "low": in_all(ceiling.low),
+            "high": in_all(ceiling.high),
+            "labels": "",
+        }
+        for value in ends
+    ]
+
+
+def _picture(
+    rows: Sequence[dict[str, Any]],
+    name: str,
+    caption: str,
+    *,
+    planned: Sequence[float],
+    has_line: bool,
+) -> Picture:
     readable = name.replace("_", " ")
+    values = sorted({row["x"] for row in rows} | set(planned))
     x = alt.X(
         "x:Q",
         title=readable,
         scale=alt.Scale(zero=True, nice=False),
-        axis=alt.Axis(values=sorted({row["x"] for row in rows}), labelOverlap=True, format=NUMBER),
+        axis=alt.Axis(values=values, labelOverlap=True, format=NUMBER),
     )
-    yield Picture(
+    return Picture(
         name=f"data-against-{readable.replace(' ', '-')}",
         title=f"Data rate against {readable}, and the ceilings",
-        caption="MiB/s of good requests; the bars are one standard deviation. Dashed: what was "
-        "measured apart from the load." + _far_note(far),
-        chart=panels(_layers(rows, x), rows, height=PANEL_HEIGHT),
+        caption=caption,
+        chart=panels(_layers(rows, x, has_line=has_line), rows, height=PANEL_HEIGHT),
     )
 
 
@@ -108,12 +184,17 @@ def _point(cell: Cell, name: str, panel: str, dimensions: Dimensions) -> dict[st
     }
 
 
-def _layers(rows: Sequence[dict[str, Any]], x: alt.X) -> Any:
+def _layers(rows: Sequence[dict[str, Any]], x: alt.X, *, has_line: bool) -> Any:
     points = alt.Chart().transform_filter("datum.series").encode(x=x)
     measured = [row for row in rows if row["series"]]
     colored = points.encode(color=series_color(measured))
     bars = colored.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y="low:Q", y2="high:Q")
-    line = colored.mark_line(point={"size": 55, "filled": True}).encode(
+    marked = (
+        colored.mark_line(point={"size": 55, "filled": True})
+        if has_line
+        else colored.mark_point(size=90, filled=True, opacity=1)
+    )
+    line = marked.encode(
         y=rate_axis("MiB/s"),
         tooltip=[
             alt.Tooltip("series:N", title="series"),
@@ -122,7 +203,14 @@ def _layers(rows: Sequence[dict[str, Any]], x: alt.X) -> Any:
             alt.Tooltip("labels:N", title="labels"),
         ],
     )
-    return alt.layer(bars, line, _ceiling_lines(rows, x))
+    seen = [row for row in rows if row["ceiling"] and row["low"] is not None]
+    bands = [
+        alt.Chart()
+        .transform_filter("datum.ceiling && isValid(datum.low)")
+        .mark_area(color=PALETTE[6], opacity=0.1)
+        .encode(x=x, y=rate_axis("MiB/s", "low"), y2="high:Q", detail="ceiling:N")
+    ]
+    return alt.layer(*(bands if seen else []), bars, line, _ceiling_lines(rows, x))
 
 
 def _ceiling_lines(rows: Sequence[dict[str, Any]], x: alt.X) -> alt.Chart:
@@ -156,7 +244,7 @@ def _held_against(target: str, operation: str, ceilings: Sequence[Ceiling]) -> l
     return [
         one
         for one in ceilings
-        if one.bounds == bounds and (not one.targets or target in one.targets)
+        if one.bounds in (None, bounds) and (not one.targets or target in one.targets)
     ]
 
 

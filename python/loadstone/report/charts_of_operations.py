@@ -63,7 +63,9 @@ class Arrangement:
     ) -> "Arrangement":
         rest = [name for name in differing if name not in ("size", load, "workload", "operation")]
         worded = [name for name in rest if any(isinstance(v, str) for v in values.get(name, ()))]
-        candidates = [n for n in (*worded, "target") if n in rest and differing[n] <= DASHES_MAX]
+        # Clients are the places along the axis: each has loads of its own.
+        dashed = [name for name in (*worded, "target") if name in rest and name != "client"]
+        candidates = [name for name in dashed if differing[name] <= DASHES_MAX]
         dash = candidates[0] if candidates else None
         group = [name for name in rest if name != dash]
         panel = [name for name in ("workload",) if name in differing] + ["operation"]
@@ -174,13 +176,16 @@ class _Drawing:
     client: str
 
     @property
-    def _is_of_client(self) -> bool:
-        """Whether the load is one that the client makes, and not, say, the target's nodes."""
-        return self.arrangement.load in LOADS_OF_CLIENT
+    def _is_of_one_client(self) -> bool:
+        """Whether the load is one that the client makes, and not, say, the target's nodes.
+
+        Several clients are groups, and name themselves.
+        """
+        return self.arrangement.load in LOADS_OF_CLIENT and "client" not in self.arrangement.group
 
     def words(self) -> str:
         """Return the axis in words: "client × buckets × threads"."""
-        names = [*(["client"] if self._is_of_client else []), *self.arrangement.group]
+        names = [*(["client"] if self._is_of_one_client else []), *self.arrangement.group]
         names.append(self.arrangement.load)
         return " × ".join(name.replace("_", " ") for name in names)
 
@@ -255,7 +260,7 @@ class _Drawing:
         label = f"indexof({json.dumps(middles)}, datum.label) >= 0 ? {first} : [{first}[0]]"
         readable = [name.replace("_", " ") for name in self.arrangement.group]
         load = self.arrangement.load.replace("_", " ")
-        load += f" on {self.client}" if self._is_of_client else ""
+        load += f" on {self.client}" if self._is_of_one_client else ""
         below = f"; below: {', '.join(readable)}" if readable else ""
         return alt.X(
             "x:N",

@@ -73,8 +73,11 @@ class Picture:
         # Named by its kind when it is drawn; an address would look as if something were loaded.
         specification.pop("$schema", None)
         if with_title:
+            # A single panel has its name where the title goes.
+            panel = specification.get("title")
             specification["title"] = {
                 "text": self.title,
+                **({"subtitle": panel["text"]} if isinstance(panel, dict) else {}),
                 "anchor": "start",
                 "fontSize": 16,
                 "offset": 12,

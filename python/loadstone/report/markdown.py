@@ -31,10 +31,10 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     if options.table is not None:
         return render_template(options.table, findings, options).encode()
     first = opening(run, findings)
-    blocks = [f"# {_escaped(first.title)}", " ".join(map(_escaped, first.sentences))]
+    blocks = [f"# {escaped(first.title)}", " ".join(map(escaped, first.sentences))]
     if first.answers:
-        blocks.append("\n".join(f"- {_escaped(answer)}" for answer in first.answers))
-    blocks.append(f"**{_escaped(first.verdict)}**")
+        blocks.append("\n".join(f"- {escaped(answer)}" for answer in first.answers))
+    blocks.append(f"**{escaped(first.verdict)}**")
     tables = (
         capacity_table(findings),
         results_table(findings, options),
@@ -60,7 +60,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     if findings.findings:
         blocks.append("## What to know")
         blocks.append(
-            "\n".join(f"- **{f.rule}**: {_escaped(f.statement)}" for f in findings.findings)
+            "\n".join(f"- **{f.rule}**: {escaped(f.statement)}" for f in findings.findings)
         )
     return ("\n\n".join(blocks) + "\n").encode()
 
@@ -68,17 +68,17 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
 def _table_blocks(table: Table) -> list[str]:
     blocks = [f"## {table.title}"]
     if table.caption:
-        blocks.append(_escaped(table.caption))
+        blocks.append(escaped(table.caption))
     blocks.append(_grid(table))
     # Two spaces at a line's end keep notes apart without making paragraphs of them.
     if table.notes:
-        blocks.append("  \n".join(map(_escaped, table.notes)))
+        blocks.append("  \n".join(map(escaped, table.notes)))
     return blocks
 
 
 def _grid(table: Table) -> str:
     heads = [c.head if not c.unit else f"{c.head}, {c.unit}" for c in table.columns]
-    lines = [[_escaped(cell) for cell in row] for row in (heads, *table.rows)]
+    lines = [[escaped(cell) for cell in row] for row in (heads, *table.rows)]
     widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(heads))]
     rights = [column.align == "right" for column in table.columns]
     text = [_row(line, widths, rights) for line in lines]
@@ -98,5 +98,6 @@ def _row(cells: Sequence[str], widths: Sequence[int], rights: Sequence[bool]) ->
     return f"| {' | '.join(padded)} |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")

@@ -1,11 +1,12 @@
 """The points of a sweep, whoever measured them: what the charts along a load are drawn from."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.account import RATE, Account
+from loadstone.analysis.account import RATE, Account, Measurement, grouped
 from loadstone.analysis.finding import Finding
 from loadstone.analysis.naming import describe_parameter
 from loadstone.analysis.summary import Cell
@@ -90,25 +91,47 @@ def points_of_account(account: Account, findings: Sequence[Finding]) -> list[Swe
         for evidence in finding.evidence
         if evidence.place
     }
-    return [
-        SweepPoint(
-            target=one.target,
-            workload=one.workload,
-            operation=one.operation,
-            parameters=one.parameters,
-            round=one.round,
-            rate=one.value,
-            low=max(0.0, one.value - (one.spread or 0.0)),
-            high=one.value + (one.spread or 0.0),
-            data="",
-            quantiles_ms={},
-            labels=" ".join(one.labels) or "none",
-            limit=named.get(one.place, "not known"),
-            own_limit=named.get(one.place, ""),
-        )
-        for one in account.of(RATE)
-        if one.value > 0
-    ]
+    times: dict[tuple[object, ...], dict[str, float]] = {}
+    for name in QUANTILES:
+        for one in account.of(f"service_ns_{name}"):
+            times.setdefault(_trial(one), {})[name] = one.value
+    rates = [one for one in account.of(RATE) if one.value > 0]
+    groups = grouped(rates, lambda one: (one.target, one.case))
+    return [_of_printed(own, named, times) for own in groups.values()]
+
+
+def _trial(one: Measurement) -> tuple[object, ...]:
+    return (one.target, one.case, one.repetition)
+
+
+def _of_printed(
+    own: Sequence[Measurement],
+    named: Mapping[str, str],
+    times: Mapping[tuple[object, ...], Mapping[str, float]],
+) -> SweepPoint:
+    """Return one case of an account: a number as printed, or the mean of its repetitions."""
+    first = own[0]
+    values = [one.value for one in own]
+    spread = statistics.stdev(values) if len(values) > 1 else first.spread or 0.0
+    rate = statistics.fmean(values)
+    limit = next((named[one.place] for one in own if one.place in named), "")
+    # Percentiles of several trials have no mean that means anything.
+    printed = times.get(_trial(first), {}) if len(own) == 1 else {}
+    return SweepPoint(
+        target=first.target,
+        workload=first.workload,
+        operation=first.operation,
+        parameters=first.parameters,
+        round=first.round,
+        rate=rate,
+        low=max(0.0, rate - spread),
+        high=rate + spread,
+        data="",
+        quantiles_ms={name: shortened(value / 1e6) for name, value in printed.items()},
+        labels=" ".join(dict.fromkeys(label for one in own for label in one.labels)) or "none",
+        limit=limit or "not known",
+        own_limit=limit,
+    )
 
 
 def differing_facts(points: Sequence[SweepPoint]) -> dict[str, int]:

@@ -1,0 +1,155 @@
+"""Reports of what is no run: published reports, and files that hold a summary and no requests."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from loadstone import importers, published
+from loadstone.analysis.account import Account
+from loadstone.cli.output import write_file
+from loadstone.errors import InputError
+from loadstone.report.account_page import Source
+
+FORMS = ("terminal", "markdown", "json", "html", "svg", "png")
+ONE_PAGE = ("markdown", "html")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What is shown of one argument, or of several files that belong together."""
+
+    name: str
+    account: Account
+    source: Source
+
+
+def is_account(name: str) -> bool:
+    """Tell whether an argument names numbers that are no run."""
+    return published.is_published(name) or _summary_format(name) is not None
+
+
+def refuse_file_of_requests(name: str) -> None:
+    """Say how to report on a file whose format becomes a run."""
+    form, _, file = name.partition(":")
+    if file and form in importers.IMPORTERS and not Path(name).exists():
+        raise InputError(
+            f'"{name}" is a file and no run folder',
+            f"loadstone import {form} {file} -o RUN, and then: loadstone report RUN",
+        )
+
+
+def print_accounts(names: Sequence[str], form: str, output: Path | None) -> None:
+    """Print accounts in the layout of their own report, or write them as a page or as charts."""
+    if form not in FORMS:
+        raise InputError(
+            f'"{names[0]}" has no report "{form}": it holds numbers and no requests',
+            f"it can be had as {', '.join(FORMS)}",
+        )
+    found = _read(names)
+    if form in ("svg", "png"):
+        _write_charts(found, form, output)
+        return
+    if form in ONE_PAGE and len(found) > 1:
+        raise InputError("several published reports are no one page", "name one of them")
+    content = _page(found[0], form) if form in ONE_PAGE else _text(found, form).encode()
+    if output is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    write_file(output, content)
+
+
+def account_json(account: Account) -> dict[str, object]:
+    """Return an account as plain values."""
+    return {"format": 1, **asdict(account)}
+
+
+def _summary_format(name: str) -> str | None:
+    form, _, file = name.partition(":")
+    known = importers.IMPORTERS.get(form)
+    is_file = known is not None and known.is_summary and file and not Path(name).exists()
+    return form if is_file else None
+
+
+def _read(names: Sequence[str]) -> list[Shown]:
+    files = {name: _summary_format(name) for name in names}
+    found = [_published(one) for one in published.find_all([n for n in names if not files[n]])]
+    for form in dict.fromkeys(one for one in files.values() if one):
+        own = [name.partition(":")[2] for name, one in files.items() if one == form]
+        found.append(_of_files(form, own))
+    return found
+
+
+def _published(one: published.Published) -> Shown:
+    return Shown(
+        name=one.name,
+        account=one.account(),
+        source=Source(
+            sentence=f"Published by others: {one.source}.",
+            title="The tables, as they were published",
+            tables=one.render(),
+            details=one.details(),
+            is_markdown=one.is_markdown,
+        ),
+    )
+
+
+def _of_files(form: str, files: Sequence[str]) -> Shown:
+    from loadstone.formats.imported import Hints
+    from loadstone.report.account_tables import account_table, is_markdown
+
+    account = importers.find(form).read([Path(one) for one in files], Hints())
+    assert isinstance(account, Account), "a summary becomes an account"
+    return Shown(
+        name=form,
+        account=account,
+        source=Source(
+            sentence=f"Measured by others, and read from {', '.join(files)}.",
+            title="The numbers",
+            tables=account_table(account),
+            details="",
+            is_markdown=is_markdown(account),
+        ),
+    )
+
+
+def _text(found: Sequence[Shown], form: str) -> str:
+    if form == "json":
+        accounts = [account_json(one.account) for one in found]
+        shown = accounts[0] if len(accounts) == 1 else accounts
+        return json.dumps(shown, indent=2, ensure_ascii=False) + "\n"
+    # Tables are printed as they are, to the byte: no line of ours goes in between.
+    return "\n".join(one.source.tables for one in found)
+
+
+def _page(one: Shown, form: str) -> bytes:
+    from loadstone.analysis.plausibility import judge
+    from loadstone.report.account_markdown import render_account_markdown
+    from loadstone.report.account_page import render_account
+
+    render = render_account if form == "html" else render_account_markdown
+    return render(one.account, one.source, judge(one.account))
+
+
+def _write_charts(found: Sequence[Shown], form: str, output: Path | None) -> None:
+    from loadstone.analysis.plausibility import judge
+    from loadstone.report.account_page import pictures_of_account
+    from loadstone.report.images import png_files, svg_files
+
+    if output is None:
+        raise InputError(
+            f'report "{form}" is several files and cannot be printed',
+            hint=f"name a folder to put them in: -f {form} -o DIR",
+        )
+    for one in found:
+        drawn = pictures_of_account(one.account, judge(one.account))
+        if not drawn:
+            raise InputError(
+                f"{one.name} has nothing to draw: no rates along a load, and no repeated times",
+                "without -f its tables are printed",
+            )
+        for name, content in (svg_files if form == "svg" else png_files)(drawn).items():
+            write_file(output / (name if len(found) == 1 else f"{one.name}-{name}"), content)

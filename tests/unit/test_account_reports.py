@@ -1,0 +1,180 @@
+"""Published reports and logs of other tools as pages, Markdown and charts."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from loadstone import published
+from loadstone.analysis.plausibility import judge
+from loadstone.cli import main
+from loadstone.cli.account_reports import print_accounts
+from loadstone.errors import InputError
+from loadstone.report.account_page import pictures_of_account
+from loadstone.report.action_tables import ActionLog, ActionStatistics, statistics_log
+from loadstone.report.drawing import Picture
+
+DATA = Path(__file__).parent.parent / "data" / "published"
+
+
+def rows_of(picture: Picture) -> list[dict[str, str]]:
+    found = picture.chart.to_dict()
+    values = next(iter(found["datasets"].values())) if "datasets" in found else None
+    text = values if values is not None else found["data"]["values"]
+    return list(csv.DictReader(str(text).splitlines()))
+
+
+def pictures(name: str) -> dict[str, Picture]:
+    account = published.find(name).account()
+    return {one.name: one for one in pictures_of_account(account, judge(account))}
+
+
+def write_log(path: Path, factor: float) -> Path:
+    logs = [
+        ActionLog(
+            time="07:57:55.523",
+            provider="AMAZON",
+            threads=threads,
+            size_kib=size,
+            actions=[
+                ActionStatistics(
+                    time="07:57:55.532",
+                    action=action,
+                    quantiles={"50": "35.0", "99": "113.7", "90": "79.0", "75": "57.0", "95": "87"},
+                    rate_per_thread=repr(factor * 100 / size),
+                )
+                for action in ("WRITE", "READ")
+            ],
+        )
+        for threads in (2, 4)
+        for size in (100, 1024)
+    ]
+    path.write_text(statistics_log(logs, "a.Logger"))
+    return path
+
+
+def test_every_published_report_has_charts_of_its_own(tmp_path: Path) -> None:
+    expected = {
+        "hummingbird": "operations-against-nodes",
+        "theflash": "ratio-of-each-query",
+        "theflash-ceph": "time-of-each-query",
+        "cern": "throughput-against-threads",
+        "datasafe": "operations-against-threads",
+        "skyhook": "data-against-threads",
+    }
+    for name, chart in expected.items():
+        print_accounts([f"published:{name}"], "svg", tmp_path / name)
+        names = [path.stem for path in (tmp_path / name).glob("*.svg")]
+        assert any(one.startswith(chart) for one in names), (name, names)
+
+
+def test_each_query_has_its_mean_with_an_interval_and_every_time_beside_it() -> None:
+    rows = rows_of(pictures("theflash")["time-of-each-query"])
+    means = [row for row in rows if row["kind"] == "mean"]
+    assert len(means) == 44
+    assert len(rows) - len(means) == 429
+    (q01,) = [row for row in means if (row["case"], row["series"]) == ("Q01", "Ceph")]
+    assert float(q01["low"]) < float(q01["seconds"]) < float(q01["high"])
+    assert q01["n"] == "9"
+
+
+def test_the_ratio_of_each_query_is_coloured_only_where_a_difference_is_shown() -> None:
+    picture = pictures("theflash")["ratio-of-each-query"]
+    rows = rows_of(picture)
+    slower = {row["case"] for row in rows if row["series"] == "takes longer"}
+    assert slower == {"Q01", "Q02", "Q03", "Q04", "Q11", "Q21", "Q22"}
+    assert {row["case"] for row in rows if row["verdict"] == "equivalent"} == {"Q14", "Q15"}
+    assert "geometric mean 1.249 (95 % CI 1.216 to 1.283)" in rows[0]["panel"]
+    # A chart that is seen by itself says so too.
+    assert "1.249" in str(picture.specification(with_title=True)["title"]["subtitle"])
+
+
+def test_what_one_system_took_has_no_ratio() -> None:
+    assert list(pictures("theflash-ssd")) == ["time-of-each-query"]
+
+
+def test_ceilings_are_drawn_in_the_units_of_the_results_and_no_line_joins_two_points() -> None:
+    picture = pictures("skyhook")["data-against-threads"]
+    rows = rows_of(picture)
+    points = {row["x"]: float(row["rate"]) for row in rows if row["series"]}
+    assert points == {"1": 350.0, "10": 950.0}
+    ceilings = {row["ceiling"]: float(row["rate"]) for row in rows if row["ceiling"]}
+    assert ceilings["network path between client and store"] == pytest.approx(907.2, abs=0.1)
+    assert ceilings["4 × OSD (ceph tell)"] == pytest.approx(1335.1, abs=0.1)
+    assert ceilings["NVMe device"] == pytest.approx(2422.3, abs=0.1)
+    assert "have no point" in picture.caption
+    layers = picture.specification(with_title=False)["layer"]
+    lines = [layer for layer in layers if "line" in str(layer["mark"])]
+    assert all("ceiling" in str(layer["transform"]) for layer in lines)
+
+
+def test_a_page_and_markdown_hold_the_tables_to_the_byte_and_the_findings(tmp_path: Path) -> None:
+    print_accounts(["published:cern"], "html", tmp_path / "cern.html")
+    page = (tmp_path / "cern.html").read_text()
+    assert "socket-limit" in page
+    assert "423.5 ± 6.6" in page
+    for name in published.PUBLISHED:
+        print_accounts([f"published:{name}"], "markdown", tmp_path / f"{name}.md")
+        text = (tmp_path / f"{name}.md").read_text()
+        assert published.find(name).render().strip("\n") in text, name
+        assert text.startswith(f"# {published.find(name).title}")
+        assert "## What our rules find in them" in text
+    tabs = (tmp_path / "cern.md").read_text()
+    assert "```text\nThreads\t1\t4" in tabs
+
+
+def test_what_no_account_has_is_refused_with_what_it_has(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="several files"):
+        print_accounts(["published:cern"], "png", None)
+    with pytest.raises(InputError, match='no report "hlog"') as caught:
+        print_accounts(["published:cern"], "hlog", None)
+    assert "markdown" in str(caught.value.hint)
+    with pytest.raises(InputError, match="no one page"):
+        print_accounts(["published:cern", "published:skyhook"], "html", None)
+
+
+def test_logs_of_several_clients_stand_beside_each_other_with_their_threads(
+    tmp_path: Path,
+) -> None:
+    names = [
+        f"datasafe:{client}={write_log(tmp_path / f'{client}.log', factor)}"
+        for client, factor in (("m5.large", 1.0), ("c5n.large", 1.5))
+    ]
+    print_accounts(names, "svg", tmp_path / "charts")
+    text = (tmp_path / "charts" / "operations-against-threads.svg").read_text()
+    for word in ("client × threads", "m5.large", "c5n.large", "below: client"):
+        assert word in text
+
+
+def test_logs_of_one_client_are_repetitions(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    days = [str(write_log(tmp_path / f"day-{n}.log", n)) for n in (1, 2)]
+    assert main(["import", "datasafe", *days]) == 0
+    table = capfd.readouterr().out
+    assert table.splitlines()[:3] == [
+        "WRITE",
+        "Threads\t100kb\t1mb",
+        f"2\t{(2 * 1 + 2 * 2) / 2}\t{(2 * 100 / 1024 + 2 * 200 / 1024) / 2}",
+    ]
+    assert main(["report", *(f"datasafe:{day}" for day in days), "-f", "json"]) == 0
+    assert '"repetition": 2' in capfd.readouterr().out
+
+
+def test_a_client_is_named_for_all_logs_or_for_none(tmp_path: Path) -> None:
+    first, second = (write_log(tmp_path / name, 1.0) for name in ("a.log", "b.log"))
+    with pytest.raises(InputError, match="some logs"):
+        print_accounts([f"datasafe:m5.large={first}", f"datasafe:{second}"], "terminal", None)
+
+
+def test_a_log_of_queries_can_be_a_page(tmp_path: Path) -> None:
+    names = [f"tpch:{s}={DATA / f'theflash-{s.lower()}-raw.md'}" for s in ("SSD", "Ceph")]
+    print_accounts(names, "html", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "1.249" in page
+    assert "cold-first-run" in page
+
+
+def test_a_file_of_requests_is_to_be_imported_first(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "fio:disk.json"]) == 1
+    assert "loadstone import fio disk.json -o RUN" in capfd.readouterr().err
