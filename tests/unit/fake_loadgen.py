@@ -53,8 +53,9 @@ class FakeLoadgen:
         behaviour = self.behave.get(document["id"])
         changes = behaviour(control) if behaviour is not None else None
         for second in range(self.seconds):
-            if not control.stopped.is_set():
-                on_interval(interval(second), dict(LIVE))
+            if control.stopped.is_set():
+                break
+            on_interval(interval(second), dict(LIVE))
         on_interval(None, dict(LIVE))
         if document["log_requests"]:
             on_requests(interval(0))

@@ -9,10 +9,11 @@ import pytest
 
 from loadstone.errors import InputError
 from loadstone.execution.ceilings import check_programs
-from loadstone.execution.events import Event, TrialProgress
+from loadstone.execution.events import Event, HookEnded, TrialProgress
 from loadstone.execution.interrupt import Interrupt
 from loadstone.results.hook_log import HOOKS, append_hook, read_hooks
 from loadstone.results.store import read_run
+from tests.unit import fake_loadgen
 from tests.unit.fake_loadgen import FakeLoadgen
 from tests.unit.surroundings import plan_of, resume, run
 
@@ -123,23 +124,31 @@ def test_a_hook_whose_failure_is_a_label_lets_the_run_go_on(
     assert all(one["exit_code"] == 1 for one in read_hooks(tmp_path / "run"))
 
 
-def test_a_hook_falls_into_its_trial_at_its_time(tmp_path: Path, loadgen: FakeLoadgen) -> None:
+def test_a_hook_falls_into_its_trial_at_its_time(
+    tmp_path: Path, loadgen: FakeLoadgen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The load says that it has been running for an hour: a hook that does not know comes too late.
+    monkeypatch.setitem(fake_loadgen.LIVE, "elapsed_ns", 3600 * 10**9)
     text = hooks(
-        "at: 1.3s, phases: get, name: fault, run: ['true']",
+        "at: 3600.3s, phases: get, name: fault, run: ['true']",
         "at: 10h, phases: get, name: late, run: ['true']",
     )
-    began: list[int] = []
+    is_over = threading.Event()
+    told: list[int] = []
 
     def listen(event: Event) -> None:
-        if isinstance(event, TrialProgress) and event.document["phase"] == "get" and not began:
-            # The fake tells that the load has run for a second by now.
-            began.append(time.time_ns() - 10**9)
-            time.sleep(0.8)
+        if isinstance(event, HookEnded) and event.entry["hook"] == "fault":
+            is_over.set()
+        if isinstance(event, TrialProgress) and event.document["phase"] == "get":
+            # The load goes on until its hook has run, however long that takes on a busy machine.
+            assert is_over.wait(600)
 
+    get = next(trial.id for trial in plan_of(text).trials if trial.phase == "get")
+    loadgen.behave[get] = lambda control: told.append(time.time_ns())
     assert run(tmp_path / "run", text, listen).state == "finished"
     fault, late = read_hooks(tmp_path / "run")
     assert (fault["hook"], fault["state"]) == ("fault", "ended")
-    assert fault["started_unix_ns"] - began[0] > 1.25 * 10**9
+    assert fault["started_unix_ns"] - told[0] > 0.29 * 10**9
     assert (late["hook"], late["state"], late["exit_code"]) == ("late", "not reached", None)
 
 
@@ -147,7 +156,8 @@ def test_a_hook_inside_a_trial_can_end_the_trial_and_the_run(
     tmp_path: Path, loadgen: FakeLoadgen
 ) -> None:
     text = hooks("at: 1s, phases: put, run: ['false']")
-    loadgen.seconds = 200
+    # It would go on for minutes.
+    loadgen.seconds = 20_000
 
     def listen(event: Event) -> None:
         if isinstance(event, TrialProgress):
@@ -157,7 +167,7 @@ def test_a_hook_inside_a_trial_can_end_the_trial_and_the_run(
     assert end.was_stopped_by_hook
     (record,) = read_run(tmp_path / "run").records
     assert record.labels == ("INTERRUPTED",)
-    assert 0 < record.intervals.num_rows < 200
+    assert 0 < record.intervals.num_rows < loadgen.seconds
 
 
 def test_a_hook_that_takes_too_long_is_ended(tmp_path: Path, loadgen: FakeLoadgen) -> None:
@@ -169,9 +179,16 @@ def test_a_hook_that_takes_too_long_is_ended(tmp_path: Path, loadgen: FakeLoadge
 
 def test_ctrl_c_ends_a_hook_and_no_trial_begins(tmp_path: Path, loadgen: FakeLoadgen) -> None:
     interrupt = Interrupt()
-    threading.Timer(0.3, interrupt.ask).start()
+    begun = tmp_path / "begun"
+
+    def ask() -> None:
+        while not begun.exists():
+            time.sleep(0.02)
+        interrupt.ask()
+
+    threading.Thread(target=ask, daemon=True).start()
     text = hooks(
-        "at: before_trial, run: [sleep, 1000], timeout: 1h",
+        f"at: before_trial, shell: 'touch {begun}; exec sleep 1000', timeout: 1h",
         "at: after_run, name: restore, run: ['true']",
     )
     end = run(tmp_path / "run", text, interrupt=interrupt)

@@ -3,7 +3,6 @@
 import datetime
 import json
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -199,10 +198,9 @@ def test_a_rest_can_be_interrupted(tmp_path: Path, loadgen: FakeLoadgen) -> None
             assert event.seconds <= 3600
             threading.Timer(0.3, interrupt.ask).start()
 
-    begun = time.monotonic()
     end = runner.execute(plan, create(tmp_path / "run", plan), listen, interrupt=interrupt)
     assert end.state == "interrupted"
-    assert time.monotonic() - begun < 600
+    assert end.not_run
 
 
 def test_a_resumed_run_keeps_to_the_days_of_its_first_start(
@@ -280,8 +278,8 @@ def test_no_thread_and_no_signal_handler_outlives_a_run(
     import signal
 
     handlers = [signal.getsignal(number) for number in interrupt_module.SIGNALS]
-    threads = threading.active_count()
+    before = set(threading.enumerate())
     plan = plan_of()
     runner.execute(plan, create(tmp_path / "run", plan), lambda event: None)
     assert [signal.getsignal(number) for number in interrupt_module.SIGNALS] == handlers
-    assert threading.active_count() == threads
+    assert set(threading.enumerate()) <= before
