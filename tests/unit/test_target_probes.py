@@ -14,6 +14,8 @@ import pytest
 from loadstone.analysis.labels import label_trial
 from loadstone.analysis.target_state import find_states
 from loadstone.campaign.target_probe import PrometheusProbe
+from loadstone.execution.events import TrialProgress
+from loadstone.probes import scraper
 from loadstone.probes.ceph import digest, is_moving
 from loadstone.probes.exporters import Exporters, Readings
 from loadstone.probes.scraper import parse, pattern_of, read_exporter
@@ -108,7 +110,7 @@ def exporter() -> Iterator[str]:
 
 def probe(**changes: Any) -> dict[str, Any]:
     usual = {
-        "name": "p", "metrics": ["ceph_osd_*"], "every_ns": 10**9, "timeout_ns": 5 * 10**8,
+        "name": "p", "metrics": ["ceph_osd_*"], "every_ns": 60 * 10**9, "timeout_ns": 60 * 10**9,
         "answer_max_bytes": 1 << 20, "series_max": 10, "bearer_token": None, "ca_file": None,
     }  # fmt: skip
     return usual | changes
@@ -139,8 +141,6 @@ def test_a_good_answer_is_rows_of_one_moment(exporter: str) -> None:
         ("/gone", "HTTP 404"),
         ("/moved", "HTTP 302"),
         ("/cut", "bytes early"),
-        ("/drip", "no whole answer within 0.5 s"),
-        ("/drip-head", "no whole answer within 0.5 s"),
         ("/flood", "the answer is longer than 1048576 bytes"),
     ],
 )
@@ -150,6 +150,16 @@ def test_an_exporter_that_misbehaves_leaves_a_gap_with_its_reason(
     (row,) = read_exporter(f"{exporter}{path}", probe(), None)
     assert row[4:] == ("up", 0.0)
     assert reason in row[3]
+
+
+@pytest.mark.parametrize("path", ["/drip", "/drip-head"])
+def test_an_answer_that_has_no_end_is_cut_off_at_its_time_and_is_a_gap(
+    exporter: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nor does it count as whole for a clock that was read late.
+    monkeypatch.setattr(scraper.time, "monotonic", lambda: 0.0)
+    (row,) = read_exporter(f"{exporter}{path}", probe(timeout_ns=5 * 10**8), None)
+    assert row[3:] == ("no whole answer within 0.5 s", "up", 0.0)
 
 
 def test_an_exporter_that_is_not_there_leaves_a_gap() -> None:
@@ -186,20 +196,26 @@ def test_a_process_of_its_own_reads_all_and_one_bad_exporter_holds_up_no_other(
     exporters.start()
     readings = Readings()
     rows: list[dict[str, Any]] = []
-    give_up = time.monotonic() + 60
-    while time.monotonic() < give_up and sum(row["metric"] == "up" for row in rows) < 12:
+    give_up = time.monotonic() + 600
+    token = len("Bearer 12345")
+    moments: set[int] = set()
+    values: set[float] = set()
+    # On a busy machine a good answer may be late too, now and then; but not for ever.
+    while time.monotonic() < give_up and not (
+        len(moments) >= 3 and token in values and readings.gaps()
+    ):
         for batch in exporters.take():
             readings.count(batch)
             rows += batch.to_pylist()
+        moments = {row["time_unix_ns"] for row in rows if row["subject"].endswith('kind="read"')}
+        values = {row["value"] for row in rows if row["metric"] == "ceph_osd_op"}
         time.sleep(0.05)
     exporters.stop()
-    moments = {row["time_unix_ns"] for row in rows if row["subject"].endswith('kind="read"')}
     assert len(moments) >= 3
-    assert len("Bearer 12345") in {row["value"] for row in rows if row["metric"] == "ceph_osd_op"}
+    assert token in values
     (gap,) = readings.gaps().values()
     assert "no whole answer within 0.25 s" in gap or "took too long" in gap
     assert max(row["value"] for row in rows if row["metric"] == "scraper_cpu_ns") > 0
-    assert exporters.take() == [] or isinstance(exporters.take(), list)
 
 
 def test_without_exporters_no_process_is_started() -> None:
@@ -210,15 +226,22 @@ def test_without_exporters_no_process_is_started() -> None:
 
 
 def test_the_rows_of_a_trial_stand_beside_the_clients(
-    tmp_path: Path, loadgen: FakeLoadgen, exporter: str
+    tmp_path: Path, loadgen: FakeLoadgen, exporter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = (
-        f"probes: {{prometheus: {{urls: '{exporter}/good', metrics: ceph_osd_op, every: 50ms}}}}\n"
+        f"probes: {{prometheus: {{urls: '{exporter}/good', metrics: ceph_osd_op, every: 250ms}}}}\n"
     )
+    started: list[Exporters] = []
+    start = Exporters.start
+    monkeypatch.setattr(Exporters, "start", lambda self: (started.append(self), start(self)))
 
     def listen(event: Any) -> None:
-        # The fake load lasts as long as the scraper needs to start.
-        time.sleep(0.25)
+        # The fake load lasts until the scraper has started and read what it is to read.
+        if isinstance(event, TrialProgress):
+            give_up = time.monotonic() + 600
+            while not any("ceph_osd_op" in str(batch["metric"]) for batch in started[0]._batches):
+                assert time.monotonic() < give_up
+                time.sleep(0.02)
 
     assert run(tmp_path / "run", campaign, listen).state == "finished"
     tables = [record.probes for record in read_run(tmp_path / "run").records]

@@ -71,19 +71,20 @@ def fetch(url: str, probe: Mapping[str, Any], token: str | None) -> str:
     parts = urlsplit(url)
     timeout_s = probe["timeout_ns"] / 1e9
     connection = _connection(parts.scheme, parts.netloc, probe, timeout_s)
-    watchdog = threading.Timer(timeout_s, _shut, (connection,))
+    is_over = threading.Event()
+    watchdog = threading.Timer(timeout_s, _shut, (connection, is_over))
     watchdog.daemon = True
-    watchdog.start()
     began = time.monotonic()
+    watchdog.start()
     late = f"no whole answer within {timeout_s:g} s"
     try:
         text = _answer(connection, parts.path or "/", parts.query, probe, token)
         # An answer of no stated length looks whole when the watchdog has cut it off.
-        if time.monotonic() - began >= timeout_s:
+        if is_over.is_set() or time.monotonic() - began >= timeout_s:
             raise GapError(late)
         return text
     except (OSError, http.client.HTTPException, ValueError) as error:
-        if time.monotonic() - began >= timeout_s:
+        if is_over.is_set() or time.monotonic() - began >= timeout_s:
             raise GapError(late) from error
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise GapError(str(reason)) from error
@@ -104,7 +105,8 @@ def _connection(
     return http.client.HTTPSConnection(netloc, timeout=timeout_s, context=context)
 
 
-def _shut(connection: http.client.HTTPConnection) -> None:
+def _shut(connection: http.client.HTTPConnection, is_over: threading.Event) -> None:
+    is_over.set()
     sock = connection.sock
     if sock is not None:
         with contextlib.suppress(OSError):
