@@ -21,8 +21,8 @@ from tests.system.hostile_server import (
 )
 from tests.system.spoilers import CASES, Case
 
-# A trial that has not ended by itself after so long hangs: its own bound on a request is a second.
-HANGS_AFTER_S = 120
+# A trial that has not ended by itself after so long hangs.
+HANGS_AFTER_S = 600
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +49,8 @@ def s3(url: str, **settings: Any) -> Place:
 
 
 def reads(place: Place, dataset: Dataset, **changes: Any) -> dict[str, Any]:
-    """Write a trial that reads every object once and gives each request one second."""
-    return trials.document(place, dataset, "get", timeout_ns=SECOND_NS, **changes)
+    """Write a trial that reads every object once."""
+    return trials.document(place, dataset, "get", **changes)
 
 
 def run(trial: Mapping[str, Any]) -> Result:
@@ -74,7 +74,7 @@ def test_each_misbehaviour_is_counted_as_what_it_is(
 ) -> None:
     """One answer in four is spoiled: those fail by their kind, the others are good."""
     with hostile(store_port, every(4, case.spoil)) as server:
-        result = run(reads(s3(server.url), dataset))
+        result = run(reads(s3(server.url), dataset, timeout_ns=case.timeout_ns))
     outcomes = result.outcomes()
     assert sum(outcomes.values()) == result.summary["requests"] == dataset.objects
     failures = {name: count for name, count in outcomes.items() if name != "ok"}
@@ -97,7 +97,8 @@ def test_a_target_that_is_bad_from_the_start_is_survived(
 ) -> None:
     """Every answer is spoiled, those before the load too: refused clearly, or counted."""
     with hostile(store_port, case.spoil) as server:
-        trial = reads(s3(server.url), dataset, stop={"requests": 8, "duration_ns": None})
+        stop = {"requests": 8, "duration_ns": None}
+        trial = reads(s3(server.url), dataset, stop=stop, timeout_ns=case.timeout_ns)
         try:
             result = run(trial)
         except _loadgen.TargetError as error:
@@ -119,7 +120,7 @@ def test_writes_survive_what_reads_survive(case: Case, store_port: int) -> None:
     trials.prepare(s3(f"http://127.0.0.1:{store_port}"), written)
     with hostile(store_port, spoil) as server:
         place = s3(server.url)
-        result = run(trials.document(place, written, "put", timeout_ns=SECOND_NS))
+        result = run(trials.document(place, written, "put", timeout_ns=case.timeout_ns))
     assert sum(result.outcomes().values()) == written.objects
     assert result.summary["state"] == "finished"
     trials.clean_up(s3(f"http://127.0.0.1:{store_port}"), written)
@@ -228,7 +229,7 @@ def test_tls_where_none_is_spoken_is_an_outcome(store_port: int, dataset: Datase
     with hostile(store_port, lambda exchange: False) as server:
         url = server.url.replace("http://", "https://")
         try:
-            outcomes = set(run(reads(s3(url), dataset)).outcomes())
+            outcomes = set(run(reads(s3(url), dataset, timeout_ns=SECOND_NS)).outcomes())
         except _loadgen.TargetError as error:
             assert str(error)
         else:

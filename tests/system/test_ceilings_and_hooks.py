@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -88,9 +89,10 @@ def test_ctrl_c_ends_the_program_of_a_ceiling_and_the_run(tmp_path: Path, progra
     )  # fmt: skip
     campaigns.wait_for(process, "ceiling network of nowhere: started")
     while not (number := _number(tmp_path / "number")):
-        pass
+        assert process.poll() is None
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    campaigns.end(process)
     assert process.returncode == 130
     assert not Path(f"/proc/{number}").exists()
     assert not list((folder / "ceilings").glob("*.json"))
