@@ -42,13 +42,13 @@ def start(*arguments: str | Path) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(process: subprocess.Popen[str], text: str) -> str:
-    """Read what a command says until it says this; return everything so far."""
+def wait_for(process: subprocess.Popen[str], *texts: str) -> str:
+    """Read what a command says until it says one of these; return everything so far."""
     assert process.stderr is not None
     said = ""
-    while text not in said:
+    while not any(text in said for text in texts):
         line = process.stderr.readline()
-        assert line, f'"{text}" was never said, but: {said}'
+        assert line, f"none of {texts} was ever said, but: {said}"
         said += line
     return said
 

@@ -43,7 +43,8 @@ def test_finished_trials_outlive_a_kill_at_any_moment_and_are_never_run_again(
         if run.state == "finished":
             break
         process = campaigns.start("run", file, "-o", folder, "--resume")
-        campaigns.wait_for(process, "started")
+        # Killed between its last trial and its own end, a run has no trial left to start.
+        campaigns.wait_for(process, "started", "run folder")
     process.kill()
     process.communicate()
     if read_run(folder).state != "finished":
