@@ -15,10 +15,10 @@ from loadstone.analysis.plausibility import judge
 from loadstone.report import REPORTS, Options, charts_of_sweeps
 from loadstone.report.account_page import pictures_of_account
 from loadstone.report.charts import pictures
-from loadstone.report.charts_of_operations import PANEL_HEIGHT, Arrangement
+from loadstone.report.charts_of_operations import PANEL_HEIGHT, Arrangement, charts_of_operations
 from loadstone.report.drawing import Picture
 from loadstone.report.lettering import Box, Offset, find_room, text_box
-from loadstone.report.sweep_points import SweepPoint
+from loadstone.report.sweep_points import SweepPoint, Wording
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial
 
@@ -70,6 +70,24 @@ def test_the_example_of_report_four_has_a_panel_for_each_operation_and_a_line_fo
 def test_twelve_thread_counts_are_a_curve_and_no_categories():
     points = [point(threads=n, size=size) for n in range(1, 13) for size in SIZES]
     assert Arrangement.of(points, loads_min=2) is None
+
+
+def test_threads_beside_a_rate_are_no_categories_of_one_axis():
+    points = [point(threads=n, size=size) for n in (1, 4) for size in SIZES]
+    assert Arrangement.of(points, loads_min=2) is not None
+    points.append(point(rate_per_s=100.0, size=min(SIZES)))
+    assert Arrangement.of(points, loads_min=2) is None
+
+
+def test_sizes_of_a_law_stand_behind_the_others_in_the_legend():
+    law = "4 KiB or 1 MiB"
+    points = [point(threads=n, size=size) for n in (1, 4) for size in (law, 2**20, 102_400)]
+    found = Arrangement.of(points, loads_min=2)
+    assert found is not None
+    wording = Wording(rate="requests per second", bars="", client="c")
+    (picture,) = charts_of_operations(points, found, wording)
+    ordered = sorted((int(row["size"]), row["series"]) for row in rows_of(picture))
+    assert list(dict(ordered).values()) == ["100 KiB", "1 MiB", f"size {law}"]
 
 
 def test_a_suite_is_drawn_by_operation_on_one_logarithmic_axis(suite):

@@ -55,6 +55,9 @@ class Arrangement:
             load = "threads"
         if load is None or len(others.get(load, ())) >= CURVE_MIN:
             return None
+        if any(load not in point.parameters for point in points):
+            # Under a load of another kind, a rate beside threads, they have no place on the axis.
+            return None
         return cls._arranged(load, differing_facts(points), others)
 
     @classmethod
@@ -126,6 +129,7 @@ def _resolved_quantile(points: Sequence[SweepPoint]) -> str | None:
 
 
 def _rows(points: Sequence[SweepPoint], arrangement: Arrangement) -> Rows:
+    sizes = _sizes_in_order(points)
     rows = []
     for point in points:
         words = point.words()
@@ -134,7 +138,7 @@ def _rows(points: Sequence[SweepPoint], arrangement: Arrangement) -> Rows:
             {
                 "panel": ", ".join(words.get(name, "") for name in arrangement.panel),
                 "series": words.get("size", ""),
-                "size": point.parameters.get("size", 0),
+                "size": sizes.index(words.get("size", "")),
                 "dash": words.get(arrangement.dash, "") if arrangement.dash else "",
                 "group": group,
                 "x": f"{point.parameters.get(arrangement.load)}|{group}",
@@ -147,6 +151,17 @@ def _rows(points: Sequence[SweepPoint], arrangement: Arrangement) -> Rows:
             }
         )
     return rows
+
+
+def _sizes_in_order(points: Sequence[SweepPoint]) -> list[str]:
+    """Return the sizes in words, from small to large; those that only a law tells come last."""
+
+    def order(point: SweepPoint) -> float:
+        size = point.parameters.get("size", 0)
+        return size if isinstance(size, (int, float)) else math.inf
+
+    words = (point.words().get("size", "") for point in sorted(points, key=order))
+    return list(dict.fromkeys(words))
 
 
 def _categories(points: Sequence[SweepPoint], arrangement: Arrangement) -> list[str]:
@@ -191,7 +206,6 @@ class _Drawing:
 
     def chart(self, rows: Rows, field: str, title: str) -> alt.TopLevelMixin:
         """Return one panel an operation, all on the same axis."""
-        sizes = sorted({(row["size"], row["series"]) for row in rows})
         order = {category: index for index, category in enumerate(self.categories)}
         panel_order = list(dict.fromkeys(row["panel"] for row in rows))
         rows = sorted(
@@ -209,7 +223,7 @@ class _Drawing:
             scale=alt.Scale(type="log", nice=False, domain=[low, high]),
             axis=alt.Axis(format=NUMBER, values=_ticks(low, high)),
         )
-        base = alt.Chart().encode(x=self._x(), color=series_color(_by_size(rows, sizes)))
+        base = alt.Chart().encode(x=self._x(), color=series_color(sorted(rows, key=_size)))
         line = base.mark_line(point={"size": 45, "filled": True}, strokeWidth=1.8).encode(
             y=y,
             strokeDash=_dash(rows),
@@ -280,10 +294,9 @@ class _Drawing:
         ]
 
 
-def _by_size(rows: Rows, sizes: Sequence[tuple[int, str]]) -> Rows:
-    """Return the rows so that the legend has the sizes in order."""
-    names = [name for _, name in sizes]
-    return sorted(rows, key=lambda row: names.index(row["series"]))
+def _size(row: Mapping[str, Any]) -> int:
+    """Return the place of a row's size in the legend."""
+    return int(row["size"])
 
 
 def _dash(rows: Rows) -> alt.StrokeDash | alt.StrokeDashValue:
