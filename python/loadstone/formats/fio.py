@@ -12,10 +12,12 @@ from loadstone import units
 from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
-from loadstone.formats.reading import Place
+from loadstone.formats.json_document import Node, read_document
+from loadstone.formats.reading import LARGEST
 
 DIRECTIONS = ("read", "write", "trim")
 TOLERANCE = 0.02
+NS_PER_MS = 1_000_000
 
 
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
@@ -23,31 +25,34 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     trials = []
     version = None
     for path in paths:
-        document = reading.read_json(path)
-        place = Place(path)
-        version = str(reading.field(place, document, "fio version"))
-        jobs = document.get("jobs")
-        if not isinstance(jobs, list) or not jobs:
-            place.refuse('has no "jobs"', "give the file of --output-format=json, of one host")
-        timestamp_ns = int(document.get("timestamp_ms", 0)) * 1_000_000
-        trials += [_trial(place, job, timestamp_ns, hints) for job in jobs]
+        document = read_document(path)
+        version = str(document.at("fio version").value)
+        jobs = document.find("jobs")
+        if jobs is None or not jobs.items():
+            hint = "give the file of --output-format=json, of one host"
+            document.place.refuse('has no "jobs"', hint)
+        stamp = document.find("timestamp_ms")
+        timestamp_ns = stamp.whole(largest=LARGEST // NS_PER_MS) * NS_PER_MS if stamp else 0
+        trials += [_trial(job, timestamp_ns, hints) for job in jobs.items()]
     return Imported(tool="fio", name=paths[0].stem, trials=tuple(trials), tool_version=version)
 
 
-def _trial(place: Place, job: Mapping[str, Any], timestamp_ns: int, hints: Hints) -> ImportedTrial:
-    name = str(reading.field(place, job, "jobname"))
-    if job.get("error"):
-        raise InputError(f'"{place.path}": job "{name}" ended with error {job["error"]}')
-    options = job.get("job options") or {}
+def _trial(job: Node, timestamp_ns: int, hints: Hints) -> ImportedTrial:
+    name = str(job.at("jobname").value)
+    error = job.find("error")
+    if error is not None and error.value:
+        raise InputError(f'"{job.place.path}": job "{name}" ended with error {error.value}')
+    stated = job.find("job options")
+    options = stated.mapping() if stated is not None else {}
     done = [
-        (direction, job[direction])
+        (direction, one)
         for direction in DIRECTIONS
-        if direction in job and reading.field(place, job, direction, "total_ios")
+        if (one := job.find(direction)) is not None and one.at("total_ios").whole()
     ]
     if not done:
-        place.refuse(f'job "{name}" did nothing', "was it cut short?")
-    runtime_ns = max(int(reading.field(place, one, "runtime")) for _, one in done) * 1_000_000
-    rows = tuple(row for direction, one in done for row in _rows(place, name, direction, one))
+        job.place.refuse(f'job "{name}" did nothing', "was it cut short?")
+    runtime_ns = max(_runtime_ms(one) for _, one in done) * NS_PER_MS
+    rows = tuple(row for direction, one in done for row in _rows(name, direction, one))
     block = options.get("bs")
     size = hints.size_bytes or (_size(str(block)) if block else None)
     depth = _whole(options.get("iodepth"), 1) * _whole(options.get("numjobs"), 1)
@@ -68,45 +73,52 @@ def _trial(place: Place, job: Mapping[str, Any], timestamp_ns: int, hints: Hints
         size_bytes=size,
         source={
             direction: {
-                "iops": one.get("iops"),
-                "bw_bytes": one.get("bw_bytes"),
-                "bw_min": one.get("bw_min"),
-                "bw_max": one.get("bw_max"),
+                **{key: _number(one, key) for key in ("iops", "bw_bytes", "bw_min", "bw_max")},
                 "jobs": _whole(options.get("numjobs"), 1),
-                "clat_ns": {
-                    key: value for key, value in (one.get("clat_ns") or {}).items() if key != "bins"
-                },
+                "clat_ns": {key: value for key, value in _latencies(one).items() if key != "bins"},
             }
             for direction, one in done
         },
     )
 
 
-def _rows(place: Place, name: str, direction: str, one: Mapping[str, Any]) -> Iterator[Row]:
+def _runtime_ms(one: Node) -> int:
+    return one.at("runtime").whole(largest=LARGEST // NS_PER_MS)
+
+
+def _number(one: Node, name: str) -> float | None:
+    found = one.find(name)
+    return None if found is None else found.number()
+
+
+def _latencies(one: Node) -> Mapping[str, Any]:
+    found = one.find("clat_ns")
+    return {} if found is None else found.mapping()
+
+
+def _rows(name: str, direction: str, one: Node) -> Iterator[Row]:
     from loadstone._loadgen import Histogram
 
-    requests = int(reading.field(place, one, "total_ios"))
-    moved = int(reading.field(place, one, "io_bytes"))
-    runtime_ms = int(reading.field(place, one, "runtime"))
+    requests = one.at("total_ios").whole()
+    moved = one.at("io_bytes").whole()
+    runtime_ms = _runtime_ms(one)
     what = f'job "{name}", {direction}'
     if runtime_ms:
-        rate = float(reading.field(place, one, "iops"))
-        reading.agree(place, f"{what}: iops", rate, requests / runtime_ms * 1000, TOLERANCE)
-    bins = (one.get("clat_ns") or {}).get("bins")
+        rate = one.at("iops").number()
+        reading.agree(one.place, f"{what}: iops", rate, requests / runtime_ms * 1000, TOLERANCE)
     service = None
-    if bins:
+    if _latencies(one).get("bins"):
         histogram = Histogram()
-        for value, count in bins.items():
-            histogram.record(max(1, int(value)), int(count))
-        reading.agree(
-            place, f"{what}: latencies counted", histogram.count, int(one["clat_ns"]["N"]), 0.0
-        )
+        for value, count in one.at("clat_ns", "bins").entries():
+            histogram.record(max(1, reading.whole(one.place, "bins", value)), count.whole())
+        counted = one.at("clat_ns", "N").whole()
+        reading.agree(one.place, f"{what}: latencies counted", histogram.count, counted, 0.0)
         service = histogram.encode()
     yield Row(
         operation=direction,
         outcome="ok",
         # At the end: no second of the window claims all requests as its own.
-        second=runtime_ms * 1_000_000 // SECOND_NS,
+        second=runtime_ms * NS_PER_MS // SECOND_NS,
         requests=requests,
         objects=0,
         bytes=moved,

@@ -1,13 +1,13 @@
 """iperf3: bytes of each second of a network path, which is the ceiling of what goes over it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from loadstone.errors import InputError
 from loadstone.formats import reading
-from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
-from loadstone.formats.reading import Place
+from loadstone.formats.imported import LONGEST_S, SECOND_NS, Hints, Imported, ImportedTrial, Row
+from loadstone.formats.json_document import Node, read_document
+from loadstone.formats.reading import LARGEST
 
 TOLERANCE = 0.001
 
@@ -17,44 +17,42 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     trials = []
     version = None
     for path in paths:
-        document = read_document(path)
-        version = str(reading.field(Place(path), document, "start", "version"))
-        trials.append(_trial(Place(path), document, hints))
+        document = read_measurement(path)
+        version = str(document.at("start", "version").value)
+        trials.append(_trial(document, hints))
     return Imported(tool="iperf3", name=paths[0].stem, trials=tuple(trials), tool_version=version)
 
 
-def read_document(path: Path) -> Mapping[str, Any]:
-    document = reading.read_json(path)
-    if document.get("error"):
-        raise InputError(f'"{path}": iperf3 ended with "{document["error"]}"')
-    place = Place(path)
-    intervals = reading.field(place, document, "intervals")
-    if not intervals:
-        place.refuse("has no intervals", reading.TRUNCATED)
-    reading.field(place, document, "end", "sum_received")
+def read_measurement(path: Path) -> Node:
+    """Return the document of a measurement that came to its end."""
+    document = read_document(path)
+    error = document.find("error")
+    if error is not None and error.value:
+        raise InputError(f'"{path}": iperf3 ended with "{error.value}"')
+    if not document.at("intervals").items():
+        document.place.refuse("has no intervals", reading.TRUNCATED)
+    document.at("end", "sum_received").mapping()
     return document
 
 
-def _trial(place: Place, document: Mapping[str, Any], hints: Hints) -> ImportedTrial:
-    start = reading.field(place, document, "start", "test_start")
-    is_reverse = bool(start.get("reverse"))
-    block = int(reading.field(place, start, "blksize"))
-    streams = int(reading.field(place, start, "num_streams"))
+def _trial(document: Node, hints: Hints) -> ImportedTrial:
+    start = document.at("start", "test_start")
+    is_reverse = bool(start.mapping().get("reverse"))
+    block = start.at("blksize").whole(smallest=1)
+    streams = start.at("num_streams").whole(smallest=1)
     operation = "receive" if is_reverse else "send"
-    rows = tuple(_rows(place, document, operation, block))
-    length_ns = round(
-        float(reading.field(place, document["intervals"][-1], "sum", "end")) * SECOND_NS
-    )
-    total = int(
-        reading.field(place, document, "end", "sum_received" if is_reverse else "sum_sent", "bytes")
-    )
-    reading.agree(place, "bytes of all intervals", sum(row.bytes for row in rows), total, TOLERANCE)
-    host = str((document["start"].get("connecting_to") or {}).get("host", "network"))
-    seconds = int(reading.field(place, document, "start", "timestamp", "timesecs"))
-    cpu = document["end"].get("cpu_utilization_percent") or {}
+    rows = tuple(_rows(document, operation, block))
+    length_ns = round(document.at("intervals").items()[-1].at("sum", "end").positive() * SECOND_NS)
+    total = document.at("end", "sum_received" if is_reverse else "sum_sent", "bytes").whole()
+    moved = sum(row.bytes for row in rows)
+    reading.agree(document.place, "bytes of all intervals", moved, total, TOLERANCE)
+    peer = document.at("start").find("connecting_to")
+    host = str((peer.mapping() if peer is not None else {}).get("host", "network"))
+    seconds = document.at("start", "timestamp", "timesecs").whole(largest=LARGEST // SECOND_NS)
+    end = document.at("end").mapping()
     return ImportedTrial(
         target=hints.target or host,
-        workload=f"iperf3 {start.get('protocol', 'TCP')}",
+        workload=f"iperf3 {start.mapping().get('protocol', 'TCP')}",
         phase=operation,
         parameters={"threads": streams, "size": block},
         clients=streams,
@@ -63,27 +61,27 @@ def _trial(place: Place, document: Mapping[str, Any], hints: Hints) -> ImportedT
         started_unix_ns=seconds * SECOND_NS,
         size_bytes=block,
         source={
-            "sum_sent": document["end"].get("sum_sent"),
-            "sum_received": document["end"].get("sum_received"),
-            "cpu_utilization_percent": cpu,
+            "sum_sent": end.get("sum_sent"),
+            "sum_received": end.get("sum_received"),
+            "cpu_utilization_percent": end.get("cpu_utilization_percent") or {},
         },
     )
 
 
-def _rows(place: Place, document: Mapping[str, Any], operation: str, block: int) -> Iterator[Row]:
-    for index, interval in enumerate(document["intervals"], start=1):
-        one = reading.field(place, interval, "sum")
-        if one.get("omitted"):
+def _rows(document: Node, operation: str, block: int) -> Iterator[Row]:
+    for index, interval in enumerate(document.at("intervals").items(), start=1):
+        one = interval.at("sum")
+        if one.mapping().get("omitted"):
             continue
-        moved = int(reading.field(place, one, "bytes"))
-        seconds = float(reading.field(place, one, "seconds"))
-        bits = float(reading.field(place, one, "bits_per_second"))
+        moved = one.at("bytes").whole()
+        rate = 8 * moved / one.at("seconds").positive()
         what = f"interval {index}: bits_per_second"
-        reading.agree(place, what, bits, 8 * moved / seconds, TOLERANCE)
+        bits = one.at("bits_per_second").number()
+        reading.agree(document.place, what, bits, rate, TOLERANCE)
         yield Row(
             operation=operation,
             outcome="ok",
-            second=round(float(reading.field(place, one, "start"))),
+            second=round(one.at("start").number(LONGEST_S)),
             requests=max(1, round(moved / block)),
             objects=0,
             bytes=moved,

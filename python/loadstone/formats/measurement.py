@@ -9,7 +9,7 @@ import numpy as np
 
 from loadstone.formats import fio, iperf3, rados_bench, reading
 from loadstone.formats.imported import SECOND_NS, Hints, ImportedTrial
-from loadstone.formats.reading import Place
+from loadstone.formats.json_document import read_document
 
 READS, WRITES = "read", "write"
 _BOUNDS = {
@@ -46,9 +46,9 @@ def read_measurements(form: str, paths: Sequence[Path]) -> list[Measurement]:
 def _iperf3(path: Path) -> list[Measurement]:
     imported = iperf3.read([path], Hints())
     (trial,) = imported.trials
-    received = trial.source["sum_received"]
     seconds = _seconds(trial)
-    rate = float(reading.field(Place(path), received, "bits_per_second")) / 8
+    document = iperf3.read_measurement(path)
+    rate = document.at("end", "sum_received", "bits_per_second").number() / 8
     return [
         Measurement(
             bounds=_BOUNDS[trial.rows[0].operation],
@@ -120,14 +120,13 @@ def _rados_bench(path: Path) -> list[Measurement]:
 
 
 def _osd_bench(path: Path) -> list[Measurement]:
-    document = reading.read_json(path)
-    place = Place(path)
-    rate = float(reading.field(place, document, "bytes_per_sec"))
-    written = float(reading.field(place, document, "bytes_written"))
-    elapsed_s = float(reading.field(place, document, "elapsed_sec"))
+    document = read_document(path)
+    rate = document.at("bytes_per_sec").number()
+    written = document.at("bytes_written").number()
+    elapsed_s = document.at("elapsed_sec").number()
     if elapsed_s:
-        reading.agree(place, "bytes_per_sec", rate, written / elapsed_s, 0.01)
-    block = float(reading.field(place, document, "blocksize"))
+        reading.agree(document.place, "bytes_per_sec", rate, written / elapsed_s, 0.01)
+    block = document.at("blocksize").number()
     return [
         Measurement(
             bounds=WRITES,

@@ -4,6 +4,7 @@ Its "MB" are 2^20 bytes. It keeps the mean, the extremes and the deviation of it
 percentile; concurrency is printed for writes, and for reads follows from the operations in flight.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 from loadstone.formats import reading
 from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
+from loadstone.formats.json_document import read_document
 from loadstone.formats.reading import Place
 
 MEBIBYTE = 2**20
@@ -72,22 +74,22 @@ def _from_text(path: Path, hints: Hints) -> ImportedTrial:
             seconds.append(Second(int(found[1]), int(found[2]), int(found[4])))
             _check_order(place, seconds)
         elif found := _SUMMARY.fullmatch(line):
-            totals[found[1].strip()] = (place, float(found[2]))
+            name = found[1].strip()
+            totals[name] = (place, _printed(place, name, found[2]))
         elif line.strip() and not _SKIPPED.match(line):
             what = "this is no line of rados bench" if has_head else "this is not from rados bench"
             place.refuse(f'{what}: "{line.strip()[:60]}"', reading.TRUNCATED)
     if not has_head:
         Place(path).refuse("is not the output of rados bench", "it has a line of sec, Cur ops ...")
     plain = {name: value for name, (_, value) in totals.items()}
-    places = {name: place for name, (place, _) in totals.items()}
     end = Place(path, len(lines))
     is_read = "Total reads made" in plain
-    made = _total(end, plain, "Total reads made" if is_read else "Total writes made")
-    size = _total(end, plain, "Read size" if is_read else "Write size")
-    length_s = _total(end, plain, "Total time run")
-    bandwidth = _total(end, plain, "Bandwidth (MB/sec)")
+    made = _total(end, totals, "Total reads made" if is_read else "Total writes made")
+    size = _total(end, totals, "Read size" if is_read else "Write size")
+    length_s = _total(end, totals, "Total time run")
+    bandwidth = _total(end, totals, "Bandwidth (MB/sec)")
     reading.agree(
-        places["Bandwidth (MB/sec)"],
+        totals["Bandwidth (MB/sec)"][0],
         "bandwidth against operations, their size and the time",
         bandwidth,
         made * size / MEBIBYTE / length_s,
@@ -100,30 +102,25 @@ def _from_text(path: Path, hints: Hints) -> ImportedTrial:
 
 
 def _from_json(path: Path, hints: Hints) -> ImportedTrial:
-    document = reading.read_json(path)
-    place = Place(path)
-    rows = reading.field(place, document, "datas")
-    seconds = []
-    for row in rows:
-        seconds.append(
-            Second(
-                round(float(reading.field(place, row, "sec"))),
-                int(reading.field(place, row, "cur_ops")),
-                int(reading.field(place, row, "finished")),
-            )
-        )
-        _check_order(place, seconds)
-    is_read = "total_reads_made" in document
-    made = int(
-        reading.field(place, document, "total_reads_made" if is_read else "total_writes_made")
-    )
-    size = int(float(reading.field(place, document, "read_size" if is_read else "write_size")))
-    length_s = float(reading.field(place, document, "total_time_run"))
-    bandwidth = float(reading.field(place, document, "bandwidth"))
+    document = read_document(path)
+    seconds: list[Second] = []
+    for row in document.at("datas").items():
+        # Printed with a fraction, which is that of the printing and not of the counting.
+        second = round(row.at("sec").number())
+        in_flight, finished = row.at("cur_ops").whole(), row.at("finished").whole()
+        seconds.append(Second(second, in_flight, finished))
+        _check_order(document.place, seconds)
+    is_read = "total_reads_made" in document.mapping()
+    made = document.at("total_reads_made" if is_read else "total_writes_made").whole()
+    size = document.at("read_size" if is_read else "write_size").whole(smallest=1)
+    length_s = document.at("total_time_run").positive()
+    bandwidth = document.at("bandwidth").number()
     what = "bandwidth against operations, their size and the time"
-    reading.agree(place, what, bandwidth, made * size / MEBIBYTE / length_s, TOLERANCE)
-    clients = int(document.get("concurrent_ios") or 0)
-    plain = {key: value for key, value in document.items() if key != "datas"}
+    expected = made * size / MEBIBYTE / length_s
+    reading.agree(document.place, what, bandwidth, expected, TOLERANCE)
+    stated = document.find("concurrent_ios")
+    clients = stated.whole() if stated is not None else 0
+    plain = {key: value for key, value in document.mapping().items() if key != "datas"}
     totals = Totals(made=made, size=size, length_s=length_s, clients=clients, is_read=is_read)
     return _trial(path, seconds, totals, plain, hints)
 
@@ -189,10 +186,23 @@ def _check_order(place: Place, seconds: Sequence[Second]) -> None:
         place.refuse("goes back behind the line before it", reading.EDITED)
 
 
-def _total(place: Place, totals: Mapping[str, float], name: str) -> float:
+def _printed(place: Place, name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        place.refuse(f"found {text}, expected a number", reading.EDITED, name)
+    return value
+
+
+def _total(end: Place, totals: Mapping[str, tuple[Place, float]], name: str) -> float:
     if name not in totals:
-        place.refuse(f'ends without "{name}"', reading.TRUNCATED)
-    return totals[name]
+        end.refuse(f'ends without "{name}"', reading.TRUNCATED)
+    place, value = totals[name]
+    if value <= 0 or value > reading.LARGEST:
+        place.refuse(f"found {value:g}, expected a number above 0", reading.EDITED, name)
+    return value
 
 
 def _modified_ns(path: Path) -> int:

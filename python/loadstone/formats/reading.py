@@ -1,16 +1,18 @@
 """Reading files of others: every complaint names the file, the line and the column."""
 
 import csv
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from loadstone.errors import InputError
 
 TRUNCATED = "the file may have been cut off; take the whole one"
 EDITED = "the file may have been edited by hand; take the one that the tool wrote"
+
+LARGEST = 2**63 - 1
+"""The largest whole number that a record holds; as nanoseconds, the year 2262."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +37,9 @@ def named_file(path: Path) -> tuple[str | None, Path]:
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text, or say why not."""
+    """Return a file's text, or say why not; a mark of the byte order at its start is no text."""
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(f'cannot read "{path}": {error.strerror}') from error
     except UnicodeDecodeError as error:
@@ -45,22 +47,10 @@ def read_text(path: Path) -> str:
             f'"{path}" is no text: byte {error.start} is not UTF-8',
             "name the file in the format that was asked for",
         ) from error
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Return a file's JSON object; the line of a mistake is named."""
-    text = read_text(path)
-    try:
-        document = json.loads(text)
-    except ValueError as error:
-        line = getattr(error, "lineno", None)
-        reason = getattr(error, "msg", str(error))
-        at_end = getattr(error, "pos", 0) >= len(text.rstrip()) - 1
-        hint = TRUNCATED if at_end else "the file must hold what the tool wrote, and nothing else"
-        Place(path, line).refuse(f"no JSON: {reason}", hint)
-    if not isinstance(document, dict):
-        Place(path).refuse("holds no JSON object")
-    return document
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        Place(path, line).refuse("no text: there is a zero byte", TRUNCATED)
+    return text
 
 
 def read_csv(
@@ -76,16 +66,23 @@ def read_csv(
         place = Place(path, number)
         if not line.endswith("\n"):
             place.refuse("ends without the end of a line", TRUNCATED)
-        text = line.rstrip("\r\n")
-        # Files of millions of lines seldom quote anything.
-        cells = (
-            next(csv.reader([text], delimiter=delimiter), [])
-            if '"' in text
-            else text.split(delimiter)
-        )
+        cells = split_cells(place, line.rstrip("\r\n"), delimiter)
         if len(cells) != len(columns):
             place.refuse(f"has {len(cells)} fields, the head has {len(columns)}", TRUNCATED)
         yield place, dict(zip(columns, cells, strict=True))
+
+
+def split_cells(place: Place, text: str, delimiter: str = ",") -> list[str]:
+    """Return the cells of one line of a table."""
+    if "\0" in text:
+        place.refuse("no text: there is a zero byte", TRUNCATED)
+    # Files of millions of lines seldom quote anything.
+    if '"' not in text:
+        return text.split(delimiter)
+    try:
+        return next(csv.reader([text], delimiter=delimiter), [])
+    except csv.Error as error:
+        place.refuse(f"no line of a table: {error}", EDITED)
 
 
 def whole(place: Place, column: str, text: str, *, smallest: int = 0) -> int:
@@ -94,8 +91,9 @@ def whole(place: Place, column: str, text: str, *, smallest: int = 0) -> int:
         value = int(text)
     except ValueError:
         place.refuse(f'found "{text}", expected a whole number', EDITED, column)
-    if value < smallest:
-        place.refuse(f"found {value}, expected {smallest} or more", EDITED, column)
+    if not smallest <= value <= LARGEST:
+        wanted = f"{smallest} or more" if value < smallest else f"at most {LARGEST}"
+        place.refuse(f"found {value}, expected {wanted}", EDITED, column)
     return value
 
 
@@ -107,16 +105,6 @@ def number(place: Place, column: str, text: str) -> float:
         place.refuse(f'found "{text}", expected a number', EDITED, column)
     if not 0 <= value < float("inf"):
         place.refuse(f"found {text}, expected a number that is not negative", EDITED, column)
-    return value
-
-
-def field(place: Place, document: Mapping[str, Any], *names: str) -> Any:
-    """Return a value from nested JSON, naming the key that is missing."""
-    value: Any = document
-    for depth, name in enumerate(names):
-        if not isinstance(value, Mapping) or name not in value:
-            place.refuse(f'has no "{".".join(names[: depth + 1])}"', TRUNCATED)
-        value = value[name]
     return value
 
 

@@ -28,7 +28,7 @@ _HEAD = re.compile(r"==== Statistics for (\w+) with (\d+) threads and (\d+) Kb f
 _LINE = re.compile(
     r" - (\w+) : StatisticService\.Percentiles\(stat=\{([^}]*)\}, throughputPerThread=([^)]*)\)"
 )
-_STAT = re.compile(r"(\d+)=([\d.]+)")
+_STAT = re.compile(r"(\d+)=([^,\s]+)")
 QUANTILES = ("50", "75", "90", "95", "99")
 
 

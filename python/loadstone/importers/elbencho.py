@@ -1,6 +1,5 @@
 """elbencho: a line of CSV for each phase of a benchmark, with totals when the last thread ended."""
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -50,7 +49,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
 def _rows(path: Path) -> Iterator[tuple[Place, Mapping[str, str]]]:
     text = reading.read_text(path)
     head, _, body = text.partition("\n")
-    columns = next(csv.reader([head]), [])
+    columns = reading.split_cells(Place(path, 1), head.rstrip("\r"))
     missing = [name for name in NEEDED if name not in columns]
     if missing:
         Place(path, 1).refuse(

@@ -100,7 +100,7 @@ def _is_table(path: Path) -> bool:
 
 def _first_line(path: Path) -> str:
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
+        with path.open(encoding="utf-8-sig", errors="replace") as file:
             return file.readline().rstrip("\r\n")
     except OSError as error:
         raise InputError(f'cannot read "{path}": {error.strerror}') from error
@@ -220,7 +220,7 @@ def _notes(trial: ImportedTrial) -> Iterator[str]:
 
 
 def _rows(path: Path, head: Sequence[str]) -> Iterator[tuple[Place, Mapping[str, str]]]:
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         file.readline()
         yield from reading.read_csv(path, file, head)
 

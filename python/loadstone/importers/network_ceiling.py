@@ -3,23 +3,20 @@
 from pathlib import Path
 
 from loadstone.analysis.account import Ceiling
-from loadstone.formats import iperf3, reading
-from loadstone.formats.reading import Place
+from loadstone.formats import iperf3
 
 
 def read_ceiling(path: Path) -> Ceiling:
     """Return the path's ceiling: what arrived, with the slowest and the fastest second."""
-    document = iperf3.read_document(path)
-    place = Place(path)
-    received = reading.field(place, document, "end", "sum_received")
+    document = iperf3.read_measurement(path)
     rates = [
-        float(reading.field(place, interval, "sum", "bits_per_second")) / 8
-        for interval in document["intervals"]
+        interval.at("sum", "bits_per_second").number() / 8
+        for interval in document.at("intervals").items()
     ]
     return Ceiling(
         resource="network",
         name="measured network path",
-        bytes_per_s=float(reading.field(place, received, "bits_per_second")) / 8,
+        bytes_per_s=document.at("end", "sum_received", "bits_per_second").number() / 8,
         low=min(rates),
         high=max(rates),
         tool="iperf3",

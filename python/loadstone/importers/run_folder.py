@@ -9,15 +9,21 @@ from typing import Any
 import pyarrow as pa
 
 from loadstone import __version__
-from loadstone.formats.imported import SECOND_NS, Imported, ImportedTrial
+from loadstone.errors import InputError
+from loadstone.formats.imported import LONGEST_S, SECOND_NS, Imported, ImportedTrial
+from loadstone.formats.reading import EDITED, LARGEST
 from loadstone.results.record import INTERVAL_SCHEMA
 from loadstone.results.writer import RunWriter
 
 LABEL = "IMPORTED"
+LEAST_ROWS = 1000
+"""So many rows of the largest number still add up to one that can be written."""
 
 
 def write_run(imported: Imported, folder: Path) -> None:
     """Write a run folder; what the tool did not record is absent there too."""
+    for trial in imported.trials:
+        _check(imported, trial)
     run = _identity(imported)
     plan = [_document(imported, trial, run, n) for n, trial in enumerate(imported.trials, start=1)]
     first = min(trial.started_unix_ns for trial in imported.trials)
@@ -46,6 +52,27 @@ def write_run(imported: Imported, folder: Path) -> None:
             )
             last = max(last, summary["ended_unix_ns"])
         writer.finish({"state": "finished", "ended": _iso(last)})
+
+
+def _check(imported: Imported, trial: ImportedTrial) -> None:
+    """Refuse what cannot have happened, and would burst the record or the charts of it."""
+    where = f'{imported.tool}, "{imported.name}", {trial.phase}'
+    start_ns, end_ns = trial.window_ns
+    if not 0 < end_ns - start_ns <= LONGEST_S * SECOND_NS:
+        raise InputError(
+            f"{where}: its requests last {(end_ns - start_ns) / SECOND_NS:,.0f} s from the first"
+            f" to the last, expected between 0 and {LONGEST_S:,.0f} s",
+            EDITED,
+        )
+    if not 0 <= trial.started_unix_ns <= LARGEST - end_ns:
+        raise InputError(f"{where}: it started in no year that can be written", EDITED)
+    for row in trial.rows:
+        numbers = {"requests": row.requests, "objects": row.objects, "bytes": row.bytes}
+        if abs(row.second) > LONGEST_S:
+            raise InputError(f"{where}: it has no second {row.second}", EDITED)
+        for name, value in numbers.items():
+            if not 0 <= value <= LARGEST // LEAST_ROWS:
+                raise InputError(f"{where}: {value} {name} in second {row.second}", EDITED)
 
 
 def _identity(imported: Imported) -> str:

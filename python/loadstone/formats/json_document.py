@@ -1,0 +1,132 @@
+"""JSON of other programs, where every value is asked for by its kind and every complaint names it.
+
+A document is walked as a tree of nodes that know where they stand, so that a value of the wrong
+kind is refused as `jobs.0.read.iops` of its file and never becomes an error of ours.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from loadstone.formats.reading import EDITED, LARGEST, TRUNCATED, Place, read_text
+
+WHOLE = "the file must hold what the tool wrote, and nothing else"
+
+
+class _NumberError(ValueError):
+    """A number that JSON does not have, or that no computer holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One value of a document; `path` is how it is reached from the top."""
+
+    place: Place
+    value: Any
+    path: tuple[str, ...] = ()
+
+    def at(self, *names: str) -> "Node":
+        """Return a value below this one, which must be there."""
+        node = self
+        for name in names:
+            if not isinstance(node.value, Mapping) or name not in node.value:
+                self.place.refuse(f'has no "{".".join((*node.path, name))}"', TRUNCATED)
+            node = Node(self.place, node.value[name], (*node.path, name))
+        return node
+
+    def find(self, name: str) -> "Node | None":
+        """Return a value right below this one; None where it is absent or null."""
+        if not isinstance(self.value, Mapping):
+            self._refuse("an object")
+        value = self.value.get(name)
+        return None if value is None else Node(self.place, value, (*self.path, name))
+
+    def items(self) -> list["Node"]:
+        """Return what a list holds."""
+        if not isinstance(self.value, list):
+            self._refuse("a list")
+        return [Node(self.place, v, (*self.path, str(n))) for n, v in enumerate(self.value)]
+
+    def entries(self) -> Iterator[tuple[str, "Node"]]:
+        """Yield what an object holds, by its names."""
+        if not isinstance(self.value, Mapping):
+            self._refuse("an object")
+        for name, value in self.value.items():
+            yield name, Node(self.place, value, (*self.path, name))
+
+    def mapping(self) -> Mapping[str, Any]:
+        """Return an object as it is."""
+        if not isinstance(self.value, Mapping):
+            self._refuse("an object")
+        found: Mapping[str, Any] = self.value
+        return found
+
+    def whole(self, smallest: int = 0, largest: int = LARGEST) -> int:
+        """Return a whole number; some programs write theirs as text."""
+        number = self.number(math.inf)
+        if number != number // 1:
+            self._refuse("a whole number")
+        # By way of a float, a large one would lose its last digits.
+        exact = int(self.value) if isinstance(self.value, int) else int(number)
+        if not smallest <= exact <= largest:
+            self._refuse(f"a number from {smallest} to {largest}")
+        return exact
+
+    def number(self, largest: float = float(LARGEST)) -> float:
+        """Return a number that is not negative; some programs write theirs as text."""
+        try:
+            if isinstance(self.value, bool):
+                raise TypeError
+            number = float(self.value)
+        except (TypeError, ValueError, OverflowError):
+            self._refuse("a number")
+        if not 0 <= number <= largest:
+            self._refuse(f"a number from 0 to {largest:g}")
+        return number
+
+    def positive(self) -> float:
+        """Return a number that something is divided by."""
+        number = self.number()
+        if number == 0:
+            self._refuse("a number above 0")
+        return number
+
+    def _refuse(self, expected: str) -> NoReturn:
+        shown = json.dumps(self.value, default=str)
+        shown = shown if len(shown) <= 40 else f"{shown[:37]}..."
+        self.place.refuse(f"found {shown}, expected {expected}", EDITED, ".".join(self.path))
+
+
+def read_document(path: Path) -> Node:
+    """Read a file that holds one JSON object; the line of a mistake is named."""
+    text = read_text(path)
+    try:
+        document = json.loads(text, parse_constant=_refuse_number, parse_float=_parse_float)
+    except _NumberError as error:
+        token = str(error)
+        found = re.search(rf'(?<![\w"]){re.escape(token)}', text)
+        line = text.count("\n", 0, found.start()) + 1 if found else None
+        Place(path, line).refuse(f"found {token}, expected a number", EDITED)
+    except RecursionError:
+        Place(path).refuse("no JSON of any tool: it is nested too deeply", WHOLE)
+    except ValueError as error:
+        reason = getattr(error, "msg", str(error))
+        at_end = getattr(error, "pos", 0) >= len(text.rstrip()) - 1
+        hint = TRUNCATED if at_end else WHOLE
+        Place(path, getattr(error, "lineno", None)).refuse(f"no JSON: {reason}", hint)
+    if not isinstance(document, dict):
+        Place(path).refuse("holds no JSON object")
+    return Node(Place(path), document)
+
+
+def _parse_float(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_number(text)
+
+
+def _refuse_number(text: str) -> NoReturn:
+    raise _NumberError(text)
