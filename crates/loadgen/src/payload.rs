@@ -148,11 +148,14 @@ impl PayloadSpec {
             None => (Header::own(self, object, page), page_seed),
             Some(place) => (Header::duplicate(self, place), mix64(self.source ^ mix64(place))),
         };
+        // Before the body: small stores must have reached the cache when the CRC reads them at once.
+        header.write(out.first_chunk_mut().expect("the page is longer than a header"));
         let random_end = self.random_end(HEADER_BYTES, out.len());
         random::fill(body_seed, &mut out[HEADER_BYTES..random_end]);
-        out[random_end..].fill(0);
-        out[..HEADER_BYTES].copy_from_slice(&header.to_bytes());
-        let crc = Crc::new().and(out).value();
+        if random_end < out.len() {
+            out[random_end..].fill(0);
+        }
+        let crc = crc_fast::crc32_iscsi(out);
         out[CRC].copy_from_slice(&crc.to_le_bytes());
     }
 }
@@ -230,9 +233,8 @@ impl Header {
         self.key_hash == object.key_hash && self.page == page as u32 && self.length == object.length
     }
 
-    /// Returns the header with a CRC of zero.
-    fn to_bytes(self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
+    /// Writes the header, with a CRC of zero.
+    fn write(&self, bytes: &mut [u8; HEADER_BYTES]) {
         bytes[0..3].copy_from_slice(&MAGIC);
         bytes[3] = if self.is_duplicate { 2 } else { 1 };
         bytes[4..20].copy_from_slice(&self.run);
@@ -242,7 +244,7 @@ impl Header {
         bytes[40..44].copy_from_slice(&self.page.to_le_bytes());
         bytes[44..52].copy_from_slice(&self.length.to_le_bytes());
         bytes[52..60].copy_from_slice(&self.seed.to_le_bytes());
-        bytes
+        bytes[CRC].fill(0);
     }
 
     /// Returns what a header says, or `None` if the bytes are none.

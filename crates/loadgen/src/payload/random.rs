@@ -8,6 +8,7 @@ use crate::schedule::mix64;
 
 const LANES: usize = 16;
 const BLOCK_BYTES: usize = LANES * 8;
+const HALF_BYTES: usize = BLOCK_BYTES / 2;
 
 /// Fills `out` with bytes that are a function of the seed. A shorter fill is the start of a longer.
 pub(super) fn fill(seed: u64, out: &mut [u8]) {
@@ -55,7 +56,15 @@ fn fill_lanes(seed: u64, out: &mut [u8]) {
     if !rest.is_empty() {
         let mut block = [0; BLOCK_BYTES];
         step(&mut first, &mut second, &mut block);
-        rest.copy_from_slice(&block[..rest.len()]);
+        // A whole page ends with half a block, which is not worth a call.
+        let half_bytes = rest.len() & HALF_BYTES;
+        let (half, tail) = rest.split_at_mut(half_bytes);
+        if let Ok(half) = <&mut [u8; HALF_BYTES]>::try_from(half) {
+            *half = *block.first_chunk().expect("a block is twice as long");
+        }
+        if !tail.is_empty() {
+            tail.copy_from_slice(&block[half_bytes..half_bytes + tail.len()]);
+        }
     }
 }
 
