@@ -78,7 +78,8 @@ def test_network_device_and_mount_are_measured_on_this_host(tmp_path: Path, dire
         for streams in (1, 3)
     ]
     for one in found["network"]:
-        assert len(one["bytes_per_second"]) == 2
+        # On a busy machine iperf3's last second may end in an interval of its own.
+        assert len(one["bytes_per_second"]) in (2, 3)
         assert one["bytes_per_s_min"] <= one["bytes_per_s_max"]
         # What arrived is no more than what was sent, and less by what was still on its way.
         assert 0 < one["bytes_per_s"] <= one["bytes_per_s_max"] * 1.1

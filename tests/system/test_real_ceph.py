@@ -160,7 +160,7 @@ def test_a_pool_that_is_deleted_under_load_ends_the_trial_with_its_limit(
     ceph_to_break.command("osd", "pool", "create", "doomed", "8", "8", "replicated")
     where, dataset = place(ceph_to_break, "doomed"), Dataset()
     trials.prepare(where, dataset)
-    with after(1.0, lambda: drop_pool(ceph_to_break, "doomed")):
+    with after(5.0, lambda: drop_pool(ceph_to_break, "doomed")):
         on_error = {"action": "continue", "limit": 100}
         result = lasting(where, dataset, "put", 600, on_error=on_error)
     assert result.summary["state"] == "stopped"
