@@ -269,16 +269,54 @@ def test_targets_of_one_name_are_matched_when_there_are_several() -> None:
     assert [one.target for one in found.comparisons] == ["x", "y"]
 
 
-def test_cases_without_a_partner_are_listed_and_none_in_common_is_an_error() -> None:
+def test_cases_without_a_partner_are_listed_and_none_in_common_is_refused() -> None:
     a = arm("a", {"get": rates(1), "put": rates(1)})
     b = arm("b", {"get": rates(1), "list": rates(1)})
     found = comparison.compare(a, b)
     assert [case["operation"] for case in found.only_a] == ["put"]
     assert [case["operation"] for case in found.only_b] == ["list"]
-    with pytest.raises(InputError, match="no case in common"):
-        comparison.compare(a, arm("b", {"list": rates(1)}))
+    assert found.refused == ()
+    apart = comparison.compare(a, arm("b", {"list": rates(1)}))
+    assert [str(one) for one in apart.refused] == ["operation: get, put and list"]
+    assert apart.comparisons == ()
+    with pytest.raises(InputError, match=r"no case in common.*differ in operation"):
+        comparison.compare(a, arm("b", {"list": rates(1)}), is_insisted=True)
     with pytest.raises(InputError, match="has no values of seconds"):
         comparison.compare(a, b, metric=SECONDS)
+
+
+def with_threads(account: Account, *threads: int) -> Account:
+    """Return an account whose trials ran with these threads, in turns."""
+    measurements = tuple(
+        replace(one, parameters={**one.parameters, "threads": threads[index % len(threads)]})
+        for index, one in enumerate(account.measurements)
+    )
+    return replace(account, measurements=measurements)
+
+
+def test_a_declared_factor_is_compared_and_no_longer_tells_cases_apart() -> None:
+    key = {"get: verify": 1.0, "get: load.threads": "few"}
+    a = with_threads(arm("a", {"get": rates(100)}, comparable={"a": key}), 4)
+    other = {**key, "get: load.threads": "many"}
+    b = with_threads(arm("b", {"get": rates(200)}, comparable={"b": other}), 8)
+    refused = comparison.compare(a, b)
+    assert [one.field for one in refused.refused] == ["threads", "get: load.threads"]
+    found = comparison.compare(a, b, factors=["threads"])
+    assert found.refused == ()
+    assert str(found.factors[0]) == "threads: 4 and 8"
+    assert only(found).verdict == "faster"
+    assert "threads" not in only(found).case
+    with pytest.raises(InputError, match="several values of threads: 8, 16"):
+        comparison.compare(a, with_threads(b, 8, 16), factors=["threads"])
+
+
+def test_a_factor_excuses_no_other_difference() -> None:
+    a = arm("a", {"get": rates(100)}, comparable={"a": {"w get: verify": 1.0, "loadstone": "1"}})
+    b = arm("b", {"get": rates(200)}, comparable={"b": {"w get: verify": 0.0, "loadstone": "2"}})
+    found = comparison.compare(a, b, factors=["loadstone"])
+    assert [one.field for one in found.factors] == ["loadstone"]
+    assert [one.field for one in found.refused] == ["get: verify"]
+    assert comparison.compare(a, b, factors=["loadstone", "verify"]).refused == ()
 
 
 def test_the_effect_of_chance_on_a_against_a_stays_at_its_rate() -> None:
@@ -312,7 +350,7 @@ def test_two_runs_are_compared_from_their_folders_and_refused_when_they_differ(
     (second / "manifest.json").write_text(json.dumps(manifest))
     assert main(["compare", str(first), str(second)]) == 1
     message = capfd.readouterr().err
-    assert "not comparable: they differ in download get: verify" in message
+    assert "not comparable: they differ in get: verify" in message
     assert "hint:" in message
     assert main(["compare", str(first), str(second), "--insist", "-f", "json"]) == 0
     document = json.loads(capfd.readouterr().out)

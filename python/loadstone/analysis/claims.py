@@ -53,6 +53,20 @@ def describe(one: CaseComparison, leave_out: Collection[str] = ()) -> str:
     return ", ".join([one.target, *words] if one.target else words)
 
 
+def noise(comparison: Comparison) -> str:
+    """Return in words how far a target may lie from itself: what A against A showed."""
+    bounds = [
+        max(abs(math.log(one.ratio.low)), abs(math.log(one.ratio.high)))
+        for one in comparison.comparisons
+        if one.ratio.low is not None and one.ratio.high is not None
+    ]
+    if not bounds:
+        return "one trial of each tells nothing of the noise"
+    least, most = math.expm1(min(bounds)), math.expm1(max(bounds))
+    between = f"±{most:.1%}" if len(bounds) == 1 else f"±{least:.1%} to ±{most:.1%}"
+    return f"differences within {between} cannot be told from noise"
+
+
 def to_json(comparison: Comparison) -> dict[str, object]:
     """Return a comparison as plain values; ratios are B over A."""
     return {

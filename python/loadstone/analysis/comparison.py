@@ -18,7 +18,12 @@ from loadstone.analysis.account import (
     Parameter,
     grouped,
 )
-from loadstone.analysis.comparability import Difference, differences
+from loadstone.analysis.comparability import (
+    Difference,
+    differences,
+    differing_cases,
+    is_factor,
+)
 from loadstone.analysis.labels import VOIDING
 from loadstone.analysis.verdict import VOID_FOR_RATIOS
 from loadstone.errors import InputError
@@ -62,7 +67,8 @@ class CaseComparison:
 class Comparison:
     """Two arms, case by case and together.
 
-    `factors` are settings in which two targets of one run were made to differ: what is compared.
+    `factors` are what is compared: settings in which two targets of one run were made to differ, or
+    what the caller declared.
     `refused` lists the fields that make a ratio meaningless; unless the caller insisted there are
     then no comparisons. `only_a` and `only_b` are cases without a partner.
     """
@@ -89,6 +95,7 @@ def compare(
     seed: int = 1,
     is_insisted: bool = False,
     controls: Sequence[Account] = (),
+    factors: Sequence[str] = (),
 ) -> Comparison:
     """Compare two accounts by their matching cases.
 
@@ -96,13 +103,13 @@ def compare(
     Trials of the same interleaved blocks are compared in pairs, others by Welch's t on logarithms;
     p is from sign flips or Mann-Whitney, corrected by Holm over all cases of the comparison.
     `controls` are the whole runs that the arms come from, in which a target may stand twice.
+    `factors` name facts of a case, or fields, in which the arms may differ: what is compared.
     """
     chosen = metric or a.headline()
-    cells_a, cells_b = _cells(a, b, chosen)
-    differing = differences(a, b)
-    # Targets of one campaign differ because somebody wanted to know what the difference makes.
+    cells_a, cells_b = _cells(a, b, chosen, factors)
     is_one_run = bool(a.run) and a.run == b.run
-    factors, refused = (differing, ()) if is_one_run else ((), differing)
+    shared = [key for key in cells_a if key in cells_b]
+    compared, refused = _split(a, b, (cells_a, cells_b), factors, is_one_run=is_one_run)
     floors = _noise_floors((a, b, *controls), chosen)
     shell = Comparison(
         a=a.name,
@@ -111,7 +118,7 @@ def compare(
         unit_of_replication=_unit(a, b),
         comparisons=(),
         geometric_mean=None,
-        factors=factors,
+        factors=compared,
         refused=refused,
         is_overridden=is_insisted and bool(refused),
         has_control=bool(floors),
@@ -120,11 +127,13 @@ def compare(
     )
     if refused and not is_insisted:
         return shell
-    shared = [key for key in cells_a if key in cells_b]
     if not shared:
+        fields = ", ".join(one.field for one in refused)
         raise InputError(
-            f'"{a.name}" and "{b.name}" have no case in common for {chosen}',
-            "a case is a workload, an operation, its parameters and its round",
+            f'"{a.name}" and "{b.name}" have no case in common for {chosen}'
+            + (f": they differ in {fields}" if fields else ""),
+            "a case is a workload, an operation, its parameters and its round; what is compared can"
+            " be named: --factor threads",
         )
     first = [
         _compare_case(
@@ -134,6 +143,7 @@ def compare(
             seed=seed,
             is_one_run=is_one_run,
             target=None if _are_arms(a, b) else cells_a[key][0].target,
+            factors=factors,
         )
         for key in shared
     ]
@@ -151,6 +161,27 @@ def compare(
     return replace(shell, comparisons=tuple(judged), geometric_mean=together)
 
 
+def _split(
+    a: Account,
+    b: Account,
+    cells: tuple["Cells", "Cells"],
+    factors: Sequence[str],
+    *,
+    is_one_run: bool,
+) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
+    """Return the differences that are compared, and those that refuse the ratio."""
+    sides = [[dict(group[0].case) for group in side.values()] for side in cells]
+    of_cases = differing_cases(*sides)
+    # Where not one case has a partner, what tells the cases apart is what refuses the ratio.
+    matters = not cells[0].keys() & cells[1].keys()
+    declared = [one for one in of_cases if one.field in factors]
+    differing = [one for one in of_cases if matters and one.field not in factors]
+    # Targets of one campaign differ because somebody wanted to know what the difference makes.
+    for one in differences(a, b):
+        (declared if is_one_run or is_factor(one.field, factors) else differing).append(one)
+    return tuple(declared), tuple(differing)
+
+
 def _compare_case(
     a: Sequence[Measurement],
     b: Sequence[Measurement],
@@ -159,6 +190,7 @@ def _compare_case(
     seed: int,
     is_one_run: bool,
     target: str | None,
+    factors: Sequence[str],
 ) -> CaseComparison:
     pairs = _in_blocks(a, b) if is_one_run else None
     if pairs is not None:
@@ -174,7 +206,7 @@ def _compare_case(
         method = f"{ratio.method}, Mann-Whitney p"
     labels = tuple(dict.fromkeys(label for one in (*a, *b) for label in one.labels))
     return CaseComparison(
-        case=_case(a[0]),
+        case={name: value for name, value in a[0].case if name not in factors},
         target=target,
         a=sum(values_a) / len(values_a),
         b=sum(values_b) / len(values_b),
@@ -225,20 +257,37 @@ def _verdict(
     return "equivalent" if equal.is_equivalent else "not resolved"
 
 
-def _cells(
-    a: Account, b: Account, metric: str
-) -> tuple[dict[object, list[Measurement]], dict[object, list[Measurement]]]:
+Cells = dict[object, list[Measurement]]
+"""The trials of each case of one arm."""
+
+
+def _cells(a: Account, b: Account, metric: str, factors: Sequence[str]) -> tuple[Cells, Cells]:
     are_arms = _are_arms(a, b)
 
     def key(one: Measurement) -> object:
-        return one.case if are_arms else (one.target, one.case)
+        case = tuple(fact for fact in one.case if fact[0] not in factors)
+        return case if are_arms else (one.target, case)
 
     cells = grouped(a.of(metric), key), grouped(b.of(metric), key)
     for account, own in zip((a, b), cells, strict=True):
         if not own:
             known = ", ".join(account.metrics) or "none"
             raise InputError(f'"{account.name}" has no values of {metric}', f"it has {known}")
+        _check_factors(account, own, factors)
     return cells
+
+
+def _check_factors(account: Account, cells: Cells, factors: Sequence[str]) -> None:
+    """Refuse a factor that varies within one arm: its values are no trials of one case."""
+    for members in cells.values():
+        for name in factors:
+            values = {repr(dict(one.case).get(name)): dict(one.case).get(name) for one in members}
+            if len(values) > 1:
+                shown = ", ".join(map(str, values.values()))
+                raise InputError(
+                    f'"{account.name}" has several values of {name}: {shown}',
+                    "a factor has one value on each side",
+                )
 
 
 def _are_arms(a: Account, b: Account) -> bool:

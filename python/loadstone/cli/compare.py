@@ -1,17 +1,24 @@
 """Say how much faster B is than A, with an interval, case by case and together.
 
 The ratio is always B over A. One run by itself compares its targets, the first with each of the
-others. RUN@TARGET names one target of a run; published:NAME is a published report.
+others. RUN@TARGET names one target of a run; published:NAME is a published report, and FORMAT:FILE
+a file of another tool.
+
+Only what is the same may stand in one ratio: arms that differ in anything but their target are
+refused, and the fields are named. --factor names the one that is compared.
 
 \b
 Examples:
   loadstone compare runs/monday runs/tuesday
   loadstone compare runs/two-targets
   loadstone compare runs/two-targets@ceph runs/two-targets@minio -f json
+  loadstone compare runs/few-threads runs/many-threads --factor threads
   loadstone compare published:theflash-ssd published:theflash-ceph
+  loadstone compare fio:before.json fio:after.json
 """
 
 import json
+import shlex
 from typing import Annotated
 
 import typer
@@ -34,6 +41,13 @@ def command(
         str | None,
         typer.Option(help="requests_per_s, bytes_per_s, seconds, service_ns_p99 and the like."),
     ] = None,
+    factor: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What is compared, and so may differ: threads, size, workload, verify, loadstone"
+            " and the like. Can be repeated."
+        ),
+    ] = None,
     insist: Annotated[
         bool, typer.Option(help="Compare what is not comparable; labelled NONCOMPARABLE.")
     ] = False,
@@ -42,8 +56,17 @@ def command(
     if form not in ("terminal", "json"):
         raise InputError.of_value(form, "a format: terminal, json")
     pairs, controls = _arms(runs)
+    twins = {pair for account in controls for pair in account.identical}
     found = [
-        comparison.compare(a, b, metric=metric, seed=seed, is_insisted=insist, controls=controls)
+        comparison.compare(
+            a,
+            b,
+            metric=metric,
+            seed=seed,
+            is_insisted=insist,
+            controls=controls,
+            factors=factor or (),
+        )
         for a, b in pairs
     ]
     if form == "json":
@@ -52,7 +75,7 @@ def command(
         print(json.dumps(shown, indent=2, ensure_ascii=False))
     else:
         for one in found:
-            _print(one)
+            _print(one, is_control=(one.a, one.b) in twins)
     refused = [one for one in found if one.refused and not one.is_overridden]
     if refused:
         raise _refusal(refused[0])
@@ -67,6 +90,9 @@ def _arms(names: list[str]) -> tuple[list[tuple[Account, Account]], tuple[Accoun
         (whole,) = accounts
         twins = {second for _, second in whole.identical}
         targets = [target for target in whole.targets if target not in twins]
+        if len(targets) == 1 and twins:
+            # Nothing but A against A: then that is what was asked for.
+            targets = list(whole.identical[0])
         if len(targets) < 2:
             raise InputError(
                 f'"{names[0]}" has one target, which leaves nothing to compare it with',
@@ -79,7 +105,7 @@ def _arms(names: list[str]) -> tuple[list[tuple[Account, Account]], tuple[Accoun
     return [(accounts[0], other) for other in accounts[1:]], controls
 
 
-def _print(found: Comparison) -> None:
+def _print(found: Comparison, *, is_control: bool) -> None:
     from loadstone.cli.output import print_table
 
     print(f"{found.b} over {found.a}, {found.metric}; replicated: the {found.unit_of_replication}")
@@ -103,7 +129,9 @@ def _print(found: Comparison) -> None:
         interval = _interval(together.low, together.high, 3)
         interval = f" (95 % CI {interval})" if interval else ""
         print(f"geometric mean of the ratios: {together.ratio:.3f}{interval}")
-    if not found.has_control:
+    if is_control:
+        print(f"A against A, one target under two names: {claims.noise(found)}")
+    elif not found.has_control:
         print("no control of A against A: the noise floor of the method is not known")
     for which, cases in ((found.a, found.only_a), (found.b, found.only_b)):
         if cases:
@@ -154,10 +182,18 @@ def _interval(low: float | None, high: float | None, digits: int) -> str:
     return "" if low is None or high is None else f"{low:.{digits}f}-{high:.{digits}f}"
 
 
+def _factor_of(field: str) -> str:
+    """Return how a field is named as a factor."""
+    return shlex.quote(field.rpartition(": ")[2].rpartition(".")[2].removeprefix("setting "))
+
+
 def _refusal(found: Comparison) -> LoadstoneError:
     fields = ", ".join(difference.field for difference in found.refused[:6])
     more = f" and {len(found.refused) - 6} more" if len(found.refused) > 6 else ""
+    name = _factor_of(found.refused[0].field)
+    hint = f"make them agree, or name what is compared, such as --factor {name}"
+    if not (found.only_a and found.refused[0].field in found.only_a[0]):
+        hint += "; or say --insist to get ratios labelled NONCOMPARABLE"
     return InputError(
-        f'"{found.a}" and "{found.b}" are not comparable: they differ in {fields}{more}',
-        "make them agree, or say --insist to get ratios labelled NONCOMPARABLE",
+        f'"{found.a}" and "{found.b}" are not comparable: they differ in {fields}{more}', hint
     )
