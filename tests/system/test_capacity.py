@@ -52,3 +52,29 @@ def test_a_search_finds_the_limit_of_a_store(tmp_path: Path) -> None:
     assert search["holds_at"] < search["fails_at"] <= 110
     assert search["latency_ns"] >= 20e6
     assert len(read_run(folder).records) >= len(search["steps"])
+
+
+OVERRUN = """\
+name: overrun
+targets:
+  store: {{driver: s3, endpoint: "http://{address}", access_key: KEY, secret_key: {{env: SECRET}}}}
+dataset: {{objects: 64, size: 64KiB}}
+load: {{rate: 150/s}}
+phases:
+  - {{op: get, duration: 4s, keys: {{order: uniform}}}}
+"""
+
+
+def test_an_open_load_beyond_the_limit_shows_the_rate_of_the_store(tmp_path: Path) -> None:
+    store = _loadgen.Store(json.dumps({**KEYS, "faults": FAULTS}))
+    try:
+        file = campaigns.write(tmp_path, OVERRUN.format(address=store.address))
+        whole = loadstone("run", file, "-o", tmp_path / "run", environment={"SECRET": "secret"})
+        assert whole.code == 0, whole.err
+    finally:
+        store.stop()
+    (cell,) = json.loads(loadstone("report", tmp_path / "run", "-f", "json").out)["totals"]
+    # The store paces 64 a second; a slow machine serves fewer, and none serves what was asked for.
+    assert cell["requests_per_s"] < 90
+    assert "OVERLOAD" in cell["labels"]
+    assert "NOT_SATURATED" not in str(cell)

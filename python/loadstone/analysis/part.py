@@ -5,7 +5,7 @@ and a trial's table need not be kept in memory once its parts are made.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from loadstone.analysis.backlog import window_of_work
 from loadstone.analysis.instrument import Share
 from loadstone.analysis.latency import combine, merge
 from loadstone.results.record import Record
@@ -31,6 +32,7 @@ class Mix:
     """All operations of one iteration together, good and failed: what the schedule speaks of."""
 
     answered: int
+    median_ns: float
     service_count: int
     service_sum_ns: float
 
@@ -39,6 +41,8 @@ class Mix:
 class Part:
     """The measured stage of one operation in one iteration of one trial.
 
+    From `start_ns` to `end_ns` its work was done: that is the window in which it was due, of
+    `window_ns`, but where an open load outran its target.
     `rates` and `byte_rates` hold good work of each whole second inside the window. `instrument` is
     how much of its own ceiling the load generator used; where nobody can tell, `no_ceiling` says
     why.
@@ -49,6 +53,7 @@ class Part:
     iteration: int
     start_ns: int
     end_ns: int
+    window_ns: int
     first_done_ns: int | None
     last_done_ns: int | None
     in_flight_ns: int | None
@@ -74,14 +79,15 @@ def read_parts(record: Record, intervals: pa.Table) -> Iterable[Part]:
     measured = intervals.filter(pc.field("stage") == "measure")
     for iteration in sorted(set(measured["iteration"].to_pylist())):
         rows = measured.filter(pc.field("iteration") == iteration)
+        of_all_stages = intervals.filter(pc.field("iteration") == iteration)
         good = rows.filter(pc.field("outcome") == "ok")
         histograms = {
             operation: {name: merge(column(_of(good, operation), name)) for name in LATENCIES}
             for operation in _operations(record, rows)
         }
-        mix = _mix(rows, [times["service"] for times in histograms.values()])
+        mix = _mix(rows, histograms.values())
         for operation, times in histograms.items():
-            yield _part(record, operation, iteration, rows, times, mix)
+            yield _part(record, operation, iteration, rows, of_all_stages, times, mix)
 
 
 def _part(
@@ -89,6 +95,7 @@ def _part(
     operation: str,
     iteration: int,
     rows_of_mix: pa.Table,
+    of_all_stages: pa.Table,
     histograms: Mapping[str, "Histogram | None"],
     mix: Mix,
 ) -> Part:
@@ -99,6 +106,11 @@ def _part(
     seconds = pc.min_max(rows_of_mix["second"]).as_py()
     start_ns = entry.get("measure_start_ns", seconds["min"] * SECOND_NS)
     end_ns = max(start_ns + 1, entry.get("measure_end_ns", (seconds["max"] + 1) * SECOND_NS))
+    window_ns = end_ns - start_ns
+    if record.trial["load"]["kind"] == "open":
+        start_ns, end_ns = window_of_work(
+            rows_of_mix, of_all_stages, (start_ns, end_ns), entry, mix.median_ns
+        )
     first, last = math.ceil(start_ns / SECOND_NS), end_ns // SECOND_NS
     return Part(
         record=record,
@@ -106,6 +118,7 @@ def _part(
         iteration=iteration,
         start_ns=start_ns,
         end_ns=end_ns,
+        window_ns=window_ns,
         first_done_ns=entry.get("first_done_ns"),
         last_done_ns=entry.get("end_ns"),
         in_flight_ns=entry.get("in_flight_ns"),
@@ -140,12 +153,14 @@ def _entry(record: Record, iteration: int) -> Mapping[str, int]:
     return next((entry for entry in entries if entry["iteration"] == iteration), {})
 
 
-def _mix(rows: pa.Table, good: Iterable["Histogram | None"]) -> Mix:
+def _mix(rows: pa.Table, good: Collection[Mapping[str, "Histogram | None"]]) -> Mix:
     failed = merge(column(rows.filter(pc.field("outcome") != "ok"), "service"))
-    times = combine([*good, failed])
+    times = combine([*(one["service"] for one in good), failed])
+    responses = combine(one["response"] for one in good)
     answered = rows.filter(pc.field("outcome") != NOT_SENT)
     return Mix(
         answered=_sum(answered, "requests"),
+        median_ns=float(responses.quantile(0.5)) if responses is not None else 0.0,
         service_count=times.count if times is not None else 0,
         service_sum_ns=times.mean * times.count if times is not None else 0.0,
     )

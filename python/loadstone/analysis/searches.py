@@ -118,10 +118,12 @@ def observe(record: Record, quantile: float) -> Observation:
         rank = quantile * (count + unknown) / count
         latency_ns = float(good.quantile(rank)) if rank <= 1 else None
     sent = answered + failed
+    # What was answered behind the window was not achieved in it.
+    kept_up = min((part.window_ns / (part.end_ns - part.start_ns) for part in parts), default=1.0)
     return Observation(
         latency_ns=latency_ns,
         errors=failed / sent if sent else 1.0,
-        achieved=sent / (sent + not_sent) if sent else 0.0,
+        achieved=sent / (sent + not_sent) * min(1.0, kept_up) if sent else 0.0,
     )
 
 

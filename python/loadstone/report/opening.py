@@ -9,7 +9,7 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.labels import REMARKS, VOIDING
 from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
-from loadstone.analysis.searches import describe_answer
+from loadstone.analysis.searches import CapacitySearch, describe_answer
 from loadstone.analysis.statistics import mean_interval
 from loadstone.analysis.summary import Cell
 from loadstone.report.instrument_words import bound_sign
@@ -50,7 +50,8 @@ def opening(run: Run, findings: Findings) -> Opening:
 def _answers(findings: Findings) -> Iterable[str]:
     """Return what was found, in words: capacities, else the best result of each operation."""
     if findings.searches:
-        yield from (f"{one.name}: {describe_answer(one)}." for one in findings.searches)
+        for one in findings.searches:
+            yield f"{one.name}: {describe_answer(one)}{_doubt(findings, one)}."
         return
     groups: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in findings.totals:
@@ -64,6 +65,15 @@ def _answers(findings: Findings) -> Iterable[str]:
             yield _answer(findings, best, is_best=len(usable) > 1, void=len(cells) - len(usable))
         elif any(cell.good for cell in cells):
             yield f"{target}, {operation}: no result that may be used; its labels say why."
+
+
+def _doubt(findings: Findings, search: CapacitySearch) -> str:
+    """Return the labels of the confirming trials that forbid to use what they confirm."""
+    own = [cell for cell in findings.totals if set(cell.trials) & set(search.confirming)]
+    labels = dict.fromkeys(label for cell in own for label in cell.labels if label in VOIDING)
+    return (
+        f"; but the trials that confirm it must not be used ({', '.join(labels)})" if labels else ""
+    )
 
 
 def _is_void(findings: Findings, cell: Cell) -> bool:
