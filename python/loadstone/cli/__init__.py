@@ -7,7 +7,9 @@ used, so that `loadstone --help` starts quickly.
 import importlib
 import os
 import sys
+import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -21,6 +23,8 @@ __all__ = ["COMMANDS", "main"]
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+READERS = frozenset({"report", "analyse", "compare", "import"})
+"""Commands that read files that anybody may have changed."""
 
 # Typer carries a copy of click of its own, and exports of its errors only some that are raised by
 # hand; what all of them have in common stands above this one.
@@ -160,7 +164,32 @@ def main(arguments: list[str] | None = None) -> int:
         # Whoever read our output has closed it: nothing is left to say, and nobody to hear it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        if not set(typed) & READERS or os.environ.get("LOADSTONE_DEBUG"):
+            raise
+        return _fail_reading(error)
     return code if isinstance(code, int) else 0
+
+
+def _fail_reading(error: Exception) -> int:
+    """Say that what was read does not fit together; most likely a file was edited by hand."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}, line {last.lineno}"
+    what = f"{type(error).__name__}: {error}"
+    print(f"error: what was read does not fit together: {what} ({place})", file=sys.stderr)
+    print(
+        "hint: take the files that were written, not edited ones; if they are, this is a defect of"
+        " loadstone: say --debug before the command, and report what it prints",
+        file=sys.stderr,
+    )
+    return EXIT_FAILED
 
 
 def _fail(error: LoadstoneError) -> int:

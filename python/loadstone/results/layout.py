@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.errors import ResultError
+from loadstone.results.shape import check_manifest, check_trial
 
 MANIFEST_FORMAT = 1
 
@@ -40,6 +41,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     for position, trial in enumerate(manifest["plan"]):
         if not isinstance(trial, dict) or not isinstance(trial.get("id"), str):
             raise ResultError(f'"{path}": entry {position + 1} of its plan is no trial')
+        check_trial(path, trial, f"plan.{position}")
+    check_manifest(path, manifest)
     return manifest
 
 
@@ -49,7 +52,7 @@ def read_json(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_bytes())
     except OSError as error:
         raise ResultError(f'cannot read "{path}": {error.strerror}') from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ResultError(f'"{path}" is cut off or no JSON: {error}') from error
     if not isinstance(document, dict):
         raise ResultError(f'"{path}" holds no JSON object')

@@ -34,6 +34,7 @@ from loadstone.results.layout import (
     read_manifest,
 )
 from loadstone.results.record import INTERRUPTED, RECORD_FORMAT, RUNNING, Record, Run
+from loadstone.results.shape import check_record
 from loadstone.results.writer import RunWriter, TrialWriter
 
 __all__ = ["RunWriter", "TrialWriter", "read_manifest", "read_record", "read_run"]
@@ -125,6 +126,7 @@ def _record(path: Path, document: Mapping[str, Any], intervals: Path, probes: Pa
         raise ResultError(f'"{path}" has no usable "trial"')
     if not isinstance(summary, dict):
         raise ResultError(f'"{path}" has no usable "summary"')
+    check_record(path, document)
     operations = sorted((path.parent.parent / OPERATIONS).glob(f"{trial['id']}.*"))
     return Record(
         trial=trial,
