@@ -13,6 +13,7 @@ from loadstone.analysis.run_account import read_account
 from loadstone.report import REPORTS, Options
 from loadstone.report.charts import pictures
 from loadstone.report.document import document
+from loadstone.report.images import png_files
 from loadstone.results.record import Run
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import STARTED_UNIX_NS, Folder, trial
@@ -270,6 +271,22 @@ def test_a_ceiling_far_above_is_named_and_not_drawn_where_it_is_not(tmp_path: Pa
         (picture,) = [one for one in pictures(found) if one.name == name]
         assert "not drawn: " in picture.caption
         assert "four-osds, get: device (fio), 47,684 MiB/s" in picture.caption
+
+
+def test_a_rate_beside_threads_and_ceilings_out_of_sight_still_make_charts(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "run", "mixed", 6)
+    for number, threads in enumerate((1, 2, 4), start=1):
+        folder.add(trial(number, "one", "get", clients=threads, size=SIZE), 10 * threads)
+    paced = trial(4, "one", "get", clients=1, size=SIZE)
+    paced["case"] |= {"workload": "paced", "parameters": {"rate_per_s": 100.0, "size": SIZE}}
+    folder.add(paced, 100)
+    add_ceiling(tmp_path / "run", 1, "device", ["one"], [measurement("read", "read", 50e12)])
+    found = analyse(read_run(folder.close(campaign={}, campaign_file="")))
+    assert {row["x"] for row in rows_of(found, "data-against-threads")} == {"1", "2", "4"}
+    over_time = {row["series"] for row in rows_of(found, "data-over-time")}
+    assert over_time == {"1 thread", "2 threads", "4 threads", "100/s"}
+    # A scale without any value makes a picture of no size.
+    assert set(png_files(pictures(found))) >= {"data-against-threads.png", "data-over-time.png"}
 
 
 def test_over_time_each_thread_count_is_a_line_below_the_ceilings(findings: Findings) -> None:

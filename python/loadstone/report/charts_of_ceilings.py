@@ -51,7 +51,10 @@ def _against_sweep(
     findings: Findings, dimensions: Dimensions, ceilings: Sequence[Ceiling]
 ) -> Iterable[Picture]:
     name = dimensions.sweep
-    cells = [cell for cell in findings.totals if cell.good and cell.bytes]
+    # Under a load of another kind, a rate beside threads, a result has no place on the axis.
+    cells = [
+        cell for cell in findings.totals if cell.good and cell.bytes and name in cell.parameters
+    ]
     if name is None or not cells:
         return
     rows: list[dict[str, Any]] = []
@@ -75,6 +78,7 @@ def charts_of_stated_ceilings(account: Account) -> Iterable[Picture]:
     name = swept_parameter(varied_values(one.parameters for one in measured), 2)
     if name is None or not account.ceilings:
         return
+    measured = [one for one in measured if name in one.parameters]
     rows: list[dict[str, Any]] = []
     far: list[str] = []
     has_line = True
@@ -210,13 +214,16 @@ def _layers(rows: Sequence[dict[str, Any]], x: alt.X, *, has_line: bool) -> Any:
         .mark_area(color=PALETTE[6], opacity=0.1)
         .encode(x=x, y=rate_axis("MiB/s", "low"), y2="high:Q", detail="ceiling:N")
     ]
-    return alt.layer(*(bands if seen else []), bars, line, _ceiling_lines(rows, x))
+    return alt.layer(*(bands if seen else []), bars, line, *_ceiling_lines(rows, x))
 
 
-def _ceiling_lines(rows: Sequence[dict[str, Any]], x: alt.X) -> alt.Chart:
+def _ceiling_lines(rows: Sequence[dict[str, Any]], x: alt.X) -> Iterable[alt.Chart]:
+    """Return the layer of the ceilings; none where all of them are too far above to be drawn."""
     names = list(dict.fromkeys(row["ceiling"] for row in rows if row["ceiling"]))
+    if not names:
+        return
     dashes = [DASHES[index % len(DASHES)] for index in range(len(names))]
-    lines: alt.Chart = (
+    yield (
         alt.Chart()
         .transform_filter("datum.ceiling")
         .mark_line(color=PALETTE[6], strokeWidth=1.8)
@@ -236,7 +243,6 @@ def _ceiling_lines(rows: Sequence[dict[str, Any]], x: alt.X) -> alt.Chart:
             ],
         )
     )
-    return lines
 
 
 def _held_against(target: str, operation: str, ceilings: Sequence[Ceiling]) -> list[Ceiling]:
@@ -335,7 +341,7 @@ def _over_time(
         caption="Each line is one trial, from its own start. Dashed: what was measured apart from "
         "the load." + _far_note(far),
         chart=panels(
-            alt.layer(line, _ceiling_lines(rows, x)), in_unit(rows, scale), height=PANEL_HEIGHT
+            alt.layer(line, *_ceiling_lines(rows, x)), in_unit(rows, scale), height=PANEL_HEIGHT
         ),
     )
 

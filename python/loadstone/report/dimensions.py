@@ -107,7 +107,7 @@ class Dimensions:
             panel, dash = _joined(subject), of_round
         else:
             # Lines over time are the values of the sweep, so the targets need panels of their own.
-            series = describe_parameter(self.sweep, parameters.get(self.sweep))
+            series = _load_in_words(self.sweep, parameters)
             subject = subject[:-1] if "size" in self.crowded else subject
             panel, dash = _joined([*([target] if self.has_targets else []), *subject]), of_round
             alone = {name: value for name, value in rest.items() if name not in self.crowded}
@@ -119,6 +119,14 @@ class Dimensions:
             dash=dash,
             bar=_joined([target, describe_parameters(rest), of_round]),
         )
+
+
+def _load_in_words(sweep: str, parameters: Mapping[str, object]) -> str:
+    """Return the value of the sweep, or the load that stands in its place: a rate for threads."""
+    if sweep in parameters:
+        return describe_parameter(sweep, parameters[sweep])
+    loads = {name: parameters[name] for name in SWEPT_FIRST if name in parameters}
+    return describe_parameters(loads) or f"no {sweep.replace('_', ' ')}"
 
 
 def _crowded(cells: Sequence[Cell], names: Sequence[str]) -> tuple[str, ...]:
