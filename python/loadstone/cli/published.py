@@ -6,13 +6,13 @@ tables, loadstone analyse published:cern what its numbers betray.
 \b
 Examples:
   loadstone published list
-  loadstone published show hummingbird
+  loadstone published hummingbird
   loadstone report published:hummingbird
   loadstone report published:cern -f html -o cern.html
+  loadstone report published:theflash -f markdown
 """
 
 import json
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -23,23 +23,22 @@ from loadstone.cli.output import print_table
 from loadstone.errors import InputError
 
 
-class Action(StrEnum):
-    """What can be done with the published reports."""
-
-    LIST = "list"
-    SHOW = "show"
-
-
 def command(
-    action: Annotated[Action, typer.Argument(help="list, or show one of them.")] = Action.LIST,
+    action: Annotated[
+        str, typer.Argument(help="list, show NAME, or the NAME alone.", metavar="[list|show|NAME]")
+    ] = "list",
     name: Annotated[str | None, typer.Argument(help="The report to show.")] = None,
     form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
 ) -> None:
     if form not in ("terminal", "json"):
-        raise InputError.of_value(form, "a format: terminal, json")
-    if action is Action.LIST:
+        raise InputError.of_value(
+            form, "a format: terminal, json; loadstone report published:NAME has more"
+        )
+    if action == "list":
         _list(form)
         return
+    if action != "show":
+        name = action
     if name is None:
         known = ", ".join(reports.PUBLISHED)
         raise InputError("which report is to be shown?", f"loadstone published show NAME: {known}")

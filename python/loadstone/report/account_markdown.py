@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from loadstone.analysis.account import Account
 from loadstone.analysis.finding import Finding
 from loadstone.report.account_page import DETAILS_TITLE, FINDINGS_TITLE, Source, standing_of
+from loadstone.report.charts_of_times import answers_of_times
 from loadstone.report.markdown import escaped
 
 
@@ -15,6 +16,9 @@ def render_account_markdown(account: Account, source: Source, findings: Sequence
         escaped(source.sentence),
         f"**{standing_of(findings)}**",
     ]
+    answers = tuple(answers_of_times(account))
+    if answers:
+        blocks.insert(2, "\n".join(f"- {escaped(answer)}" for answer in answers))
     if findings:
         blocks += [f"## {FINDINGS_TITLE}", "\n".join(map(_line, findings))]
     tables = source.tables.rstrip("\n")

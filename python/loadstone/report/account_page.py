@@ -11,7 +11,7 @@ from loadstone.analysis.finding import Finding
 from loadstone.report.charts_of_ceilings import charts_of_stated_ceilings
 from loadstone.report.charts_of_operations import Arrangement, charts_of_operations
 from loadstone.report.charts_of_sweeps import charts_along_load
-from loadstone.report.charts_of_times import charts_of_times
+from loadstone.report.charts_of_times import answers_of_times, charts_of_times
 from loadstone.report.dimensions import SWEEP_VALUES_MIN, swept_parameter, varied_values
 from loadstone.report.drawing import Picture
 from loadstone.report.page import charts_section, text_of, whole_page
@@ -64,6 +64,7 @@ def render_account(account: Account, source: Source, findings: Sequence[Finding]
     body = [
         f"<header><h1>{text_of(account.title)}</h1>",
         f"<p>{text_of(source.sentence)}</p>",
+        *_answers(account),
         f'<p class="verdict caution">{text_of(standing_of(findings))}</p></header>',
         *_findings(findings),
         *charts_section(drawn),
@@ -71,6 +72,14 @@ def render_account(account: Account, source: Source, findings: Sequence[Finding]
         *_section("details", DETAILS_TITLE, source.details),
     ]
     return whole_page(account.name, body, drawn)
+
+
+def _answers(account: Account) -> Iterable[str]:
+    answers = tuple(answers_of_times(account))
+    if answers:
+        yield '<ul class="answers">'
+        yield from (f"<li>{text_of(answer)}</li>" for answer in answers)
+        yield "</ul>"
 
 
 def _section(name: str, title: str, text: str) -> Iterable[str]:
@@ -84,9 +93,10 @@ def standing_of(findings: Sequence[Finding]) -> str:
     problems = sum(finding.severity == "problem" for finding in findings)
     if not problems:
         return "The numbers as they were printed; our rules find no problem in them."
+    say = "finding says" if problems == 1 else "findings say"
     return (
-        f"The numbers as they were printed. {problems} of our findings say where they must not be"
-        " taken for what they look like."
+        f"The numbers as they were printed. {problems} {say} where they must not be taken for what"
+        " they look like."
     )
 
 

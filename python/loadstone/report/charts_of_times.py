@@ -21,15 +21,16 @@ LINE_HEIGHT = 19
 CASES_MAX = 60
 """More lines than these are no chart to look at."""
 
+UNRESOLVED = "not told apart"
 RATIO_COLORS = {
-    "takes longer": PALETTE[1],
-    "takes less": PALETTE[2],
+    "longer": PALETTE[1],
+    "shorter": PALETTE[2],
     "equal within 3 %": PALETTE[0],
-    "not told apart": "#9aa1ab",
+    UNRESOLVED: "#9aa1ab",
 }
 WORDS_OF_VERDICTS = {
-    "slower": "takes longer",
-    "faster": "takes less",
+    "slower": "longer",
+    "faster": "shorter",
     "equivalent": "equal within 3 %",
 }
 SEED = 1
@@ -50,6 +51,36 @@ def charts_of_times(account: Account) -> Iterable[Picture]:
         if rows:
             yield _ratios(rows, account.targets[0])
     yield _times(times, tuple(varied))
+
+
+def answers_of_times(account: Account) -> Iterable[str]:
+    """Say for each other target how its times compare with those of the first, all together."""
+    for first, other, found in _comparisons(account):
+        mean = found.geometric_mean
+        if mean is None:
+            continue
+        interval = f" (95 % CI {mean.low:.3f} to {mean.high:.3f})" if mean.low is not None else ""
+        words = [WORDS_OF_VERDICTS.get(one.verdict, UNRESOLVED) for one in found.comparisons]
+        counts = [f"{words.count(word)} {word}" for word in RATIO_COLORS if word in words]
+        yield (
+            f"{other} takes {mean.ratio:.3f} times as long as {first}, the geometric mean of"
+            f" {len(words)} cases{interval}; of them {', '.join(counts)}."
+        )
+
+
+def _comparisons(account: Account) -> Iterable[tuple[str, str, comparison.Comparison]]:
+    """Yield the comparison of each other target with the first one that it shares a case with."""
+    if SECONDS not in account.metrics:
+        return
+    first, *others = account.targets
+    for other in others:
+        a, b = account.only(first), account.only(other)
+        if {one.case for one in a.of(SECONDS)} & {one.case for one in b.of(SECONDS)}:
+            yield (
+                first,
+                other,
+                comparison.compare(a, b, metric=SECONDS, seed=SEED, controls=(account,)),
+            )
 
 
 def _case_words(parameters: Any, varied: Sequence[str]) -> str:
@@ -136,13 +167,8 @@ def _times_layers(rows: Rows) -> Any:
 
 
 def _ratio_rows(account: Account, varied: Sequence[str]) -> Rows:
-    first, *others = account.targets
     rows: Rows = []
-    for other in others:
-        a, b = account.only(first), account.only(other)
-        if not {one.case for one in a.of(SECONDS)} & {one.case for one in b.of(SECONDS)}:
-            continue
-        found = comparison.compare(a, b, metric=SECONDS, seed=SEED, controls=(account,))
+    for first, other, found in _comparisons(account):
         panel = f"{other} over {first}"
         if found.geometric_mean is not None and len(found.comparisons) > 1:
             mean = found.geometric_mean
@@ -157,7 +183,7 @@ def _ratio_row(one: CaseComparison, panel: str, varied: Sequence[str]) -> dict[s
     low, high = one.ratio.low or one.ratio.ratio, one.ratio.high or one.ratio.ratio
     return {
         "panel": panel,
-        "series": WORDS_OF_VERDICTS.get(one.verdict, "not told apart"),
+        "series": WORDS_OF_VERDICTS.get(one.verdict, UNRESOLVED),
         "verdict": one.verdict,
         "case": _case_words(one.case, varied),
         "one": 1,

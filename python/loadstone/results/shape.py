@@ -38,7 +38,7 @@ TRIAL: Mapping[str, Kinds] = {
 MANIFEST: Mapping[str, Kinds] = {
     "run": TEXT, "seed": WHOLE, "campaign": OBJECT + NOTHING, "campaign.targets": OBJECT,
     "campaign_file": TEXT + NOTHING, "started": TEXT + NOTHING, "ended": TEXT + NOTHING,
-    "versions": OBJECT + NOTHING, "host": OBJECT + NOTHING, "host.cpu": OBJECT + TEXT + NOTHING,
+    "versions": OBJECT + NOTHING, "host": OBJECT + NOTHING, "host.cpu": OBJECT + NOTHING,
     "host.memory_bytes": WHOLE + NOTHING, "host.network": OBJECT + NOTHING, "host.nics": LIST,
     "host.disks": OBJECT + NOTHING, "host.sysctl": OBJECT + NOTHING,
     "calibration": OBJECT + NOTHING, "ceilings": LIST, "ceilings.*": OBJECT, "problems": LIST,
