@@ -355,3 +355,31 @@ def test_two_runs_are_compared_from_their_folders_and_refused_when_they_differ(
     assert main(["compare", str(first), str(second), "--insist", "-f", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert document["comparisons"][0]["labels"][-1] == "NONCOMPARABLE"
+
+
+def test_a_run_is_held_against_the_cases_of_a_published_report_that_are_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = str(write_sweep(tmp_path / "run", seconds=4, blocks=1))
+    said = ["--factor", "workload", "--factor", "operation", "--factor", "size"]
+    said += ["--only", "operation=download", "--only", "size=4096", "--only", "threads=8"]
+    assert main(["compare", run, "published:cern", *said, "-f", "json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert [one["case"]["threads"] for one in document["comparisons"]] == [8]
+    assert {"field": "workload", "a": "download", "b": "downloads of 4 KB"} in document["factors"]
+    assert main(["compare", run, "published:cern", "--only", "threads"]) == 1
+    assert "a fact of a case, such as nodes=5" in capfd.readouterr().err
+
+
+def test_two_files_of_one_tool_are_compared_whatever_they_are_called(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sample = Path(__file__).parent.parent / "data" / "importers" / "bluestore-4K-bench-write.txt"
+    names = []
+    for name in ("before.txt", "after.txt"):
+        (tmp_path / name).write_bytes(sample.read_bytes())
+        names.append(f"rados-bench:{tmp_path / name}")
+    assert main(["compare", *names, "-f", "json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert [one["ratio"] for one in document["comparisons"]] == [1.0]
+    assert document["refused"] == []

@@ -284,9 +284,10 @@ def _check_factors(account: Account, cells: Cells, factors: Sequence[str]) -> No
             values = {repr(dict(one.case).get(name)): dict(one.case).get(name) for one in members}
             if len(values) > 1:
                 shown = ", ".join(map(str, values.values()))
+                one = next(iter(values.values()))
                 raise InputError(
                     f'"{account.name}" has several values of {name}: {shown}',
-                    "a factor has one value on each side",
+                    f'a factor has one value on each side: --only "{name}={one}"',
                 )
 
 

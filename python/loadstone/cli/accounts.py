@@ -49,7 +49,25 @@ def _read_file(form: str, file: Path) -> Account:
     with tempfile.TemporaryDirectory(prefix="loadstone-import-") as folder:
         write_run(found, Path(folder) / "run")
         account = run_account.read_account(read_run(Path(folder) / "run"))
-    return replace(account, name=file.name)
+    return replace(_without_file_name(account, file, form), name=file.name)
+
+
+def _without_file_name(account: Account, file: Path, form: str) -> Account:
+    """Return an account whose workload is not called as its file: two files have two names."""
+    stem = file.name.partition(".")[0]
+    measurements = tuple(
+        replace(one, workload=form if one.workload in (stem, file.stem) else one.workload)
+        for one in account.measurements
+    )
+    comparable = {
+        target: {
+            f"{form} {field.removeprefix(f'{name} ')}" if field.startswith(f"{name} ") else field: v
+            for field, v in facts.items()
+            for name in [stem if field.startswith(f"{stem} ") else file.stem]
+        }
+        for target, facts in account.comparable.items()
+    }
+    return replace(account, measurements=measurements, comparable=comparable)
 
 
 def split_target(name: str) -> tuple[str, str | None]:

@@ -13,12 +13,16 @@ Examples:
   loadstone compare runs/two-targets
   loadstone compare runs/two-targets@ceph runs/two-targets@minio -f json
   loadstone compare runs/few-threads runs/many-threads --factor threads
+  loadstone compare runs/mine@ceph published:hummingbird@Ceph --factor workload \\
+      --factor nodes --only "workload=Ceph Performance lab" --only nodes=5
   loadstone compare published:theflash-ssd published:theflash-ceph
   loadstone compare fio:before.json fio:after.json
 """
 
 import json
 import shlex
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -48,6 +52,14 @@ def command(
             " and the like. Can be repeated."
         ),
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Of a side that has such cases, only these: nodes=5, operation=upload."
+            " Can be repeated.",
+        ),
+    ] = None,
     insist: Annotated[
         bool, typer.Option(help="Compare what is not comparable; labelled NONCOMPARABLE.")
     ] = False,
@@ -56,6 +68,7 @@ def command(
     if form not in ("terminal", "json"):
         raise InputError.of_value(form, "a format: terminal, json")
     pairs, controls = _arms(runs)
+    pairs = [(_narrowed(a, only or ()), _narrowed(b, only or ())) for a, b in pairs]
     twins = {pair for account in controls for pair in account.identical}
     found = [
         comparison.compare(
@@ -79,6 +92,18 @@ def command(
     refused = [one for one in found if one.refused and not one.is_overridden]
     if refused:
         raise _refusal(refused[0])
+
+
+def _narrowed(account: Account, only: Sequence[str]) -> Account:
+    """Return an account without the cases of another value, where it has cases of the one named."""
+    kept = account.measurements
+    for one in only:
+        name, equals, value = one.partition("=")
+        if not name or not equals:
+            raise InputError.of_value(one, "a fact of a case, such as nodes=5")
+        having = tuple(m for m in kept if str(dict(m.case).get(name)) == value)
+        kept = having or kept
+    return replace(account, measurements=kept)
 
 
 def _arms(names: list[str]) -> tuple[list[tuple[Account, Account]], tuple[Account, ...]]:
