@@ -163,9 +163,9 @@ impl Driver for Block {
 
 /// Decides whether clients block threads, and why if the host decides it.
 ///
-/// A single client gains nothing from a ring and pays for it. Where the page cache answers, so do
-/// several: their calls return at once, and a ring costs twice as much as the call itself. Past
-/// some number threads cost more than they save.
+/// Where the page cache answers, calls return at once, and a ring costs twice as much as the call
+/// itself; past some number threads cost more than they save. Where a device answers, a ring costs
+/// even a single client less than a call that blocks.
 fn choose_engine(trial: &Trial, place: &Place) -> Result<(bool, Option<String>), Error> {
     let engine = settings::text(&trial.target.settings, "engine").unwrap_or("auto");
     if engine == "psync" || place.file().is_none() {
@@ -181,7 +181,7 @@ fn choose_engine(trial: &Trial, place: &Place) -> Result<(bool, Option<String>),
         None => {
             let clients = trial.load.clients();
             let is_cached = !place.is_direct() && clients <= CACHED_THREADS_MAX;
-            Ok((engine == "auto" && (clients == 1 || is_cached), None))
+            Ok((engine == "auto" && is_cached, None))
         }
     }
 }
