@@ -47,12 +47,12 @@ MANIFEST: Mapping[str, Kinds] = {
 }  # fmt: skip
 RECORD: Mapping[str, Kinds] = {
     "labels": LIST, "labels.*": TEXT, "absent_probes": OBJECT, "target_state": OBJECT + NOTHING,
-    "summary.state": TEXT, "summary.iterations": LIST, "summary.iterations.*": OBJECT,
+    "summary.state": TEXT + NOTHING, "summary.iterations": LIST + NOTHING, "summary.iterations.*": OBJECT,
     "summary.iterations.*.iteration": WHOLE, "summary.iterations.*.start_ns": WHOLE,
     "summary.iterations.*.measure_start_ns": WHOLE, "summary.iterations.*.measure_end_ns": WHOLE,
     "summary.iterations.*.end_ns": WHOLE, "summary.iterations.*.in_flight_ns": WHOLE + NOTHING,
     "summary.iterations.*.first_done_ns": WHOLE + NOTHING, "summary.started_unix_ns": WHOLE,
-    "summary.ended_unix_ns": WHOLE, "summary.requests": WHOLE, "summary.failed": WHOLE,
+    "summary.ended_unix_ns": WHOLE + NOTHING, "summary.requests": WHOLE, "summary.failed": WHOLE,
     "summary.bytes": WHOLE, "summary.clients": WHOLE, "summary.error_examples": OBJECT + NOTHING,
     "summary.thread_cpu_ns": LIST, "summary.thread_cpu_ns.*": WHOLE,
     **{f"trial.{name}": kinds for name, kinds in TRIAL.items()},
