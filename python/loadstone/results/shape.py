@@ -47,7 +47,8 @@ MANIFEST: Mapping[str, Kinds] = {
 }  # fmt: skip
 RECORD: Mapping[str, Kinds] = {
     "labels": LIST, "labels.*": TEXT, "absent_probes": OBJECT, "target_state": OBJECT + NOTHING,
-    "summary.state": TEXT + NOTHING, "summary.iterations": LIST + NOTHING, "summary.iterations.*": OBJECT,
+    "summary.state": TEXT + NOTHING, "summary.iterations": LIST + NOTHING,
+    "summary.iterations.*": OBJECT,
     "summary.iterations.*.iteration": WHOLE, "summary.iterations.*.start_ns": WHOLE,
     "summary.iterations.*.measure_start_ns": WHOLE, "summary.iterations.*.measure_end_ns": WHOLE,
     "summary.iterations.*.end_ns": WHOLE, "summary.iterations.*.in_flight_ns": WHOLE + NOTHING,
