@@ -112,10 +112,12 @@ def test_blocks_of_one_run_are_compared_in_pairs() -> None:
     paired = comparison.compare(a, b)
     assert only(paired).method.startswith("paired t")
     assert paired.unit_of_replication == "block"
+    assert paired.is_one_run
     assert only(paired).verdict == "faster"
     apart = comparison.compare(replace(a, run="r1"), replace(b, run="r2"))
     assert only(apart).method.startswith("Welch")
     assert apart.unit_of_replication == "trial"
+    assert not apart.is_one_run
     assert only(apart).verdict == "not resolved"
 
 
@@ -344,6 +346,9 @@ def test_two_runs_are_compared_from_their_folders_and_refused_when_they_differ(
     assert {one["n"] for one in document["comparisons"]} == {5}
     assert document["geometric_mean"]["ratio"] == pytest.approx(1)
     assert document["refused"] == []
+    assert not document["one_run"]
+    assert main(["compare", str(first), str(second)]) == 0
+    assert "not measured in one run" in capfd.readouterr().out
 
     for trial in manifest["plan"]:
         trial["verify"] = 0.0

@@ -77,6 +77,7 @@ def to_json(comparison: Comparison) -> dict[str, object]:
         "ratio_is": "b / a",
         "unit_of_replication": comparison.unit_of_replication,
         "noise_floor_known": comparison.has_control,
+        "one_run": comparison.is_one_run,
         "factors": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.factors],
         "refused": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.refused],
         "overridden": comparison.is_overridden,

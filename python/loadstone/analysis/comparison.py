@@ -70,7 +70,9 @@ class Comparison:
     `factors` are what is compared: settings in which two targets of one run were made to differ, or
     what the caller declared.
     `refused` lists the fields that make a ratio meaningless; unless the caller insisted there are
-    then no comparisons. `only_a` and `only_b` are cases without a partner.
+    then no comparisons. `is_one_run` says that both were measured in one run: what changed between
+    two runs, the hour too, counts as a difference of the arms. `only_a` and `only_b` are cases
+    without a partner.
     """
 
     a: str
@@ -83,6 +85,7 @@ class Comparison:
     refused: tuple[Difference, ...] = ()
     is_overridden: bool = False
     has_control: bool = False
+    is_one_run: bool = False
     only_a: tuple[Mapping[str, Parameter], ...] = ()
     only_b: tuple[Mapping[str, Parameter], ...] = ()
 
@@ -122,6 +125,7 @@ def compare(
         refused=refused,
         is_overridden=is_insisted and bool(refused),
         has_control=bool(floors),
+        is_one_run=is_one_run,
         only_a=tuple(_case(cells_a[key][0]) for key in cells_a if key not in cells_b),
         only_b=tuple(_case(cells_b[key][0]) for key in cells_b if key not in cells_a),
     )

@@ -158,6 +158,8 @@ def _print(found: Comparison, *, is_control: bool) -> None:
         print(f"A against A, one target under two names: {claims.noise(found)}")
     elif not found.has_control:
         print("no control of A against A: the noise floor of the method is not known")
+    if not found.is_one_run:
+        print("not measured in one run: what changed in between, the hour too, is in the ratio")
     for which, cases in ((found.a, found.only_a), (found.b, found.only_b)):
         if cases:
             print(f"{len(cases)} cases of {which} have no partner")
