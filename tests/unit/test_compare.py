@@ -374,6 +374,12 @@ def test_a_run_is_held_against_the_cases_of_a_published_report_that_are_named(
     assert {"field": "workload", "a": "download", "b": "downloads of 4 KB"} in document["factors"]
     assert main(["compare", run, "published:cern", "--only", "threads"]) == 1
     assert "a fact of a case, such as nodes=5" in capfd.readouterr().err
+    assert main(["compare", run, "published:cern", *said, "--only", "threads=7"]) == 1
+    message = capfd.readouterr().err
+    assert 'no case has threads "7"' in message
+    assert "hint: threads is " in message
+    assert main(["compare", run, "published:cern", *said, "--only", "thread=8"]) == 1
+    assert "a case has workload, " in capfd.readouterr().err
 
 
 def test_two_files_of_one_tool_are_compared_whatever_they_are_called(

@@ -172,7 +172,8 @@ def main(arguments: list[str] | None = None) -> int:
         TypeError,
         ValueError,
     ) as error:
-        if not set(typed) & READERS or os.environ.get("LOADSTONE_DEBUG"):
+        command = next((word for word in typed if not word.startswith("-")), "")
+        if command not in READERS or os.environ.get("LOADSTONE_DEBUG"):
             raise
         return _fail_reading(error)
     return code if isinstance(code, int) else 0

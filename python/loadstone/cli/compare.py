@@ -68,7 +68,9 @@ def command(
     if form not in ("terminal", "json"):
         raise InputError.of_value(form, "a format: terminal, json")
     pairs, controls = _arms(runs)
-    pairs = [(_narrowed(a, only or ()), _narrowed(b, only or ())) for a, b in pairs]
+    facts = [_fact(one) for one in only or ()]
+    _check_facts(facts, pairs)
+    pairs = [(_narrowed(a, facts), _narrowed(b, facts)) for a, b in pairs]
     twins = {pair for account in controls for pair in account.identical}
     found = [
         comparison.compare(
@@ -94,13 +96,30 @@ def command(
         raise _refusal(refused[0])
 
 
-def _narrowed(account: Account, only: Sequence[str]) -> Account:
+def _fact(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise InputError.of_value(text, "a fact of a case, such as nodes=5")
+    return name, value
+
+
+def _check_facts(
+    facts: Sequence[tuple[str, str]], pairs: Sequence[tuple[Account, Account]]
+) -> None:
+    """Refuse a fact that no case has: to pass over it would compare what was not asked for."""
+    cases = [dict(m.case) for pair in pairs for account in pair for m in account.measurements]
+    for name, value in facts:
+        known = dict.fromkeys(str(case[name]) for case in cases if name in case)
+        if value not in known:
+            names = dict.fromkeys(key for case in cases for key in case)
+            hint = f"{name} is {', '.join(known)}" if known else f"a case has {', '.join(names)}"
+            raise InputError(f'no case has {name} "{value}" (--only {name}={value})', hint)
+
+
+def _narrowed(account: Account, facts: Sequence[tuple[str, str]]) -> Account:
     """Return an account without the cases of another value, where it has cases of the one named."""
     kept = account.measurements
-    for one in only:
-        name, equals, value = one.partition("=")
-        if not name or not equals:
-            raise InputError.of_value(one, "a fact of a case, such as nodes=5")
+    for name, value in facts:
         having = tuple(m for m in kept if str(dict(m.case).get(name)) == value)
         kept = having or kept
     return replace(account, measurements=kept)

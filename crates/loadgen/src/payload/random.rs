@@ -1,8 +1,8 @@
 //! Random bytes as fast as memory takes them.
 //!
 //! Sixteen xorshift128+ generators (Vigna, "Further scramblings of Marsaglia's xorshift
-//! generators", 2017) run side by side. The compiler steps eight with one vector instruction, and the
-//! other eight while that one waits for its result. The bytes are the same on every processor.
+//! generators", 2017) run side by side. The widest vectors step eight at a time, and the other eight
+//! while the first wait for their result. The bytes are the same on every processor.
 
 use crate::schedule::mix64;
 
