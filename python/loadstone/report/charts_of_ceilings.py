@@ -36,6 +36,9 @@ FAR = 3.5
 
 LINE_POINTS_MIN = 2
 
+LEGEND_SYMBOL = 40**2
+"""The area of a legend's sample of a line, whose length is the root of it."""
+
 DASHES = ([6, 3], [2, 2], [10, 3, 2, 3], [1, 4], [12, 4])
 
 
@@ -235,7 +238,10 @@ def _ceiling_lines(rows: Sequence[dict[str, Any]], x: alt.X) -> Iterable[alt.Cha
                 title=None,
                 sort=None,
                 scale=alt.Scale(domain=names, range=dashes),
-                legend=alt.Legend(columns=3, labelLimit=400),
+                # As long as the longest pattern twice: cut short, one dash looks like another.
+                legend=alt.Legend(
+                    columns=3, labelLimit=400, symbolType="stroke", symbolSize=LEGEND_SYMBOL
+                ),
             ),
             tooltip=[
                 alt.Tooltip("ceiling:N", title="ceiling"),
