@@ -346,3 +346,14 @@ def test_hooks_are_marked_in_charts_over_time_and_listed_with_what_they_said(
     labels = {trial.trial: trial.labels for trial in found.trials}
     assert labels["0001"] == ("HOOK",)
     assert labels["0002"] == ()
+
+
+def test_a_target_has_one_colour_in_all_charts_whichever_was_measured_first(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "run", "order", 6)
+    for number, target in enumerate(("late", "early"), start=1):
+        folder.add(trial(number, target, "get", clients=1, size=SIZE), 1000 * number)
+    campaign = {"targets": {"early": {}, "late": {}}}
+    found = analyse(read_run(folder.close(campaign=campaign, campaign_file="")))
+    for name in ("throughput", "throughput-over-time", "latency-over-time"):
+        seen = dict.fromkeys(row["series"] for row in rows_of(found, name))
+        assert list(seen) == ["early", "late"], name

@@ -39,7 +39,7 @@ class Dimensions:
     sweep: str | None
     varied: tuple[str, ...]
     crowded: tuple[str, ...]
-    has_targets: bool
+    targets: tuple[str, ...]
     has_workloads: bool
     has_rounds: bool
 
@@ -60,15 +60,20 @@ class Dimensions:
             sweep=sweep,
             varied=tuple(values),
             crowded=_crowded(cells, [name for name in values if name != sweep]) if sweep else (),
-            has_targets=len({cell.target for cell in cells}) > 1,
+            targets=tuple(dict.fromkeys(cell.target for cell in cells)),
             has_workloads=len({cell.workload for cell in cells}) > 1,
             has_rounds=len({cell.round for cell in cells}) > 1,
         )
 
-    def order(self, line: Timeline) -> float:
-        """Return where a line stands among those of its panel: by the value of the sweep."""
+    def order(self, line: Timeline) -> tuple[float, int]:
+        """Return where a line stands among those of its panel: by the sweep, then by the target.
+
+        Targets in one order have the same colours in all charts, whichever was measured first.
+        """
         value = line.parameters.get(self.sweep) if self.sweep is not None else None
-        return float(value) if isinstance(value, (int, float)) else 0.0
+        known = line.target in self.targets
+        place = self.targets.index(line.target) if known else len(self.targets)
+        return float(value) if isinstance(value, (int, float)) else 0.0, place
 
     def of_cell(self, cell: Cell) -> Place:
         """Return the place of a cell."""
@@ -109,7 +114,8 @@ class Dimensions:
             # Lines over time are the values of the sweep, so the targets need panels of their own.
             series = _load_in_words(self.sweep, parameters)
             subject = subject[:-1] if "size" in self.crowded else subject
-            panel, dash = _joined([*([target] if self.has_targets else []), *subject]), of_round
+            of_target = [target] if len(self.targets) > 1 else []
+            panel, dash = _joined([*of_target, *subject]), of_round
             alone = {name: value for name, value in rest.items() if name not in self.crowded}
             panel = _joined([panel, describe_parameters(alone)])
         return Place(
