@@ -132,12 +132,12 @@ format: $(STAMPS)/packages ## put all sources into the one format
 	@$(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format --quiet .
 
 .PHONY: bench
-bench: $(STAMPS)/extension ## compare CPU per request with wrk, oha, warp and fio (those on PATH)
+bench: $(STAMPS)/extension ## compare CPU per request with wrk, oha, warp, fio and elbencho (those on PATH)
 	$(call quietly,store,cargo build --release --quiet -p loadstone-store)
 	$(call quietly,examples,cargo build --release --quiet -p loadstone-loadgen --examples)
 	@$(BIN)/python bench/http_vs_peers.py
 	@$(BIN)/python bench/own_figures.py
-	@$(BIN)/python bench/file_vs_fio.py
+	@$(BIN)/python bench/block_vs_peers.py
 
 .PHONY: docs
 docs: $(STAMPS)/extension ## build the documentation of the crates, and check that everything is documented

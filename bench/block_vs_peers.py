@@ -1,14 +1,20 @@
-"""Compares the CPU time and the rate of an I/O of loadstone's block driver with fio's.
+"""Compares the CPU time and the rate of an I/O of loadstone's block driver with its peers.
 
-Both work on the same file, from one core: on a disk by direct I/O ("disk") and by buffered I/O that
-the page cache holds ("cache"), and in tmpfs ("memory"). fio runs with each engine that suits the
-case; CPU time is compared with the engine that needs least, the rate with the one that is fastest.
-Rounds alternate, so that a slow drift of the machine hits all alike, and each figure is the median
-of its rounds; the spread of the ratio stands beside it. CPU time is the kernel's account of the
-whole process with its kernel threads for I/O, without the start-up, which is measured by runs of a
-single I/O. loadstone keeps a histogram of every latency meanwhile, and fio its own.
+The peers are fio and elbencho, each where it is on PATH. All work on files of the same size, from
+one core: on a disk by direct I/O ("disk") and by buffered I/O that the page cache holds ("cache"),
+and in tmpfs ("memory"). A peer runs in each way that suits the case; CPU time is compared with the
+way that needs least, the rate with the one that is fastest. Rounds alternate, so that a slow drift
+of the machine hits all alike, and each figure is the median of its rounds; the spread of the ratio
+stands beside it. CPU time is the kernel's account of the whole process with its kernel threads for
+I/O, without the start-up, which is measured by runs of a single I/O (of each thread).
 
-    python bench/file_vs_fio.py [--rounds 5] [--seconds 2] [--disk DIR] [--case disk-read-4KiB-16]
+What they do is not the same. loadstone makes every page anew, to be checkable by itself, and keeps
+a histogram of every latency; fio writes one buffer over and over and keeps histograms of its own;
+elbencho fills the whole buffer before every write (its default), without sums, and keeps one
+histogram of microseconds.
+
+    python bench/block_vs_peers.py [--rounds 5] [--seconds 2] [--disk DIR] [--peer elbencho]
+                                   [--case disk-read-4KiB-16]
 """
 
 import argparse
@@ -20,21 +26,25 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import elbencho
 
 CORE = 1
 FILE_BYTES = 512 << 20
 # Where loadstone's block driver begins its data; fio leaves out what lies before.
 DATA_START = 1 << 20
 CPU_GOAL, RATE_GOAL = 1.0, 0.98
-# Both programs run on the same core.
+# All programs run on the same core.
 ON_CORE = ["taskset", "-c", str(CORE)]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One line of the table: the same work for both."""
+    """The same work for all."""
 
     place: str
     operation: str
@@ -117,7 +127,7 @@ def document(case: Case, path: Path, stop: dict[str, int], engine: str) -> str:
 
 
 def run_trial(text: str) -> dict[str, float]:
-    """Run a trial in a process of its own, on the core that both programs use."""
+    """Run a trial in a process of its own, on the core that all programs use."""
     ran = subprocess.run(
         [*ON_CORE, sys.executable, "-c", TRIAL_PROGRAM],
         input=text,
@@ -183,15 +193,71 @@ def run_fio(case: Case, path: Path, engine: list[str], seconds: float) -> Round:
     return Round((cpu_s - once_s) * 1e6 / ios, per_s)
 
 
-def measure(case: Case, path: Path, rounds: int, seconds: float, engine: str) -> dict[str, object]:
-    """Run all in turn and return a row of the table."""
-    engines = fio_engines(case)
+def elbencho_ways(case: Case) -> dict[str, list[str]]:
+    """Return the ways of elbencho that are worth comparing with."""
+    if case.depth == 1:
+        return {"sync": ["--threads=1"]}
+    return {
+        "libaio": ["--threads=1", f"--iodepth={case.depth}"],
+        "threads": [f"--threads={case.depth}"],
+    }
+
+
+def run_elbencho(case: Case, path: Path, way: list[str], seconds: float) -> Round:
+    """Return what one round of elbencho cost."""
+    options = [f"--{case.operation}", f"--block={case.block}", *way]
+    options += ["--direct"] if case.is_direct else []
+    # It looks at the clock as often as it would refresh its screen.
+    timed = [f"--timelimit={max(1, round(seconds))}", "--liveint=500"]
+    threads = next(int(option.split("=")[1]) for option in way if option.startswith("--threads"))
+    one_each = threads * case.block
+    if case.order == "uniform":
+        options += ["--rand", "--randalgo=fast"]
+        timed += [f"--size={FILE_BYTES}", f"--randamount={1 << 50}"]
+        once = [f"--size={FILE_BYTES}", f"--randamount={one_each}"]
+    else:
+        timed += [f"--size={FILE_BYTES}", "--infloop"]
+        once = [f"--size={one_each}"]
+    cpu_s, (phase,) = elbencho.run([*options, *timed], path, ON_CORE)
+    once_s, _ = elbencho.run([*options, *once], path, ON_CORE)
+    return Round((cpu_s - once_s) * 1e6 / phase.ios, phase.per_s)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another program: its ways of doing a case, and how a round of one is run."""
+
+    ways: Callable[[Case], dict[str, list[str]]]
+    run: Callable[[Case, Path, list[str], float], Round]
+
+
+PEERS = {
+    "fio": Peer(fio_engines, run_fio),
+    "elbencho": Peer(elbencho_ways, run_elbencho),
+}
+
+
+def measure(
+    case: Case, paths: dict[str, Path], rounds: int, seconds: float, engine: str
+) -> list[dict[str, Any]]:
+    """Run all in turn and return a row of the table for each peer."""
+    ways = {peer: PEERS[peer].ways(case) for peer in paths if peer in PEERS}
     ours: list[Round] = []
-    theirs: dict[str, list[Round]] = {name: [] for name in engines}
+    theirs: dict[str, dict[str, list[Round]]] = {
+        peer: {name: [] for name in of_peer} for peer, of_peer in ways.items()
+    }
     for _ in range(rounds):
-        ours.append(run_loadstone(case, path, seconds, engine))
-        for name, options in engines.items():
-            theirs[name].append(run_fio(case, path, options, seconds))
+        ours.append(run_loadstone(case, paths["loadstone"], seconds, engine))
+        for peer, of_peer in ways.items():
+            for name, options in of_peer.items():
+                theirs[peer][name].append(PEERS[peer].run(case, paths[peer], options, seconds))
+    return [compare(case, ours, peer, of_peer) for peer, of_peer in theirs.items()]
+
+
+def compare(
+    case: Case, ours: list[Round], peer: str, theirs: dict[str, list[Round]]
+) -> dict[str, Any]:
+    """Return a row of the table: us beside the best of a peer's ways."""
     cpu = {name: statistics.median(row.cpu_us for row in rows) for name, rows in theirs.items()}
     rate = {name: statistics.median(row.per_s for row in rows) for name, rows in theirs.items()}
     cheapest, fastest = min(cpu, key=cpu.__getitem__), max(rate, key=rate.__getitem__)
@@ -200,31 +266,85 @@ def measure(case: Case, path: Path, rounds: int, seconds: float, engine: str) ->
     return {
         "case": case.name,
         "loadstone_us": statistics.median(row.cpu_us for row in ours),
-        "fio_us": cpu[cheapest],
+        "peer": peer,
+        "peer_us": cpu[cheapest],
         "cheapest": cheapest,
         "cpu_ratio": statistics.median(ratios),
         "cpu_ratio_min": min(ratios),
         "cpu_ratio_max": max(ratios),
         "per_s": statistics.median(row.per_s for row in ours),
-        "fio_per_s": rate[fastest],
+        "peer_per_s": rate[fastest],
         "fastest": fastest,
         "rate_ratio": statistics.median(rates),
         "rate_ratio_min": min(rates),
         "rate_ratio_max": max(rates),
-        "all": {name: {"us": cpu[name], "per_s": rate[name]} for name in engines},
+        "all": {name: {"us": cpu[name], "per_s": rate[name]} for name in theirs},
     }
 
 
-def print_row(row: dict[str, object]) -> None:
+HEAD = (
+    "| case                 | ours µs  | peer     | its µs   | its cheapest     | ratio "
+    "| spread    | ours /s  | its /s   | its fastest      | ratio | spread    |\n"
+    "|----------------------|----------|----------|----------|------------------|-------"
+    "|-----------|----------|----------|------------------|-------|-----------|"
+)
+
+
+def print_row(row: dict[str, Any]) -> None:
     """Print a line of the table."""
     print(
-        f"| {row['case']:<20} | {row['loadstone_us']:>8.2f} | {row['fio_us']:>8.2f} "
-        f"| {row['cheapest']:<16} | {row['cpu_ratio']:>5.2f} "
+        f"| {row['case']:<20} | {row['loadstone_us']:>8.2f} | {row['peer']:<8} "
+        f"| {row['peer_us']:>8.2f} | {row['cheapest']:<16} | {row['cpu_ratio']:>5.2f} "
         f"| {row['cpu_ratio_min']:.2f}-{row['cpu_ratio_max']:.2f} "
-        f"| {row['per_s']:>8.0f} | {row['fio_per_s']:>8.0f} | {row['fastest']:<16} "
+        f"| {row['per_s']:>8.0f} | {row['peer_per_s']:>8.0f} | {row['fastest']:<16} "
         f"| {row['rate_ratio']:>5.2f} | {row['rate_ratio_min']:.2f}-{row['rate_ratio_max']:.2f} |",
         flush=True,
     )
+
+
+def print_counts(rows: list[dict[str, Any]]) -> None:
+    """Say how many cases reached the goals."""
+    for peer in PEERS:
+        of_peer = [row for row in rows if row["peer"] == peer]
+        met = [
+            row
+            for row in of_peer
+            if row["cpu_ratio"] <= CPU_GOAL and row["rate_ratio"] >= RATE_GOAL
+        ]
+        if of_peer:
+            print(
+                f"{len(met)} of {len(of_peer)} within CPU <= {CPU_GOAL} and rate >= {RATE_GOAL} "
+                f"of {peer}'s best"
+            )
+
+
+def prepared(place: str, folder: Path, peers: list[str]) -> dict[str, Path]:
+    """Write the files that a place's cases use, and return whose is which."""
+    ours = folder / "blocks"
+    # elbencho begins at the start of a file, where loadstone marks what is its own; fio does not.
+    paths = {"loadstone": ours, "fio": ours, "elbencho": folder / "elbencho"}
+    # By buffered I/O where that is measured: it leaves the file in the page cache.
+    first = Case(place, "write", 1 << 20, 1, "sequential")
+    chosen = {name: path for name, path in paths.items() if name in ("loadstone", *peers)}
+    for path in sorted(set(chosen.values())):
+        run_trial(document(first, path, {"requests": FILE_BYTES >> 20}, "psync"))
+    os.sync()
+    return chosen
+
+
+def found_peers(wanted: list[str] | None) -> list[str]:
+    """Return the peers that are here, and say which are not."""
+    if shutil.which("taskset") is None:
+        raise SystemExit("error: no taskset on PATH\nhint: apt-get install util-linux")
+    found = [peer for peer in wanted or PEERS if shutil.which(peer)]
+    for peer in wanted or PEERS:
+        if peer not in found:
+            print(f"no {peer} on PATH: it is left out")
+    if not found:
+        raise SystemExit("error: neither fio nor elbencho on PATH\nhint: apt-get install fio")
+    if "elbencho" in found:
+        print(f"elbencho {elbencho.version()}")
+    return found
 
 
 def main() -> None:
@@ -238,6 +358,7 @@ def main() -> None:
     parser.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="one in memory")
     parser.add_argument("--engine", default="auto", help="loadstone's engine")
     parser.add_argument("--case", action="append", help="only this one; may be repeated")
+    parser.add_argument("--peer", action="append", choices=PEERS, help="only this; may be repeated")
     parser.add_argument(
         "--realtime", action="store_true", help="keep other programs off the core (needs root)"
     )
@@ -246,16 +367,9 @@ def main() -> None:
     if options.realtime:
         # In turns: jobs that run one after the other would each claim the whole core.
         ON_CORE.extend(("chrt", "-r", "1"))
-    for program in ("fio", "taskset"):
-        if shutil.which(program) is None:
-            raise SystemExit(f"error: no {program} on PATH\nhint: apt-get install fio util-linux")
-    print(
-        "| case                 | ours µs  | fio µs   | cheapest fio     | ratio | spread    "
-        "| ours /s  | fio /s   | fastest fio      | ratio | spread    |\n"
-        "|----------------------|----------|----------|------------------|-------|-----------"
-        "|----------|----------|------------------|-------|-----------|"
-    )
-    rows = []
+    peers = found_peers(options.peer)
+    print(HEAD)
+    rows: list[dict[str, Any]] = []
     folders = {"disk": options.disk, "cache": options.disk, "memory": options.memory}
     for place, folder in folders.items():
         cases = [case for case in CASES if case.place == place]
@@ -263,20 +377,14 @@ def main() -> None:
         if not cases:
             continue
         with tempfile.TemporaryDirectory(dir=folder, prefix="loadstone-bench-") as where:
-            path = Path(where) / "blocks"
-            # By buffered I/O where that is measured: it leaves the file in the page cache.
-            first = Case(place, "write", 1 << 20, 1, "sequential")
-            run_trial(document(first, path, {"requests": FILE_BYTES >> 20}, "psync"))
-            os.sync()
+            paths = prepared(place, Path(where), peers)
             for case in cases:
-                seconds, rounds = options.seconds, options.rounds
-                row = measure(case, path, rounds, seconds, options.engine)
-                rows.append(row)
-                print_row(row)
+                for row in measure(case, paths, options.rounds, options.seconds, options.engine):
+                    rows.append(row)
+                    print_row(row)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
-    met = sum(row["cpu_ratio"] <= CPU_GOAL and row["rate_ratio"] >= RATE_GOAL for row in rows)
-    print(f"{met} of {len(rows)} within CPU <= {CPU_GOAL} and rate >= {RATE_GOAL} of fio's best")
+    print_counts(rows)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,57 @@
+"""Runs elbencho and reads what it tells of each phase."""
+
+import json
+import resource
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What elbencho did in one phase, until its last thread had ended."""
+
+    name: str
+    entries: int
+    ios: int
+    per_s: float
+
+
+def version() -> str:
+    """Return what elbencho calls itself."""
+    command = ["elbencho", "--version"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    line = next(line for line in told.splitlines() if "Version:" in line and "Net" not in line)
+    return line.split(":")[1].strip()
+
+
+def parse_phases(told: str) -> list[Phase]:
+    """Return the phases of a file of --jsonfile: one line of JSON for each."""
+    phases = []
+    for line in told.splitlines():
+        phase = json.loads(line)
+        name, done = phase["phase_type"], phase["last_done"]
+        entries, moved = int(done.get("entries", 0)), int(done.get("bytes", 0))
+        if not entries and not moved:
+            raise SystemExit(f"elbencho did nothing in its phase {name}: {line}")
+        # What has files is told by files, a single file by its blocks.
+        per_s = float(done["entries/s"] if entries else done["iops"])
+        phases.append(Phase(name, entries, moved // int(phase["config"]["block_size"]), per_s))
+    return phases
+
+
+def run(options: Sequence[str], path: Path, on_core: Sequence[str]) -> tuple[float, list[Phase]]:
+    """Run elbencho; return the CPU seconds of the whole process, and its phases."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = Path(folder) / "results.json"
+        command = [*on_core, "elbencho", *options, "--nolive", "--jsonfile", str(results)]
+        command.append(str(path))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if ran.returncode != 0:
+            raise SystemExit(f"{' '.join(command)} failed:\n{ran.stderr}{ran.stdout}")
+        phases = parse_phases(results.read_text())
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, phases
