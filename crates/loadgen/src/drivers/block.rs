@@ -34,6 +34,8 @@ pub struct Block {
     payload: PayloadSpec,
     flush: Flush,
     block_bytes: u64,
+    /// What a client needs of memory; nothing where no data is moved.
+    buffer_bytes: usize,
     /// From one object to the next.
     stride_bytes: u64,
     is_blocking: bool,
@@ -112,11 +114,13 @@ impl Driver for Block {
         let (is_blocking, refusal) = choose_engine(trial, &place)?;
         let block_bytes = trial.options.range_bytes.unwrap_or(largest).clamp(1, stride_bytes);
         place.check_alignment(block_bytes, largest)?;
+        let buffer_bytes = if moves_data(trial) { block_bytes } else { 0 };
         Ok(Self {
             dataset: Dataset::new(trial),
             payload: PayloadSpec::of_trial(trial),
             flush,
             block_bytes,
+            buffer_bytes: usize::try_from(buffer_bytes).expect("checked against the limit"),
             stride_bytes,
             is_blocking,
             refusal,
@@ -139,7 +143,7 @@ impl Driver for Block {
     }
 
     fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, _: u32) -> Result<BlockClient, Error> {
-        let bytes = usize::try_from(self.block_bytes).expect("checked against the limit");
+        let bytes = self.buffer_bytes;
         let medium = match RING.with_borrow(Clone::clone).filter(|_| !self.is_blocking) {
             Some(ring) => Medium::Ring { slot: ring.take_slot(bytes), ring },
             None => Medium::Thread { buffer: Buffer::new(bytes), turns: Turns::default() },
@@ -186,8 +190,16 @@ fn choose_engine(trial: &Trial, place: &Place) -> Result<(bool, Option<String>),
     }
 }
 
+/// Tells whether requests have blocks. A delete takes an object at once, however large it is.
+fn moves_data(trial: &Trial) -> bool {
+    trial.mix.iter().any(|share| share.operation != Operation::Delete)
+}
+
 fn block_mistakes(trial: &Trial) -> Vec<String> {
     let mut mistakes = Vec::new();
+    if !moves_data(trial) {
+        return mistakes;
+    }
     let largest = trial.dataset.size.max();
     let block_bytes = trial.options.range_bytes.unwrap_or(largest);
     if block_bytes == 0 || block_bytes > BLOCK_BYTES_MAX {
@@ -314,10 +326,10 @@ impl BlockClient {
             }
             return Ok((done, self.reactor.now_ns()));
         }
-        let bytes = u32::try_from(io_bytes).expect("below the largest block");
+        let bytes = || u32::try_from(io_bytes).expect("below the largest block");
         let action = match operation {
-            Operation::Read => Action::Read { offset: stretch.at, bytes },
-            Operation::Write => Action::Write { offset: stretch.at, bytes },
+            Operation::Read => Action::Read { offset: stretch.at, bytes: bytes() },
+            Operation::Write => Action::Write { offset: stretch.at, bytes: bytes() },
             _ => Action::Discard { offset: stretch.at, bytes: stretch.object.length },
         };
         let (done, ended_ns) = self.run(action).await?;
@@ -341,8 +353,7 @@ impl BlockClient {
                 .map(|done| (done, ended_ns))
                 .map_err(|_| std::io::Error::from_raw_os_error(-result)),
             Err(error) => {
-                let bytes = usize::try_from(self.block.block_bytes).expect("a block");
-                *slot = ring.take_slot(bytes);
+                *slot = ring.take_slot(self.block.buffer_bytes);
                 Err(error)
             }
         }

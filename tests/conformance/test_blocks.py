@@ -1,0 +1,55 @@
+"""Driver `block` on what only blocks have: objects as large as whole devices."""
+
+from pathlib import Path
+
+import pytest
+
+from loadstone import _loadgen
+from tests.conformance import trials
+from tests.conformance.targets import Place
+from tests.conformance.trials import Dataset
+
+# More than a number of 32 bits holds, and far more than one request may move.
+HUGE_BYTES = 5 << 30
+BLOCK_BYTES = 4096
+
+
+@pytest.mark.parametrize("engine", ["io_uring", "psync"])
+def test_an_object_larger_than_any_block_is_deleted_at_once_and_cleaned_up(
+    tmp_path: Path, engine: str
+) -> None:
+    """Deleting moves no data, so it needs neither memory nor a block for the object."""
+    path = tmp_path / "blocks"
+    # Sparse, so that the test needs no room.
+    with path.open("xb") as file:
+        file.truncate(HUGE_BYTES + (1 << 20))
+    settings = {"path": str(path), "direct": False, "engine": engine}
+    place = Place("block", settings, None, fill="write", read="read", range_bytes=BLOCK_BYTES)
+    dataset = Dataset(objects=1, buckets=1, size_bytes=HUGE_BYTES)
+    stop = {"requests": 4, "duration_ns": None}
+    trial = trials.document(place, dataset, "write", stop=stop, allow_foreign=True)
+    try:
+        written = trials.run(trial)
+    except _loadgen.TargetError as error:
+        if "make an io_uring" in str(error):
+            pytest.skip(str(error))
+        raise
+    assert written.outcomes() == {"ok": 4}
+    assert path.stat().st_blocks
+    trial = trials.document(place, dataset, "delete", allow_foreign=True)
+    trial["options"]["range_bytes"] = None
+    assert trials.run(trial).outcomes() == {"ok": 1}
+    assert not path.stat().st_blocks
+    clean_up = trials.document(place, dataset, "delete", phase="clean-up", allow_foreign=True)
+    clean_up["options"]["range_bytes"] = None
+    clean_up["load"]["clients"] = 64
+    assert trials.run(clean_up).summary["state"] == "finished"
+    assert path.exists(), "it was there before"
+
+
+def test_a_block_larger_than_the_largest_is_refused(tmp_path: Path) -> None:
+    place = Place("block", {"path": str(tmp_path / "blocks")}, None)
+    trial = trials.document(place, Dataset(objects=1, size_bytes=HUGE_BYTES), "read")
+    trial["options"]["range_bytes"] = None
+    with pytest.raises(ValueError, match=r"options.range_bytes: found 5368709120, allowed: 1 to"):
+        trials.run(trial)
