@@ -138,6 +138,7 @@ bench: $(STAMPS)/extension ## compare CPU per request with wrk, oha, warp, fio a
 	@$(BIN)/python bench/http_vs_peers.py
 	@$(BIN)/python bench/own_figures.py
 	@$(BIN)/python bench/block_vs_peers.py
+	@$(BIN)/python bench/file_vs_elbencho.py
 
 .PHONY: docs
 docs: $(STAMPS)/extension ## build the documentation of the crates, and check that everything is documented

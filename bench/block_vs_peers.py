@@ -205,21 +205,23 @@ def elbencho_ways(case: Case) -> dict[str, list[str]]:
 
 def run_elbencho(case: Case, path: Path, way: list[str], seconds: float) -> Round:
     """Return what one round of elbencho cost."""
+    threads = int(way[0].removeprefix("--threads="))
+    # It shares out its files, laid end to end, among its threads. Named once for each of them, all
+    # have the whole file; with a small part of it each, the processor's cache would answer.
+    paths = [path] * threads
     options = [f"--{case.operation}", f"--block={case.block}", *way]
     options += ["--direct"] if case.is_direct else []
     # It looks at the clock as often as it would refresh its screen.
-    timed = [f"--timelimit={max(1, round(seconds))}", "--liveint=500"]
-    threads = next(int(option.split("=")[1]) for option in way if option.startswith("--threads"))
-    one_each = threads * case.block
+    timed = [f"--timelimit={max(1, round(seconds))}", "--liveint=500", f"--size={FILE_BYTES}"]
     if case.order == "uniform":
         options += ["--rand", "--randalgo=fast"]
-        timed += [f"--size={FILE_BYTES}", f"--randamount={1 << 50}"]
-        once = [f"--size={FILE_BYTES}", f"--randamount={one_each}"]
+        timed += [f"--randamount={1 << 50}"]
+        once = [f"--size={FILE_BYTES}", f"--randamount={threads * case.block}"]
     else:
-        timed += [f"--size={FILE_BYTES}", "--infloop"]
-        once = [f"--size={one_each}"]
-    cpu_s, (phase,) = elbencho.run([*options, *timed], path, ON_CORE)
-    once_s, _ = elbencho.run([*options, *once], path, ON_CORE)
+        timed += ["--infloop"]
+        once = [f"--size={case.block}"]
+    cpu_s, (phase,) = elbencho.run([*options, *timed], paths, ON_CORE)
+    once_s, _ = elbencho.run([*options, *once], paths, ON_CORE)
     return Round((cpu_s - once_s) * 1e6 / phase.ios, phase.per_s)
 
 

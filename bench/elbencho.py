@@ -42,12 +42,14 @@ def parse_phases(told: str) -> list[Phase]:
     return phases
 
 
-def run(options: Sequence[str], path: Path, on_core: Sequence[str]) -> tuple[float, list[Phase]]:
+def run(
+    options: Sequence[str], paths: Sequence[Path], on_core: Sequence[str]
+) -> tuple[float, list[Phase]]:
     """Run elbencho; return the CPU seconds of the whole process, and its phases."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.json"
         command = [*on_core, "elbencho", *options, "--nolive", "--jsonfile", str(results)]
-        command.append(str(path))
+        command += map(str, paths)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

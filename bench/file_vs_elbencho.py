@@ -1,0 +1,284 @@
+"""Compares the CPU time and the rate of a small file of loadstone's file driver with elbencho's.
+
+Both write, stat, read and delete as many files of 4 KiB in as many directories with as many threads
+on one core: in tmpfs ("memory"), and on a disk by buffered I/O ("disk"), where the reads are those
+of files just written, from the page cache. Rounds alternate, so that a slow drift of the machine
+hits both alike; each figure is the median of its rounds, each ratio the median of the ratios within
+the rounds, and the spread of the ratios stands beside it. CPU time is the kernel's account of the
+whole process in one phase, without the start-up, which is measured by phases of a single file for
+each thread. What the kernel writes back to the disk later is in neither.
+
+Every round has files of its own, and all are written before the first is deleted: for some minutes
+ext4 passes over inodes that were just freed, one by one. For the same reason wait as long between
+two runs on the same disk.
+
+What they do is not the same. loadstone makes every file's bytes anew with sums, checks on "head"
+that the length is right, keeps a histogram of nanoseconds, and shares the files out one by one, so
+that its threads work in all directories; "get" only counts the bytes, as elbencho does, and
+"get-verified" checks them all. elbencho fills its buffer with random numbers before each write (its
+default), gives each thread a directory of its own, and keeps one histogram of microseconds;
+"get-verified" is its --verify, on files written so.
+
+    python bench/file_vs_elbencho.py [--rounds 5] [--files 10000] [--threads 16] [--disk DIR]
+                                     [--place memory]
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import elbencho
+from block_vs_peers import CPU_GOAL, ON_CORE, RATE_GOAL, run_trial
+from block_vs_peers import Round as Cost
+
+FILE_BYTES = 4096
+PLACES = ("memory", "disk")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation on all files, and how each program is asked for it."""
+
+    name: str
+    operation: str
+    option: str
+    verify: float = 1.0
+    is_checked_by_elbencho: bool = False
+    is_measured: bool = True
+
+    @property
+    def programs(self) -> list[str]:
+        """Who does it."""
+        return list(PROGRAMS) if self.is_measured else ["elbencho"]
+
+
+STEPS = (
+    Step("put", "put", "--write"),
+    Step("head", "head", "--stat"),
+    Step("get", "get", "--read", verify=0.0),
+    # elbencho can only check what it has written to be checked.
+    Step("put again", "put", "--write", is_checked_by_elbencho=True, is_measured=False),
+    Step("get-verified", "get", "--read", is_checked_by_elbencho=True),
+    Step("delete", "delete", "--delfiles"),
+)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The files: so many in each of as many directories as there are threads."""
+
+    threads: int
+    files: int
+
+    @property
+    def all_files(self) -> int:
+        """How many they are."""
+        return self.threads * self.files
+
+    @property
+    def start_up(self) -> "Tree":
+        """A tree that keeps every thread busy with one file."""
+        return Tree(self.threads, 1)
+
+
+def document(tree: Tree, step: Step, folder: Path) -> str:
+    """Return the trial document of a step."""
+    return json.dumps(
+        {
+            "format": 1,
+            "id": "0001",
+            "run": "0" * 31 + "1",
+            "seed": 1,
+            "phase": "bench",
+            "target": {"name": "bench", "driver": "file", "settings": {"path": str(folder)}},
+            "dataset": {
+                "bucket_prefix": "d",
+                "buckets": tree.threads,
+                "objects": tree.all_files,
+                "object_prefix": "f",
+                "size": {"kind": "fixed", "bytes": FILE_BYTES},
+            },
+            "mix": [{"operation": step.operation}],
+            "load": {"kind": "closed", "clients": tree.threads},
+            "stop": {"requests": tree.all_files},
+            "verify": step.verify,
+            "cores": 1,
+        }
+    )
+
+
+def run_loadstone(tree: Tree, step: Step, folder: Path) -> tuple[float, float]:
+    """Return the CPU seconds of a step and its files per second."""
+    told = run_trial(document(tree, step, folder))
+    if told["ios"] != tree.all_files:
+        raise SystemExit(f"loadstone: {step.name} of {told['ios']} files, not {tree.all_files}")
+    return told["cpu_s"], told["ios"] / told["seconds"]
+
+
+def elbencho_options(tree: Tree) -> list[str]:
+    """Return how elbencho is told of a tree."""
+    return [
+        f"--threads={tree.threads}",
+        "--dirs=1",
+        f"--files={tree.files}",
+        f"--size={FILE_BYTES}",
+        f"--block={FILE_BYTES}",
+    ]
+
+
+def run_elbencho(tree: Tree, step: Step, folder: Path) -> tuple[float, float]:
+    """Return the CPU seconds of a step and its files per second."""
+    options = [*elbencho_options(tree), step.option]
+    options += ["--verify=1"] if step.is_checked_by_elbencho else []
+    cpu_s, (phase,) = elbencho.run(options, [folder], ON_CORE)
+    if phase.entries != tree.all_files:
+        raise SystemExit(f"elbencho: {step.name} of {phase.entries} files, not {tree.all_files}")
+    return cpu_s, phase.per_s
+
+
+PROGRAMS = {"loadstone": run_loadstone, "elbencho": run_elbencho}
+
+
+@dataclass(frozen=True)
+class Round:
+    """Where a program works in one round, and what its steps cost so far."""
+
+    program: str
+    many: Path
+    few: Path
+    costs: dict[str, Cost]
+
+
+def prepared(program: str, number: int, tree: Tree, folder: Path) -> Round:
+    """Make the directories of a round."""
+    name = f"{program}-{number}"
+    made = Round(program, folder / name, folder / f"{name}-few", {})
+    for of, where in ((tree, made.many), (tree.start_up, made.few)):
+        where.mkdir()
+        if program == "elbencho":
+            elbencho.run([*elbencho_options(of), "--mkdirs"], [where], ON_CORE)
+    return made
+
+
+def measure(tree: Tree, folder: Path, rounds: int) -> list[Round]:
+    """Run both programs in turn, step by step."""
+    # Who goes first changes too.
+    turns = [
+        prepared(program, number, tree, folder)
+        for number in range(rounds)
+        for program in list(PROGRAMS)[:: 1 if number % 2 == 0 else -1]
+    ]
+    for step in STEPS:
+        for turn in turns:
+            if turn.program not in step.programs:
+                continue
+            run = PROGRAMS[turn.program]
+            cpu_s, per_s = run(tree, step, turn.many)
+            once_s, _ = run(tree.start_up, step, turn.few)
+            turn.costs[step.name] = Cost((cpu_s - once_s) * 1e6 / tree.all_files, per_s)
+    return turns
+
+
+def compare(place: str, step: Step, turns: list[Round]) -> dict[str, Any]:
+    """Return a row of the table."""
+    ours, theirs = (
+        [turn.costs[step.name] for turn in turns if turn.program == program] for program in PROGRAMS
+    )
+    cpu = [a.cpu_us / b.cpu_us for a, b in zip(ours, theirs, strict=True)]
+    rate = [a.per_s / b.per_s for a, b in zip(ours, theirs, strict=True)]
+    return {
+        "case": f"{place}-{step.name}",
+        "loadstone_us": statistics.median(row.cpu_us for row in ours),
+        "elbencho_us": statistics.median(row.cpu_us for row in theirs),
+        "cpu_ratio": statistics.median(cpu),
+        "cpu_ratio_min": min(cpu),
+        "cpu_ratio_max": max(cpu),
+        "loadstone_per_s": statistics.median(row.per_s for row in ours),
+        "elbencho_per_s": statistics.median(row.per_s for row in theirs),
+        "rate_ratio": statistics.median(rate),
+        "rate_ratio_min": min(rate),
+        "rate_ratio_max": max(rate),
+    }
+
+
+HEAD = (
+    "| case                 | ours µs  | its µs   | ratio | spread    | ours /s  | its /s   "
+    "| ratio | spread    |\n"
+    "|----------------------|----------|----------|-------|-----------|----------|----------"
+    "|-------|-----------|"
+)
+
+
+def print_row(row: dict[str, Any]) -> None:
+    """Print a line of the table."""
+    print(
+        f"| {row['case']:<20} | {row['loadstone_us']:>8.2f} | {row['elbencho_us']:>8.2f} "
+        f"| {row['cpu_ratio']:>5.2f} | {row['cpu_ratio_min']:.2f}-{row['cpu_ratio_max']:.2f} "
+        f"| {row['loadstone_per_s']:>8.0f} | {row['elbencho_per_s']:>8.0f} "
+        f"| {row['rate_ratio']:>5.2f} | {row['rate_ratio_min']:.2f}-{row['rate_ratio_max']:.2f} |",
+        flush=True,
+    )
+
+
+@contextmanager
+def place_folder(place: str, options: argparse.Namespace) -> Iterator[Path]:
+    """Give a new folder in a place."""
+    parent = options.memory if place == "memory" else options.disk
+    with (
+        tempfile.TemporaryDirectory(dir=parent, prefix="loadstone-bench-") as where,
+        tempfile.TemporaryDirectory() as links,
+    ):
+        # elbencho refuses directories whose names begin with /dev, and takes a link to one.
+        link = Path(links) / place
+        link.symlink_to(where)
+        yield link
+
+
+def main() -> None:
+    """Measure both places, or the one that was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--files", type=int, default=10_000, help="in each directory")
+    parser.add_argument("--threads", type=int, default=16, help="and directories")
+    parser.add_argument(
+        "--disk", type=Path, help="a directory on the disk; a temporary one if absent"
+    )
+    parser.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="one in memory")
+    parser.add_argument("--place", action="append", choices=PLACES, help="only this one")
+    parser.add_argument(
+        "--realtime", action="store_true", help="keep other programs off the core (needs root)"
+    )
+    parser.add_argument("--json", type=Path, help="also write the rows here")
+    options = parser.parse_args()
+    if shutil.which("taskset") is None:
+        raise SystemExit("error: no taskset on PATH\nhint: apt-get install util-linux")
+    if shutil.which("elbencho") is None:
+        print("no elbencho on PATH: small files are not compared")
+        return
+    if options.realtime:
+        ON_CORE.extend(("chrt", "-r", "1"))
+    tree = Tree(options.threads, options.files)
+    print(f"elbencho {elbencho.version()}, {tree.all_files} files, {tree.threads} threads\n{HEAD}")
+    rows = []
+    for place in options.place or PLACES:
+        with place_folder(place, options) as folder:
+            turns = measure(tree, folder, options.rounds)
+        for step in STEPS:
+            if step.is_measured:
+                rows.append(compare(place, step, turns))
+                print_row(rows[-1])
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    met = sum(row["cpu_ratio"] <= CPU_GOAL and row["rate_ratio"] >= RATE_GOAL for row in rows)
+    print(f"{met} of {len(rows)} within CPU <= {CPU_GOAL} and rate >= {RATE_GOAL} of elbencho")
+
+
+if __name__ == "__main__":
+    main()
