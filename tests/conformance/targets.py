@@ -16,6 +16,7 @@ import pytest
 import swiftclient
 
 from loadstone import _loadgen
+from tests.conformance.devices import DEVICES, DIRECTORIES, loop_device, named
 from tests.conformance.rados_view import RadosView
 from tests.conformance.views import FolderView, S3View, SwiftView, View
 from tests.system.servers import keystone
@@ -41,6 +42,8 @@ class Place:
     fill: str = "put"
     read: str = "get"
     range_bytes: int = 1024
+    # Whether it is there before loadstone, and has to be allowed.
+    is_foreign: bool = False
 
 
 Start = Callable[[pytest.FixtureRequest], contextlib.AbstractContextManager[Place]]
@@ -177,6 +180,36 @@ def _rbd_image(request: pytest.FixtureRequest) -> Iterator[Place]:
     yield Place("block", settings, None, fill="write", read="read", range_bytes=4096)
 
 
+def _device(path: str) -> Start:
+    @contextlib.contextmanager
+    def start(request: pytest.FixtureRequest) -> Iterator[Place]:
+        yield device_place(path)
+
+    return start
+
+
+def _directory(path: str) -> Start:
+    @contextlib.contextmanager
+    def start(request: pytest.FixtureRequest) -> Iterator[Place]:
+        with tempfile.TemporaryDirectory(prefix="loadstone-", dir=path) as folder:
+            settings = {"path": folder, "direct": True}
+            yield Place("file", settings, FolderView(Path(folder)), {}, 1 << 20)
+
+    return start
+
+
+@contextlib.contextmanager
+def _loop_device(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with loop_device() as path:
+        yield device_place(str(path))
+
+
+def device_place(path: str) -> Place:
+    """Describe a block device, whose holdings may be overwritten."""
+    ways = {"fill": "write", "read": "read"}
+    return Place("block", {"path": path}, None, range_bytes=4096, is_foreign=True, **ways)
+
+
 def s3_place(endpoint: str, access_key: str, secret_key: str, region: str = "us-east-1") -> Place:
     """Describe an S3 server to the driver and to boto3."""
     settings = {"endpoints": [endpoint], "region": region, "access_key": access_key}
@@ -215,6 +248,7 @@ TARGETS = [
     Target("null", "null", _null),
     Target("folder", "file", _folder),
     Target("file-as-blocks", "block", _block),
+    Target("loop-device", "block", _loop_device),
     Target("embedded-s3", "s3", _embedded_s3, lacks=_NO_RANGES),
     Target("embedded-swift-tempauth", "swift", _embedded_swift_tempauth),
     Target("embedded-swift-keystone", "swift", _embedded_swift_keystone),
@@ -231,4 +265,13 @@ TARGETS = [
     Target("cephfs-by-fuse", "file", _cephfs, is_real=True),
     # rbd-fuse cannot discard.
     Target("rbd-image-by-fuse", "block", _rbd_image, is_real=True, lacks=frozenset({"delete"})),
+]
+
+TARGETS += [
+    Target(f"{kind}-{Path(path).name}", driver, start(path))
+    for variable, kind, driver, start in (
+        (DEVICES, "device", "block", _device),
+        (DIRECTORIES, "directory", "file", _directory),
+    )
+    for path in named(variable)
 ]

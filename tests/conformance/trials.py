@@ -101,7 +101,7 @@ def document(place: Place, dataset: Dataset, operation: str, **changes: Any) -> 
         "timeout_ns": 60 * SECOND_NS,
         "on_error": {"action": "continue", "limit": None},
         "verify": 1.0,
-        "allow_foreign": False,
+        "allow_foreign": place.is_foreign,
     }
     return base | changes
 

@@ -13,7 +13,7 @@ use std::task::Poll;
 use io_uring::{IoUring, opcode, squeue, types};
 
 use crate::clock::monotonic_ns;
-use crate::drivers::disk::Buffer;
+use crate::drivers::disk::{Buffer, PUNCH};
 use crate::reactor::{Park, Reactor, TaskIndex};
 
 /// Requests that wait at most for others before the kernel is told of them. Telling one by one
@@ -239,8 +239,7 @@ impl Ring {
                 opcode::Fsync::new(file).flags(flags).build()
             }
             (Action::Discard { offset, bytes }, _) => {
-                let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                opcode::Fallocate::new(file, bytes).offset(offset).mode(mode).build()
+                opcode::Fallocate::new(file, bytes).offset(offset).mode(PUNCH).build()
             }
         };
         if is_file_registered { entry.flags(squeue::Flags::FIXED_FILE) } else { entry }

@@ -160,6 +160,9 @@ impl Driver for Block {
     fn features(&self) -> Vec<(String, String)> {
         let engine = if self.is_blocking { "psync" } else { "io_uring" };
         let mut features = vec![("engine".to_owned(), engine.to_owned())];
+        if self.place.only_discards() {
+            features.push(("delete".to_owned(), "BLKDISCARD".to_owned()));
+        }
         features.extend(self.refusal.iter().map(|why| ("io_uring".to_owned(), why.clone())));
         features
     }
@@ -174,6 +177,16 @@ fn choose_engine(trial: &Trial, place: &Place) -> Result<(bool, Option<String>),
     let engine = settings::text(&trial.target.settings, "engine").unwrap_or("auto");
     if engine == "psync" || place.file().is_none() {
         return Ok((true, None));
+    }
+    if place.only_discards() {
+        if engine == "auto" {
+            return Ok((true, None));
+        }
+        return Err(Error::target(
+            format!("delete on target \"{}\" with io_uring", trial.target.name),
+            "this device can only discard (BLKDISCARD), which is a call that blocks",
+        )
+        .with_hint("choose engine auto or psync"));
     }
     match Ring::refusal() {
         Some(error) if engine == "io_uring" => Err(Error::target(
@@ -232,8 +245,10 @@ impl Block {
         let length = self.dataset.size(request.index);
         let hash = self.dataset.key_hash(request.index);
         let object = ObjectId::new(hash, self.dataset.spec().version, length);
-        // Small objects have fewer blocks than the largest, which the number was chosen for.
-        let blocks = length.div_ceil(self.block_bytes).max(1);
+        // Small objects have fewer blocks than the largest, which the number was chosen for. A
+        // delete is of whole objects.
+        let is_whole = request.operation == Operation::Delete;
+        let blocks = if is_whole { 1 } else { length.div_ceil(self.block_bytes).max(1) };
         let block = if request.chance < blocks { request.chance } else { request.chance % blocks };
         let offset = block * self.block_bytes;
         let bytes = usize::try_from((length - offset).min(self.block_bytes)).expect("a block");
@@ -316,8 +331,9 @@ impl BlockClient {
                     io_bytes
                 }
                 _ => {
-                    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                    disk::allocate(file, mode, stretch.at, stretch.object.length)?;
+                    let give_back =
+                        if self.block.place.only_discards() { disk::discard } else { disk::punch };
+                    give_back(file, stretch.at, stretch.object.length)?;
                     0
                 }
             };

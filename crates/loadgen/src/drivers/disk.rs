@@ -23,6 +23,9 @@ pub(crate) const BLOCK_BYTES_MAX: u64 = 256 << 20;
 const HUGE_FROM_BYTES: usize = 1 << 20;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
+/// How space is given back: what lies there reads as zeroes, and the length stays.
+pub(crate) const PUNCH: libc::c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+
 /// Zeroed memory that direct I/O can use.
 #[derive(Debug)]
 pub(crate) struct Buffer {
@@ -369,6 +372,23 @@ pub(crate) fn allocate(
     persistently(|| {
         // SAFETY: takes numbers and a descriptor that is open.
         i64::from(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, length) })
+    })
+    .map(drop)
+}
+
+/// Gives back what a file or a device stored in a stretch, which reads as zeroes from then on.
+pub(crate) fn punch(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result<()> {
+    allocate(file, PUNCH, offset, length)
+}
+
+/// Gives back what a device stored in a stretch, with no promise of what is read there.
+pub(crate) fn discard(device: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result<()> {
+    // _IO(0x12, 119) of linux/fs.h.
+    const BLKDISCARD: libc::Ioctl = 0x1277;
+    let mut stretch = [offset, length];
+    persistently(|| {
+        // SAFETY: the kernel reads two numbers of ours.
+        i64::from(unsafe { libc::ioctl(device.as_raw_fd(), BLKDISCARD, stretch.as_mut_ptr()) })
     })
     .map(drop)
 }

@@ -28,6 +28,7 @@ pub(super) struct Place {
     is_direct: bool,
     alignment: usize,
     is_device: bool,
+    only_discards: bool,
     state: BucketState,
 }
 
@@ -44,6 +45,7 @@ impl Place {
             is_direct,
             alignment: 1,
             is_device: false,
+            only_discards: false,
             state: BucketState::Ours,
         };
         let kind = match std::fs::metadata(&place.path) {
@@ -116,6 +118,8 @@ impl Place {
         if self.state == BucketState::Created || (self.is_device && !is_marked) {
             self.write_mark(&file, MARK)?;
         }
+        let deletes = trial.mix.iter().any(|share| share.operation == Operation::Delete);
+        self.only_discards = deletes && self.is_device && only_discards(&file);
         self.file = Some(file);
         Ok(())
     }
@@ -194,6 +198,11 @@ impl Place {
         .with_hint(format!("choose a multiple of {alignment}, or set direct to false")))
     }
 
+    /// Tells whether deletes have to be discards, for the device knows nothing better.
+    pub(super) fn only_discards(&self) -> bool {
+        self.only_discards
+    }
+
     /// Returns what lengths and offsets are multiples of.
     pub(super) fn alignment(&self) -> usize {
         self.alignment
@@ -260,4 +269,14 @@ impl Place {
     fn refused(&self, verb: &str, error: &io::Error) -> Error {
         Error::target(self.what(verb), error.to_string())
     }
+}
+
+/// Tries out whether a device can discard but not give back space that then reads as zeroes, as
+/// those of nbd.
+fn only_discards(device: &File) -> bool {
+    // Between the mark and the data lies room that nobody uses.
+    let (offset, length) = (DATA_START / 2, DATA_START / 4);
+    let punched = disk::punch(device.as_fd(), offset, length);
+    let is_unknown = |error: io::Error| error.raw_os_error() == Some(libc::EOPNOTSUPP);
+    punched.is_err_and(is_unknown) && disk::discard(device.as_fd(), offset, length).is_ok()
 }

@@ -1,0 +1,40 @@
+"""Block devices that tests may overwrite: named by the environment, or made of a file."""
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Devices and directories of this host that are tried besides, each a path: those of clients that
+# only some kernels have. Whatever such a device holds is overwritten.
+DEVICES, DIRECTORIES = "LOADSTONE_TEST_DEVICES", "LOADSTONE_TEST_DIRECTORIES"
+
+LOOP = "loop"
+LOOP_BYTES = 64 << 20
+
+
+def named(variable: str) -> list[str]:
+    """Return the paths that one of the variables names."""
+    return os.environ.get(variable, "").split()
+
+
+@contextlib.contextmanager
+def loop_device() -> Iterator[Path]:
+    """Make a file a block device."""
+    with tempfile.NamedTemporaryFile(prefix="loadstone-") as file:
+        file.truncate(LOOP_BYTES)
+        command = ["losetup", "--find", "--show", "--direct-io=off", file.name]
+        try:
+            made = subprocess.run(command, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = getattr(error, "stderr", "") or str(error)
+            pytest.skip(f"no loop device can be made here: {said.strip()}")
+        path = made.stdout.strip()
+        try:
+            yield Path(path)
+        finally:
+            subprocess.run(["losetup", "--detach", path], check=True)

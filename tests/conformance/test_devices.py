@@ -1,0 +1,159 @@
+"""Driver `block` on block devices: a stranger's is left alone, and its bytes are accounted for.
+
+Tried on a loop device, or on those that LOADSTONE_TEST_DEVICES names.
+"""
+
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone import _loadgen
+from tests.conformance import trials
+from tests.conformance.devices import DEVICES, LOOP, loop_device, named
+from tests.conformance.targets import Place
+from tests.conformance.trials import Dataset, Result
+
+# Where data begins.
+DATA_START = 1 << 20
+BLOCK_BYTES = 4096
+OBJECTS, OBJECT_BYTES = 4, 1 << 20
+
+
+@pytest.fixture(params=named(DEVICES) or [LOOP])
+def device(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Give a device that holds somebody's data."""
+    if request.param == LOOP:
+        with loop_device() as path:
+            yield mine(path)
+    else:
+        yield mine(Path(request.param))
+
+
+def mine(path: Path) -> Path:
+    """Write over the start of a device, past the page cache; what it held is not loadstone's."""
+    with mmap.mmap(-1, BLOCK_BYTES) as page:
+        page[:8] = b"precious"
+        transfer(path, 0, page, is_write=True)
+    return path
+
+
+def transfer(path: Path, offset: int, page: mmap.mmap, *, is_write: bool = False) -> bytes:
+    """Read or write a page of a device past the page cache."""
+    device = os.open(path, os.O_RDWR | os.O_DIRECT)
+    try:
+        moved = (
+            os.pwritev(device, [page], offset) if is_write else os.preadv(device, [page], offset)
+        )
+    finally:
+        os.close(device)
+    assert moved == len(page)
+    return bytes(page)
+
+
+def page_of(path: Path, offset: int) -> bytes:
+    """Read a page of a device past the page cache."""
+    with mmap.mmap(-1, BLOCK_BYTES) as page:
+        return transfer(path, offset, page)
+
+
+def whole() -> Dataset:
+    """A dataset of some large objects."""
+    return Dataset(objects=OBJECTS, buckets=1, size_bytes=OBJECT_BYTES)
+
+
+def place_on(path: Path, *, is_foreign: bool = True, **settings: Any) -> Place:
+    """Describe a device to the driver."""
+    ways: dict[str, Any] = {"fill": "write", "read": "read", "range_bytes": BLOCK_BYTES}
+    return Place("block", {"path": str(path), **settings}, None, is_foreign=is_foreign, **ways)
+
+
+def all_blocks(
+    where: Place, dataset: Dataset, operation: str, bytes_each: int = BLOCK_BYTES
+) -> Result:
+    """Read or write each block of the dataset once."""
+    stop = {"requests": dataset.bytes // bytes_each, "duration_ns": None}
+    trial = trials.document(where, dataset, operation, stop=stop)
+    trial["options"]["range_bytes"] = bytes_each
+    return trials.run(trial)
+
+
+def test_a_strangers_device_is_refused_until_it_is_allowed_and_again_after_clean_up(
+    device: Path,
+) -> None:
+    dataset, stranger = whole(), place_on(device, is_foreign=False)
+    with pytest.raises(_loadgen.TargetError, match="loadstone did not mark it"):
+        trials.prepare(stranger, dataset)
+    assert page_of(device, 0).startswith(b"precious")
+    trials.prepare(place_on(device), dataset)
+    assert page_of(device, 0).startswith(b"loadstone overwrites")
+    trials.prepare(stranger, dataset)
+    trials.clean_up(stranger, dataset)
+    assert page_of(device, 0) == bytes(BLOCK_BYTES)
+    with pytest.raises(_loadgen.TargetError, match="loadstone did not mark it"):
+        trials.prepare(stranger, dataset)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"engine": "psync"},
+        {"engine": "psync", "direct": False},
+        {"fsync": "each", "fsync_every": 16},
+        {"fsync": "each", "fsync_every": 16, "fsync_data": True, "engine": "psync"},
+        {"dsync": True},
+    ],
+    ids=lambda settings: "-".join(f"{name}:{value}" for name, value in settings.items()) or "plain",
+)
+def test_every_byte_comes_back(device: Path, settings: dict[str, Any]) -> None:
+    dataset, where = whole(), place_on(device, **settings)
+    for bytes_each in (BLOCK_BYTES << 4, OBJECT_BYTES):
+        written = all_blocks(where, dataset, "write", bytes_each)
+        assert written.outcomes() == {"ok": dataset.bytes // bytes_each}
+        read = all_blocks(where, dataset, "read", bytes_each)
+        assert read.outcomes() == {"ok": dataset.bytes // bytes_each}
+        assert read.summary["verified_bytes"] == dataset.bytes
+    trials.clean_up(where, dataset)
+
+
+def test_one_flipped_bit_is_found(device: Path) -> None:
+    dataset, where = whole(), place_on(device)
+    all_blocks(where, dataset, "write", OBJECT_BYTES)
+    offset = DATA_START + OBJECT_BYTES + 5 * BLOCK_BYTES
+    with mmap.mmap(-1, BLOCK_BYTES) as page:
+        transfer(device, offset, page)
+        page[2000] ^= 1
+        transfer(device, offset, page, is_write=True)
+    read = all_blocks(where, dataset, "read", OBJECT_BYTES)
+    assert read.outcomes() == {"ok": OBJECTS - 1, "corrupt": 1}
+    trials.clean_up(where, dataset)
+
+
+def test_what_is_deleted_is_given_back_and_no_more(device: Path) -> None:
+    dataset, where = whole(), place_on(device)
+    all_blocks(where, dataset, "write", OBJECT_BYTES)
+    beyond = DATA_START + OBJECTS * OBJECT_BYTES
+    with mmap.mmap(-1, BLOCK_BYTES) as page:
+        page[:8] = b"precious"
+        transfer(device, beyond, page, is_write=True)
+    deleted = trials.run(trials.document(where, dataset, "delete"))
+    assert deleted.outcomes() == {"ok": OBJECTS}, deleted.summary["error_examples"]
+    for number in range(OBJECTS):
+        assert page_of(device, DATA_START + number * OBJECT_BYTES) == bytes(BLOCK_BYTES)
+    assert page_of(device, beyond).startswith(b"precious")
+    read = all_blocks(where, dataset, "read", OBJECT_BYTES)
+    assert "ok" not in read.outcomes()
+    trials.clean_up(where, dataset)
+
+
+def test_a_dataset_larger_than_the_device_is_refused(device: Path) -> None:
+    with device.open("rb") as file:
+        length = file.seek(0, os.SEEK_END)
+    dataset = Dataset(objects=1, buckets=1, size_bytes=length)
+    with pytest.raises(_loadgen.TargetError, match=f"it has {length} bytes"):
+        all_blocks(place_on(device), dataset, "write", 1 << 20)
+    assert page_of(device, 0).startswith(b"precious")
