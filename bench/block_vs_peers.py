@@ -1,8 +1,8 @@
 """Compares the CPU time and the rate of an I/O of loadstone's block driver with its peers.
 
-The peers are fio and elbencho, each where it is on PATH. All work on files of the same size, from
-one core: on a disk by direct I/O ("disk") and by buffered I/O that the page cache holds ("cache"),
-and in tmpfs ("memory"). A peer runs in each way that suits the case; CPU time is compared with the
+The peers are fio and elbencho, each where it is on PATH. All work on the same file, from one core:
+on a disk by direct I/O ("disk") and by buffered I/O that the page cache holds ("cache"), and in
+tmpfs ("memory"). A peer runs in each way that suits the case; CPU time is compared with the
 way that needs least, the rate with the one that is fastest. Rounds alternate, so that a slow drift
 of the machine hits all alike, and each figure is the median of its rounds; the spread of the ratio
 stands beside it. CPU time is the kernel's account of the whole process with its kernel threads for
@@ -26,7 +26,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ CORE = 1
 FILE_BYTES = 512 << 20
 # Where loadstone's block driver begins its data; fio leaves out what lies before.
 DATA_START = 1 << 20
+MARK_BYTES = 4096
 CPU_GOAL, RATE_GOAL = 1.0, 0.98
 # All programs run on the same core.
 ON_CORE = ["taskset", "-c", str(CORE)]
@@ -220,9 +222,21 @@ def run_elbencho(case: Case, path: Path, way: list[str], seconds: float) -> Roun
     else:
         timed += ["--infloop"]
         once = [f"--size={case.block}"]
-    cpu_s, (phase,) = elbencho.run([*options, *timed], paths, ON_CORE)
-    once_s, _ = elbencho.run([*options, *once], paths, ON_CORE)
+    with mark_kept(path):
+        cpu_s, (phase,) = elbencho.run([*options, *timed], paths, ON_CORE)
+        once_s, _ = elbencho.run([*options, *once], paths, ON_CORE)
     return Round((cpu_s - once_s) * 1e6 / phase.ios, phase.per_s)
+
+
+@contextmanager
+def mark_kept(path: Path) -> Iterator[None]:
+    """Put back what elbencho overwrites: loadstone's mark, which fio leaves out."""
+    with path.open("r+b", buffering=0) as file:
+        mark = file.read(MARK_BYTES)
+        yield
+        file.seek(0)
+        file.write(mark)
+        os.fsync(file.fileno())
 
 
 @dataclass(frozen=True)
@@ -239,20 +253,29 @@ PEERS = {
 }
 
 
-def measure(
-    case: Case, paths: dict[str, Path], rounds: int, seconds: float, engine: str
-) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Work:
+    """A case, where and how often it is measured."""
+
+    case: Case
+    path: Path
+    rounds: int
+    seconds: float
+
+
+def measure(work: Work, peers: list[str], engine: str) -> list[dict[str, Any]]:
     """Run all in turn and return a row of the table for each peer."""
-    ways = {peer: PEERS[peer].ways(case) for peer in paths if peer in PEERS}
+    case, path, seconds = work.case, work.path, work.seconds
+    ways = {peer: PEERS[peer].ways(case) for peer in peers}
     ours: list[Round] = []
     theirs: dict[str, dict[str, list[Round]]] = {
         peer: {name: [] for name in of_peer} for peer, of_peer in ways.items()
     }
-    for _ in range(rounds):
-        ours.append(run_loadstone(case, paths["loadstone"], seconds, engine))
+    for _ in range(work.rounds):
+        ours.append(run_loadstone(case, path, seconds, engine))
         for peer, of_peer in ways.items():
             for name, options in of_peer.items():
-                theirs[peer][name].append(PEERS[peer].run(case, paths[peer], options, seconds))
+                theirs[peer][name].append(PEERS[peer].run(case, path, options, seconds))
     return [compare(case, ours, peer, of_peer) for peer, of_peer in theirs.items()]
 
 
@@ -320,18 +343,16 @@ def print_counts(rows: list[dict[str, Any]]) -> None:
             )
 
 
-def prepared(place: str, folder: Path, peers: list[str]) -> dict[str, Path]:
-    """Write the files that a place's cases use, and return whose is which."""
-    ours = folder / "blocks"
-    # elbencho begins at the start of a file, where loadstone marks what is its own; fio does not.
-    paths = {"loadstone": ours, "fio": ours, "elbencho": folder / "elbencho"}
-    # By buffered I/O where that is measured: it leaves the file in the page cache.
-    first = Case(place, "write", 1 << 20, 1, "sequential")
-    chosen = {name: path for name, path in paths.items() if name in ("loadstone", *peers)}
-    for path in sorted(set(chosen.values())):
+@contextmanager
+def prepared(place: str, folder: Path | None) -> Iterator[Path]:
+    """Write the file that a place's cases use."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix="loadstone-bench-") as where:
+        path = Path(where) / "blocks"
+        # By buffered I/O where that is measured: it leaves the file in the page cache.
+        first = Case(place, "write", 1 << 20, 1, "sequential")
         run_trial(document(first, path, {"requests": FILE_BYTES >> 20}, "psync"))
-    os.sync()
-    return chosen
+        os.sync()
+        yield path
 
 
 def found_peers(wanted: list[str] | None) -> list[str]:
@@ -378,10 +399,10 @@ def main() -> None:
         cases = [case for case in cases if not options.case or case.name in options.case]
         if not cases:
             continue
-        with tempfile.TemporaryDirectory(dir=folder, prefix="loadstone-bench-") as where:
-            paths = prepared(place, Path(where), peers)
+        with prepared(place, folder) as path:
             for case in cases:
-                for row in measure(case, paths, options.rounds, options.seconds, options.engine):
+                work = Work(case, path, options.rounds, options.seconds)
+                for row in measure(work, peers, options.engine):
                     rows.append(row)
                     print_row(row)
     if options.json:
