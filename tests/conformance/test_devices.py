@@ -157,3 +157,14 @@ def test_a_dataset_larger_than_the_device_is_refused(device: Path) -> None:
     with pytest.raises(_loadgen.TargetError, match=f"it has {length} bytes"):
         all_blocks(place_on(device), dataset, "write", 1 << 20)
     assert page_of(device, 0).startswith(b"precious")
+
+
+def test_a_device_that_somebody_uses_is_refused_though_it_is_allowed(device: Path) -> None:
+    """As mounting does, the test holds it for itself alone."""
+    holder = os.open(device, os.O_RDONLY | os.O_EXCL)
+    try:
+        with pytest.raises(_loadgen.TargetError, match="unmount it, or take it out of its array"):
+            trials.prepare(place_on(device), whole())
+    finally:
+        os.close(holder)
+    assert page_of(device, 0).startswith(b"precious")

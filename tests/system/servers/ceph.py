@@ -54,6 +54,7 @@ PROGRAMS = [
     "radosgw",
     "radosgw-admin",
     "rbd-fuse",
+    "rbd-nbd",
 ]
 
 # Room for the data of all tests; the files of the OSDs are sparse.
@@ -120,6 +121,11 @@ class Cluster:
         return self.directory / "keyring"
 
     @property
+    def monitors(self) -> str:
+        """What clients know as `mon host`."""
+        return ceph_files.monitors(self.ports)
+
+    @property
     def endpoints(self) -> Endpoints:
         """What each kind of client needs to know."""
         url = f"http://{HOST}:{self.ports.gateway}"
@@ -143,6 +149,10 @@ class Cluster:
         """Ask the monitor something, and give back its answer."""
         said = self._ceph("command", "--format", "json", *words)
         return json.loads(said) if said.strip() else None
+
+    def authorize(self, name: str) -> str:
+        """Make a user who may use the file system; give the keyring."""
+        return self._ceph("authorize", "fs", "authorize", "lsfs", f"client.{name}", "/", "rw")
 
     def kill(self, name: str) -> None:
         """End a daemon at once, such as `osd.1`."""
@@ -181,8 +191,7 @@ class Cluster:
             self.processes.stop(name)
 
     def _start_monitor(self) -> None:
-        ports = self.ports
-        address = f"[v2:{HOST}:{ports.monitor},v1:{HOST}:{ports.monitor_v1}]"
+        address = self.monitors
         monitor_map = self.directory / "monmap"
         make_map = ["monmaptool", "--create", "--fsid", self.identity.fsid, "--addv", "a", address]
         self.processes.run("monmaptool", [*make_map, monitor_map], ENVIRONMENT)

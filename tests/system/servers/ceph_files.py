@@ -84,6 +84,11 @@ class Identity:
     fsid: str = field(default_factory=new_id)
 
 
+def monitors(ports: Ports) -> str:
+    """Return the address of the monitor, by both protocols."""
+    return f"[v2:{HOST}:{ports.monitor},v1:{HOST}:{ports.monitor_v1}]"
+
+
 def write(directory: Path, ports: Ports, identity: Identity, shape: Shape) -> Path:
     """Write everything that the daemons read; give the path of the configuration."""
     # The monitor makes its own directory, and refuses one that is there.
@@ -135,7 +140,7 @@ def _for_all(directory: Path, ports: Ports, identity: Identity, shape: Shape) ->
     return f"""\
 [global]
 fsid = {identity.fsid}
-mon host = [v2:{HOST}:{ports.monitor},v1:{HOST}:{ports.monitor_v1}]
+mon host = {monitors(ports)}
 public addr = {HOST}
 cluster addr = {HOST}
 ms bind ipv4 = true

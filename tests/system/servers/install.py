@@ -11,12 +11,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.system.servers import ceph
+from tests.system.servers import ceph, guest, guest_files
 from tests.system.servers.processes import ServerError
 
 PROJECT = Path(__file__).resolve().parents[3]
 CACHE = Path(os.environ.get("LOADSTONE_SERVERS", PROJECT / "build" / "servers"))
 BIN = CACHE / "bin"
+GUEST = guest_files.Files(CACHE / "guest" / "files")
 
 SWIFT_PACKAGES = ["swift==2.38.3", "pyeclib==1.8.0", "keystonemiddleware", "python-keystoneclient"]
 KEYSTONE_PACKAGES = ["keystone==30.0.0", "waitress"]
@@ -32,6 +33,7 @@ CEPH_PACKAGES = [
     "python3-rados",
     "radosgw",
     "rbd-fuse",
+    "rbd-nbd",
 ]
 
 
@@ -72,12 +74,39 @@ def install_ceilings() -> None:
         _debian_packages(missing)
 
 
+def install_guest() -> None:
+    """Install an emulator, and unpack a kernel and a few programs for what it boots."""
+    if not guest.missing(GUEST):
+        return
+    # Also brings the lists of packages up to date.
+    _debian_packages(["qemu-system-x86"])
+    found = subprocess.run(
+        ["apt-cache", "depends", "--important", guest_files.KERNEL_PACKAGE],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.split()
+    kernels = [name for name in found if name.startswith("linux-image-") and name[12].isdigit()]
+    if not kernels:
+        raise ServerError(f"no package {guest_files.KERNEL_PACKAGE} is offered here")
+    folder = CACHE / "guest" / "packages"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    wanted = [kernels[0], *guest_files.PROGRAM_PACKAGES]
+    print(f"unpacking {' '.join(wanted)} …", flush=True)
+    download = ["apt-get", "download", "-o", "APT::Sandbox::User=root", *wanted]
+    _run("guest", download, folder=folder)
+    GUEST.unpack(sorted(folder.glob("*.deb")))
+    shutil.rmtree(folder)
+
+
 INSTALLERS = {
     "swift": install_swift,
     "versitygw": install_versitygw,
     "ceph": install_ceph,
     "valgrind": install_valgrind,
     "ceilings": install_ceilings,
+    "guest": install_guest,
 }
 
 
@@ -119,7 +148,10 @@ def _debian_packages(packages: Sequence[str]) -> None:
 
 
 def _run(
-    name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+    name: str,
+    command: Sequence[str | Path],
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> None:
     CACHE.mkdir(parents=True, exist_ok=True)
     log = CACHE / f"install-{name}.log"
@@ -129,6 +161,7 @@ def _run(
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
+            cwd=folder,
             env={**os.environ, **(environment or {})},
             check=False,
         )

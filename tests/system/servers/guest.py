@@ -1,0 +1,109 @@
+"""A small virtual machine, whose kernel has the clients of Ceph that the host's may lack.
+
+The processor is emulated, so that any host will do: what runs in a guest is slow, and its speed
+says nothing. It sees the host's files, and keeps what it writes in memory; one directory is shared
+both ways. Its 127.0.0.1 is the host's, so servers on loopback are reached at the addresses that
+they tell, and nothing else is reached at all.
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.system.servers import guest_files
+from tests.system.servers.guest_files import Files
+from tests.system.servers.processes import HOST, Processes, ServerError, scratch_directory
+
+PROGRAM = "qemu-system-x86_64"
+MEMORY_MIB = 2048
+
+# A command that takes longer hangs: even emulated, none has work for a few minutes.
+HANGS_AFTER_S = 1200
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a script said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def missing(files: Files) -> list[str]:
+    """Name what a guest needs and is not here."""
+    programs = [PROGRAM] if shutil.which(PROGRAM) is None else []
+    return programs + ([] if files.is_complete() else ["the guest's kernel"])
+
+
+@contextlib.contextmanager
+def running(files: Files) -> Iterator["Guest"]:
+    """Boot a guest; all that it wrote is thrown away at the end."""
+    with scratch_directory("guest") as directory:
+        guest = Guest(directory, files)
+        try:
+            guest.start()
+            yield guest
+        finally:
+            # Nobody needs what it holds in memory, so it is given no time to say goodbye.
+            guest.processes.kill()
+
+
+class Guest:
+    """A virtual machine, and the scripts that it runs one after the other."""
+
+    def __init__(self, directory: Path, files: Files) -> None:
+        """Take `directory`, which the guest sees under the same name."""
+        self.directory, self.files = directory, files
+        self.processes = Processes(directory)
+        self._scripts = 0
+
+    def start(self) -> None:
+        """Boot, and wait until scripts can be run."""
+        archive = self.files.write_initramfs(self.directory)
+        self.processes.start("guest", self._command(archive))
+        self.processes.wait_for("guest", (self.directory / "ready").exists, HANGS_AFTER_S)
+
+    def run(self, script: str) -> Said:
+        """Run lines of a shell to their end; what they print is kept in `directory` besides."""
+        name = str(self._scripts)
+        self._scripts += 1
+        whole = self.directory / f"{name}.whole"
+        whole.write_text(script)
+        # It appears at once and whole.
+        whole.rename(self.directory / f"{name}.sh")
+        code = self.directory / f"{name}.code"
+        out, err = (self.directory / f"{name}.{end}" for end in ("out", "err"))
+        try:
+            self.processes.wait_for("script", code.exists, HANGS_AFTER_S)
+        except ServerError as error:
+            said = "\n".join(path.read_text()[-2000:] for path in (out, err) if path.exists())
+            raise ServerError(f"{error}\nin the guest:\n{script}\n{said}") from error
+        return Said(int(code.read_text()), out.read_text(), err.read_text())
+
+    def _command(self, archive: Path) -> list[str | Path]:
+        # Emulation on as many threads as the guest has processors; no more than that of the host.
+        machine = ["-machine", "pc", "-accel", "tcg,thread=multi", "-cpu", "max,la57=off"]
+        machine += ["-smp", str(min(2, os.cpu_count() or 1)), "-m", str(MEMORY_MIB)]
+        bare = ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+        # A panic ends the guest, and its console is the process's log.
+        kernel = ["-kernel", self.files.kernel, "-initrd", archive, "-serial", "stdio"]
+        kernel += ["-append", "console=ttyS0 panic=-1 loglevel=5 mitigations=off"]
+        network = f"user,id=net,net={guest_files.NETWORK},host={HOST},ipv6=off"
+        network += f",dhcpstart={guest_files.ADDRESS},dns={guest_files.NAME_SERVER}"
+        devices = ["-netdev", network, "-device", "virtio-net-pci,netdev=net,romfile="]
+        devices += ["-device", "virtio-rng-pci"]
+        shares = [
+            *_share("host", Path("/"), "readonly=on"),
+            *_share("files", self.files.folder, "readonly=on"),
+            *_share("directory", self.directory, "readonly=off"),
+        ]
+        return [PROGRAM, *machine, *bare, *kernel, *devices, *shares]
+
+
+def _share(tag: str, folder: Path, option: str) -> list[str]:
+    what = f"local,id={tag},path={folder},security_model=none,multidevs=remap,{option}"
+    return ["-fsdev", what, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]

@@ -1,0 +1,161 @@
+"""The clients of Ceph in the kernel: images mapped by rbd and rbd-nbd, CephFS mounted.
+
+They are tried in a guest, for the host's kernel may lack the modules, by the commands of
+docs/how-to/rbd.md and docs/how-to/cephfs.md.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.devices import DEVICES, DIRECTORIES
+from tests.system.command import NO_STATE, trials_of
+from tests.system.servers import guest as guests
+from tests.system.servers.ceph import Cluster
+from tests.system.servers.guest import Guest, Said
+from tests.system.servers.install import GUEST, PROJECT
+
+pytestmark = pytest.mark.real
+
+# Where the how-tos have them.
+MAPPED, MAPPED_BY_NBD, MOUNTED = "/dev/rbd/rbd/loadstone", "/dev/nbd0", "/mnt/cephfs"
+
+
+@pytest.fixture(scope="module")
+def guest(ceph_server: Cluster) -> Iterator[Guest]:
+    """Boot a guest that knows the cluster."""
+    missing = guests.missing(GUEST)
+    if missing:
+        pytest.skip(f"no guest can be booted here ({', '.join(missing)}): make servers")
+    for number in range(ceph_server.shape.osds):
+        # The kernel renews its watches every 5 s, which this cluster takes for dead after 4.
+        watch = ["config", "set", "osd_client_watch_timeout", "30"]
+        ceph_server.command("tell", f"osd.{number}", *watch)
+    with guests.running(GUEST) as booted:
+        settings = booted.directory / "ceph"
+        settings.mkdir()
+        (settings / "ceph.conf").write_text(f"[global]\nmon host = {ceph_server.monitors}\n")
+        for name, keyring in (
+            ("admin", ceph_server.keyring.read_text()),
+            ("bench", ceph_server.authorize("bench")),
+        ):
+            (settings / f"ceph.client.{name}.keyring").write_text(keyring)
+        run(booted, f"cp {settings}/* /etc/ceph/")
+        yield booted
+
+
+@pytest.fixture(scope="module")
+def devices(guest: Guest) -> Iterator[list[str]]:
+    """Map an image by the kernel's client and one by librbd, as the how-to says, and unmap them."""
+    said = run(guest, "rbd create --size 64G rbd/loadstone", "rbd map rbd/loadstone")
+    assert said.out.split() == ["/dev/rbd0"]
+    said = run(guest, "rbd create --size 64G rbd/other", "rbd-nbd map rbd/other")
+    assert said.out.split() == [MAPPED_BY_NBD]
+    yield [MAPPED, MAPPED_BY_NBD]
+    run(guest, "rbd unmap rbd/loadstone", "rbd-nbd unmap rbd/other")
+    assert not run(
+        guest, "rbd showmapped", "rbd-nbd list-mapped", "find /dev -maxdepth 1 -name 'rbd*'"
+    ).out
+    run(guest, "rbd rm --no-progress rbd/loadstone", "rbd rm --no-progress rbd/other")
+
+
+@pytest.fixture(scope="module")
+def mount(guest: Guest) -> Iterator[str]:
+    """Mount the file system by the kernel's client, as the how-to says, and unmount it."""
+    make = [f"mkdir -p {MOUNTED}", f"mount -t ceph :/ {MOUNTED} -o name=bench"]
+    run(guest, *make, f"mkdir {MOUNTED}/loadstone")
+    yield MOUNTED
+    run(guest, f"umount {MOUNTED}")
+
+
+def run(guest: Guest, *commands: str) -> Said:
+    """Run commands in the guest, each of which has to succeed."""
+    said = guest.run("\n".join(["set -e", *commands]))
+    assert said.code == 0, said.out + said.err
+    return said
+
+
+def python(words: str, **environment: str) -> str:
+    """Return a command that runs this interpreter with what it has here."""
+    values = {"PYTHONPATH": f"{PROJECT}/python", "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE}
+    values |= environment
+    settings = " ".join(f"{name}='{value}'" for name, value in values.items())
+    return f"cd {PROJECT} && {settings} {sys.executable} {words}"
+
+
+def scaled(name: str, **changes: str) -> str:
+    """Return an example of ours with less to do."""
+    text = (PROJECT / "examples" / f"{name}.yaml").read_text()
+    for before, after in {"60s": "2s", "warm_up: 5s": "warm_up: 1s", **changes}.items():
+        assert before in text, f"{name}.yaml has no {before} any more"
+        text = text.replace(before, after)
+    return text
+
+
+def measured(folder: Path) -> list[dict[str, Any]]:
+    """Read the measured trials of a finished run, all of whose requests went well."""
+    assert json.loads((folder / "manifest.json").read_text())["state"] == "finished"
+    trials = [trial for trial in trials_of(folder) if trial["trial"]["measured"]]
+    for trial in trials:
+        summary = trial["summary"]
+        assert summary["failed"] == 0, summary["error_examples"]
+        assert summary["requests"] > 0
+    return trials
+
+
+def test_the_conformance_suite_holds(guest: Guest, devices: list[str], mount: str) -> None:
+    """What the drivers block and file promise, they promise there too."""
+    rows = [f"device-{Path(device).name}" for device in devices] + [f"directory-{Path(mount).name}"]
+    tests = "tests/conformance -p no:cacheprovider -q -k 'test_devices or " + " or ".join(rows)
+    named = {DEVICES: " ".join(devices), DIRECTORIES: mount}
+    said = guest.run(python(f"-m pytest {tests}' -m 'not real'", **named))
+    assert said.code == 0, said.out[-8000:] + said.err[-2000:]
+    assert " passed" in said.out.splitlines()[-1]
+
+
+def test_the_example_of_an_image_runs_on_both_devices(guest: Guest, devices: list[str]) -> None:
+    rbd = f"  rbd: {{driver: block, path: {MAPPED}, direct: true, replication: 3}}\n"
+    nbd = rbd.replace("rbd:", "nbd:").replace(MAPPED, MAPPED_BY_NBD)
+    nbd = nbd.replace("direct: true", "direct: true, fsync: each, fsync_every: 8")
+    campaign = guest.directory / "rbd.yaml"
+    fewer = {"32GiB": "32MiB", "[1, 16, 64]": "[4]", "blocks: 3": "blocks: 1"}
+    campaign.write_text(scaled("rbd", **{rbd: rbd + nbd, "[rbd]": "[rbd, nbd]"}, **fewer))
+    folder = guest.directory / "rbd"
+    run(guest, python(f"-m loadstone run {campaign} -o {folder}"))
+    trials = measured(folder)
+    phases = ["fill", "random-reads", "random-writes", "large-reads"]
+    found = [(trial["trial"]["target"]["name"], trial["trial"]["phase"]) for trial in trials]
+    assert sorted(found) == sorted((name, phase) for name in ("rbd", "nbd") for phase in phases)
+    for trial in trials:
+        summary = trial["summary"]
+        assert summary["features"]["engine"] == "io_uring"
+        if trial["trial"]["phase"].endswith("reads"):
+            assert summary["verified_bytes"] == summary["bytes"] > 0
+    disks = json.loads((folder / "manifest.json").read_text())["host"]["disks"]
+    assert disks["rbd0"]["bytes"] == disks["nbd0"]["bytes"] == 64 << 30
+
+
+def test_the_example_of_cephfs_runs_on_the_kernels_mount(guest: Guest, mount: str) -> None:
+    campaign, folder = guest.directory / "cephfs.yaml", guest.directory / "cephfs"
+    fewer = {
+        "50_000": "200",
+        "1GiB": "16MiB",
+        "objects: 16": "objects: 2",
+        "buckets: 64": "buckets: 4",
+    }
+    fewer |= {"threads: 32": "threads: 8", "threads: 16": "threads: 4"}
+    text = scaled("cephfs", **fewer).partition("ceilings:")[0]
+    campaign.write_text(text)
+    run(guest, python(f"-m loadstone run {campaign} -o {folder}"))
+    trials = measured(folder)
+    assert len(trials) == 8
+    for trial in trials:
+        summary, phase = trial["summary"], trial["trial"]["phase"]
+        if phase == "get" or phase.endswith("reads"):
+            assert summary["verified_bytes"] == summary["bytes"] > 0
+    said = run(guest, f"ls {mount}/loadstone", "stat -f -c %T " + mount)
+    assert said.out.split() == ["ceph"], "all that the run made is gone"
