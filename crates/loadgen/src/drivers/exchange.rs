@@ -202,7 +202,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Offers the next of head and body to the kernel, both in one call.
+/// Offers the next of head and body to the kernel, both in one piece.
 #[inline]
 fn offer<U: Upload>(
     stream: &mut Stream,
@@ -215,14 +215,13 @@ fn offer<U: Upload>(
     let body_sent = sent - head_sent as u64;
     let left = upload.length() - body_sent;
     if left == 0 {
-        return Ok(stream.write(&head[head_sent..], &[])? as u64);
+        return Ok(stream.write(&head[head_sent..])? as u64);
     }
     let mut output = buffers.output.borrow_mut();
     let most = OUTPUT_BYTES.min(upload.best_bytes(body_sent));
     let length = usize::try_from(left).unwrap_or(usize::MAX).min(most);
-    let chunk = &mut output[..length];
-    upload.write(body_sent, chunk);
-    Ok(stream.write(&head[head_sent..], chunk)? as u64)
+    upload.write(body_sent, output.payload(length));
+    Ok(stream.write(output.with_head(&head[head_sent..], length))? as u64)
 }
 
 /// The peer has closed: was that the end of the answer?

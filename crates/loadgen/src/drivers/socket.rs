@@ -22,6 +22,8 @@ const INPUT_BYTES: usize = 256 << 10;
 const DISCARDED_BYTES_MAX: usize = 1 << 30;
 /// Payload made and written at once.
 pub(crate) const OUTPUT_BYTES: usize = 128 << 10;
+/// Room before the payload for what is sent with it. Servers take heads of 8 KiB.
+const HEAD_BYTES_MAX: usize = 8 << 10;
 /// The most that TLS holds encrypted and unsent.
 const TLS_UNSENT_BYTES_MAX: usize = 256 << 10;
 
@@ -30,7 +32,28 @@ const TLS_UNSENT_BYTES_MAX: usize = 256 << 10;
 pub(crate) struct Buffers {
     input: RefCell<Box<[u8]>>,
     plain: RefCell<Box<[u8]>>,
-    pub(crate) output: RefCell<Box<[u8]>>,
+    pub(crate) output: RefCell<Output>,
+}
+
+/// Where a request is put together, so that the kernel takes it in one piece: `sendmsg` of two
+/// costs 0.2 µs more than `send` of one.
+#[derive(Debug)]
+pub(crate) struct Output(Box<[u8]>);
+
+impl Output {
+    /// Returns the place of this much payload.
+    #[inline]
+    pub(crate) fn payload(&mut self, length: usize) -> &mut [u8] {
+        &mut self.0[HEAD_BYTES_MAX..][..length]
+    }
+
+    /// Puts a head before this much payload and returns both, or the head alone if it is too long.
+    #[inline]
+    pub(crate) fn with_head<'a>(&'a mut self, head: &'a [u8], length: usize) -> &'a [u8] {
+        let Some(start) = HEAD_BYTES_MAX.checked_sub(head.len()) else { return head };
+        self.0[start..HEAD_BYTES_MAX].copy_from_slice(head);
+        &self.0[start..HEAD_BYTES_MAX + length]
+    }
 }
 
 impl Default for Buffers {
@@ -39,7 +62,7 @@ impl Default for Buffers {
         Self {
             input: buffer(INPUT_BYTES),
             plain: buffer(INPUT_BYTES),
-            output: buffer(OUTPUT_BYTES),
+            output: RefCell::new(Output(vec![0; HEAD_BYTES_MAX + OUTPUT_BYTES].into_boxed_slice())),
         }
     }
 }
@@ -147,13 +170,12 @@ impl Stream {
     }
 
     /// Hands bytes to the kernel in one call; returns how many it took, which may be none.
-    pub(crate) fn write(&mut self, first: &[u8], second: &[u8]) -> Result<usize, SocketError> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, SocketError> {
         let Some(tls) = &mut self.tls else {
-            let slices = [IoSlice::new(first), IoSlice::new(second)];
-            return match self.socket.send_vectored_with_flags(&slices, libc::MSG_NOSIGNAL) {
+            return match self.socket.send_with_flags(bytes, libc::MSG_NOSIGNAL) {
                 Ok(sent) => {
                     self.bytes_sent += sent as u64;
-                    if sent < first.len() + second.len() {
+                    if sent < bytes.len() {
                         self.watch.filled();
                     }
                     Ok(sent)
@@ -165,10 +187,7 @@ impl Stream {
                 Err(error) => Err(error.into()),
             };
         };
-        let mut taken = tls.writer().write(first)?;
-        if taken == first.len() && !second.is_empty() {
-            taken += tls.writer().write(second)?;
-        }
+        let taken = tls.writer().write(bytes)?;
         self.flush()?;
         Ok(taken)
     }

@@ -213,7 +213,7 @@ fn digest<U: Upload>(mut running: Running, upload: &U, buffers: &Buffers) -> ([u
     let mut offset = 0;
     while offset < upload.length() {
         let left = usize::try_from(upload.length() - offset).unwrap_or(usize::MAX);
-        let chunk = &mut output[..left.min(OUTPUT_BYTES)];
+        let chunk = output.payload(left.min(OUTPUT_BYTES));
         upload.write(offset, chunk);
         running.update(chunk);
         offset += chunk.len() as u64;
