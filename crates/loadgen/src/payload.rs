@@ -25,13 +25,17 @@
 //! version, writer and length are zero, and the page number is its place in a small set. That is
 //! the price of the `duplicate` share: such a page shows damage, but hides an exchange for its
 //! twin. Duplicates lie on multiples of 4 KiB; a target that looks for larger ones finds fewer.
+//! A share of 1 has the pages of the set in order, over and over, so that a buffer that has been
+//! filled once can be written again as it is: what fio and rados bench do.
 
 mod blocks;
+mod held;
 mod random;
 pub mod sealed;
 mod verifier;
 
 pub use blocks::{SECTOR_BYTES, check_blocks};
+pub use held::Held;
 pub use verifier::{Evidence, Verdict, Verifier};
 
 use std::ops::Range;
@@ -106,14 +110,15 @@ impl PayloadSpec {
     }
 
     /// Returns which of the duplicate pages stands here, or `None` for a page of the object's own.
-    fn duplicate_at(&self, page_seed: u64, page_bytes: usize) -> Option<u64> {
+    fn duplicate_at(&self, page: u64, page_seed: u64, page_bytes: usize) -> Option<u64> {
         if self.duplicate <= 0.0 || page_bytes < PAGE_BYTES {
             return None;
         }
+        if self.duplicate >= 1.0 {
+            return Some(page % DUPLICATES);
+        }
         let draw = mix64(page_seed ^ 0x6475_706c);
-        let is_duplicate =
-            self.duplicate >= 1.0 || draw < (self.duplicate * u64::MAX as f64) as u64;
-        is_duplicate.then(|| mix64(draw) % DUPLICATES)
+        (draw < (self.duplicate * u64::MAX as f64) as u64).then(|| mix64(draw) % DUPLICATES)
     }
 
     /// Returns where the random part of a page ends and zeros begin.
@@ -143,7 +148,7 @@ impl PayloadSpec {
     }
 
     fn make_headed_page(&self, object: &ObjectId, page: u64, page_seed: u64, out: &mut [u8]) {
-        let duplicate = self.duplicate_at(page_seed, out.len());
+        let duplicate = self.duplicate_at(page, page_seed, out.len());
         let (header, body_seed) = match duplicate {
             None => (Header::own(self, object, page), page_seed),
             Some(place) => (Header::duplicate(self, place), mix64(self.source ^ mix64(place))),

@@ -1,7 +1,7 @@
 //! Payload: what is made can be checked in any pieces, and every kind of damage has its name.
 
 use loadstone_loadgen::payload::{
-    ObjectId, PAGE_BYTES, PayloadSpec, Verdict, Verifier, check_blocks, fill,
+    Held, ObjectId, PAGE_BYTES, PayloadSpec, Verdict, Verifier, check_blocks, fill,
 };
 
 const LENGTHS: [u64; 15] =
@@ -213,6 +213,46 @@ fn duplicates_are_as_frequent_as_asked_and_really_the_same() {
     let unique = pages.values().filter(|count| **count == 1).count();
     assert!((2900..3100).contains(&unique), "{unique} of 5000 pages are unique, asked for 3000");
     assert!(pages.len() - unique <= 64, "the others are few");
+}
+
+#[test]
+fn a_buffer_that_holds_the_duplicates_asked_for_is_left_as_it_is() {
+    let page = PAGE_BYTES as u64;
+    let object = |key_hash| ObjectId::new(key_hash, key_hash, 300 * page + 100);
+    for duplicate in [0.0, 0.5, 1.0] {
+        let spec = PayloadSpec::new([7; 16], 42, 0.25, duplicate);
+        let (mut held, mut buffer) = (Held::default(), vec![0xaa; 70 * PAGE_BYTES]);
+        let mut kept = 0;
+        let mut chance = Chance(3);
+        for turn in 0..3000 {
+            let pages = 1 + chance.below(70) as u64;
+            // Often a multiple of the set, sometimes not even of a page, sometimes at the end.
+            let (offset, bytes) = match chance.below(8) {
+                0 => (page * chance.below(200) as u64 + 7, 5000),
+                1 => (300 * page - 2 * page, 2 * page + 100),
+                2 => (page * chance.below(200) as u64, pages * page),
+                _ => (64 * page * chance.below(3) as u64, pages * page),
+            };
+            let wanted = &mut buffer[..usize::try_from(bytes).expect("small")];
+            // What nobody is told of shows whether the buffer was filled again.
+            let before: [u8; 8] = wanted[70..78].try_into().expect("eight bytes");
+            let mark = before.map(|byte| !byte);
+            wanted[70..78].copy_from_slice(&mark);
+            held.fill(&spec, &object(turn), offset, wanted);
+            if wanted[70..78] == mark {
+                kept += 1;
+                wanted[70..78].copy_from_slice(&before);
+            }
+            let mut anew = vec![0; wanted.len()];
+            fill(&spec, &object(turn), offset, &mut anew);
+            assert!(wanted == anew, "turn {turn}: {bytes} bytes at {offset}");
+            if chance.below(50) == 0 {
+                held.forget();
+                buffer.fill(0x55);
+            }
+        }
+        assert!(if duplicate == 1.0 { kept > 300 } else { kept < 100 }, "{kept} at {duplicate}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::drivers::{BucketState, Client, Driver, Setting, SettingKind, limits, 
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
-use crate::payload::{ObjectId, PAGE_BYTES, PayloadSpec, SECTOR_BYTES, check_blocks, fill};
+use crate::payload::{Held, ObjectId, PAGE_BYTES, PayloadSpec, SECTOR_BYTES, check_blocks};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
 use crate::ring::{Action, Ring, RingPark, SlotIndex};
@@ -48,6 +48,7 @@ pub struct BlockClient {
     block: Arc<Block>,
     reactor: Rc<Reactor>,
     medium: Medium,
+    held: Held,
     writes: u64,
     last_error: Option<String>,
 }
@@ -152,6 +153,7 @@ impl Driver for Block {
             block: Arc::clone(self),
             reactor: Rc::clone(reactor),
             medium,
+            held: Held::default(),
             writes: 0,
             last_error: None,
         })
@@ -267,10 +269,18 @@ impl Client for BlockClient {
         let io_bytes = stretch.bytes.next_multiple_of(self.block.place.alignment());
         if request.operation == Operation::Write {
             let block = Arc::clone(&self.block);
+            let mut held = std::mem::take(&mut self.held);
             self.with_buffer(|buffer| {
-                fill(&block.payload, &stretch.object, stretch.offset, &mut buffer[..stretch.bytes]);
-                buffer[stretch.bytes..io_bytes].fill(0);
+                let (payload, padding) = buffer[..io_bytes].split_at_mut(stretch.bytes);
+                held.fill(&block.payload, &stretch.object, stretch.offset, payload);
+                if !padding.is_empty() {
+                    padding.fill(0);
+                    held.forget();
+                }
             });
+            self.held = held;
+        } else {
+            self.held.forget();
         }
         let sent_ns = self.reactor.now_ns();
         let result = self.transfer(request.operation, &stretch, io_bytes).await;

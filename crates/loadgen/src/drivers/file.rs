@@ -16,7 +16,7 @@ use crate::drivers::{BucketState, Client, Driver, Setting, SettingKind, limits, 
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
-use crate::payload::{ObjectId, PayloadSpec, SECTOR_BYTES};
+use crate::payload::{Held, ObjectId, PayloadSpec, SECTOR_BYTES};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
 use crate::trial::{Options, Trial};
@@ -71,6 +71,8 @@ pub struct FileClient {
     reactor: Rc<Reactor>,
     index: u32,
     buffer: Buffer,
+    /// What writes have left in the buffer.
+    held: Held,
     /// Path of the current object below the root.
     path: Vec<u8>,
     other_path: Vec<u8>,
@@ -190,6 +192,7 @@ impl Driver for FileTree {
             index,
             // A range that starts and ends inside a sector needs one more at each end.
             buffer: Buffer::new(chunk.max(block) + 2 * disk::ALIGNMENT),
+            held: Held::default(),
             path: Vec::new(),
             other_path: Vec::new(),
             ranges: Vec::new(),
@@ -297,6 +300,9 @@ fn name_mistakes(trial: &Trial) -> Vec<String> {
 impl Client for FileClient {
     async fn execute(&mut self, request: &Request) -> Answer {
         let mut answer = Answer::plain(Outcome::OK, self.reactor.now_ns(), 0, 0);
+        if !matches!(request.operation, Operation::Put | Operation::Write | Operation::Append) {
+            self.held.forget();
+        }
         let done = match request.operation {
             Operation::Put => self.put(request, &mut answer),
             Operation::Get => self.get(request, &mut answer),

@@ -15,7 +15,7 @@ use crate::dataset::Dataset;
 use crate::drivers::{Driver, Setting, huge, limits};
 use crate::error::Error;
 use crate::operation::Operation;
-use crate::payload::PayloadSpec;
+use crate::payload::{Held, PayloadSpec};
 use crate::reactor::Reactor;
 use crate::trial::Trial;
 
@@ -134,7 +134,14 @@ thread_local! {
 /// What is written, as long as it takes to give it to librados. All clients of a thread share it:
 /// librados copies at once, so one buffer stays in the processor's cache where one for each client
 /// would not.
-type Content = Rc<RefCell<Vec<u8>>>;
+type Content = Rc<RefCell<Draft>>;
+
+/// A buffer and what of the payload is in it.
+#[derive(Debug, Default)]
+struct Draft {
+    bytes: Vec<u8>,
+    held: Held,
+}
 
 impl Driver for Rados {
     const NAME: &'static str = "rados";
@@ -196,8 +203,8 @@ impl Driver for Rados {
     fn reactor(&self) -> Result<Rc<Reactor>, Error> {
         let inbox = Inbox::new(self.clients as usize);
         memory::reserve(self.clients as usize, self.bytes_written);
-        let content = Rc::new(RefCell::new(huge::zeroed(self.bytes_written)));
-        SHARED.set(Some((Arc::clone(&inbox), content)));
+        let content = Draft { bytes: huge::zeroed(self.bytes_written), held: Held::default() };
+        SHARED.set(Some((Arc::clone(&inbox), Rc::new(RefCell::new(content)))));
         Ok(Reactor::new(Box::new(InboxPark(inbox)), Clock::real()))
     }
 

@@ -330,7 +330,7 @@ impl Verifier {
         let whole_bytes = page_bytes(self.object.length, page);
         self.allowed_versions().any(|version| {
             let page_seed = self.spec.page_seed(&ObjectId { version, ..self.object }, page);
-            self.spec.duplicate_at(page_seed, whole_bytes) == Some(u64::from(place))
+            self.spec.duplicate_at(page, page_seed, whole_bytes) == Some(u64::from(place))
         })
     }
 

@@ -8,7 +8,7 @@ use super::FileClient;
 use super::writes::c_path;
 use crate::drivers::disk;
 use crate::outcome::{Answer, Outcome};
-use crate::payload::{ObjectId, check_blocks, fill};
+use crate::payload::{ObjectId, check_blocks};
 use crate::requests::Request;
 
 /// The files that a client has open, each in the place that its number gives it.
@@ -75,7 +75,7 @@ impl FileClient {
     pub(super) fn write_block(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
         let object = self.at_object(request.index);
         let (offset, bytes) = self.block_of(request, &object);
-        fill(&self.tree.payload, &object, offset, &mut self.buffer[..bytes]);
+        self.held.fill(&self.tree.payload, &object, offset, &mut self.buffer[..bytes]);
         answer.sent_ns = self.reactor.now_ns();
         let file = self.open_block_file(request.index)?;
         if self.tree.is_direct && bytes % 512 != 0 {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use super::{COPY_SUFFIX, FileClient, Layout, TEMPORARY};
 use crate::drivers::disk;
 use crate::outcome::Answer;
-use crate::payload::{ObjectId, fill};
+use crate::payload::ObjectId;
 use crate::requests::Request;
 
 /// The attribute that `post` replaces.
@@ -71,7 +71,7 @@ impl FileClient {
         loop {
             let left = usize::try_from(object.length - offset).unwrap_or(usize::MAX);
             let bytes = left.min(chunk_bytes);
-            fill(&self.tree.payload, object, offset, &mut self.buffer[..bytes]);
+            self.held.fill(&self.tree.payload, object, offset, &mut self.buffer[..bytes]);
             let opened = match file.take() {
                 Some(file) => file,
                 None => {

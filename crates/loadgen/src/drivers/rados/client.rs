@@ -10,12 +10,12 @@ use super::connection::PoolContext;
 use super::inbox::{Inbox, Place};
 use super::library::{Completion, Context, Library, kernel_text};
 use super::slot::{GivenUp, Slot};
-use super::{Content, Rados, errand};
+use super::{Content, Draft, Rados, errand};
 use crate::drivers::{BucketState, Client, huge};
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
-use crate::payload::{ObjectId, Verifier, fill};
+use crate::payload::{Held, ObjectId, Verifier};
 use crate::reactor::Reactor;
 use crate::requests::Request;
 
@@ -142,11 +142,13 @@ impl Client for RadosClient {
         self.rados.dataset.write_key(request.index, &mut self.name);
         self.name.push(0);
         if call.is_write() {
-            let mut content = self.content.borrow_mut();
-            if content.len() < call.length() {
-                *content = huge::zeroed(call.length());
+            let Draft { bytes, held } = &mut *self.content.borrow_mut();
+            if bytes.len() < call.length() {
+                *bytes = huge::zeroed(call.length());
+                held.forget();
             }
-            fill(&self.rados.payload, &object, call.offset(), &mut content[..call.length()]);
+            let payload = &mut bytes[..call.length()];
+            held.fill(&self.rados.payload, &object, call.offset(), payload);
         }
         let sent_ns = self.reactor.now_ns();
         let (result, ended_ns) = self.perform(context, call).await;
@@ -244,7 +246,7 @@ impl RadosClient {
         self.name.clear();
         self.name.extend_from_slice(name.as_bytes());
         self.name.push(0);
-        *self.content.borrow_mut() = content.to_vec();
+        *self.content.borrow_mut() = Draft { bytes: content.to_vec(), held: Held::default() };
         let (result, _) = self.perform(context, call).await;
         if result < 0 { Err(-result) } else { Ok(()) }
     }
@@ -282,8 +284,8 @@ impl RadosClient {
         // SAFETY: no request is in flight on the slot until `arm`.
         let buffer = unsafe { self.slot.buffer(call.bytes_read()) }.as_mut_ptr();
         let content = self.content.borrow();
-        let given = content.as_ptr().cast::<c_char>();
-        assert!(!call.is_write() || content.len() >= call.length(), "made for this call");
+        let given = content.bytes.as_ptr().cast::<c_char>();
+        assert!(!call.is_write() || content.bytes.len() >= call.length(), "made for this call");
         self.inbox.expect(self.place, self.reactor.current_task());
         let completion = self.slot.arm()?;
         let (library, name) = (self.library, self.name.as_ptr().cast::<c_char>());
