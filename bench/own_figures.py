@@ -48,7 +48,8 @@ summary = json.loads(_loadgen.run_trial(document, on_interval))
 print(json.dumps({
     "cpu_s": cpu_s() - before_s, "own_mib": rss_mib() - before_mib,
     "lag_us": [lag.quantile(share) / 1000 for share in (0.5, 0.95, 0.99)] if lag.count else None,
-    "not_sent": not_sent, "lag_p99_us": [row.quantile(0.99) / 1000 for row in lag_of_seconds.values()],
+    "lag_p99_us": [row.quantile(0.99) / 1000 for row in lag_of_seconds.values()],
+    "not_sent": not_sent,
     **{key: summary[key] for key in (
         "requests", "failed", "error_examples", "connections_opened", "clients_requests_min",
         "clients_requests_max", "thread_cpu_ns")}}))

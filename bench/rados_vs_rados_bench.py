@@ -5,9 +5,12 @@ in memory, on core 0, with both clients on core 1. Rounds alternate, so that a s
 machine hits both alike; each figure is the median of its rounds, each ratio the median of the
 ratios within the rounds, and the spread of the ratios stands beside it. CPU time is the kernel's
 account of the whole client process, user and system, with all threads of librados, without the
-start-up and the connecting, which are measured by runs of a single request. Only ratios are told
-apart from the machine; loadstone fills every object with bytes of its own and checks every byte
-that it reads, rados bench writes the same bytes with a number in front, and compares.
+start-up. For reads that is what a run of a single request takes; for writes a shorter run is taken
+off a longer one, for so many buffers of 4 MiB as there are requests in flight cost more when they
+are touched for the first time than the rest of the start. Only ratios are told apart from the
+machine; loadstone fills every object with bytes of its own and checks every byte
+that it reads, rados bench writes the same bytes with a number in front, and compares. In the cases
+called "same" loadstone too writes the same bytes again and again (`duplicate: 1`).
 
     python bench/rados_vs_rados_bench.py [--rounds 5] [--seconds 3] [--case write-4KiB-16]
     python bench/rados_vs_rados_bench.py --conf /etc/ceph/ceph.conf --pool bench
@@ -30,13 +33,12 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 CPU_GOAL, RATE_GOAL = 1.0, 0.98
 SERVER_CORE, CLIENT_CORE = 0, 1
-# How many objects reads choose from, written once by each program, and how many a round may write:
-# more than it has time for. Every round writes objects that were not there, as rados bench does.
+# How many objects reads choose from, written once by each program.
 OBJECTS = {4096: 40_000, 4 << 20: 300}
-# What loadstone calls the same request: rados bench does not replace an object, it writes a block
-# as long as the object.
-OPERATIONS = {"write": "write", "seq": "get", "rand": "get"}
-NAMES = {"write": "written", "seq": "read", "rand": "read"}
+# How many a round may write: more than it has time for, and none that was there before.
+WRITTEN = {4096: 160_000, 4 << 20: 1200}
+# How much longer the run is that a short one is taken off.
+LONGER = 4
 
 TRIAL_PROGRAM = """
 import json, resource, sys
@@ -62,18 +64,19 @@ class Case:
     mode: str
     size: int
     threads: int
+    is_same: bool = False
 
     @property
     def name(self) -> str:
         """What the table calls it."""
         size = f"{self.size >> 20}MiB" if self.size >= 1 << 20 else f"{self.size >> 10}KiB"
-        return f"{self.mode}-{size}-{self.threads}"
+        return f"{self.mode}-{size}-{self.threads}{'-same' if self.is_same else ''}"
 
 
 CASES = tuple(
-    Case(mode, size, threads)
+    Case(mode, size, threads, is_same)
     for size in OBJECTS
-    for mode in ("write", "seq", "rand")
+    for mode, is_same in (("write", False), ("write", True), ("seq", False), ("rand", False))
     for threads in (1, 4, 16)
 )
 
@@ -114,9 +117,10 @@ def document(
             "dataset": {
                 "bucket_prefix": f"loadstone-{name}-{case.size}",
                 "buckets": 1,
-                "objects": OBJECTS[case.size],
+                "objects": count_of(case.size, name),
                 "object_prefix": "o-",
                 "size": {"kind": "fixed", "bytes": case.size},
+                "duplicate": float(case.is_same),
             },
             "mix": [{"operation": operation}],
             "options": {"range_bytes": case.size},
@@ -126,6 +130,11 @@ def document(
             "cores": 1,
         }
     )
+
+
+def count_of(size: int, name: str) -> int:
+    """Return how many objects of this name there are at the most."""
+    return WRITTEN[size] if name == "written" else OBJECTS[size]
 
 
 def run_trial(pool: Pool, text: str) -> dict[str, float]:
@@ -147,18 +156,37 @@ def run_trial(pool: Pool, text: str) -> dict[str, float]:
 
 def run_loadstone(pool: Pool, case: Case, seconds: float) -> Round:
     """Return what one round of loadstone cost."""
-    name = NAMES[case.mode]
-    stop = {"duration_ns": int(seconds * 1e9)}
-    if case.mode != "rand":
-        stop["requests"] = OBJECTS[case.size]
-    told = run_trial(pool, document(pool, case, stop, name, OPERATIONS[case.mode]))
-    if case.mode != "write" and told["verified"] != told["requests"]:
-        raise SystemExit(f"only {told['verified']} of {told['requests']} reads were verified")
-    once = run_trial(pool, document(pool, case, {"requests": 1}, name, OPERATIONS[case.mode]))
     if case.mode == "write":
-        clean_up_loadstone(pool, case.size, name)
+        short, long = (write(pool, case, seconds * times) for times in (1, LONGER))
+        return steady(short, long)
+    stop = {"duration_ns": int(seconds * 1e9)}
+    if case.mode == "seq":
+        stop["requests"] = OBJECTS[case.size]
+    told = run_trial(pool, document(pool, case, stop, "read", "get"))
+    if told["verified"] != told["requests"]:
+        raise SystemExit(f"only {told['verified']} of {told['requests']} reads were verified")
+    once = run_trial(pool, document(pool, case, {"requests": 1}, "read", "get"))
     cpu_s = told["cpu_s"] - once["cpu_s"]
     return Round(cpu_s * 1e6 / told["requests"], told["requests"] / told["seconds"])
+
+
+def write(pool: Pool, case: Case, seconds: float) -> tuple[float, int, float]:
+    """Have loadstone write new objects; return its CPU seconds, the requests and how long it took.
+
+    It calls what rados bench does `write`: a block as long as the object, which is not replaced.
+    """
+    stop = {"duration_ns": int(seconds * 1e9), "requests": WRITTEN[case.size]}
+    told = run_trial(pool, document(pool, case, stop, "written", "write"))
+    clean_up_loadstone(pool, case.size, "written")
+    return told["cpu_s"], int(told["requests"]), told["seconds"]
+
+
+def steady(short: tuple[float, int, float], long: tuple[float, int, float]) -> Round:
+    """Return what a request costs, and the rate, without what both runs have in common."""
+    cpu_s, requests, took_s = (b - a for a, b in zip(short, long, strict=True))
+    if requests <= 0 or took_s <= 0:
+        raise SystemExit(f"a run {LONGER} times as long made no more requests: {short}, {long}")
+    return Round(cpu_s * 1e6 / requests, requests / took_s)
 
 
 def rados(pool: Pool, *words: str) -> tuple[float, str]:
@@ -182,7 +210,7 @@ def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[floa
     if case.mode == "write":
         # Without hints, which would be a second operation in each request.
         words += ["-b", str(case.size), "--no-cleanup", "--no-hints"]
-        words += ["--max-objects", str(OBJECTS[case.size])]
+        words += ["--max-objects", str(count_of(case.size, name))]
     cpu_s, said = rados(pool, *words)
     requests = re.search(r"^Total (?:writes|reads) made: +(\d+)", said, re.MULTILINE)
     took = re.search(r"^Total time run: +([\d.]+)", said, re.MULTILINE)
@@ -193,10 +221,13 @@ def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[floa
 
 def run_rados_bench(pool: Pool, case: Case, seconds: float) -> Round:
     """Return what one round of rados bench cost."""
-    name = NAMES[case.mode]
-    cpu_s, requests, took_s = rados_bench(pool, case, seconds, name)
     if case.mode == "write":
-        clean_up_rados_bench(pool, case.size, name)
+        runs = []
+        for times in (1, LONGER):
+            runs.append(rados_bench(pool, case, seconds * times, "written"))
+            clean_up_rados_bench(pool, case.size, "written")
+        return steady(*runs)
+    cpu_s, requests, took_s = rados_bench(pool, case, seconds, "read")
     # It connects, opens the pool and asks once.
     once_s, _ = rados(pool, "stat", "no-such-object")
     return Round((cpu_s - once_s) * 1e6 / requests, requests / took_s)
@@ -219,7 +250,7 @@ def prepare(pool: Pool, size: int) -> None:
 def clean_up_loadstone(pool: Pool, size: int, name: str) -> None:
     """Delete what loadstone has written."""
     case = Case("write", size, 16)
-    stop = {"requests": OBJECTS[size]}
+    stop = {"requests": count_of(size, name)}
     run_trial(pool, document(pool, case, stop, name, "delete", "clean-up"))
 
 
@@ -258,7 +289,7 @@ def measure(pool: Pool, case: Case, rounds: int, seconds: float) -> dict[str, ob
 def print_row(row: dict[str, object]) -> None:
     """Print a line of the table."""
     print(
-        f"| {row['case']:<13} | {row['loadstone_us']:>8.1f} | {row['rados_bench_us']:>8.1f} "
+        f"| {row['case']:<18} | {row['loadstone_us']:>8.1f} | {row['rados_bench_us']:>8.1f} "
         f"| {row['cpu_ratio']:>5.2f} | {row['cpu_ratio_min']:.2f}-{row['cpu_ratio_max']:.2f} "
         f"| {row['loadstone_per_s']:>8.0f} | {row['rados_bench_per_s']:>8.0f} "
         f"| {row['rate_ratio']:>5.2f} | {row['rate_ratio_min']:.2f}-{row['rate_ratio_max']:.2f} |",
@@ -301,9 +332,9 @@ def main() -> None:
         if shutil.which(program) is None:
             raise SystemExit(f"error: no {program} on PATH\nhint: apt-get install ceph-common")
     print(
-        "| case          | ours µs  | rados µs | ratio | spread    | ours /s  | rados /s "
+        "| case               | ours µs  | rados µs | ratio | spread    | ours /s  | rados /s "
         "| ratio | spread    |\n"
-        "|---------------|----------|----------|-------|-----------|----------|----------"
+        "|--------------------|----------|----------|-------|-----------|----------|----------"
         "|-------|-----------|"
     )
     rows = []

@@ -130,6 +130,29 @@ def test_sizes_follow_their_law(place: Place, dataset: Dataset) -> None:
     trials.clean_up(place, dataset)
 
 
+def test_payload_that_repeats_is_written_again_as_it_is(place: Place) -> None:
+    """With nothing but duplicates a buffer is kept between writes, unless a read came between."""
+    driver = {row["name"]: row for row in _loadgen.drivers()}[place.driver]
+    page = 4096
+    dataset = Dataset(objects=8, buckets=1, size_bytes=96 * page, duplicate=1.0)
+    trials.prepare(place, dataset)
+    if {"write", "read"}.issubset(driver["operations"]):
+        mixed = trials.document(place, dataset, "write")
+        mixed["mix"] = [{"operation": name, "weight": 1.0} for name in ("write", "read")]
+        # Blocks whose places differ, so that reads leave other bytes in the buffers.
+        mixed["options"]["range_bytes"] = 24 * page
+        mixed["stop"]["requests"] = 200
+        result = trials.run(mixed)
+        assert result.outcomes() == {"ok": 200}, result.summary["error_examples"]
+    read = trials.document(place, dataset, place.read)
+    read["options"]["range_bytes"] = dataset.size_bytes
+    result = trials.run(read)
+    assert result.outcomes() == {"ok": dataset.objects}, result.summary["error_examples"]
+    if place.driver != "null":
+        assert result.summary["verified_bytes"] == dataset.bytes
+    trials.clean_up(place, dataset)
+
+
 def _check_bytes(result: trials.Result, place: Place, dataset: Dataset, operation: str) -> None:
     if operation in BYTES_OF_REQUEST:
         expected = dataset.objects * BYTES_OF_REQUEST[operation](place, dataset)

@@ -21,6 +21,7 @@ class Dataset:
     objects: int = 12
     buckets: int = 2
     size_bytes: int = 4096
+    duplicate: float = 0.0
     prefix: str = field(default_factory=lambda: f"conformance-{uuid.uuid4().hex[:8]}-")
     # Payloads carry the run that wrote them; those of another run are not ours to accept.
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -83,7 +84,7 @@ def document(place: Place, dataset: Dataset, operation: str, **changes: Any) -> 
             "object_prefix": "object-",
             "size": {"kind": "fixed", "bytes": dataset.size_bytes},
             "compressible": 0.0,
-            "duplicate": 0.0,
+            "duplicate": dataset.duplicate,
             "version": 1,
         },
         "mix": [{"operation": operation, "weight": 1.0}],

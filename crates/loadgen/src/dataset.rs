@@ -3,7 +3,7 @@
 //! Everything is a function of the seed and the object's number, so nothing is kept in memory,
 //! however many objects there are.
 
-use crate::schedule::{mix64, unit};
+use crate::chance::{mix64, unit};
 use crate::trial::{DatasetSpec, Keys, Order, SizeLaw, Trial};
 
 /// Names and sizes of a dataset's objects.

@@ -6,6 +6,7 @@
 //! Python, campaigns or reports.
 
 pub mod batch;
+pub mod chance;
 pub mod clock;
 pub mod control;
 pub mod credentials;

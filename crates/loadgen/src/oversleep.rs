@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn the_expectation_is_near_the_99th_percentile() {
         // Evenly spread over 100 microseconds, in an order without a pattern.
-        let late = (0..100_000_u64).map(|number| crate::schedule::mix64(number) % 100_000);
+        let late = (0..100_000_u64).map(|number| crate::chance::mix64(number) % 100_000);
         let expected_ns = expected_after(late);
         assert!((94_000..=104_000).contains(&expected_ns), "{expected_ns}");
     }

@@ -40,7 +40,7 @@ pub use verifier::{Evidence, Verdict, Verifier};
 
 use std::ops::Range;
 
-use crate::schedule::mix64;
+use crate::chance::mix64;
 use crate::trial::Trial;
 
 /// The unit of payload.

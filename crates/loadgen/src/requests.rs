@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::chance::{mix64, unit};
 use crate::dataset::{Dataset, KeyChooser};
 use crate::operation::Operation;
-use crate::schedule::{mix64, unit};
 use crate::trial::{Options, Trial};
 
 /// One operation on one object (or one bucket, or one batch of keys).

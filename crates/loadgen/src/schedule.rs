@@ -1,23 +1,7 @@
 //! When each request is due: at once, at a bounded pace, or at the arrivals of an open load.
 
+use crate::chance::{mix64, unit};
 use crate::trial::{Arrivals, Load, Trial};
-
-/// Turns a number into another that looks like chance (splitmix64's finaliser, Steele et al. 2014).
-#[inline]
-#[must_use]
-pub fn mix64(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
-
-/// Maps 64 random bits to a number from 0 up to, not including, 1.
-#[inline]
-#[must_use]
-pub fn unit(bits: u64) -> f64 {
-    (bits >> 11) as f64 / (1_u64 << 53) as f64
-}
 
 /// The times at which one load thread's requests are due.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::chance::mix64;
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::payload::sealed::Cipher;
-use crate::schedule::mix64;
 
 mod mistakes;
 

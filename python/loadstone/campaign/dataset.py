@@ -273,7 +273,11 @@ class Dataset(BaseModel):
     compressible: Fraction = Field(
         default=0.0, description="Share of each page of an object that compresses away."
     )
-    duplicate: Fraction = Field(default=0.0, description="Share of pages that repeat other pages.")
+    duplicate: Fraction = Field(
+        default=0.0,
+        description="Share of pages that repeat other pages. With 1 drivers file, block and rados "
+        "write one buffer again and again, as fio and rados bench do.",
+    )
     encryption: Encryption = Field(
         default="none",
         description="How the client encrypts objects before it sends them, and decrypts what it "

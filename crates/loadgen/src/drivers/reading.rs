@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
+use crate::chance::mix64;
 use crate::drivers::connection::{Connection, Failure, Sending};
 use crate::drivers::transfer::{CheckRanges, Discard, Nothing};
 use crate::outcome::{Answer, Outcome};
 use crate::payload::sealed::Opener;
 use crate::payload::{ObjectId, PayloadSpec, Verifier};
 use crate::requests::Request;
-use crate::schedule::mix64;
 
 /// What is read, and whether it is checked.
 pub(crate) struct Wanted<'a> {

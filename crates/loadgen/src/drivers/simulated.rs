@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::chance::{mix64, unit};
 use crate::clock::{Clock, monotonic_ns};
 use crate::drivers::{BucketState, Client, Driver, Setting, SettingKind};
 use crate::error::Error;
@@ -12,7 +13,6 @@ use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
-use crate::schedule::{mix64, unit};
 use crate::trial::Trial;
 
 /// What the simulated target does, in its settings.

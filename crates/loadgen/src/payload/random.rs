@@ -4,7 +4,7 @@
 //! generators", 2017) run side by side. The widest vectors step eight at a time, and the other eight
 //! while the first wait for their result. The bytes are the same on every processor.
 
-use crate::schedule::mix64;
+use crate::chance::mix64;
 
 const LANES: usize = 16;
 const BLOCK_BYTES: usize = LANES * 8;

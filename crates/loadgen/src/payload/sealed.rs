@@ -28,7 +28,7 @@ use aws_lc_rs::digest;
 use serde::{Deserialize, Serialize};
 
 use super::{ObjectId, PayloadSpec, fill, random};
-use crate::schedule::mix64;
+use crate::chance::mix64;
 use crate::trial::Trial;
 
 mod opener;
