@@ -11,7 +11,7 @@ I/O, without the start-up, which is measured by runs of a single I/O (of each th
 What they do is not the same. loadstone makes every page anew, to be checkable by itself, and keeps
 a histogram of every latency; fio writes one buffer over and over and keeps histograms of its own;
 elbencho fills the whole buffer before every write (its default), without sums, and keeps one
-histogram of microseconds.
+histogram of microseconds. In the cases called "same" all three write one buffer over and over.
 
     python bench/block_vs_peers.py [--rounds 5] [--seconds 2] [--disk DIR] [--peer elbencho]
                                    [--case disk-read-4KiB-16]
@@ -53,12 +53,14 @@ class Case:
     block: int
     depth: int
     order: str = "uniform"
+    is_same: bool = False
 
     @property
     def name(self) -> str:
         """What the table calls it."""
         size = f"{self.block >> 20}MiB" if self.block >= 1 << 20 else f"{self.block >> 10}KiB"
-        return f"{self.place}-{self.operation}-{size}-{self.depth}"
+        same = "-same" if self.is_same else ""
+        return f"{self.place}-{self.operation}-{size}-{self.depth}{same}"
 
     @property
     def is_direct(self) -> bool:
@@ -72,6 +74,10 @@ CASES = tuple(
     for block, order, depths in ((4096, "uniform", (1, 16, 64)), (1 << 20, "sequential", (1, 16)))
     for operation in ("read", "write")
     for depth in depths
+) + tuple(
+    Case(place, "write", 1 << 20, depth, "sequential", is_same=True)
+    for place in ("disk", "cache", "memory")
+    for depth in (1, 16)
 )
 
 TRIAL_PROGRAM = """
@@ -116,6 +122,7 @@ def document(case: Case, path: Path, stop: dict[str, int], engine: str) -> str:
                 "objects": 1,
                 "object_prefix": "o-",
                 "size": {"kind": "fixed", "bytes": FILE_BYTES},
+                "duplicate": float(case.is_same),
             },
             "mix": [{"operation": case.operation}],
             "options": {"range_bytes": case.block},
@@ -213,6 +220,7 @@ def run_elbencho(case: Case, path: Path, way: list[str], seconds: float) -> Roun
     paths = [path] * threads
     options = [f"--{case.operation}", f"--block={case.block}", *way]
     options += ["--direct"] if case.is_direct else []
+    options += ["--blockvarpct=0"] if case.is_same else []
     # It looks at the clock as often as it would refresh its screen.
     timed = [f"--timelimit={max(1, round(seconds))}", "--liveint=500", f"--size={FILE_BYTES}"]
     if case.order == "uniform":
@@ -308,9 +316,9 @@ def compare(
 
 
 HEAD = (
-    "| case                 | ours µs  | peer     | its µs   | its cheapest     | ratio "
+    "| case                      | ours µs  | peer     | its µs   | its cheapest     | ratio "
     "| spread    | ours /s  | its /s   | its fastest      | ratio | spread    |\n"
-    "|----------------------|----------|----------|----------|------------------|-------"
+    "|---------------------------|----------|----------|----------|------------------|-------"
     "|-----------|----------|----------|------------------|-------|-----------|"
 )
 
@@ -318,7 +326,7 @@ HEAD = (
 def print_row(row: dict[str, Any]) -> None:
     """Print a line of the table."""
     print(
-        f"| {row['case']:<20} | {row['loadstone_us']:>8.2f} | {row['peer']:<8} "
+        f"| {row['case']:<25} | {row['loadstone_us']:>8.2f} | {row['peer']:<8} "
         f"| {row['peer_us']:>8.2f} | {row['cheapest']:<16} | {row['cpu_ratio']:>5.2f} "
         f"| {row['cpu_ratio_min']:.2f}-{row['cpu_ratio_max']:.2f} "
         f"| {row['per_s']:>8.0f} | {row['peer_per_s']:>8.0f} | {row['fastest']:<16} "
