@@ -291,11 +291,11 @@ def measure(
 ) -> list[dict[str, object]]:
     """Run loadstone and its peers in turn and return a row of the table for each peer."""
     peers = [peer for peer in peers if case.signing in ALIKE[peer]]
-    if case.is_tls:
-        if shutil.which("nginx") is None:
-            print(f"| {case.name:<20} | no nginx on PATH")
-            return []
-        # warp would list and fill a bucket first.
+    if case.is_tls and shutil.which("nginx") is None:
+        print(f"| {case.name:<20} | no nginx on PATH")
+        return []
+    if case.is_tls or case.verify:
+        # It reads what it has put, and these servers have objects of their own and no other.
         peers = [peer for peer in peers if peer != "warp"]
     server, port = start_server(case, folder)
     ours: list[dict[str, float]] = []
