@@ -379,7 +379,9 @@ impl BlockClient {
                 .map(|done| (done, ended_ns))
                 .map_err(|_| std::io::Error::from_raw_os_error(-result)),
             Err(error) => {
+                // The kernel may still use the buffer; the new one is empty.
                 *slot = ring.take_slot(self.block.buffer_bytes);
+                self.held.forget();
                 Err(error)
             }
         }
