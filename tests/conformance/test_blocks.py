@@ -1,11 +1,17 @@
 """Driver `block` on what only blocks have: objects as large as whole devices."""
 
+import contextlib
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from loadstone import _loadgen
 from tests.conformance import trials
+from tests.conformance.devices import loop_device
 from tests.conformance.targets import Place
 from tests.conformance.trials import Dataset
 
@@ -53,3 +59,56 @@ def test_a_block_larger_than_the_largest_is_refused(tmp_path: Path) -> None:
     trial["options"]["range_bytes"] = None
     with pytest.raises(ValueError, match=r"options.range_bytes: found 5368709120, allowed: 1 to"):
         trials.run(trial)
+
+
+@pytest.fixture
+def file_system(tmp_path: Path) -> Iterator[Path]:
+    """Mount a file system of its own, which can be frozen."""
+    with loop_device() as device, contextlib.ExitStack() as stack:
+        mounted = tmp_path / "mounted"
+        mounted.mkdir()
+        for command in (["mkfs.ext4", "-q", str(device)], ["mount", str(device), str(mounted)]):
+            try:
+                subprocess.run(command, capture_output=True, text=True, check=True)
+            except (OSError, subprocess.CalledProcessError) as error:
+                said = getattr(error, "stderr", "") or str(error)
+                pytest.skip(f"no file system can be mounted here: {said.strip()}")
+        stack.callback(subprocess.run, ["umount", str(mounted)], check=True)
+        yield mounted
+
+
+def test_a_buffer_that_was_lost_to_a_timeout_is_filled_anew(file_system: Path) -> None:
+    """Writes to a frozen file system time out; those that come later write what they should."""
+    path = file_system / "blocks"
+    settings = {"path": str(path), "direct": False, "engine": "io_uring"}
+    place = Place("block", settings, None, fill="write", read="read", range_bytes=BLOCK_BYTES)
+    # With nothing but duplicates a buffer is not filled again while it holds what is asked for.
+    dataset = Dataset(objects=4, buckets=1, size_bytes=1 << 20, duplicate=1.0)
+    try:
+        trials.prepare(place, dataset)
+    except _loadgen.TargetError as error:
+        if "make an io_uring" in str(error):
+            pytest.skip(str(error))
+        raise
+    writes = trials.document(place, dataset, "write", timeout_ns=200_000_000)
+    writes["options"]["range_bytes"] = dataset.size_bytes
+    writes["stop"] = {"requests": None, "duration_ns": 3 * trials.SECOND_NS}
+    freezer = threading.Thread(target=_freeze_for_a_second, args=(file_system,))
+    freezer.start()
+    result = trials.run(writes)
+    freezer.join()
+    assert set(result.outcomes()) == {"ok", "timeout"}, result.summary["error_examples"]
+    read = trials.document(place, dataset, "read")
+    read["options"]["range_bytes"] = dataset.size_bytes
+    result = trials.run(read)
+    assert result.outcomes() == {"ok": dataset.objects}, result.summary["error_examples"]
+
+
+def _freeze_for_a_second(mounted: Path) -> None:
+    # The load has begun by then; if it has not, it begins on a frozen file system.
+    time.sleep(0.5)
+    subprocess.run(["fsfreeze", "--freeze", str(mounted)], check=True)
+    try:
+        time.sleep(1)
+    finally:
+        subprocess.run(["fsfreeze", "--unfreeze", str(mounted)], check=True)
