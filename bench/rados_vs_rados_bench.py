@@ -178,7 +178,14 @@ def write(pool: Pool, case: Case, seconds: float) -> tuple[float, int, float]:
     stop = {"duration_ns": int(seconds * 1e9), "requests": WRITTEN[case.size]}
     told = run_trial(pool, document(pool, case, stop, "written", "write"))
     clean_up_loadstone(pool, case.size, "written")
+    check_time(case, int(told["requests"]))
     return told["cpu_s"], int(told["requests"]), told["seconds"]
+
+
+def check_time(case: Case, requests: int) -> None:
+    """Refuse a run that came to its last object before its time was over."""
+    if requests >= WRITTEN[case.size]:
+        raise SystemExit(f"{case.name}: all {requests} objects were written: choose less --seconds")
 
 
 def steady(short: tuple[float, int, float], long: tuple[float, int, float]) -> Round:
@@ -226,6 +233,7 @@ def run_rados_bench(pool: Pool, case: Case, seconds: float) -> Round:
         for times in (1, LONGER):
             runs.append(rados_bench(pool, case, seconds * times, "written"))
             clean_up_rados_bench(pool, case.size, "written")
+            check_time(case, runs[-1][1])
         return steady(*runs)
     cpu_s, requests, took_s = rados_bench(pool, case, seconds, "read")
     # It connects, opens the pool and asks once.
@@ -322,7 +330,9 @@ def main() -> None:
     """Measure every case that was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="of a run; writes need one four times as long"
+    )
     parser.add_argument("--conf", help="a cluster of yours; one of its own when absent")
     parser.add_argument("--pool", default="bench")
     parser.add_argument("--case", action="append", help="only this one; may be repeated")
@@ -349,11 +359,11 @@ def main() -> None:
                 row = measure(pool, case, options.rounds, options.seconds)
                 rows.append(row)
                 print_row(row)
+                if options.json:
+                    options.json.write_text(json.dumps(rows, indent=1) + "\n")
             if any(case.mode != "write" for case in cases):
                 clean_up_loadstone(pool, size, "read")
                 clean_up_rados_bench(pool, size, "read")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
     met = sum(row["cpu_ratio"] <= CPU_GOAL and row["rate_ratio"] >= RATE_GOAL for row in rows)
     print(f"{met} of {len(rows)} within CPU <= {CPU_GOAL} and rate >= {RATE_GOAL} of rados bench")
 

@@ -5,6 +5,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -93,10 +94,14 @@ def test_a_buffer_that_was_lost_to_a_timeout_is_filled_anew(file_system: Path) -
     writes = trials.document(place, dataset, "write", timeout_ns=200_000_000)
     writes["options"]["range_bytes"] = dataset.size_bytes
     writes["stop"] = {"requests": None, "duration_ns": 3 * trials.SECOND_NS}
-    freezer = threading.Thread(target=_freeze_for_a_second, args=(file_system,))
-    freezer.start()
-    result = trials.run(writes)
-    freezer.join()
+    over = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        freezer = pool.submit(_freeze_once_written, path, file_system, over)
+        try:
+            result = trials.run(writes)
+        finally:
+            over.set()
+        freezer.result()
     assert set(result.outcomes()) == {"ok", "timeout"}, result.summary["error_examples"]
     read = trials.document(place, dataset, "read")
     read["options"]["range_bytes"] = dataset.size_bytes
@@ -104,9 +109,10 @@ def test_a_buffer_that_was_lost_to_a_timeout_is_filled_anew(file_system: Path) -
     assert result.outcomes() == {"ok": dataset.objects}, result.summary["error_examples"]
 
 
-def _freeze_for_a_second(mounted: Path) -> None:
-    # The load has begun by then; if it has not, it begins on a frozen file system.
-    time.sleep(0.5)
+def _freeze_once_written(path: Path, mounted: Path, over: threading.Event) -> None:
+    prepared_ns = path.stat().st_mtime_ns
+    while path.stat().st_mtime_ns == prepared_ns and not over.wait(0.01):
+        pass
     subprocess.run(["fsfreeze", "--freeze", str(mounted)], check=True)
     try:
         time.sleep(1)

@@ -139,8 +139,9 @@ def test_payload_that_repeats_is_written_again_as_it_is(place: Place) -> None:
     if {"write", "read"}.issubset(driver["operations"]):
         mixed = trials.document(place, dataset, "write")
         mixed["mix"] = [{"operation": name, "weight": 1.0} for name in ("write", "read")]
-        # Blocks whose places differ, so that reads leave other bytes in the buffers.
+        # Blocks at places that differ, so that reads leave other bytes in the buffers.
         mixed["options"]["range_bytes"] = 24 * page
+        mixed["keys"]["order"] = "uniform"
         mixed["stop"]["requests"] = 200
         result = trials.run(mixed)
         assert result.outcomes() == {"ok": 200}, result.summary["error_examples"]

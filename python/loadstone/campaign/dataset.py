@@ -276,7 +276,7 @@ class Dataset(BaseModel):
     duplicate: Fraction = Field(
         default=0.0,
         description="Share of pages that repeat other pages. With 1 drivers file, block and rados "
-        "write one buffer again and again, as fio and rados bench do.",
+        "write buffers of multiples of 256 KiB, and small whole objects, again as they are.",
     )
     encryption: Encryption = Field(
         default="none",

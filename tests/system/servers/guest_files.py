@@ -175,7 +175,8 @@ class Files:
         needs: dict[str, list[str]] = {}
         for line in self._dependencies.read_text().splitlines():
             module, _, others = line.partition(":")
-            needs[Path(module).stem] = [*reversed(others.split()), module]
+            # Some are compressed.
+            needs[Path(module).name.partition(".")[0]] = [*reversed(others.split()), module]
         wanted = [module for name in EARLY_MODULES for module in needs[name]]
         return list(dict.fromkeys(wanted))
 

@@ -241,6 +241,13 @@ struct Stretch {
     at: u64,
 }
 
+impl Stretch {
+    /// Returns how much room the object takes: devices give back whole sectors only.
+    fn whole_bytes(&self) -> u64 {
+        self.object.length.next_multiple_of(PAGE_BYTES as u64)
+    }
+}
+
 impl Block {
     #[inline]
     fn stretch(&self, request: &Request) -> Stretch {
@@ -343,7 +350,7 @@ impl BlockClient {
                 _ => {
                     let give_back =
                         if self.block.place.only_discards() { disk::discard } else { disk::punch };
-                    give_back(file, stretch.at, stretch.object.length)?;
+                    give_back(file, stretch.at, stretch.whole_bytes())?;
                     0
                 }
             };
@@ -356,7 +363,7 @@ impl BlockClient {
         let action = match operation {
             Operation::Read => Action::Read { offset: stretch.at, bytes: bytes() },
             Operation::Write => Action::Write { offset: stretch.at, bytes: bytes() },
-            _ => Action::Discard { offset: stretch.at, bytes: stretch.object.length },
+            _ => Action::Discard { offset: stretch.at, bytes: stretch.whole_bytes() },
         };
         let (done, ended_ns) = self.run(action).await?;
         if is_write && done < io_bytes {

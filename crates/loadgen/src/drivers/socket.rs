@@ -367,3 +367,20 @@ impl Write for NoSignal<'_> {
 fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_goes_before_the_payload_or_alone_if_it_is_too_long() {
+        let mut output = Buffers::default().output.into_inner();
+        output.payload(3).copy_from_slice(b"abc");
+        for length in [0, 1, HEAD_BYTES_MAX] {
+            let head = vec![b'h'; length];
+            assert_eq!(output.with_head(&head, 3), [&head[..], b"abc"].concat());
+        }
+        let too_long = vec![b'h'; HEAD_BYTES_MAX + 1];
+        assert_eq!(output.with_head(&too_long, 3), too_long);
+    }
+}
