@@ -8,9 +8,9 @@ account of the whole client process, user and system, with all threads of librad
 start-up. For reads that is what a run of a single request takes; for writes a shorter run is taken
 off a longer one, for so many buffers of 4 MiB as there are requests in flight cost more when they
 are touched for the first time than the rest of the start. Only ratios are told apart from the
-machine; loadstone fills every object with bytes of its own and checks every byte
-that it reads, rados bench writes the same bytes with a number in front, and compares. In the cases
-called "same" loadstone too writes the same bytes again and again (`duplicate: 1`).
+machine; loadstone fills every object with bytes of its own and checks every byte that it reads,
+rados bench writes the same bytes with a number in front, and compares. In the cases called "same"
+loadstone too writes the same bytes again and again (`duplicate: 1`).
 
     python bench/rados_vs_rados_bench.py [--rounds 5] [--seconds 3] [--case write-4KiB-16]
     python bench/rados_vs_rados_bench.py --conf /etc/ceph/ceph.conf --pool bench
