@@ -22,6 +22,11 @@ def named(variable: str) -> list[str]:
     return os.environ.get(variable, "").split()
 
 
+def row(kind: str, path: str) -> str:
+    """Return what the table of targets calls a device or directory that is named."""
+    return f"{kind}-{Path(path).name}"
+
+
 @contextlib.contextmanager
 def loop_device() -> Iterator[Path]:
     """Make a file a block device."""

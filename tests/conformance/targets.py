@@ -16,7 +16,7 @@ import pytest
 import swiftclient
 
 from loadstone import _loadgen
-from tests.conformance.devices import DEVICES, DIRECTORIES, loop_device, named
+from tests.conformance.devices import DEVICES, DIRECTORIES, loop_device, named, row
 from tests.conformance.rados_view import RadosView
 from tests.conformance.views import FolderView, S3View, SwiftView, View
 from tests.system.servers import keystone
@@ -268,7 +268,7 @@ TARGETS = [
 ]
 
 TARGETS += [
-    Target(f"{kind}-{Path(path).name}", driver, start(path))
+    Target(row(kind, path), driver, start(path))
     for variable, kind, driver, start in (
         (DEVICES, "device", "block", _device),
         (DIRECTORIES, "directory", "file", _directory),

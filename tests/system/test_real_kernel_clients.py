@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.devices import DEVICES, DIRECTORIES
+from tests.conformance.devices import DEVICES, DIRECTORIES, row
 from tests.system.command import NO_STATE, trials_of
 from tests.system.servers import guest as guests
 from tests.system.servers.ceph import Cluster
@@ -109,7 +109,7 @@ def measured(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_conformance_suite_holds(guest: Guest, devices: list[str], mount: str) -> None:
     """What the drivers block and file promise, they promise there too."""
-    rows = [f"device-{Path(device).name}" for device in devices] + [f"directory-{Path(mount).name}"]
+    rows = [*(row("device", device) for device in devices), row("directory", mount)]
     tests = "tests/conformance -p no:cacheprovider -q -k 'test_devices or " + " or ".join(rows)
     named = {DEVICES: " ".join(devices), DIRECTORIES: mount}
     said = guest.run(python(f"-m pytest {tests}' -m 'not real'", **named))
