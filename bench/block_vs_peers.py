@@ -20,28 +20,22 @@ histogram of microseconds. In the cases called "same" all three write one buffer
 import argparse
 import json
 import os
-import resource
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import elbencho
+import trials
+from ratios import Cost, Row, Table, print_met, ratio
 
-CORE = 1
 FILE_BYTES = 512 << 20
 # Where loadstone's block driver begins its data; fio leaves out what lies before.
 DATA_START = 1 << 20
 MARK_BYTES = 4096
-CPU_GOAL, RATE_GOAL = 1.0, 0.98
-# All programs run on the same core.
-ON_CORE = ["taskset", "-c", str(CORE)]
 
 
 @dataclass(frozen=True)
@@ -80,84 +74,27 @@ CASES = tuple(
     for depth in (1, 16)
 )
 
-TRIAL_PROGRAM = """
-import json, resource, sys
-from loadstone import _loadgen
-document = sys.stdin.read()
-def cpu_s():
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-before_s = cpu_s()
-summary = json.loads(_loadgen.run_trial(document))
-times = summary["iterations"][0]
-print(json.dumps({"cpu_s": cpu_s() - before_s, "ios": summary["requests"],
-                  "seconds": (times["end_ns"] - times["start_ns"]) / 1e9,
-                  "failed": summary["failed"], "examples": summary["error_examples"],
-                  "engine": summary["features"].get("engine")}))
-"""
 
-
-@dataclass(frozen=True)
-class Round:
-    """What one run of one program cost."""
-
-    cpu_us: float
-    per_s: float
-
-
-def document(case: Case, path: Path, stop: dict[str, int], engine: str) -> str:
+def document(case: Case, path: Path, stop: dict[str, int], engine: str) -> trials.Document:
     """Return the trial document of a case."""
     settings = {"path": str(path), "direct": case.is_direct, "engine": engine}
-    return json.dumps(
-        {
-            "format": 1,
-            "id": "0001",
-            "run": "0" * 31 + "1",
-            "seed": 1,
-            "phase": "bench",
-            "target": {"name": "bench", "driver": "block", "settings": settings},
-            "dataset": {
-                "bucket_prefix": "bench",
-                "buckets": 1,
-                "objects": 1,
-                "object_prefix": "o-",
-                "size": {"kind": "fixed", "bytes": FILE_BYTES},
-                "duplicate": float(case.is_same),
-            },
-            "mix": [{"operation": case.operation}],
-            "options": {"range_bytes": case.block},
-            "keys": {"order": case.order},
-            "load": {"kind": "closed", "clients": case.depth},
-            "stop": stop,
-            "verify": 0.0,
-            "cores": 1,
-        }
-    )
+    dataset = {"objects": 1, "size": FILE_BYTES, "duplicate": float(case.is_same)}
+    others = {
+        "options": {"range_bytes": case.block},
+        "keys": {"order": case.order},
+        "verify": 0.0,
+    }
+    return trials.document("block", settings, dataset, case.operation, case.depth, stop, **others)
 
 
-def run_trial(text: str) -> dict[str, float]:
-    """Run a trial in a process of its own, on the core that all programs use."""
-    ran = subprocess.run(
-        [*ON_CORE, sys.executable, "-c", TRIAL_PROGRAM],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if ran.returncode != 0:
-        raise SystemExit(f"loadstone failed:\n{ran.stderr}")
-    told: dict[str, float] = json.loads(ran.stdout)
-    if told["failed"]:
-        raise SystemExit(f"{told['failed']} requests failed: {told['examples']}")
-    return told
-
-
-def run_loadstone(case: Case, path: Path, seconds: float, engine: str) -> Round:
+def run_loadstone(case: Case, path: Path, seconds: float, engine: str) -> Cost:
     """Return what one round of loadstone cost."""
-    told = run_trial(document(case, path, {"duration_ns": int(seconds * 1e9)}, engine))
-    once = run_trial(document(case, path, {"requests": 1}, engine))
-    cpu_s = told["cpu_s"] - once["cpu_s"]
-    return Round(cpu_s * 1e6 / told["ios"], told["ios"] / told["seconds"])
+    stop = {"duration_ns": int(seconds * 1e9)}
+    told = trials.run(document(case, path, stop, engine), with_lag=False)
+    once = trials.run(document(case, path, {"requests": 1}, engine), with_lag=False)
+    cpu_s = told.cpu_s - once.cpu_s
+    per_s = told.requests / told.seconds("start_ns", "end_ns")
+    return Cost(cpu_s * 1e6 / told.requests, per_s)
 
 
 def fio_engines(case: Case) -> dict[str, list[str]]:
@@ -181,25 +118,20 @@ def fio_engines(case: Case) -> dict[str, list[str]]:
 def fio(case: Case, path: Path, engine: list[str], end: list[str]) -> tuple[float, int, float]:
     """Run fio; return its CPU seconds, I/Os and I/Os per second."""
     pattern = ("rand" if case.order == "uniform" else "") + case.operation
-    command = [*ON_CORE, "fio", "--name=bench", f"--filename={path}"]
+    command = ["fio", "--name=bench", f"--filename={path}"]
     command += [f"--offset={DATA_START}", f"--size={FILE_BYTES}", f"--bs={case.block}"]
     command += [f"--rw={pattern}", f"--direct={int(case.is_direct)}", "--norandommap"]
     command += ["--group_reporting", "--output-format=json", "--invalidate=0", *engine, *end]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if ran.returncode != 0:
-        raise SystemExit(f"fio failed in {case.name}:\n{ran.stderr}{ran.stdout}")
-    told = json.loads(ran.stdout[ran.stdout.index("{") :])["jobs"][0][case.operation]
-    cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    cpu_s, said = trials.cpu_of(command)
+    told = json.loads(said[said.index("{") :])["jobs"][0][case.operation]
     return cpu_s, told["total_ios"], told["iops"]
 
 
-def run_fio(case: Case, path: Path, engine: list[str], seconds: float) -> Round:
+def run_fio(case: Case, path: Path, engine: list[str], seconds: float) -> Cost:
     """Return what one round of fio cost."""
     cpu_s, ios, per_s = fio(case, path, engine, ["--time_based", f"--runtime={seconds}"])
     once_s, _, _ = fio(case, path, engine, ["--number_ios=1"])
-    return Round((cpu_s - once_s) * 1e6 / ios, per_s)
+    return Cost((cpu_s - once_s) * 1e6 / ios, per_s)
 
 
 def elbencho_ways(case: Case) -> dict[str, list[str]]:
@@ -212,7 +144,7 @@ def elbencho_ways(case: Case) -> dict[str, list[str]]:
     }
 
 
-def run_elbencho(case: Case, path: Path, way: list[str], seconds: float) -> Round:
+def run_elbencho(case: Case, path: Path, way: list[str], seconds: float) -> Cost:
     """Return what one round of elbencho cost."""
     threads = int(way[0].removeprefix("--threads="))
     # It shares out its files, laid end to end, among its threads. Named once for each of them, all
@@ -231,9 +163,9 @@ def run_elbencho(case: Case, path: Path, way: list[str], seconds: float) -> Roun
         timed += ["--infloop"]
         once = [f"--size={case.block}"]
     with mark_kept(path):
-        cpu_s, (phase,) = elbencho.run([*options, *timed], paths, ON_CORE)
-        once_s, _ = elbencho.run([*options, *once], paths, ON_CORE)
-    return Round((cpu_s - once_s) * 1e6 / phase.ios, phase.per_s)
+        cpu_s, (phase,) = elbencho.run([*options, *timed], paths)
+        once_s, _ = elbencho.run([*options, *once], paths)
+    return Cost((cpu_s - once_s) * 1e6 / phase.ios, phase.per_s)
 
 
 @contextmanager
@@ -252,7 +184,7 @@ class Peer:
     """Another program: its ways of doing a case, and how a round of one is run."""
 
     ways: Callable[[Case], dict[str, list[str]]]
-    run: Callable[[Case, Path, list[str], float], Round]
+    run: Callable[[Case, Path, list[str], float], Cost]
 
 
 PEERS = {
@@ -271,12 +203,12 @@ class Work:
     seconds: float
 
 
-def measure(work: Work, peers: list[str], engine: str) -> list[dict[str, Any]]:
+def measure(work: Work, peers: list[str], engine: str) -> list[Row]:
     """Run all in turn and return a row of the table for each peer."""
     case, path, seconds = work.case, work.path, work.seconds
     ways = {peer: PEERS[peer].ways(case) for peer in peers}
-    ours: list[Round] = []
-    theirs: dict[str, dict[str, list[Round]]] = {
+    ours: list[Cost] = []
+    theirs: dict[str, dict[str, list[Cost]]] = {
         peer: {name: [] for name in of_peer} for peer, of_peer in ways.items()
     }
     for _ in range(work.rounds):
@@ -287,68 +219,44 @@ def measure(work: Work, peers: list[str], engine: str) -> list[dict[str, Any]]:
     return [compare(case, ours, peer, of_peer) for peer, of_peer in theirs.items()]
 
 
-def compare(
-    case: Case, ours: list[Round], peer: str, theirs: dict[str, list[Round]]
-) -> dict[str, Any]:
+def compare(case: Case, ours: list[Cost], peer: str, theirs: dict[str, list[Cost]]) -> Row:
     """Return a row of the table: us beside the best of a peer's ways."""
-    cpu = {name: statistics.median(row.cpu_us for row in rows) for name, rows in theirs.items()}
-    rate = {name: statistics.median(row.per_s for row in rows) for name, rows in theirs.items()}
-    cheapest, fastest = min(cpu, key=cpu.__getitem__), max(rate, key=rate.__getitem__)
-    ratios = [a.cpu_us / b.cpu_us for a, b in zip(ours, theirs[cheapest], strict=True)]
-    rates = [a.per_s / b.per_s for a, b in zip(ours, theirs[fastest], strict=True)]
+    cpu = {name: [row.cpu_us for row in rows] for name, rows in theirs.items()}
+    rate = {name: [row.per_s for row in rows] for name, rows in theirs.items()}
+    median_cpu = {name: statistics.median(row) for name, row in cpu.items()}
+    median_rate = {name: statistics.median(row) for name, row in rate.items()}
+    cheapest = min(median_cpu, key=median_cpu.__getitem__)
+    fastest = max(median_rate, key=median_rate.__getitem__)
+    our_cpu, our_rate = [row.cpu_us for row in ours], [row.per_s for row in ours]
     return {
         "case": case.name,
-        "loadstone_us": statistics.median(row.cpu_us for row in ours),
+        "loadstone_us": statistics.median(our_cpu),
         "peer": peer,
-        "peer_us": cpu[cheapest],
+        "peer_us": median_cpu[cheapest],
         "cheapest": cheapest,
-        "cpu_ratio": statistics.median(ratios),
-        "cpu_ratio_min": min(ratios),
-        "cpu_ratio_max": max(ratios),
-        "per_s": statistics.median(row.per_s for row in ours),
-        "peer_per_s": rate[fastest],
+        **ratio("cpu_ratio", our_cpu, cpu[cheapest]),
+        "per_s": statistics.median(our_rate),
+        "peer_per_s": median_rate[fastest],
         "fastest": fastest,
-        "rate_ratio": statistics.median(rates),
-        "rate_ratio_min": min(rates),
-        "rate_ratio_max": max(rates),
-        "all": {name: {"us": cpu[name], "per_s": rate[name]} for name in theirs},
+        **ratio("rate_ratio", our_rate, rate[fastest]),
+        "all": {name: {"us": median_cpu[name], "per_s": median_rate[name]} for name in theirs},
     }
 
 
-HEAD = (
-    "| case                      | ours µs  | peer     | its µs   | its cheapest     | ratio "
-    "| spread    | ours /s  | its /s   | its fastest      | ratio | spread    |\n"
-    "|---------------------------|----------|----------|----------|------------------|-------"
-    "|-----------|----------|----------|------------------|-------|-----------|"
+COLUMNS = (
+    ("case                     ", "{case:<25}"),
+    ("ours µs ", "{loadstone_us:>8.2f}"),
+    ("peer    ", "{peer:<8}"),
+    ("its µs  ", "{peer_us:>8.2f}"),
+    ("its cheapest    ", "{cheapest:<16}"),
+    ("ratio", "{cpu_ratio:>5.2f}"),
+    ("spread   ", "{cpu_ratio_min:.2f}-{cpu_ratio_max:.2f}"),
+    ("ours /s ", "{per_s:>8.0f}"),
+    ("its /s  ", "{peer_per_s:>8.0f}"),
+    ("its fastest     ", "{fastest:<16}"),
+    ("ratio", "{rate_ratio:>5.2f}"),
+    ("spread   ", "{rate_ratio_min:.2f}-{rate_ratio_max:.2f}"),
 )
-
-
-def print_row(row: dict[str, Any]) -> None:
-    """Print a line of the table."""
-    print(
-        f"| {row['case']:<25} | {row['loadstone_us']:>8.2f} | {row['peer']:<8} "
-        f"| {row['peer_us']:>8.2f} | {row['cheapest']:<16} | {row['cpu_ratio']:>5.2f} "
-        f"| {row['cpu_ratio_min']:.2f}-{row['cpu_ratio_max']:.2f} "
-        f"| {row['per_s']:>8.0f} | {row['peer_per_s']:>8.0f} | {row['fastest']:<16} "
-        f"| {row['rate_ratio']:>5.2f} | {row['rate_ratio_min']:.2f}-{row['rate_ratio_max']:.2f} |",
-        flush=True,
-    )
-
-
-def print_counts(rows: list[dict[str, Any]]) -> None:
-    """Say how many cases reached the goals."""
-    for peer in PEERS:
-        of_peer = [row for row in rows if row["peer"] == peer]
-        met = [
-            row
-            for row in of_peer
-            if row["cpu_ratio"] <= CPU_GOAL and row["rate_ratio"] >= RATE_GOAL
-        ]
-        if of_peer:
-            print(
-                f"{len(met)} of {len(of_peer)} within CPU <= {CPU_GOAL} and rate >= {RATE_GOAL} "
-                f"of {peer}'s best"
-            )
 
 
 @contextmanager
@@ -358,7 +266,7 @@ def prepared(place: str, folder: Path | None) -> Iterator[Path]:
         path = Path(where) / "blocks"
         # By buffered I/O where that is measured: it leaves the file in the page cache.
         first = Case(place, "write", 1 << 20, 1, "sequential")
-        run_trial(document(first, path, {"requests": FILE_BYTES >> 20}, "psync"))
+        trials.run(document(first, path, {"requests": FILE_BYTES >> 20}, "psync"), with_lag=False)
         os.sync()
         yield path
 
@@ -383,24 +291,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument(
-        "--disk", type=Path, help="a directory on the disk; a temporary one if absent"
-    )
-    parser.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="one in memory")
+    trials.add_place_options(parser)
     parser.add_argument("--engine", default="auto", help="loadstone's engine")
     parser.add_argument("--case", action="append", help="only this one; may be repeated")
     parser.add_argument("--peer", action="append", choices=PEERS, help="only this; may be repeated")
-    parser.add_argument(
-        "--realtime", action="store_true", help="keep other programs off the core (needs root)"
-    )
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
     if options.realtime:
-        # In turns: jobs that run one after the other would each claim the whole core.
-        ON_CORE.extend(("chrt", "-r", "1"))
+        trials.claim_core()
     peers = found_peers(options.peer)
-    print(HEAD)
-    rows: list[dict[str, Any]] = []
+    table = Table(COLUMNS, options.json)
     folders = {"disk": options.disk, "cache": options.disk, "memory": options.memory}
     for place, folder in folders.items():
         cases = [case for case in CASES if case.place == place]
@@ -411,11 +311,9 @@ def main() -> None:
             for case in cases:
                 work = Work(case, path, options.rounds, options.seconds)
                 for row in measure(work, peers, options.engine):
-                    rows.append(row)
-                    print_row(row)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
-    print_counts(rows)
+                    table.add(row)
+    for peer in peers:
+        print_met([row for row in table.rows if row["peer"] == peer], f"{peer}'s best")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Runs elbencho and reads what it tells of each phase."""
 
 import json
-import resource
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from trials import cpu_of
 
 
 @dataclass(frozen=True)
@@ -42,18 +43,10 @@ def parse_phases(told: str) -> list[Phase]:
     return phases
 
 
-def run(
-    options: Sequence[str], paths: Sequence[Path], on_core: Sequence[str]
-) -> tuple[float, list[Phase]]:
+def run(options: Sequence[str], paths: Sequence[Path]) -> tuple[float, list[Phase]]:
     """Run elbencho; return the CPU seconds of the whole process, and its phases."""
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results.json"
-        command = [*on_core, "elbencho", *options, "--nolive", "--jsonfile", str(results)]
-        command += map(str, paths)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if ran.returncode != 0:
-            raise SystemExit(f"{' '.join(command)} failed:\n{ran.stderr}{ran.stdout}")
-        phases = parse_phases(results.read_text())
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, phases
+        command = ["elbencho", *options, "--nolive", "--jsonfile", str(results)]
+        cpu_s, _ = cpu_of([*command, *map(str, paths)])
+        return cpu_s, parse_phases(results.read_text())

@@ -24,19 +24,16 @@ default), gives each thread a directory of its own, and keeps one histogram of m
 """
 
 import argparse
-import json
 import shutil
-import statistics
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import elbencho
-from block_vs_peers import CPU_GOAL, ON_CORE, RATE_GOAL, run_trial
-from block_vs_peers import Round as Cost
+import trials
+from ratios import Cost, Table, compare, print_met
 
 FILE_BYTES = 4096
 PLACES = ("memory", "disk")
@@ -88,38 +85,27 @@ class Tree:
         return Tree(self.threads, 1)
 
 
-def document(tree: Tree, step: Step, folder: Path) -> str:
+def document(tree: Tree, step: Step, folder: Path) -> trials.Document:
     """Return the trial document of a step."""
-    return json.dumps(
-        {
-            "format": 1,
-            "id": "0001",
-            "run": "0" * 31 + "1",
-            "seed": 1,
-            "phase": "bench",
-            "target": {"name": "bench", "driver": "file", "settings": {"path": str(folder)}},
-            "dataset": {
-                "bucket_prefix": "d",
-                "buckets": tree.threads,
-                "objects": tree.all_files,
-                "object_prefix": "f",
-                "size": {"kind": "fixed", "bytes": FILE_BYTES},
-            },
-            "mix": [{"operation": step.operation}],
-            "load": {"kind": "closed", "clients": tree.threads},
-            "stop": {"requests": tree.all_files},
-            "verify": step.verify,
-            "cores": 1,
-        }
+    dataset = {
+        "bucket_prefix": "d",
+        "buckets": tree.threads,
+        "objects": tree.all_files,
+        "object_prefix": "f",
+        "size": FILE_BYTES,
+    }
+    settings, stop = {"path": str(folder)}, {"requests": tree.all_files}
+    return trials.document(
+        "file", settings, dataset, step.operation, tree.threads, stop, verify=step.verify
     )
 
 
 def run_loadstone(tree: Tree, step: Step, folder: Path) -> tuple[float, float]:
     """Return the CPU seconds of a step and its files per second."""
-    told = run_trial(document(tree, step, folder))
-    if told["ios"] != tree.all_files:
-        raise SystemExit(f"loadstone: {step.name} of {told['ios']} files, not {tree.all_files}")
-    return told["cpu_s"], told["ios"] / told["seconds"]
+    told = trials.run(document(tree, step, folder), with_lag=False)
+    if told.requests != tree.all_files:
+        raise SystemExit(f"loadstone: {step.name} of {told.requests} files, not {tree.all_files}")
+    return told.cpu_s, told.requests / told.seconds("start_ns", "end_ns")
 
 
 def elbencho_options(tree: Tree) -> list[str]:
@@ -137,7 +123,7 @@ def run_elbencho(tree: Tree, step: Step, folder: Path) -> tuple[float, float]:
     """Return the CPU seconds of a step and its files per second."""
     options = [*elbencho_options(tree), step.option]
     options += ["--verify=1"] if step.is_checked_by_elbencho else []
-    cpu_s, (phase,) = elbencho.run(options, [folder], ON_CORE)
+    cpu_s, (phase,) = elbencho.run(options, [folder])
     if phase.entries != tree.all_files:
         raise SystemExit(f"elbencho: {step.name} of {phase.entries} files, not {tree.all_files}")
     return cpu_s, phase.per_s
@@ -163,7 +149,7 @@ def prepared(program: str, number: int, tree: Tree, folder: Path) -> Round:
     for of, where in ((tree, made.many), (tree.start_up, made.few)):
         where.mkdir()
         if program == "elbencho":
-            elbencho.run([*elbencho_options(of), "--mkdirs"], [where], ON_CORE)
+            elbencho.run([*elbencho_options(of), "--mkdirs"], [where])
     return made
 
 
@@ -186,45 +172,17 @@ def measure(tree: Tree, folder: Path, rounds: int) -> list[Round]:
     return turns
 
 
-def compare(place: str, step: Step, turns: list[Round]) -> dict[str, Any]:
-    """Return a row of the table."""
-    ours, theirs = (
-        [turn.costs[step.name] for turn in turns if turn.program == program] for program in PROGRAMS
-    )
-    cpu = [a.cpu_us / b.cpu_us for a, b in zip(ours, theirs, strict=True)]
-    rate = [a.per_s / b.per_s for a, b in zip(ours, theirs, strict=True)]
-    return {
-        "case": f"{place}-{step.name}",
-        "loadstone_us": statistics.median(row.cpu_us for row in ours),
-        "elbencho_us": statistics.median(row.cpu_us for row in theirs),
-        "cpu_ratio": statistics.median(cpu),
-        "cpu_ratio_min": min(cpu),
-        "cpu_ratio_max": max(cpu),
-        "loadstone_per_s": statistics.median(row.per_s for row in ours),
-        "elbencho_per_s": statistics.median(row.per_s for row in theirs),
-        "rate_ratio": statistics.median(rate),
-        "rate_ratio_min": min(rate),
-        "rate_ratio_max": max(rate),
-    }
-
-
-HEAD = (
-    "| case                 | ours µs  | its µs   | ratio | spread    | ours /s  | its /s   "
-    "| ratio | spread    |\n"
-    "|----------------------|----------|----------|-------|-----------|----------|----------"
-    "|-------|-----------|"
+COLUMNS = (
+    ("case                ", "{case:<20}"),
+    ("ours µs ", "{loadstone_us:>8.2f}"),
+    ("its µs  ", "{elbencho_us:>8.2f}"),
+    ("ratio", "{cpu_ratio:>5.2f}"),
+    ("spread   ", "{cpu_ratio_min:.2f}-{cpu_ratio_max:.2f}"),
+    ("ours /s ", "{loadstone_per_s:>8.0f}"),
+    ("its /s  ", "{elbencho_per_s:>8.0f}"),
+    ("ratio", "{rate_ratio:>5.2f}"),
+    ("spread   ", "{rate_ratio_min:.2f}-{rate_ratio_max:.2f}"),
 )
-
-
-def print_row(row: dict[str, Any]) -> None:
-    """Print a line of the table."""
-    print(
-        f"| {row['case']:<20} | {row['loadstone_us']:>8.2f} | {row['elbencho_us']:>8.2f} "
-        f"| {row['cpu_ratio']:>5.2f} | {row['cpu_ratio_min']:.2f}-{row['cpu_ratio_max']:.2f} "
-        f"| {row['loadstone_per_s']:>8.0f} | {row['elbencho_per_s']:>8.0f} "
-        f"| {row['rate_ratio']:>5.2f} | {row['rate_ratio_min']:.2f}-{row['rate_ratio_max']:.2f} |",
-        flush=True,
-    )
 
 
 @contextmanager
@@ -247,14 +205,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--files", type=int, default=10_000, help="in each directory")
     parser.add_argument("--threads", type=int, default=16, help="and directories")
-    parser.add_argument(
-        "--disk", type=Path, help="a directory on the disk; a temporary one if absent"
-    )
-    parser.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="one in memory")
+    trials.add_place_options(parser)
     parser.add_argument("--place", action="append", choices=PLACES, help="only this one")
-    parser.add_argument(
-        "--realtime", action="store_true", help="keep other programs off the core (needs root)"
-    )
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
     if shutil.which("taskset") is None:
@@ -263,21 +215,21 @@ def main() -> None:
         print("no elbencho on PATH: small files are not compared")
         return
     if options.realtime:
-        ON_CORE.extend(("chrt", "-r", "1"))
+        trials.claim_core()
     tree = Tree(options.threads, options.files)
-    print(f"elbencho {elbencho.version()}, {tree.all_files} files, {tree.threads} threads\n{HEAD}")
-    rows = []
+    print(f"elbencho {elbencho.version()}, {tree.all_files} files, {tree.threads} threads")
+    table = Table(COLUMNS, options.json)
     for place in options.place or PLACES:
         with place_folder(place, options) as folder:
             turns = measure(tree, folder, options.rounds)
         for step in STEPS:
             if step.is_measured:
-                rows.append(compare(place, step, turns))
-                print_row(rows[-1])
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
-    met = sum(row["cpu_ratio"] <= CPU_GOAL and row["rate_ratio"] >= RATE_GOAL for row in rows)
-    print(f"{met} of {len(rows)} within CPU <= {CPU_GOAL} and rate >= {RATE_GOAL} of elbencho")
+                ours, theirs = (
+                    [turn.costs[step.name] for turn in turns if turn.program == program]
+                    for program in PROGRAMS
+                )
+                table.add(compare(f"{place}-{step.name}", "elbencho", ours, theirs))
+    print_met(table.rows, "elbencho")
 
 
 if __name__ == "__main__":

@@ -14,23 +14,24 @@ does all that loadstone does, with random payload.
 """
 
 import argparse
+import contextlib
 import json
 import os
-import resource
 import shutil
 import socket
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from ratios import Row, Table, ratio
+from trials import ON_SERVER_CORE, ROOT, Document, Trial, cpu_of, run
+from trials import document as trial_document
+
 CERTIFICATES = ROOT / "crates/loadgen/tests/certificates"
-SERVER_CORE, CLIENT_CORE = 0, 1
 OBJECTS = 1000
 # warp reports nothing of a shorter run.
 WARP_SECONDS = 6
@@ -83,99 +84,21 @@ request = function()
 end
 """
 
-TRIAL_PROGRAM = """
-import json, resource, sys
-from loadstone import _loadgen
-document = sys.stdin.read()
-def cpu_s():
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-def rss_kib():
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
-before_kib = rss_kib()
-before_s = cpu_s()
-summary = json.loads(_loadgen.run_trial(document))
-print(json.dumps({"cpu_s": cpu_s() - before_s, "requests": summary["requests"],
-                  "failed": summary["failed"], "examples": summary["error_examples"],
-                  "rss_mib": rss_kib() / 1024, "before_mib": before_kib / 1024}))
-"""
 
-
-def document(case: Case, port: int, seconds: float) -> str:
+def document(case: Case, port: int, seconds: float) -> Document:
     """Return the trial document of a case."""
-    return json.dumps(
-        {
-            "format": 1,
-            "id": "0001",
-            "run": "0" * 31 + "1",
-            "seed": 1,
-            "phase": "bench",
-            "target": {
-                "name": "null",
-                "driver": "s3",
-                "settings": {
-                    "endpoints": [case.url(port)],
-                    **(
-                        {"tls": {"ca_file": str(CERTIFICATES / "certificate.pem")}}
-                        if case.is_tls
-                        else {}
-                    ),
-                    "access_key": {"env": "BENCH_ACCESS_KEY"},
-                    "secret_key": {"env": "BENCH_SECRET_KEY"},
-                    "payload_signing": case.signing,
-                },
-            },
-            "dataset": {
-                "bucket_prefix": "bench",
-                "buckets": 1,
-                "objects": OBJECTS,
-                "object_prefix": "o-",
-                "size": {"kind": "fixed", "bytes": case.size},
-            },
-            "mix": [{"operation": case.operation}],
-            "load": {"kind": "closed", "clients": case.clients},
-            "stop": {"duration_ns": int(seconds * 1e9)},
-            "verify": case.verify,
-            "allow_foreign": True,
-            "cores": 1,
-        }
-    )
-
-
-def run_loadstone(case: Case, port: int, seconds: float) -> dict[str, float]:
-    """Return CPU microseconds per request and memory of one round of loadstone."""
-    environment = os.environ | {"BENCH_ACCESS_KEY": "bench", "BENCH_SECRET_KEY": "bench-secret"}
-    ran = subprocess.run(
-        ["taskset", "-c", str(CLIENT_CORE), sys.executable, "-c", TRIAL_PROGRAM],
-        input=document(case, port, seconds),
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    if ran.returncode != 0:
-        raise SystemExit(f"loadstone failed in {case.name}:\n{ran.stderr}")
-    told = json.loads(ran.stdout)
-    if told["failed"]:
-        raise SystemExit(f"{case.name}: {told['failed']} requests failed: {told['examples']}")
-    return {
-        "us": told["cpu_s"] * 1e6 / told["requests"],
-        "per_s": told["requests"] / seconds,
-        "own_mib": told["rss_mib"] - told["before_mib"],
+    settings = {
+        "endpoints": [case.url(port)],
+        "access_key": {"env": "BENCH_ACCESS_KEY"},
+        "secret_key": {"env": "BENCH_SECRET_KEY"},
+        "payload_signing": case.signing,
     }
-
-
-def cpu_of(command: list[str]) -> tuple[float, str]:
-    """Run a command on the client's core; return its CPU seconds and what it printed."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ran = subprocess.run(
-        ["taskset", "-c", str(CLIENT_CORE), *command], capture_output=True, text=True, check=False
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if ran.returncode != 0:
-        raise SystemExit(f"{command[0]} failed:\n{ran.stdout}{ran.stderr}")
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, ran.stdout
+    if case.is_tls:
+        settings["tls"] = {"ca_file": str(CERTIFICATES / "certificate.pem")}
+    dataset = {"objects": OBJECTS, "size": case.size}
+    stop = {"duration_ns": int(seconds * 1e9)}
+    others = {"verify": case.verify, "allow_foreign": True}
+    return trial_document("s3", settings, dataset, case.operation, case.clients, stop, **others)
 
 
 def run_wrk(case: Case, port: int, seconds: float, folder: Path) -> float:
@@ -262,84 +185,83 @@ def server_command(case: Case, port: int, folder: Path) -> list[str]:
     settings = {"port": port, "threads": 1, "object_bytes": case.size}
     if case.verify:
         # For reads that are verified it serves the very objects of the trial.
-        settings["trial"] = json.loads(document(case, port, 1.0))
+        settings["trial"] = document(case, port, 1.0)
     config.write_text(json.dumps(settings))
     binary = os.environ.get("LOADSTONE_STORE_BIN", str(ROOT / "target/release/loadstone-store"))
     return [binary, "null", str(config)]
 
 
-def start_server(case: Case, folder: Path) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a case's server on its core and return it with its port."""
+@contextlib.contextmanager
+def serving(case: Case) -> Iterator[int]:
+    """Run a case's server on its core; give its port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        ["taskset", "-c", str(SERVER_CORE), *server_command(case, port, folder)],
-        stdout=subprocess.DEVNULL,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*ON_SERVER_CORE, *server_command(case, port, Path(folder))]
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            wait_for(port)
+            yield port
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def wait_for(port: int) -> None:
+    """Wait until a server takes connections."""
     for _ in range(200):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return server, port
+                return
         time.sleep(0.02)
-    server.terminate()
     raise SystemExit("the server did not start")
 
 
 def measure(
     case: Case, peers: list[str], rounds: int, seconds: float, folder: Path
-) -> list[dict[str, object]]:
-    """Run loadstone and its peers in turn and return a row of the table for each peer."""
+) -> Iterator[Row]:
+    """Run loadstone and its peers in turn and give a row of the table for each peer."""
     peers = [peer for peer in peers if case.signing in ALIKE[peer]]
     if case.is_tls and shutil.which("nginx") is None:
         print(f"| {case.name:<20} | no nginx on PATH")
-        return []
+        return
     if case.is_tls or case.verify:
         # It reads what it has put, and these servers have objects of their own and no other.
         peers = [peer for peer in peers if peer != "warp"]
-    server, port = start_server(case, folder)
-    ours: list[dict[str, float]] = []
+    ours: list[Trial] = []
     theirs: dict[str, list[float]] = {peer: [] for peer in peers}
-    try:
+    with serving(case) as port:
         for _ in range(rounds):
-            ours.append(run_loadstone(case, port, seconds))
+            ours.append(run(document(case, port, seconds), with_lag=False))
             for peer in peers:
                 theirs[peer].append(PEERS[peer](case, port, seconds, folder))
-    finally:
-        server.terminate()
-        server.wait()
-    rows: list[dict[str, object]] = []
     for peer, costs in theirs.items():
-        ratios = [mine["us"] / cost for mine, cost in zip(ours, costs, strict=True)]
-        ratio, goal = statistics.median(ratios), case.goals.get(peer)
-        rows.append(
-            {
-                "case": case.name,
-                "us": statistics.median(row["us"] for row in ours),
-                "peer": peer,
-                "peer_us": statistics.median(costs),
-                "ratio": ratio,
-                "ratio_min": min(ratios),
-                "ratio_max": max(ratios),
-                "goal": goal,
-                "is_met": None if goal is None else ratio <= goal,
-                "per_s": statistics.median(row["per_s"] for row in ours),
-                "own_mib": statistics.median(row["own_mib"] for row in ours),
-            }
-        )
-    return rows
+        ratios, goal = ratio("ratio", [trial.us for trial in ours], costs), case.goals.get(peer)
+        yield {
+            "case": case.name,
+            "us": statistics.median(trial.us for trial in ours),
+            "peer": peer,
+            "peer_us": statistics.median(costs),
+            **ratios,
+            "goal": goal,
+            "is_met": None if goal is None else ratios["ratio"] <= goal,
+            "per_s": statistics.median(trial.requests / seconds for trial in ours),
+            "own_mib": statistics.median(trial.own_mib for trial in ours),
+        }
 
 
-def print_row(row: dict[str, object]) -> None:
-    """Print a line of the table."""
-    goal = "–" if row["goal"] is None else f"{row['goal']:.2f}"
-    met = {None: "", True: "yes", False: "no"}[row["is_met"]]
-    spread = f"{row['ratio_min']:.2f}–{row['ratio_max']:.2f}"
-    print(
-        f"| {row['case']:<20} | {row['us']:>8.2f} | {row['peer']:<4} | {row['peer_us']:>8.2f} "
-        f"| {row['ratio']:>5.2f} | {spread:<9} | {goal:>4} | {met:<3} | {row['own_mib']:>7.1f} |",
-        flush=True,
-    )
+COLUMNS = (
+    ("case                ", "{case:<20}"),
+    ("ours µs ", "{us:>8.2f}"),
+    ("peer", "{peer:<4}"),
+    ("its µs  ", "{peer_us:>8.2f}"),
+    ("ratio", "{ratio:>5.2f}"),
+    ("spread   ", "{ratio_min:.2f}–{ratio_max:.2f}"),
+    ("goal", "{shown_goal:>4}"),
+    ("met", "{met:<3}"),
+    ("own MiB", "{own_mib:>7.1f}"),
+)
 
 
 def main() -> None:
@@ -354,21 +276,14 @@ def main() -> None:
     peers = [peer for peer in options.peer or PEERS if shutil.which(peer)]
     if not peers:
         raise SystemExit("error: none of wrk, oha and warp on PATH\nhint: apt-get install wrk")
-    print(
-        "| case                 | ours µs  | peer | its µs   | ratio | spread    | goal | met "
-        "| own MiB |\n"
-        "|----------------------|----------|------|----------|-------|-----------|------|-----"
-        "|---------|"
-    )
-    rows = []
+    table = Table(COLUMNS, options.json)
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:
             if not options.case or case.name in options.case:
                 for row in measure(case, peers, options.rounds, options.seconds, Path(folder)):
-                    rows.append(row)
-                    print_row(row)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+                    goal = "–" if row["goal"] is None else f"{row['goal']:.2f}"
+                    met = {None: "", True: "yes", False: "no"}[row["is_met"]]
+                    table.add(row, shown_goal=goal, met=met)
 
 
 if __name__ == "__main__":

@@ -19,42 +19,23 @@ loadstone too writes the same bytes again and again (`duplicate: 1`).
 import argparse
 import contextlib
 import json
-import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[1]
-CPU_GOAL, RATE_GOAL = 1.0, 0.98
-SERVER_CORE, CLIENT_CORE = 0, 1
+import trials
+from ratios import Cost, Row, Table, compare, print_met
+
 # How many objects reads choose from, written once by each program.
 OBJECTS = {4096: 40_000, 4 << 20: 300}
 # How many a round may write: more than it has time for, and none that was there before.
 WRITTEN = {4096: 160_000, 4 << 20: 1200}
 # How much longer the run is that a short one is taken off.
 LONGER = 4
-
-TRIAL_PROGRAM = """
-import json, resource, sys
-from loadstone import _loadgen
-document = sys.stdin.read()
-def cpu_s():
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-before_s = cpu_s()
-summary = json.loads(_loadgen.run_trial(document))
-times = summary["iterations"][0]
-print(json.dumps({"cpu_s": cpu_s() - before_s, "requests": summary["requests"],
-                  "seconds": (times["measure_end_ns"] - times["measure_start_ns"]) / 1e9,
-                  "verified": summary["verified_requests"],
-                  "failed": summary["failed"], "examples": summary["error_examples"]}))
-"""
 
 
 @dataclass(frozen=True)
@@ -87,49 +68,25 @@ class Pool:
 
     conf: str
     name: str
-    on_core: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Round:
-    """What one run of one program cost."""
-
-    cpu_us: float
-    per_s: float
 
 
 def document(
     pool: Pool, case: Case, stop: dict[str, int], name: str, operation: str, phase: str = "bench"
-) -> str:
+) -> trials.Document:
     """Return a trial document on the objects of this name."""
-    return json.dumps(
-        {
-            "format": 1,
-            "id": "0001",
-            "run": "0" * 31 + "1",
-            "seed": 1,
-            "phase": phase,
-            "target": {
-                "name": "bench",
-                "driver": "rados",
-                "settings": {"pool": pool.name, "conf": pool.conf},
-            },
-            "dataset": {
-                "bucket_prefix": f"loadstone-{name}-{case.size}",
-                "buckets": 1,
-                "objects": count_of(case.size, name),
-                "object_prefix": "o-",
-                "size": {"kind": "fixed", "bytes": case.size},
-                "duplicate": float(case.is_same),
-            },
-            "mix": [{"operation": operation}],
-            "options": {"range_bytes": case.size},
-            "keys": {"order": "uniform" if case.mode == "rand" else "sequential"},
-            "load": {"kind": "closed", "clients": case.threads},
-            "stop": stop,
-            "cores": 1,
-        }
-    )
+    dataset = {
+        "bucket_prefix": f"loadstone-{name}-{case.size}",
+        "objects": count_of(case.size, name),
+        "size": case.size,
+        "duplicate": float(case.is_same),
+    }
+    others = {
+        "phase": phase,
+        "options": {"range_bytes": case.size},
+        "keys": {"order": "uniform" if case.mode == "rand" else "sequential"},
+    }
+    settings = {"pool": pool.name, "conf": pool.conf}
+    return trials.document("rados", settings, dataset, operation, case.threads, stop, **others)
 
 
 def count_of(size: int, name: str) -> int:
@@ -137,24 +94,17 @@ def count_of(size: int, name: str) -> int:
     return WRITTEN[size] if name == "written" else OBJECTS[size]
 
 
-def run_trial(pool: Pool, text: str) -> dict[str, float]:
-    """Run a trial in a process of its own."""
-    ran = subprocess.run(
-        [*pool.on_core, sys.executable, "-c", TRIAL_PROGRAM],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if ran.returncode != 0:
-        raise SystemExit(f"loadstone failed:\n{ran.stderr}")
-    told: dict[str, float] = json.loads(ran.stdout)
-    if told["failed"]:
-        raise SystemExit(f"{told['failed']} requests failed: {told['examples']}")
-    return told
+def run_trial(document: trials.Document) -> trials.Trial:
+    """Run a trial."""
+    return trials.run(document, with_lag=False)
 
 
-def run_loadstone(pool: Pool, case: Case, seconds: float) -> Round:
+def measured_s(trial: trials.Trial) -> float:
+    """Return how long a trial measured."""
+    return trial.seconds("measure_start_ns", "measure_end_ns")
+
+
+def run_loadstone(pool: Pool, case: Case, seconds: float) -> Cost:
     """Return what one round of loadstone cost."""
     if case.mode == "write":
         short, long = (write(pool, case, seconds * times) for times in (1, LONGER))
@@ -162,12 +112,13 @@ def run_loadstone(pool: Pool, case: Case, seconds: float) -> Round:
     stop = {"duration_ns": int(seconds * 1e9)}
     if case.mode == "seq":
         stop["requests"] = OBJECTS[case.size]
-    told = run_trial(pool, document(pool, case, stop, "read", "get"))
-    if told["verified"] != told["requests"]:
-        raise SystemExit(f"only {told['verified']} of {told['requests']} reads were verified")
-    once = run_trial(pool, document(pool, case, {"requests": 1}, "read", "get"))
-    cpu_s = told["cpu_s"] - once["cpu_s"]
-    return Round(cpu_s * 1e6 / told["requests"], told["requests"] / told["seconds"])
+    told = run_trial(document(pool, case, stop, "read", "get"))
+    verified = told.summary["verified_requests"]
+    if verified != told.requests:
+        raise SystemExit(f"only {verified} of {told.requests} reads were verified")
+    once = run_trial(document(pool, case, {"requests": 1}, "read", "get"))
+    cpu_s = told.cpu_s - once.cpu_s
+    return Cost(cpu_s * 1e6 / told.requests, told.requests / measured_s(told))
 
 
 def write(pool: Pool, case: Case, seconds: float) -> tuple[float, int, float]:
@@ -176,10 +127,10 @@ def write(pool: Pool, case: Case, seconds: float) -> tuple[float, int, float]:
     It calls what rados bench does `write`: a block as long as the object, which is not replaced.
     """
     stop = {"duration_ns": int(seconds * 1e9), "requests": WRITTEN[case.size]}
-    told = run_trial(pool, document(pool, case, stop, "written", "write"))
+    told = run_trial(document(pool, case, stop, "written", "write"))
     clean_up_loadstone(pool, case.size, "written")
-    check_time(case, int(told["requests"]))
-    return told["cpu_s"], int(told["requests"]), told["seconds"]
+    check_time(case, told.requests)
+    return told.cpu_s, told.requests, measured_s(told)
 
 
 def check_time(case: Case, requests: int) -> None:
@@ -188,26 +139,18 @@ def check_time(case: Case, requests: int) -> None:
         raise SystemExit(f"{case.name}: all {requests} objects were written: choose less --seconds")
 
 
-def steady(short: tuple[float, int, float], long: tuple[float, int, float]) -> Round:
+def steady(short: tuple[float, int, float], long: tuple[float, int, float]) -> Cost:
     """Return what a request costs, and the rate, without what both runs have in common."""
     cpu_s, requests, took_s = (b - a for a, b in zip(short, long, strict=True))
     if requests <= 0 or took_s <= 0:
         raise SystemExit(f"a run {LONGER} times as long made no more requests: {short}, {long}")
-    return Round(cpu_s * 1e6 / requests, requests / took_s)
+    return Cost(cpu_s * 1e6 / requests, requests / took_s)
 
 
 def rados(pool: Pool, *words: str) -> tuple[float, str]:
     """Run rados; return its CPU seconds and what it printed."""
-    command = [*pool.on_core, "rados", "-c", pool.conf, "-p", pool.name, *words]
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        said = output.read()
-    if process.returncode != 0 and words[0] == "bench":
-        raise SystemExit(f"rados {' '.join(words)} failed:\n{said}")
-    return used.ru_utime + used.ru_stime, said
+    command = ["rados", "-c", pool.conf, "-p", pool.name, *words]
+    return trials.cpu_of(command, may_fail=words[0] != "bench")
 
 
 def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[float, int, float]:
@@ -226,7 +169,7 @@ def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[floa
     return cpu_s, int(requests[1]), float(took[1])
 
 
-def run_rados_bench(pool: Pool, case: Case, seconds: float) -> Round:
+def run_rados_bench(pool: Pool, case: Case, seconds: float) -> Cost:
     """Return what one round of rados bench cost."""
     if case.mode == "write":
         runs = []
@@ -238,13 +181,13 @@ def run_rados_bench(pool: Pool, case: Case, seconds: float) -> Round:
     cpu_s, requests, took_s = rados_bench(pool, case, seconds, "read")
     # It connects, opens the pool and asks once.
     once_s, _ = rados(pool, "stat", "no-such-object")
-    return Round((cpu_s - once_s) * 1e6 / requests, requests / took_s)
+    return Cost((cpu_s - once_s) * 1e6 / requests, requests / took_s)
 
 
 def prepare(pool: Pool, size: int) -> None:
     """Write what both programs will read."""
     case = Case("write", size, 16)
-    run_trial(pool, document(pool, case, {"requests": OBJECTS[size]}, "read", "put", "prepare"))
+    run_trial(document(pool, case, {"requests": OBJECTS[size]}, "read", "put", "prepare"))
     seconds = 5.0
     while True:
         _, requests, _ = rados_bench(pool, case, seconds, "read")
@@ -259,7 +202,7 @@ def clean_up_loadstone(pool: Pool, size: int, name: str) -> None:
     """Delete what loadstone has written."""
     case = Case("write", size, 16)
     stop = {"requests": count_of(size, name)}
-    run_trial(pool, document(pool, case, stop, name, "delete", "clean-up"))
+    run_trial(document(pool, case, stop, name, "delete", "clean-up"))
 
 
 def clean_up_rados_bench(pool: Pool, size: int, name: str) -> None:
@@ -267,7 +210,7 @@ def clean_up_rados_bench(pool: Pool, size: int, name: str) -> None:
     rados(pool, "cleanup", "--run-name", f"loadstone-{name}-{size}")
 
 
-def measure(pool: Pool, case: Case, rounds: int, seconds: float) -> dict[str, object]:
+def measure(pool: Pool, case: Case, rounds: int, seconds: float) -> Row:
     """Run both in turn and return a row of the table."""
     ours, theirs = [], []
     for number in range(rounds):
@@ -277,40 +220,28 @@ def measure(pool: Pool, case: Case, rounds: int, seconds: float) -> dict[str, ob
                 ours.append(run_loadstone(pool, case, seconds))
             else:
                 theirs.append(run_rados_bench(pool, case, seconds))
-    cpu = [a.cpu_us / b.cpu_us for a, b in zip(ours, theirs, strict=True)]
-    rate = [a.per_s / b.per_s for a, b in zip(ours, theirs, strict=True)]
-    return {
-        "case": case.name,
-        "loadstone_us": statistics.median(row.cpu_us for row in ours),
-        "rados_bench_us": statistics.median(row.cpu_us for row in theirs),
-        "cpu_ratio": statistics.median(cpu),
-        "cpu_ratio_min": min(cpu),
-        "cpu_ratio_max": max(cpu),
-        "loadstone_per_s": statistics.median(row.per_s for row in ours),
-        "rados_bench_per_s": statistics.median(row.per_s for row in theirs),
-        "rate_ratio": statistics.median(rate),
-        "rate_ratio_min": min(rate),
-        "rate_ratio_max": max(rate),
-    }
+    return compare(case.name, "rados_bench", ours, theirs)
 
 
-def print_row(row: dict[str, object]) -> None:
-    """Print a line of the table."""
-    print(
-        f"| {row['case']:<18} | {row['loadstone_us']:>8.1f} | {row['rados_bench_us']:>8.1f} "
-        f"| {row['cpu_ratio']:>5.2f} | {row['cpu_ratio_min']:.2f}-{row['cpu_ratio_max']:.2f} "
-        f"| {row['loadstone_per_s']:>8.0f} | {row['rados_bench_per_s']:>8.0f} "
-        f"| {row['rate_ratio']:>5.2f} | {row['rate_ratio_min']:.2f}-{row['rate_ratio_max']:.2f} |",
-        flush=True,
-    )
+COLUMNS = (
+    ("case              ", "{case:<18}"),
+    ("ours µs ", "{loadstone_us:>8.1f}"),
+    ("rados µs", "{rados_bench_us:>8.1f}"),
+    ("ratio", "{cpu_ratio:>5.2f}"),
+    ("spread   ", "{cpu_ratio_min:.2f}-{cpu_ratio_max:.2f}"),
+    ("ours /s ", "{loadstone_per_s:>8.0f}"),
+    ("rados /s", "{rados_bench_per_s:>8.0f}"),
+    ("ratio", "{rate_ratio:>5.2f}"),
+    ("spread   ", "{rate_ratio_min:.2f}-{rate_ratio_max:.2f}"),
+)
 
 
 @contextlib.contextmanager
 def own_cluster() -> Iterator[str]:
     """Run a cluster of one OSD in memory on a core of its own; give its configuration."""
-    command = ["taskset", "-c", str(SERVER_CORE), sys.executable, "-m", "tests.system.servers"]
+    command = [*trials.ON_SERVER_CORE, sys.executable, "-m", "tests.system.servers"]
     command += ["ceph", "--osds", "1", "--store", "memstore"]
-    process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=trials.ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         text = ""
@@ -341,31 +272,20 @@ def main() -> None:
     for program in ("rados", "taskset"):
         if shutil.which(program) is None:
             raise SystemExit(f"error: no {program} on PATH\nhint: apt-get install ceph-common")
-    print(
-        "| case               | ours µs  | rados µs | ratio | spread    | ours /s  | rados /s "
-        "| ratio | spread    |\n"
-        "|--------------------|----------|----------|-------|-----------|----------|----------"
-        "|-------|-----------|"
-    )
-    rows = []
+    table = Table(COLUMNS, options.json)
     with own_cluster() if options.conf is None else contextlib.nullcontext(options.conf) as conf:
-        pool = Pool(conf, options.pool, ("taskset", "-c", str(CLIENT_CORE)))
+        pool = Pool(conf, options.pool)
         for size in OBJECTS:
             cases = [case for case in CASES if case.size == size]
             cases = [case for case in cases if not options.case or case.name in options.case]
             if any(case.mode != "write" for case in cases):
                 prepare(pool, size)
             for case in cases:
-                row = measure(pool, case, options.rounds, options.seconds)
-                rows.append(row)
-                print_row(row)
-                if options.json:
-                    options.json.write_text(json.dumps(rows, indent=1) + "\n")
+                table.add(measure(pool, case, options.rounds, options.seconds))
             if any(case.mode != "write" for case in cases):
                 clean_up_loadstone(pool, size, "read")
                 clean_up_rados_bench(pool, size, "read")
-    met = sum(row["cpu_ratio"] <= CPU_GOAL and row["rate_ratio"] >= RATE_GOAL for row in rows)
-    print(f"{met} of {len(rows)} within CPU <= {CPU_GOAL} and rate >= {RATE_GOAL} of rados bench")
+    print_met(table.rows, "rados bench")
 
 
 if __name__ == "__main__":

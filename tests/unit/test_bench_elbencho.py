@@ -2,9 +2,8 @@
 
 import json
 
+import elbencho
 import pytest
-
-from bench import elbencho
 
 # Of elbencho 3.1-10, with its command line cut off.
 READ_OF_A_FILE = (

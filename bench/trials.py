@@ -1,0 +1,176 @@
+"""Runs what is compared, on one core: a trial of loadstone in a process of its own, or a program.
+
+The CPU time of both is the kernel's account of the whole process, not of its busiest thread.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SERVER_CORE, CLIENT_CORE = 0, 1
+ON_SERVER_CORE = ["taskset", "-c", str(SERVER_CORE)]
+# How every client is started, loadstone and its peers alike.
+ON_CLIENT_CORE = ["taskset", "-c", str(CLIENT_CORE)]
+# The keys that documents name, where a target wants some.
+KEYS = {"BENCH_ACCESS_KEY": "bench", "BENCH_SECRET_KEY": "bench-secret"}
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a trial cost, and its summary."""
+
+    cpu_s: float
+    own_mib: float
+    summary: Mapping[str, Any]
+    # Its median, p95 and p99, and the p99 of each second; both empty where it was not asked for.
+    lag_us: Sequence[float]
+    lag_p99_us: Sequence[float]
+    not_sent: int
+
+    @property
+    def requests(self) -> int:
+        """How many it made."""
+        return int(self.summary["requests"])
+
+    @property
+    def us(self) -> float:
+        """The CPU time of a request."""
+        return self.cpu_s * 1e6 / self.requests
+
+    def seconds(self, start: str, end: str) -> float:
+        """Return how long it took between two of its times."""
+        times = self.summary["iterations"][0]
+        return float(times[end] - times[start]) / 1e9
+
+
+def document(
+    driver: str,
+    settings: Document,
+    dataset: Document,
+    operation: str,
+    clients: int,
+    stop: Document,
+    **others: Any,
+) -> Document:
+    """Return the document of a trial under closed load; `dataset` has the number and the size."""
+    names = {"bucket_prefix": "bench", "buckets": 1, "object_prefix": "o-"}
+    size = {"kind": "fixed", "bytes": dataset["size"]}
+    return {
+        "format": 1,
+        "id": "0001",
+        "run": "0" * 31 + "1",
+        "seed": 1,
+        "phase": "bench",
+        "target": {"name": "bench", "driver": driver, "settings": settings},
+        "dataset": names | dataset | {"size": size},
+        "mix": [{"operation": operation}],
+        "load": {"kind": "closed", "clients": clients},
+        "stop": stop,
+        "cores": 1,
+    } | others
+
+
+def run(trial: Document, *, with_lag: bool) -> Trial:
+    """Run a trial on the client's core, none of whose requests may fail.
+
+    `with_lag` its intervals are read while it runs, which is a part of its CPU time then.
+    """
+    ran = subprocess.run(
+        [*ON_CLIENT_CORE, sys.executable, __file__, *(["--lag"] if with_lag else [])],
+        input=json.dumps(trial),
+        capture_output=True,
+        text=True,
+        env=os.environ | KEYS,
+        check=False,
+    )
+    if ran.returncode != 0:
+        raise SystemExit(f"loadstone failed:\n{ran.stderr}")
+    told = Trial(**json.loads(ran.stdout))
+    # Where the host took the core at the end of an open load, what was due then is not sent.
+    failed = told.summary["failed"]
+    if failed > told.not_sent:
+        raise SystemExit(f"{failed} requests failed: {told.summary['error_examples']}")
+    return told
+
+
+def cpu_of(command: Sequence[str], *, may_fail: bool = False) -> tuple[float, str]:
+    """Run a program on the client's core; return its CPU seconds and what it printed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ran = subprocess.run([*ON_CLIENT_CORE, *command], capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if ran.returncode != 0 and not may_fail:
+        raise SystemExit(f"{' '.join(command)} failed:\n{ran.stdout}{ran.stderr}")
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, ran.stdout
+
+
+def add_place_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of what works on files."""
+    parser.add_argument(
+        "--disk", type=Path, help="a directory on the disk; a temporary one if absent"
+    )
+    parser.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="one in memory")
+    parser.add_argument(
+        "--realtime", action="store_true", help="keep other programs off the core (needs root)"
+    )
+
+
+def claim_core() -> None:
+    """Keep other programs off the client's core while a client runs."""
+    # In turns: jobs that run one after the other would each claim the whole core.
+    ON_CLIENT_CORE.extend(("chrt", "-r", "1"))
+
+
+def _run_here(text: str, with_lag: bool) -> Document:
+    """Run a trial in this process and return what a `Trial` is made of."""
+    from loadstone import _loadgen
+
+    lag, not_sent = _loadgen.Histogram(), 0
+    lag_of_seconds: dict[int, _loadgen.Histogram] = {}
+    on_interval = None
+    if with_lag:
+        import pyarrow
+
+        def on_interval(batch: Any, _live: Any) -> None:
+            nonlocal not_sent
+            if batch is not None:
+                for row in pyarrow.record_batch(batch).to_pylist():
+                    not_sent += row["requests"] * (row["outcome"] == "not_sent")
+                    if row["lag"]:
+                        lag.add(row["lag"])
+                        second = lag_of_seconds.setdefault(row["second"], _loadgen.Histogram())
+                        second.add(row["lag"])
+
+    before_mib, before_s = _own_mib(), _own_cpu_s()
+    summary = json.loads(_loadgen.run_trial(text, on_interval))
+    return {
+        "cpu_s": _own_cpu_s() - before_s,
+        "own_mib": _own_mib() - before_mib,
+        "summary": summary,
+        "lag_us": [lag.quantile(p) / 1000 for p in (0.5, 0.95, 0.99)] if lag.count else [],
+        "lag_p99_us": [of_second.quantile(0.99) / 1000 for of_second in lag_of_seconds.values()],
+        "not_sent": not_sent,
+    }
+
+
+def _own_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def _own_mib() -> float:
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) / 1024
+
+
+if __name__ == "__main__":
+    print(json.dumps(_run_here(sys.stdin.read(), with_lag="--lag" in sys.argv)))
