@@ -8,7 +8,9 @@ time is the kernel's account of the whole client process, not of its busiest thr
 What they do is not the same. loadstone signs, checks status and headers, puts unique payload, and
 records every request. wrk sends one fixed request, unsigned, and checks nothing; for puts a script
 gives it one body. oha signs as loadstone does (or not, where it is said so) and puts one body. warp
-does all that loadstone does, with random payload.
+does all that loadstone does, with random payload. "floor" is no client: it sends one fixed request
+of 4 KiB, waits and discards the answer, by epoll or, where it is named, by io_uring, so what it
+needs is the kernel's (`cargo build --release -p loadstone-loadgen --example floor`).
 
     python bench/http_vs_peers.py [--rounds 5] [--seconds 2] [--case get-4KiB-16] [--peer wrk]
 """
@@ -25,10 +27,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from ratios import Row, Table, ratio
-from trials import ON_SERVER_CORE, ROOT, Document, Trial, cpu_of, run
+from trials import ON_SERVER_CORE, ROOT, Document, Trial, cpu_of, example, run
 from trials import document as trial_document
 
 CERTIFICATES = ROOT / "crates/loadgen/tests/certificates"
@@ -53,6 +56,10 @@ class Case:
     def url(self, port: int) -> str:
         """Return where the server is."""
         return f"{'https' if self.is_tls else 'http'}://127.0.0.1:{port}"
+
+    def is_small(self) -> bool:
+        """Tell whether the kernel takes a request in one piece, and nothing but it is needed."""
+        return self.size == 4096 and self.signing == "unsigned" and not self.is_tls
 
 
 WARP_GET, WARP_PUT = 1 / 12, 1 / 10
@@ -126,7 +133,7 @@ def run_oha(case: Case, port: int, seconds: float, folder: Path) -> float:
     statuses = json.loads(told)["statusCodeDistribution"]
     if set(statuses) != {"200"}:
         raise SystemExit(f"oha: {statuses}")
-    return cpu_s * 1e6 / statuses["200"]
+    return cpu_s * 1e6 / int(statuses["200"])
 
 
 def run_warp(case: Case, port: int, _seconds: float, folder: Path) -> float:
@@ -144,16 +151,37 @@ def run_warp(case: Case, port: int, _seconds: float, folder: Path) -> float:
         subprocess.run(["zstd", "-dc", packed], capture_output=True, check=True).stdout
     )
     packed.unlink()
-    return cpu_s * 1e6 / told["total"]["total_requests"]
+    return cpu_s * 1e6 / int(told["total"]["total_requests"])
 
 
-PEERS: dict[str, Callable[[Case, int, float, Path], float]] = {
-    "wrk": run_wrk,
-    "oha": run_oha,
-    "warp": run_warp,
+def run_floor(way: str, case: Case, port: int, seconds: float, _folder: Path) -> float:
+    """Return CPU microseconds per request of one round of what only sends and waits."""
+    command = [example("floor"), way, case.operation, str(port), str(case.clients), str(seconds)]
+    cpu_s, told = cpu_of(command)
+    return cpu_s * 1e6 / int(told)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another program, and whether it does a case alike: what else it does says nothing."""
+
+    program: str
+    run: Callable[[Case, int, float, Path], float]
+    does: Callable[[Case], bool]
+
+
+PEERS = {
+    "wrk": Peer("wrk", run_wrk, lambda case: case.signing == "unsigned"),
+    "oha": Peer("oha", run_oha, lambda case: True),
+    # It reads what it has put; the other servers, and a null server for reads that are verified,
+    # have objects of their own and no other.
+    "warp": Peer("warp", run_warp, lambda case: not case.is_tls and not case.verify),
+} | {
+    name: Peer(example("floor"), partial(run_floor, way), Case.is_small)
+    for name, way in (("floor", "epoll"), ("floor-io_uring", "io_uring"))
 }
-# What a peer would do of a case that it does not do alike says nothing.
-ALIKE = {"oha": ("unsigned", "signed"), "wrk": ("unsigned",), "warp": ("unsigned", "signed")}
+# Not every kernel lets a program have an io_uring.
+BY_DEFAULT = ("wrk", "oha", "warp", "floor")
 
 
 # The null server speaks no TLS: another server does, whose share of a request is not counted.
@@ -182,7 +210,7 @@ def server_command(case: Case, port: int, folder: Path) -> list[str]:
         text = NGINX_CONFIG.format(folder=folder, port=port, certificates=CERTIFICATES)
         config.write_text(text)
         return ["nginx", "-c", str(config), "-e", str(folder / "error.log")]
-    settings = {"port": port, "threads": 1, "object_bytes": case.size}
+    settings: Document = {"port": port, "threads": 1, "object_bytes": case.size}
     if case.verify:
         # For reads that are verified it serves the very objects of the trial.
         settings["trial"] = document(case, port, 1.0)
@@ -222,20 +250,16 @@ def measure(
     case: Case, peers: list[str], rounds: int, seconds: float, folder: Path
 ) -> Iterator[Row]:
     """Run loadstone and its peers in turn and give a row of the table for each peer."""
-    peers = [peer for peer in peers if case.signing in ALIKE[peer]]
     if case.is_tls and shutil.which("nginx") is None:
         print(f"| {case.name:<20} | no nginx on PATH")
         return
-    if case.is_tls or case.verify:
-        # It reads what it has put, and these servers have objects of their own and no other.
-        peers = [peer for peer in peers if peer != "warp"]
     ours: list[Trial] = []
-    theirs: dict[str, list[float]] = {peer: [] for peer in peers}
+    theirs: dict[str, list[float]] = {peer: [] for peer in peers if PEERS[peer].does(case)}
     with serving(case) as port:
         for _ in range(rounds):
             ours.append(run(document(case, port, seconds), with_lag=False))
-            for peer in peers:
-                theirs[peer].append(PEERS[peer](case, port, seconds, folder))
+            for peer in theirs:
+                theirs[peer].append(PEERS[peer].run(case, port, seconds, folder))
     for peer, costs in theirs.items():
         ratios, goal = ratio("ratio", [trial.us for trial in ours], costs), case.goals.get(peer)
         yield {
@@ -254,7 +278,7 @@ def measure(
 COLUMNS = (
     ("case                ", "{case:<20}"),
     ("ours µs ", "{us:>8.2f}"),
-    ("peer", "{peer:<4}"),
+    ("peer          ", "{peer:<14}"),
     ("its µs  ", "{peer_us:>8.2f}"),
     ("ratio", "{ratio:>5.2f}"),
     ("spread   ", "{ratio_min:.2f}–{ratio_max:.2f}"),
@@ -273,9 +297,13 @@ def main() -> None:
     parser.add_argument("--peer", action="append", choices=PEERS, help="only this; may be repeated")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
-    peers = [peer for peer in options.peer or PEERS if shutil.which(peer)]
+    peers = [peer for peer in options.peer or BY_DEFAULT if shutil.which(PEERS[peer].program)]
     if not peers:
-        raise SystemExit("error: none of wrk, oha and warp on PATH\nhint: apt-get install wrk")
+        named = ", ".join(options.peer or BY_DEFAULT)
+        raise SystemExit(
+            f"error: none of {named} is here\n"
+            "hint: apt-get install wrk, or cargo build --release -p loadstone-loadgen --examples"
+        )
     table = Table(COLUMNS, options.json)
     with tempfile.TemporaryDirectory() as folder:
         for case in CASES:

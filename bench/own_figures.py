@@ -7,16 +7,14 @@ Each figure stands beside its goal. The null server has core 0, loadstone core 1
 
 import argparse
 import json
-import os
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from http_vs_peers import CASES, Case, document, serving
 from ratios import Table
-from trials import ROOT, cpu_of, run
+from trials import cpu_of, example, run
 
 # 16 MiB, and 16 KiB for each connection.
 MEMORY_MIB, MEMORY_KIB_PER_CONNECTION = 16, 16
@@ -161,9 +159,7 @@ def ciphers(_seconds: float) -> Iterator[Figure]:
 
 def _payload_speed(bytes_: int) -> dict[str, float]:
     """Return what an example of the load generator does with objects of this size."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    program = target / "release" / "examples" / "payload_speed"
-    told: dict[str, float] = json.loads(cpu_of([str(program), str(bytes_)])[1])
+    told: dict[str, float] = json.loads(cpu_of([example("payload_speed"), str(bytes_)])[1])
     return told
 
 

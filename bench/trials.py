@@ -113,6 +113,12 @@ def cpu_of(command: Sequence[str], *, may_fail: bool = False) -> tuple[float, st
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, ran.stdout
 
 
+def example(name: str) -> str:
+    """Return where an example of the load generator is, once it was built."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    return str(target / "release" / "examples" / name)
+
+
 def add_place_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of what works on files."""
     parser.add_argument(
