@@ -5,7 +5,7 @@ Tried on a loop device, or on those that LOADSTONE_TEST_DEVICES names.
 
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from tests.conformance.trials import Dataset, Result
 DATA_START = 1 << 20
 BLOCK_BYTES = 4096
 OBJECTS, OBJECT_BYTES = 4, 1 << 20
+# The engine that suits a device, and whether a reason stands beside it: the host may refuse one.
+EITHER_ENGINE = [("io_uring", False), ("psync", True)]
 
 
 @pytest.fixture(params=named(DEVICES) or [LOOP])
@@ -81,6 +83,12 @@ def all_blocks(
     return trials.run(trial)
 
 
+def check_engine(features: Mapping[str, str], *, is_blocking: bool) -> None:
+    """The record says which engine it was; blocking calls have a reason, if nobody chose them."""
+    right = [("psync", False)] if is_blocking else EITHER_ENGINE
+    assert (features["engine"], "io_uring" in features) in right, features
+
+
 def test_a_strangers_device_is_refused_until_it_is_allowed_and_again_after_clean_up(
     device: Path,
 ) -> None:
@@ -111,9 +119,11 @@ def test_a_strangers_device_is_refused_until_it_is_allowed_and_again_after_clean
 )
 def test_every_byte_comes_back(device: Path, settings: dict[str, Any]) -> None:
     dataset, where = whole(), place_on(device, **settings)
+    is_blocking = settings.get("engine") == "psync"
     for bytes_each in (BLOCK_BYTES << 4, OBJECT_BYTES):
         written = all_blocks(where, dataset, "write", bytes_each)
         assert written.outcomes() == {"ok": dataset.bytes // bytes_each}
+        check_engine(written.summary["features"], is_blocking=is_blocking)
         read = all_blocks(where, dataset, "read", bytes_each)
         assert read.outcomes() == {"ok": dataset.bytes // bytes_each}
         assert read.summary["verified_bytes"] == dataset.bytes
@@ -144,14 +154,19 @@ def test_what_is_deleted_is_given_back_and_no_more(device: Path, object_bytes: i
         transfer(device, beyond, page, is_write=True)
     deleted = trials.run(trials.document(where, dataset, "delete"))
     assert deleted.outcomes() == {"ok": OBJECTS}, deleted.summary["error_examples"]
+    features = deleted.summary["features"]
+    # A call that blocks does it where the device knows nothing better.
+    only_discards = "delete" in features
+    assert features.get("delete") == ("BLKDISCARD" if only_discards else None)
+    check_engine(features, is_blocking=only_discards)
     # Of what was discarded nothing is promised.
-    if "delete" not in deleted.summary["features"]:
+    if not only_discards:
         for number in range(OBJECTS):
             for offset in (0, OBJECT_BYTES - BLOCK_BYTES):
                 page = page_of(device, DATA_START + number * OBJECT_BYTES + offset)
                 assert page == bytes(BLOCK_BYTES)
     assert page_of(device, beyond).startswith(b"precious")
-    if "delete" not in deleted.summary["features"]:
+    if not only_discards:
         read = all_blocks(where, dataset, "read", OBJECT_BYTES)
         assert "ok" not in read.outcomes()
     trials.clean_up(where, dataset)

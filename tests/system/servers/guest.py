@@ -9,7 +9,7 @@ they tell, and nothing else is reached at all.
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from tests.system.servers.processes import HOST, Processes, ServerError, scratch
 PROGRAM = "qemu-system-x86_64"
 MEMORY_MIB = 2048
 
-# A command that takes longer hangs: even emulated, none has work for a few minutes.
+# What says nothing for longer hangs, however slow the host is: even emulated, neither the boot nor
+# one test has work for a few minutes.
 HANGS_AFTER_S = 1200
 
 
@@ -65,7 +66,8 @@ class Guest:
         """Boot, and wait until scripts can be run."""
         archive = self.files.write_initramfs(self.directory)
         self.processes.start("guest", self._command(archive))
-        self.processes.wait_for("guest", (self.directory / "ready").exists, HANGS_AFTER_S)
+        ready, console = self.directory / "ready", self.processes.log("guest")
+        self._wait_for("guest", ready, [console])
 
     def run(self, script: str) -> Said:
         """Run lines of a shell to their end; what they print is kept in `directory` besides."""
@@ -78,11 +80,19 @@ class Guest:
         code = self.directory / f"{name}.code"
         out, err = (self.directory / f"{name}.{end}" for end in ("out", "err"))
         try:
-            self.processes.wait_for("script", code.exists, HANGS_AFTER_S)
+            self._wait_for("script", code, [out, err])
         except ServerError as error:
             said = "\n".join(path.read_text()[-2000:] for path in (out, err) if path.exists())
             raise ServerError(f"{error}\nin the guest:\n{script}\n{said}") from error
         return Said(int(code.read_text()), out.read_text(), err.read_text())
+
+    def _wait_for(self, what: str, file: Path, said: Sequence[Path]) -> None:
+        """Wait until a file is there, as long as something is being said."""
+
+        def said_bytes() -> list[int]:
+            return [path.stat().st_size for path in said if path.exists()]
+
+        self.processes.wait_for(what, file.exists, HANGS_AFTER_S, said_bytes)
 
     def _command(self, archive: Path) -> list[str | Path]:
         # Emulation on as many threads as the guest has processors; no more than that of the host.

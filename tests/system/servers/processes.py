@@ -67,10 +67,18 @@ class Processes:
         """Name the file with everything that process `name` said."""
         return self.directory / "log" / f"{name}.log"
 
-    def wait_for(self, what: str, is_ready: Callable[[], bool], limit_s: float = 300) -> None:
-        """Wait until `is_ready`, unless a process ends first or `limit_s` seconds pass."""
-        deadline = time.monotonic() + limit_s
+    def wait_for(
+        self,
+        what: str,
+        is_ready: Callable[[], bool],
+        limit_s: float = 300,
+        progress: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Wait until `is_ready`, unless a process ends first or `limit_s` pass without progress."""
+        deadline, seen = time.monotonic() + limit_s, progress()
         while not is_ready():
+            if (now := progress()) != seen:
+                deadline, seen = time.monotonic() + limit_s, now
             for name, child in self.children.items():
                 if child.poll() is not None:
                     said = _tail(self.log(name))
