@@ -1,5 +1,9 @@
 //! Checksums and digests, and their base64 text.
 
+mod lanes;
+
+pub use lanes::{BLOCK_BYTES, LANES, Sha256Lanes};
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crc_fast::CrcAlgorithm;
 use md5::Md5;

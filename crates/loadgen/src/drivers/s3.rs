@@ -19,12 +19,13 @@ use crate::drivers::{
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
+use crate::payload::PayloadSpec;
 use crate::payload::sealed::{Opener, SealingKey};
-use crate::payload::{ObjectId, PayloadSpec};
 use crate::reactor::Reactor;
 use crate::requests::Request;
 use crate::trial::{Connections, Options, Trial};
 
+mod ahead;
 mod buckets;
 mod head;
 mod multipart;
@@ -208,11 +209,6 @@ impl Client for S3Client {
 }
 
 impl S3Client {
-    fn object(&self, index: u64) -> ObjectId {
-        let dataset = &self.thread.dataset;
-        ObjectId::new(dataset.key_hash(index), dataset.spec().version, dataset.size(index))
-    }
-
     /// Sends a request on where the head writer points at, and passes over the answer's body.
     async fn ask<U: Upload>(
         &mut self,

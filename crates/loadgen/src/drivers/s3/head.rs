@@ -10,12 +10,14 @@ use loadstone_wire::http1::{self, Method};
 use loadstone_wire::sigv4::{self, Payload, Signer};
 
 use super::S3;
+use super::ahead::Ahead;
 use super::target::Checksum;
 use crate::clock::unix_ns;
 use crate::dataset::Dataset;
 use crate::drivers::endpoint::Url;
 use crate::drivers::socket::{Buffers, OUTPUT_BYTES};
 use crate::drivers::transfer::Upload;
+use crate::payload::ObjectId;
 use crate::payload::sealed::Sealer;
 
 /// What the S3 clients of one load thread share.
@@ -25,6 +27,8 @@ pub(super) struct S3Thread {
     pub(super) dataset: Dataset,
     pub(super) buffers: Rc<Buffers>,
     pub(super) sealer: Option<RefCell<Sealer>>,
+    /// Of the objects that are put.
+    pub(super) ahead: RefCell<Ahead>,
     signer: RefCell<Signer>,
 }
 
@@ -35,8 +39,15 @@ impl S3Thread {
             dataset: s3.dataset.clone(),
             buffers: Rc::default(),
             sealer: s3.sealing.as_ref().map(|key| RefCell::new(Sealer::new(key))),
+            ahead: RefCell::default(),
             signer: RefCell::new(Signer::new(s3.credentials.clone(), &s3.region, "s3")),
         }
+    }
+
+    /// Returns what an object of the dataset is.
+    pub(super) fn object(&self, index: u64) -> ObjectId {
+        let dataset = &self.dataset;
+        ObjectId::new(dataset.key_hash(index), dataset.spec().version, dataset.size(index))
     }
 }
 
@@ -52,11 +63,13 @@ pub(super) struct HeadSpec<'a> {
     pub(super) needs_md5: bool,
     /// Whether the body is an object or a part, which carries the target's checksum.
     pub(super) is_object: bool,
+    /// The body's SHA-256, where it is known already.
+    pub(super) sha256: Option<[u8; 32]>,
 }
 
 impl HeadSpec<'_> {
     pub(super) const fn new(method: Method) -> Self {
-        Self { method, query: b"", headers: &[], needs_md5: false, is_object: false }
+        Self { method, query: b"", headers: &[], needs_md5: false, is_object: false, sha256: None }
     }
 }
 
@@ -156,8 +169,7 @@ impl HeadWriter {
         };
         let sum = checksum_header(checksum, upload, &thread.buffers);
         let hash = settings.is_payload_signed.then(|| {
-            let (digest, _) = digest(Running::sha256(), upload, &thread.buffers);
-            hex_of_sha256(&digest)
+            hex_of_sha256(&spec.sha256.unwrap_or_else(|| sha256(upload, &thread.buffers)))
         });
         let payload = match &hash {
             None => Payload::Unsigned,
@@ -205,6 +217,11 @@ fn checksum_header<U: Upload>(
     };
     let (bytes, length) = digest(running, upload, buffers);
     Some((name, Base64::of(&bytes[..length])))
+}
+
+/// Takes the SHA-256 of a body.
+pub(super) fn sha256<U: Upload>(upload: &U, buffers: &Buffers) -> [u8; 32] {
+    digest(Running::sha256(), upload, buffers).0
 }
 
 /// Takes the digest of a body, which is made once for this and again to be sent.

@@ -7,6 +7,7 @@ use loadstone_wire::http1::Method;
 use loadstone_wire::xml;
 
 use super::S3Client;
+use super::ahead::Ahead;
 use super::head::HeadSpec;
 use crate::drivers::connection::Reply;
 use crate::drivers::transfer::{Nothing, Payload};
@@ -46,23 +47,32 @@ impl S3Client {
     }
 
     async fn upload_parts(&mut self, request: &Request, id: &str) -> Result<Vec<String>, Reply> {
-        let object = self.object(request.index);
+        let object = self.thread.object(request.index);
         let part_bytes = self.thread.s3.options.part_bytes.unwrap_or(object.length).max(1);
         let parts = object.length.div_ceil(part_bytes).max(1);
         let (payload, thread) = (self.payload, Rc::clone(&self.thread));
         let sealer = thread.sealer.as_ref();
-        let mut etags = Vec::new();
-        for part in 0..parts {
-            let start = part * part_bytes;
+        let body = |part| {
+            let start = object.length.min(part * part_bytes);
             let length = part_bytes.min(object.length - start);
-            let upload = Payload { spec: &payload, sealer, object, start, length };
+            Payload { spec: &payload, sealer, object, start, length }
+        };
+        let (mut etags, mut ahead) = (Vec::new(), Ahead::default());
+        for part in 0..parts {
+            let upload = body(part);
+            let sha256 = thread
+                .s3
+                .settings
+                .is_payload_signed
+                .then(|| ahead.sha256(part, body, &thread.buffers));
             let mut number = Vec::new();
             write_number(&mut number, part + 1);
             let mut query = Vec::new();
             let parameters =
                 [("partNumber", Some(number.as_slice())), ("uploadId", Some(id.as_bytes()))];
             write_query(&mut query, &parameters);
-            let spec = HeadSpec { query: &query, is_object: true, ..HeadSpec::new(Method::Put) };
+            let put = HeadSpec::new(Method::Put);
+            let spec = HeadSpec { query: &query, is_object: true, sha256, ..put };
             let mut reply = self.ask_for_body(&spec, &upload, &["etag"]).await;
             if !reply.outcome.is_ok() {
                 return Err(reply);

@@ -29,18 +29,26 @@ pub(super) struct Page<'a> {
 
 impl S3Client {
     pub(super) async fn put(&mut self, request: &Request) -> Answer {
-        let object = self.object(request.index);
         let (spec, thread) = (self.payload, Rc::clone(&self.thread));
-        let sealer = thread.sealer.as_ref();
-        let upload = Payload { spec: &spec, sealer, object, start: 0, length: object.length };
-        self.head.at_object(&self.thread.dataset, request.index);
-        let head = HeadSpec { is_object: true, ..HeadSpec::new(Method::Put) };
+        let body = |index| {
+            let object = thread.object(index);
+            let sealer = thread.sealer.as_ref();
+            Payload { spec: &spec, sealer, object, start: 0, length: object.length }
+        };
+        let sha256 = thread
+            .s3
+            .settings
+            .is_payload_signed
+            .then(|| thread.ahead.borrow_mut().sha256(request.index, body, &thread.buffers));
+        let upload = body(request.index);
+        self.head.at_object(&thread.dataset, request.index);
+        let head = HeadSpec { is_object: true, sha256, ..HeadSpec::new(Method::Put) };
         let reply = self.ask(&head, &upload, &[200, 201]).await;
-        Answer { bytes: object.length, ..reply.answer() }
+        Answer { bytes: upload.length, ..reply.answer() }
     }
 
     pub(super) async fn get(&mut self, request: &Request) -> Answer {
-        let object = self.object(request.index);
+        let object = self.thread.object(request.index);
         self.head.at_object(&self.thread.dataset, request.index);
         self.head.write(&self.thread, &HeadSpec::new(Method::Get), &Nothing);
         let sending = Sending { method: Method::Get, head: &self.head.bytes, expected: &[200] };
@@ -52,7 +60,7 @@ impl S3Client {
     }
 
     pub(super) async fn range_get(&mut self, request: &Request) -> Answer {
-        let object = self.object(request.index);
+        let object = self.thread.object(request.index);
         if object.length == 0 {
             return self.get(request).await;
         }
@@ -66,7 +74,7 @@ impl S3Client {
     }
 
     pub(super) async fn multi_range_get(&mut self, request: &Request) -> Answer {
-        let object = self.object(request.index);
+        let object = self.thread.object(request.index);
         if object.length == 0 {
             return self.get(request).await;
         }

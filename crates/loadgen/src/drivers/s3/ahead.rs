@@ -1,0 +1,121 @@
+//! Hashes the bodies of requests that come one after another side by side: four take little more
+//! than half of the time that they take alone.
+
+use std::array::from_fn;
+
+use loadstone_wire::digest::{BLOCK_BYTES, LANES, Sha256Lanes};
+
+use super::head::sha256;
+use crate::drivers::socket::{Buffers, OUTPUT_BYTES};
+use crate::drivers::transfer::{Payload, Upload};
+
+/// What is made at once of each body: all of them fit the buffer of one.
+const PIECE_BYTES: usize = OUTPUT_BYTES / LANES;
+/// Longer bodies are hashed by themselves: three of them ahead would keep other clients waiting.
+const AHEAD_BYTES_MAX: u64 = 16 << 20;
+
+/// Digests of bodies that have a number, by which they are asked for in their order.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    known: Vec<(u64, [u8; 32])>,
+    /// The number that will be asked for if they are asked for in order, from zero on.
+    next: u64,
+}
+
+impl Ahead {
+    /// Returns the SHA-256 of a body, and hashes those of the next numbers with it if numbers are
+    /// asked for in order just now. `body` tells the body of any number.
+    pub(super) fn sha256<'a>(
+        &mut self,
+        number: u64,
+        body: impl Fn(u64) -> Payload<'a>,
+        buffers: &Buffers,
+    ) -> [u8; 32] {
+        let is_in_order = std::mem::replace(&mut self.next, number + 1) == number;
+        if let Some(place) = self.known.iter().position(|(known, _)| *known == number) {
+            return self.known.swap_remove(place).1;
+        }
+        self.known.clear();
+        let bodies: [Payload<'a>; LANES] = from_fn(|lane| body(number + lane as u64));
+        if !is_in_order || !fit(&bodies) {
+            return sha256(&bodies[0], buffers);
+        }
+        let digests = side_by_side(&bodies, buffers);
+        self.known.extend((number..).zip(digests).skip(1));
+        digests[0]
+    }
+}
+
+/// Tells whether bodies can be hashed side by side. What is encrypted is made in an order of its
+/// own.
+fn fit(bodies: &[Payload<'_>; LANES]) -> bool {
+    let [first, others @ ..] = bodies;
+    first.sealer.is_none()
+        && (1..=AHEAD_BYTES_MAX).contains(&first.length)
+        && others.iter().all(|other| other.length == first.length)
+}
+
+/// Hashes bodies of one length.
+fn side_by_side(bodies: &[Payload<'_>; LANES], buffers: &Buffers) -> [[u8; 32]; LANES] {
+    let mut output = buffers.output.borrow_mut();
+    let mut digests = Sha256Lanes::default();
+    let mut offset = 0;
+    loop {
+        let left = usize::try_from(bodies[0].length - offset).expect("below the limit");
+        let bytes = left.min(PIECE_BYTES);
+        let pieces = output.payload(bytes * LANES);
+        for (body, piece) in bodies.iter().zip(pieces.chunks_exact_mut(bytes)) {
+            body.write(offset, piece);
+        }
+        let whole = bytes / BLOCK_BYTES * BLOCK_BYTES;
+        let lanes: [(&[u8], &[u8]); LANES] =
+            from_fn(|lane| pieces[lane * bytes..][..bytes].split_at(whole));
+        digests.update(lanes.map(|(blocks, _)| blocks));
+        offset += bytes as u64;
+        if bytes == left {
+            return digests.finish(lanes.map(|(_, rest)| rest));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::payload::{ObjectId, PayloadSpec};
+
+    /// Objects of one length, but for number 100.
+    fn body(spec: &PayloadSpec, length: u64, number: u64) -> Payload<'_> {
+        let length = if number == 100 { length + 1 } else { length };
+        let object = ObjectId::new(number, 1, length);
+        Payload { spec, sealer: None, object, start: 0, length }
+    }
+
+    fn alone(upload: &Payload<'_>) -> [u8; 32] {
+        sha256(upload, &Buffers::default())
+    }
+
+    #[test]
+    fn every_digest_is_that_of_its_body_in_order_or_not() {
+        let spec = PayloadSpec::new([7; 16], 3, 0.0, 0.0);
+        let numbers = [0, 1, 2, 3, 4, 9, 2, 97, 98, 99, 100, 101, 102, 103, 103];
+        for length in [0, 1, 63, 64, 4096, PIECE_BYTES as u64, 100_001] {
+            let (mut ahead, buffers) = (Ahead::default(), Buffers::default());
+            for number in numbers {
+                let found = ahead.sha256(number, |number| body(&spec, length, number), &buffers);
+                assert_eq!(found, alone(&body(&spec, length, number)), "{number} of {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn bodies_are_hashed_ahead_in_order_only() {
+        let spec = PayloadSpec::new([7; 16], 3, 0.0, 0.0);
+        let (mut ahead, buffers) = (Ahead::default(), Buffers::default());
+        let mut known_after = |number| {
+            ahead.sha256(number, |number| body(&spec, 4096, number), &buffers);
+            ahead.known.len()
+        };
+        let numbers = [0, 5, 6, 7, 8, 9, 10, 3, 20, 96, 97, 98, 99, 100, 101];
+        assert_eq!(numbers.map(&mut known_after), [3, 0, 3, 2, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0, 3]);
+    }
+}
