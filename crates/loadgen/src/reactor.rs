@@ -59,6 +59,7 @@ type Task = Pin<Box<dyn Future<Output = ()>>>;
 /// The executor. Shared by the tasks of one thread through an `Rc`.
 pub struct Reactor {
     clock: Clock,
+    latest_ns: Cell<u64>,
     park: Box<dyn Park>,
     epoll: Option<Epoll>,
     tasks: RefCell<Vec<Option<Task>>>,
@@ -106,6 +107,7 @@ impl Reactor {
 
     fn with(park: Box<dyn Park>, epoll: Option<Epoll>, clock: Clock) -> Self {
         Self {
+            latest_ns: Cell::new(clock.now_ns()),
             clock,
             park,
             epoll,
@@ -124,7 +126,17 @@ impl Reactor {
     #[inline]
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        self.clock.now_ns()
+        let now_ns = self.clock.now_ns();
+        self.latest_ns.set(now_ns);
+        now_ns
+    }
+
+    /// Returns the time that was read last: for who starts at once when it was, and to whom the
+    /// 20 ns of another reading matter.
+    #[inline]
+    #[must_use]
+    pub fn latest_ns(&self) -> u64 {
+        self.latest_ns.get()
     }
 
     /// Adds a task; it is first polled by [`Reactor::run`].

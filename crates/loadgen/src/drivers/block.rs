@@ -274,6 +274,7 @@ impl Client for BlockClient {
     async fn execute(&mut self, request: &Request) -> Answer {
         let stretch = self.block.stretch(request);
         let io_bytes = stretch.bytes.next_multiple_of(self.block.place.alignment());
+        let mut sent_ns = self.reactor.latest_ns();
         if request.operation == Operation::Write {
             let block = Arc::clone(&self.block);
             let mut held = std::mem::take(&mut self.held);
@@ -286,10 +287,10 @@ impl Client for BlockClient {
                 }
             });
             self.held = held;
+            sent_ns = self.reactor.now_ns();
         } else {
             self.held.forget();
         }
-        let sent_ns = self.reactor.now_ns();
         let result = self.transfer(request.operation, &stretch, io_bytes).await;
         let ended_ns = result.as_ref().map_or_else(|_| self.reactor.now_ns(), |done| done.1);
         let mut answer = Answer::plain(Outcome::OK, sent_ns, 0, ended_ns);
@@ -399,7 +400,6 @@ impl BlockClient {
         if request.operation != Operation::Read {
             return;
         }
-        answer.first_byte_ns = answer.ended_ns;
         if done < stretch.bytes {
             answer.outcome = Outcome::TRUNCATED;
             let text = format!("{done} of {} bytes came", stretch.bytes);

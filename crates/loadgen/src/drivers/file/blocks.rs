@@ -56,7 +56,6 @@ impl FileClient {
         let asked = if self.tree.is_direct { bytes.next_multiple_of(512) } else { bytes };
         let read = disk::read_full_at(file.as_fd(), &mut self.buffer[..asked], offset)?.min(bytes);
         answer.ended_ns = self.reactor.now_ns();
-        answer.first_byte_ns = answer.ended_ns;
         answer.bytes = read as u64;
         if read < bytes {
             answer.outcome = Outcome::TRUNCATED;

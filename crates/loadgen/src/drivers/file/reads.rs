@@ -72,7 +72,6 @@ impl FileClient {
         let asked = usize::try_from((end - start).next_multiple_of(alignment)).expect("a range");
         let bytes = disk::read_full_at(file.as_fd(), &mut self.buffer[..asked], start)?;
         answer.ended_ns = self.reactor.now_ns();
-        answer.first_byte_ns = answer.ended_ns;
         let skipped = usize::try_from(first - start).expect("below a sector").min(bytes);
         let wanted = usize::try_from(end - first).expect("a range");
         let found = &self.buffer[skipped..bytes.min(skipped + wanted)];

@@ -355,7 +355,6 @@ impl RadosClient {
             }
             Call::Read { offset, length } => {
                 answer.bytes = result as u64;
-                answer.first_byte_ns = answer.ended_ns;
                 if is_verified {
                     let range = offset..offset + length as u64;
                     let mut verifier = Verifier::for_range(&self.rados.payload, object, range);
