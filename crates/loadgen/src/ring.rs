@@ -238,9 +238,10 @@ impl Ring {
                 };
                 opcode::Fsync::new(file).flags(flags).build()
             }
-            (Action::Discard { offset, bytes }, _) => {
-                opcode::Fallocate::new(file, bytes).offset(offset).mode(PUNCH).build()
-            }
+            (Action::Discard { offset, bytes }, _) => opcode::Fallocate::new(file, bytes)
+                .offset(offset)
+                .mode(PUNCH.bits().cast_signed())
+                .build(),
         };
         if is_file_registered { entry.flags(squeue::Flags::FIXED_FILE) } else { entry }
     }

@@ -4,9 +4,12 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ffi::CStr;
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 use std::ptr::NonNull;
 
+use rustix::fs::{self, AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
+use rustix::io::retry_on_intr;
+use rustix::ioctl;
 use serde_json::{Map, Value};
 
 use crate::drivers::{Setting, SettingKind, settings};
@@ -24,7 +27,8 @@ const HUGE_FROM_BYTES: usize = 1 << 20;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// How space is given back: what lies there reads as zeroes, and the length stays.
-pub(crate) const PUNCH: libc::c_int = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+pub(crate) const PUNCH: FallocateFlags =
+    FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);
 
 /// Zeroed memory that direct I/O can use.
 #[derive(Debug)]
@@ -183,54 +187,26 @@ impl Turns {
     }
 }
 
-fn checked(result: i64) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| io::Error::last_os_error())
-}
-
-/// Calls again while a signal interrupts.
-#[inline]
-fn persistently(mut call: impl FnMut() -> i64) -> io::Result<usize> {
-    loop {
-        match checked(call()) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
-        }
-    }
-}
-
 /// Opens a path below a directory. New files can be read by all and written by their owner.
 pub(crate) fn open_at(
     directory: BorrowedFd<'_>,
     path: &CStr,
     flags: libc::c_int,
 ) -> io::Result<OwnedFd> {
-    let flags = flags | libc::O_CLOEXEC;
-    let mode: libc::c_uint = 0o644;
-    let fd = persistently(|| {
-        // SAFETY: the path is text with a zero at its end and outlives the call.
-        i64::from(unsafe { libc::openat(directory.as_raw_fd(), path.as_ptr(), flags, mode) })
-    })?;
-    let fd = RawFd::try_from(fd).expect("a descriptor");
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let flags = OFlags::from_bits_retain(flags.cast_unsigned()) | OFlags::CLOEXEC;
+    Ok(retry_on_intr(|| fs::openat(directory, path, flags, Mode::from_raw_mode(0o644)))?)
 }
 
 /// Closes a file that was written. A network file system tells only now that it had no room.
 pub(crate) fn close(file: OwnedFd) -> io::Result<()> {
     // SAFETY: the descriptor was ours, and nobody uses it afterwards.
-    checked(i64::from(unsafe { libc::close(file.into_raw_fd()) })).map(drop)
+    Ok(unsafe { rustix::io::try_close(file.into_raw_fd()) }?)
 }
 
 /// Reads once at an offset; less than asked for means the end, or nearly.
 #[inline]
 pub(crate) fn read_at(file: BorrowedFd<'_>, out: &mut [u8], offset: u64) -> io::Result<usize> {
-    let offset = libc::off_t::try_from(offset).expect("below 2^63");
-    persistently(|| {
-        // SAFETY: the kernel writes at most as many bytes as `out` has.
-        let read =
-            unsafe { libc::pread(file.as_raw_fd(), out.as_mut_ptr().cast(), out.len(), offset) };
-        read as i64
-    })
+    Ok(retry_on_intr(|| rustix::io::pread(file, &mut *out, offset))?)
 }
 
 /// Reads at an offset until `out` is full or the file ends; returns how much came.
@@ -251,14 +227,8 @@ pub(crate) fn read_full_at(file: BorrowedFd<'_>, out: &mut [u8], offset: u64) ->
 pub(crate) fn write_at(file: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < bytes.len() {
-        let (rest, at) = (&bytes[done..], offset + done as u64);
-        let at = libc::off_t::try_from(at).expect("below 2^63");
-        let written = persistently(|| {
-            // SAFETY: the kernel reads at most as many bytes as `rest` has.
-            let written =
-                unsafe { libc::pwrite(file.as_raw_fd(), rest.as_ptr().cast(), rest.len(), at) };
-            written as i64
-        })?;
+        let written =
+            retry_on_intr(|| rustix::io::pwrite(file, &bytes[done..], offset + done as u64))?;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
@@ -269,70 +239,41 @@ pub(crate) fn write_at(file: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> io::R
 
 /// Waits until what was written is on the device.
 pub(crate) fn flush(file: BorrowedFd<'_>, is_data_only: bool) -> io::Result<()> {
-    persistently(|| {
-        let fd = file.as_raw_fd();
-        // SAFETY: takes a descriptor that is open.
-        i64::from(unsafe { if is_data_only { libc::fdatasync(fd) } else { libc::fsync(fd) } })
-    })
-    .map(drop)
+    let flush = || if is_data_only { fs::fdatasync(file) } else { fs::fsync(file) };
+    Ok(retry_on_intr(flush)?)
 }
 
 /// Switches direct I/O off, for the end of a file that is no whole sector.
 pub(crate) fn leave_direct(file: BorrowedFd<'_>) -> io::Result<()> {
-    let fd = file.as_raw_fd();
-    // SAFETY: takes numbers and a descriptor that is open.
-    let flags = checked(i64::from(unsafe { libc::fcntl(fd, libc::F_GETFL) }))?;
-    let flags = libc::c_int::try_from(flags).expect("flag bits") & !libc::O_DIRECT;
-    // SAFETY: as above.
-    checked(i64::from(unsafe { libc::fcntl(fd, libc::F_SETFL, flags) })).map(drop)
+    Ok(fs::fcntl_setfl(file, fs::fcntl_getfl(file)? - OFlags::DIRECT)?)
 }
 
 /// Returns what direct I/O on a file wants offsets to be multiples of, if the kernel says.
 pub(crate) fn direct_alignment(file: BorrowedFd<'_>) -> Option<usize> {
-    // SAFETY: all-zero is a value of this plain struct.
-    let mut status: libc::statx = unsafe { std::mem::zeroed() };
-    // SAFETY: an empty path means the descriptor; the kernel writes one struct of ours.
-    let result = unsafe {
-        libc::statx(
-            file.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_EMPTY_PATH,
-            libc::STATX_DIOALIGN,
-            &raw mut status,
-        )
-    };
-    let is_told = result == 0 && status.stx_mask & libc::STATX_DIOALIGN != 0;
+    let status = fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    let is_told = StatxFlags::from_bits_retain(status.stx_mask).contains(StatxFlags::DIOALIGN);
     let alignment = usize::try_from(status.stx_dio_offset_align).ok()?;
     (is_told && alignment > 0).then_some(alignment)
 }
 
 /// Deletes a file.
 pub(crate) fn remove_at(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<()> {
-    // SAFETY: the path is text with a zero at its end and outlives the call.
-    checked(i64::from(unsafe { libc::unlinkat(directory.as_raw_fd(), path.as_ptr(), 0) })).map(drop)
+    Ok(fs::unlinkat(directory, path, AtFlags::empty())?)
 }
 
 /// Makes a directory that all can read and its owner can write to.
 pub(crate) fn make_directory_at(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<()> {
-    // SAFETY: as above.
-    checked(i64::from(unsafe { libc::mkdirat(directory.as_raw_fd(), path.as_ptr(), 0o755) }))
-        .map(drop)
+    Ok(fs::mkdirat(directory, path, Mode::from_raw_mode(0o755))?)
 }
 
 /// Gives a file another name, under which nothing else is left.
 pub(crate) fn rename_at(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
-    let fd = directory.as_raw_fd();
-    // SAFETY: as above, for both paths.
-    checked(i64::from(unsafe { libc::renameat(fd, from.as_ptr(), fd, to.as_ptr()) })).map(drop)
+    Ok(fs::renameat(directory, from, directory, to)?)
 }
 
 /// Returns the length of a file.
 pub(crate) fn length_at(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<u64> {
-    // SAFETY: all-zero is a value of this plain struct.
-    let mut status: libc::stat = unsafe { std::mem::zeroed() };
-    let fd = directory.as_raw_fd();
-    // SAFETY: the path is text with a zero at its end; the kernel writes one struct of ours.
-    checked(i64::from(unsafe { libc::fstatat(fd, path.as_ptr(), &raw mut status, 0) }))?;
+    let status = fs::statat(directory, path, AtFlags::empty())?;
     Ok(u64::try_from(status.st_size).unwrap_or(0))
 }
 
@@ -344,36 +285,19 @@ pub(crate) fn copy_range(
     offset: u64,
 ) -> io::Result<usize> {
     const AT_ONCE: usize = 1 << 30;
-    let (mut source, mut target) = (signed(offset), signed(offset));
-    persistently(|| {
-        // SAFETY: the kernel reads and writes two offsets of ours.
-        let copied = unsafe {
-            libc::copy_file_range(
-                from.as_raw_fd(),
-                &raw mut source,
-                to.as_raw_fd(),
-                &raw mut target,
-                AT_ONCE,
-                0,
-            )
-        };
-        copied as i64
-    })
+    let (mut source, mut target) = (offset, offset);
+    let copy = || fs::copy_file_range(from, Some(&mut source), to, Some(&mut target), AT_ONCE);
+    Ok(retry_on_intr(copy)?)
 }
 
 /// Reserves or gives back space of a file or device.
 pub(crate) fn allocate(
     file: BorrowedFd<'_>,
-    mode: libc::c_int,
+    mode: FallocateFlags,
     offset: u64,
     length: u64,
 ) -> io::Result<()> {
-    let (offset, length) = (signed(offset), signed(length));
-    persistently(|| {
-        // SAFETY: takes numbers and a descriptor that is open.
-        i64::from(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, length) })
-    })
-    .map(drop)
+    Ok(retry_on_intr(|| fs::fallocate(file, mode, offset, length))?)
 }
 
 /// Gives back what a file or a device stored in a stretch, which reads as zeroes from then on.
@@ -384,17 +308,14 @@ pub(crate) fn punch(file: BorrowedFd<'_>, offset: u64, length: u64) -> io::Resul
 /// Gives back what a device stored in a stretch, with no promise of what is read there.
 pub(crate) fn discard(device: BorrowedFd<'_>, offset: u64, length: u64) -> io::Result<()> {
     // _IO(0x12, 119) of linux/fs.h.
-    const BLKDISCARD: libc::Ioctl = 0x1277;
-    let mut stretch = [offset, length];
-    persistently(|| {
-        // SAFETY: the kernel reads two numbers of ours.
-        i64::from(unsafe { libc::ioctl(device.as_raw_fd(), BLKDISCARD, stretch.as_mut_ptr()) })
-    })
-    .map(drop)
-}
-
-fn signed(bytes: u64) -> libc::off_t {
-    libc::off_t::try_from(bytes).expect("below 2^63")
+    const BLKDISCARD: ioctl::Opcode = ioctl::opcode::none(0x12, 119);
+    let discard = || {
+        // SAFETY: the kernel reads two numbers of eight bytes.
+        let request = unsafe { ioctl::Setter::<BLKDISCARD, _>::new([offset, length]) };
+        // SAFETY: as above; devices give back the stretch, and what is none refuses.
+        unsafe { ioctl::ioctl(device, request) }
+    };
+    Ok(retry_on_intr(discard)?)
 }
 
 #[cfg(test)]

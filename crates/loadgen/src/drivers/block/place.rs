@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::PathBuf;
 
+use rustix::fs::FallocateFlags;
+
 use crate::drivers::disk::{self, Buffer};
 use crate::drivers::{BucketState, settings};
 use crate::error::Error;
@@ -130,7 +132,7 @@ impl Place {
         if length >= bytes {
             return Ok(());
         }
-        match disk::allocate(file.as_fd(), 0, 0, bytes) {
+        match disk::allocate(file.as_fd(), FallocateFlags::empty(), 0, bytes) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
                 file.set_len(bytes).map_err(|error| self.refused("extend", &error))
             }
