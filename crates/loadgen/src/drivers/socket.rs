@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
+use rustix::net::{self, RecvFlags, SendFlags};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -172,7 +173,9 @@ impl Stream {
     /// Hands bytes to the kernel in one call; returns how many it took, which may be none.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<usize, SocketError> {
         let Some(tls) = &mut self.tls else {
-            return match self.socket.send_with_flags(bytes, libc::MSG_NOSIGNAL) {
+            return match net::send(&self.socket, bytes, SendFlags::NOSIGNAL)
+                .map_err(io::Error::from)
+            {
                 Ok(sent) => {
                     self.bytes_sent += sent as u64;
                     if sent < bytes.len() {
@@ -217,7 +220,8 @@ impl Stream {
         let buffers = Rc::clone(&self.buffers);
         let mut input = buffers.input.borrow_mut();
         let most = most.min(input.len());
-        let result = (&self.socket).read(&mut input[..most]);
+        let received = net::recv(&self.socket, &mut input[..most], RecvFlags::empty());
+        let result = received.map(|(count, _)| count).map_err(io::Error::from);
         let found = self.note_input(result, most)?;
         let Input::Bytes(count) = found else { return Ok(found) };
         match &mut self.tls {
