@@ -5,12 +5,13 @@ in memory, on core 0, with both clients on core 1. Rounds alternate, so that a s
 machine hits both alike; each figure is the median of its rounds, each ratio the median of the
 ratios within the rounds, and the spread of the ratios stands beside it. CPU time is the kernel's
 account of the whole client process, user and system, with all threads of librados, without the
-start-up. For reads that is what a run of a single request takes; for writes a shorter run is taken
-off a longer one, for so many buffers of 4 MiB as there are requests in flight cost more when they
-are touched for the first time than the rest of the start. Only ratios are told apart from the
-machine; loadstone fills every object with bytes of its own and checks every byte that it reads,
-rados bench writes the same bytes with a number in front, and compares. In the cases called "same"
-loadstone too writes the same bytes again and again (`duplicate: 1`).
+start-up. For reads that is what a run of a single request takes. Of writes the first second is left
+out, and CPU time and requests are those from there to the last second that both programs tell of:
+so many buffers of 4 MiB as there are requests in flight cost more when they are touched for the
+first time than the rest of the start. Only ratios are told apart from the machine; loadstone fills
+every object with bytes of its own and checks every byte that it reads, rados bench writes the same
+bytes with a number in front, and compares. In the cases called "same" loadstone too writes the same
+bytes again and again (`duplicate: 1`).
 
     python bench/rados_vs_rados_bench.py [--rounds 5] [--seconds 3] [--case write-4KiB-16]
     python bench/rados_vs_rados_bench.py --conf /etc/ceph/ceph.conf --pool bench
@@ -23,19 +24,21 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import trials
 from ratios import Cost, Row, Table, compare, print_met
+from trials import Step
 
 # How many objects reads choose from, written once by each program.
 OBJECTS = {4096: 40_000, 4 << 20: 300}
 # How many a round may write: more than it has time for, and none that was there before.
 WRITTEN = {4096: 160_000, 4 << 20: 1200}
-# How much longer the run is that a short one is taken off.
-LONGER = 4
+# What is left out of writes, how much there has to be besides, and how much longer they run for it.
+START_S, STEADY_S, WRITES_S = 0.9, 1.5, 3.0
 
 
 @dataclass(frozen=True)
@@ -107,8 +110,7 @@ def measured_s(trial: trials.Trial) -> float:
 def run_loadstone(pool: Pool, case: Case, seconds: float) -> Cost:
     """Return what one round of loadstone cost."""
     if case.mode == "write":
-        short, long = (write(pool, case, seconds * times) for times in (1, LONGER))
-        return steady(short, long)
+        return write(pool, case, seconds + WRITES_S)
     stop = {"duration_ns": int(seconds * 1e9)}
     if case.mode == "seq":
         stop["requests"] = OBJECTS[case.size]
@@ -121,16 +123,16 @@ def run_loadstone(pool: Pool, case: Case, seconds: float) -> Cost:
     return Cost(cpu_s * 1e6 / told.requests, told.requests / measured_s(told))
 
 
-def write(pool: Pool, case: Case, seconds: float) -> tuple[float, int, float]:
-    """Have loadstone write new objects; return its CPU seconds, the requests and how long it took.
+def write(pool: Pool, case: Case, seconds: float) -> Cost:
+    """Have loadstone write new objects.
 
     It calls what rados bench does `write`: a block as long as the object, which is not replaced.
     """
     stop = {"duration_ns": int(seconds * 1e9), "requests": WRITTEN[case.size]}
     told = run_trial(document(pool, case, stop, "written", "write"))
-    clean_up_loadstone(pool, case.size, "written")
+    clean_up_loadstone(pool, case.size, "written", told.requests)
     check_time(case, told.requests)
-    return told.cpu_s, told.requests, measured_s(told)
+    return steady(case, told.steps)
 
 
 def check_time(case: Case, requests: int) -> None:
@@ -139,11 +141,12 @@ def check_time(case: Case, requests: int) -> None:
         raise SystemExit(f"{case.name}: all {requests} objects were written: choose less --seconds")
 
 
-def steady(short: tuple[float, int, float], long: tuple[float, int, float]) -> Cost:
-    """Return what a request costs, and the rate, without what both runs have in common."""
-    cpu_s, requests, took_s = (b - a for a, b in zip(short, long, strict=True))
-    if requests <= 0 or took_s <= 0:
-        raise SystemExit(f"a run {LONGER} times as long made no more requests: {short}, {long}")
+def steady(case: Case, steps: Sequence[Step]) -> Cost:
+    """Return what a request costs, and the rate, once the start is over."""
+    after = [step for step in steps if step.at_s >= steps[0].at_s + START_S]
+    if not after or after[-1].at_s - after[0].at_s < STEADY_S:
+        raise SystemExit(f"{case.name}: it told of too little: choose more --seconds: {steps}")
+    requests, cpu_s, took_s = (b - a for a, b in zip(after[0], after[-1], strict=True))
     return Cost(cpu_s * 1e6 / requests, requests / took_s)
 
 
@@ -155,13 +158,22 @@ def rados(pool: Pool, *words: str) -> tuple[float, str]:
 
 def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[float, int, float]:
     """Run rados bench; return its CPU seconds, its requests and how long they took."""
+    return cpu_and_total(*rados(pool, *bench_words(case, seconds, name)))
+
+
+def bench_words(case: Case, seconds: float, name: str) -> list[str]:
+    """Return how rados bench is asked for a case."""
     words = ["bench", str(max(1, round(seconds))), case.mode, "-t", str(case.threads)]
     words += ["--run-name", f"loadstone-{name}-{case.size}"]
     if case.mode == "write":
         # Without hints, which would be a second operation in each request.
         words += ["-b", str(case.size), "--no-cleanup", "--no-hints"]
         words += ["--max-objects", str(count_of(case.size, name))]
-    cpu_s, said = rados(pool, *words)
+    return words
+
+
+def cpu_and_total(cpu_s: float, said: str) -> tuple[float, int, float]:
+    """Return the CPU seconds, and the requests and their time that rados bench told at its end."""
     requests = re.search(r"^Total (?:writes|reads) made: +(\d+)", said, re.MULTILINE)
     took = re.search(r"^Total time run: +([\d.]+)", said, re.MULTILINE)
     if requests is None or took is None:
@@ -169,15 +181,40 @@ def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[floa
     return cpu_s, int(requests[1]), float(took[1])
 
 
+def rados_bench_steps(pool: Pool, case: Case, seconds: float) -> list[Step]:
+    """Run rados bench, and look at its CPU time at each second that it tells of."""
+    command = [*trials.ON_CLIENT_CORE, "stdbuf", "-oL", "rados", "-c", pool.conf, "-p", pool.name]
+    command += bench_words(case, seconds, "written")
+    steps = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as bench:
+        assert bench.stdout is not None
+        for line in bench.stdout:
+            # Second, requests in flight, begun, ended, and rates.
+            told = re.match(r" +(\d+) +\d+ +\d+ +(\d+) ", line)
+            if told and told[1] != "0":
+                steps.append(Step(int(told[2]), cpu_of_threads(bench.pid), time.monotonic()))
+    if bench.returncode != 0 or not steps:
+        raise SystemExit(f"rados bench failed with {bench.returncode}")
+    check_time(case, steps[-1].requests)
+    return steps
+
+
+def cpu_of_threads(process: int) -> float:
+    """Return the CPU seconds of a process so far, of all the threads that it has."""
+    total_ns = 0
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        # A thread may end meanwhile.
+        with contextlib.suppress(OSError):
+            total_ns += int((thread / "schedstat").read_text().split()[0])
+    return total_ns / 1e9
+
+
 def run_rados_bench(pool: Pool, case: Case, seconds: float) -> Cost:
     """Return what one round of rados bench cost."""
     if case.mode == "write":
-        runs = []
-        for times in (1, LONGER):
-            runs.append(rados_bench(pool, case, seconds * times, "written"))
-            clean_up_rados_bench(pool, case.size, "written")
-            check_time(case, runs[-1][1])
-        return steady(*runs)
+        steps = rados_bench_steps(pool, case, seconds + WRITES_S)
+        clean_up_rados_bench(pool, case.size, "written")
+        return steady(case, steps)
     cpu_s, requests, took_s = rados_bench(pool, case, seconds, "read")
     # It connects, opens the pool and asks once.
     once_s, _ = rados(pool, "stat", "no-such-object")
@@ -198,10 +235,10 @@ def prepare(pool: Pool, size: int) -> None:
         seconds *= 2
 
 
-def clean_up_loadstone(pool: Pool, size: int, name: str) -> None:
-    """Delete what loadstone has written."""
+def clean_up_loadstone(pool: Pool, size: int, name: str, requests: int) -> None:
+    """Delete what loadstone has written with so many requests."""
     case = Case("write", size, 16)
-    stop = {"requests": count_of(size, name)}
+    stop = {"requests": requests}
     run_trial(document(pool, case, stop, name, "delete", "clean-up"))
 
 
@@ -262,7 +299,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
-        "--seconds", type=float, default=2.0, help="of a run; writes need one four times as long"
+        "--seconds", type=float, default=2.0, help="of a run; writes take three more"
     )
     parser.add_argument("--conf", help="a cluster of yours; one of its own when absent")
     parser.add_argument("--pool", default="bench")
@@ -283,7 +320,7 @@ def main() -> None:
             for case in cases:
                 table.add(measure(pool, case, options.rounds, options.seconds))
             if any(case.mode != "write" for case in cases):
-                clean_up_loadstone(pool, size, "read")
+                clean_up_loadstone(pool, size, "read", OBJECTS[size])
                 clean_up_rados_bench(pool, size, "read")
     print_met(table.rows, "rados bench")
 

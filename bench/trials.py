@@ -9,10 +9,11 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVER_CORE, CLIENT_CORE = 0, 1
@@ -25,6 +26,14 @@ KEYS = {"BENCH_ACCESS_KEY": "bench", "BENCH_SECRET_KEY": "bench-secret"}
 Document = dict[str, Any]
 
 
+class Step(NamedTuple):
+    """How many requests had ended, and what they and the start-up had cost."""
+
+    requests: int
+    cpu_s: float
+    at_s: float
+
+
 @dataclass(frozen=True)
 class Trial:
     """What a trial cost, and its summary."""
@@ -32,6 +41,8 @@ class Trial:
     cpu_s: float
     own_mib: float
     summary: Mapping[str, Any]
+    # How far it was about once a second.
+    steps: Sequence["Step"]
     # Its median, p95 and p99, and the p99 of each second; both empty where it was not asked for.
     lag_us: Sequence[float]
     lag_p99_us: Sequence[float]
@@ -95,7 +106,8 @@ def run(trial: Document, *, with_lag: bool) -> Trial:
     )
     if ran.returncode != 0:
         raise SystemExit(f"loadstone failed:\n{ran.stderr}")
-    told = Trial(**json.loads(ran.stdout))
+    fields = json.loads(ran.stdout)
+    told = Trial(**fields | {"steps": [Step(*step) for step in fields["steps"]]})
     # Where the host took the core at the end of an open load, what was due then is not sent.
     failed = told.summary["failed"]
     if failed > told.not_sent:
@@ -140,21 +152,23 @@ def _run_here(text: str, with_lag: bool) -> Document:
     """Run a trial in this process and return what a `Trial` is made of."""
     from loadstone import _loadgen
 
-    lag, not_sent = _loadgen.Histogram(), 0
-    lag_of_seconds: dict[int, _loadgen.Histogram] = {}
-    on_interval = None
     if with_lag:
         import pyarrow
 
-        def on_interval(batch: Any, _live: Any) -> None:
-            nonlocal not_sent
-            if batch is not None:
-                for row in pyarrow.record_batch(batch).to_pylist():
-                    not_sent += row["requests"] * (row["outcome"] == "not_sent")
-                    if row["lag"]:
-                        lag.add(row["lag"])
-                        second = lag_of_seconds.setdefault(row["second"], _loadgen.Histogram())
-                        second.add(row["lag"])
+    lag, not_sent = _loadgen.Histogram(), 0
+    lag_of_seconds: dict[int, _loadgen.Histogram] = {}
+    steps: list[Step] = []
+
+    def on_interval(batch: Any, live: Any) -> None:
+        nonlocal not_sent
+        steps.append(Step(live["requests"], _own_cpu_s(), time.monotonic()))
+        if with_lag and batch is not None:
+            for row in pyarrow.record_batch(batch).to_pylist():
+                not_sent += row["requests"] * (row["outcome"] == "not_sent")
+                if row["lag"]:
+                    lag.add(row["lag"])
+                    second = lag_of_seconds.setdefault(row["second"], _loadgen.Histogram())
+                    second.add(row["lag"])
 
     before_mib, before_s = _own_mib(), _own_cpu_s()
     summary = json.loads(_loadgen.run_trial(text, on_interval))
@@ -162,6 +176,7 @@ def _run_here(text: str, with_lag: bool) -> Document:
         "cpu_s": _own_cpu_s() - before_s,
         "own_mib": _own_mib() - before_mib,
         "summary": summary,
+        "steps": steps,
         "lag_us": [lag.quantile(p) / 1000 for p in (0.5, 0.95, 0.99)] if lag.count else [],
         "lag_p99_us": [of_second.quantile(0.99) / 1000 for of_second in lag_of_seconds.values()],
         "not_sent": not_sent,
