@@ -90,8 +90,8 @@ def document(case: Case, path: Path, stop: dict[str, int], engine: str) -> trial
 def run_loadstone(case: Case, path: Path, seconds: float, engine: str) -> Cost:
     """Return what one round of loadstone cost."""
     stop = {"duration_ns": int(seconds * 1e9)}
-    told = trials.run(document(case, path, stop, engine), with_lag=False)
-    once = trials.run(document(case, path, {"requests": 1}, engine), with_lag=False)
+    told = trials.run(document(case, path, stop, engine), with_intervals=False)
+    once = trials.run(document(case, path, {"requests": 1}, engine), with_intervals=False)
     cpu_s = told.cpu_s - once.cpu_s
     per_s = told.requests / told.seconds("start_ns", "end_ns")
     return Cost(cpu_s * 1e6 / told.requests, per_s)
@@ -266,7 +266,9 @@ def prepared(place: str, folder: Path | None) -> Iterator[Path]:
         path = Path(where) / "blocks"
         # By buffered I/O where that is measured: it leaves the file in the page cache.
         first = Case(place, "write", 1 << 20, 1, "sequential")
-        trials.run(document(first, path, {"requests": FILE_BYTES >> 20}, "psync"), with_lag=False)
+        trials.run(
+            document(first, path, {"requests": FILE_BYTES >> 20}, "psync"), with_intervals=False
+        )
         os.sync()
         yield path
 

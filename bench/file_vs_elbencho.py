@@ -102,7 +102,7 @@ def document(tree: Tree, step: Step, folder: Path) -> trials.Document:
 
 def run_loadstone(tree: Tree, step: Step, folder: Path) -> tuple[float, float]:
     """Return the CPU seconds of a step and its files per second."""
-    told = trials.run(document(tree, step, folder), with_lag=False)
+    told = trials.run(document(tree, step, folder), with_intervals=False)
     if told.requests != tree.all_files:
         raise SystemExit(f"loadstone: {step.name} of {told.requests} files, not {tree.all_files}")
     return told.cpu_s, told.requests / told.seconds("start_ns", "end_ns")

@@ -7,10 +7,10 @@ time is the kernel's account of the whole client process, not of its busiest thr
 
 What they do is not the same. loadstone signs, checks status and headers, puts unique payload, and
 records every request. wrk sends one fixed request, unsigned, and checks nothing; for puts a script
-gives it one body. oha signs as loadstone does (or not, where it is said so) and puts one body. warp
-does all that loadstone does, with random payload. "floor" is no client: it sends one fixed request
-of 4 KiB, waits and discards the answer, by epoll or, where it is named, by io_uring, so what it
-needs is the kernel's (`cargo build --release -p loadstone-loadgen --example floor`).
+gives it one body. oha signs and hashes every body, and puts one body. warp
+does all that loadstone does, with random payload. "floor" is no client: it sends one fixed request,
+waits and discards the answer, by epoll or, where it is named, by io_uring, so what it needs is the
+kernel's (`cargo build --release -p loadstone-loadgen --example floor`).
 
     python bench/http_vs_peers.py [--rounds 5] [--seconds 2] [--case get-4KiB-16] [--peer wrk]
 """
@@ -257,7 +257,7 @@ def measure(
     theirs: dict[str, list[float]] = {peer: [] for peer in peers if PEERS[peer].does(case)}
     with serving(case) as port:
         for _ in range(rounds):
-            ours.append(run(document(case, port, seconds), with_lag=False))
+            ours.append(run(document(case, port, seconds), with_intervals=False))
             for peer in theirs:
                 theirs[peer].append(PEERS[peer].run(case, port, seconds, folder))
     for peer, costs in theirs.items():

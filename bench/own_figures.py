@@ -21,7 +21,7 @@ MEMORY_MIB, MEMORY_KIB_PER_CONNECTION = 16, 16
 # What is asked of nobody.
 NOBODY = {"name": "null", "driver": "null", "settings": {}}
 
-run_trial = partial(run, with_lag=True)
+run_trial = partial(run, with_intervals=True)
 
 
 @dataclass(frozen=True)

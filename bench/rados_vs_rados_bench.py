@@ -5,15 +5,14 @@ in memory, on core 0, with both clients on core 1. Rounds alternate, so that a s
 machine hits both alike; each figure is the median of its rounds, each ratio the median of the
 ratios within the rounds, and the spread of the ratios stands beside it. CPU time is the kernel's
 account of the whole client process, user and system, with all threads of librados, without the
-start-up. For reads that is what a run of a single request takes. Of writes the first second is left
-out, and CPU time and requests are those from there to the last second that both programs tell of:
-so many buffers of 4 MiB as there are requests in flight cost more when they are touched for the
-first time than the rest of the start. Only ratios are told apart from the machine; loadstone fills
-every object with bytes of its own and checks every byte that it reads, rados bench writes the same
-bytes with a number in front, and compares. In the cases called "same" loadstone too writes the same
-bytes again and again (`duplicate: 1`).
+start-up. For reads that is what a run of a single request takes. Of writes the first two seconds
+and the last are left out, for so many buffers of 4 MiB as there are requests in flight cost more
+when they are touched for the first time than the rest of the start. Only ratios are told apart from
+the machine; loadstone fills every object with bytes of its own and checks every byte that it reads,
+rados bench writes the same bytes with a number in front, and compares. In the cases called "same"
+loadstone too writes the same bytes again and again (`duplicate: 1`).
 
-    python bench/rados_vs_rados_bench.py [--rounds 5] [--seconds 3] [--case write-4KiB-16]
+    python bench/rados_vs_rados_bench.py [--rounds 5] [--seconds 2] [--case write-4KiB-16]
     python bench/rados_vs_rados_bench.py --conf /etc/ceph/ceph.conf --pool bench
 """
 
@@ -37,7 +36,8 @@ from trials import Step
 OBJECTS = {4096: 40_000, 4 << 20: 300}
 # How many a round may write: more than it has time for, and none that was there before.
 WRITTEN = {4096: 160_000, 4 << 20: 1200}
-# What is left out of writes, how much there has to be besides, and how much longer they run for it.
+# Of writes: what is left out after the first second, what there has to be besides, and how much
+# longer they run for both.
 START_S, STEADY_S, WRITES_S = 0.9, 1.5, 3.0
 
 
@@ -99,7 +99,7 @@ def count_of(size: int, name: str) -> int:
 
 def run_trial(document: trials.Document) -> trials.Trial:
     """Run a trial."""
-    return trials.run(document, with_lag=False)
+    return trials.run(document, with_intervals=False)
 
 
 def measured_s(trial: trials.Trial) -> float:
@@ -129,7 +129,7 @@ def write(pool: Pool, case: Case, seconds: float) -> Cost:
     It calls what rados bench does `write`: a block as long as the object, which is not replaced.
     """
     stop = {"duration_ns": int(seconds * 1e9), "requests": WRITTEN[case.size]}
-    told = run_trial(document(pool, case, stop, "written", "write"))
+    told = trials.run(document(pool, case, stop, "written", "write"), with_intervals=True)
     clean_up_loadstone(pool, case.size, "written", told.requests)
     check_time(case, told.requests)
     return steady(case, told.steps)
@@ -142,12 +142,19 @@ def check_time(case: Case, requests: int) -> None:
 
 
 def steady(case: Case, steps: Sequence[Step]) -> Cost:
-    """Return what a request costs, and the rate, once the start is over."""
-    after = [step for step in steps if step.at_s >= steps[0].at_s + START_S]
-    if not after or after[-1].at_s - after[0].at_s < STEADY_S:
+    """Return what a request costs, and the rate, between the start and the last step.
+
+    The last comes when threads have ended, and with them what the kernel tells of their CPU time.
+    CPU time is looked at a little after what it was used for, so it counts by its own times.
+    """
+    after = [step for step in steps[:-1] if step.by_s >= steps[0].by_s + START_S]
+    if not after or after[-1].by_s - after[0].by_s < STEADY_S:
         raise SystemExit(f"{case.name}: it told of too little: choose more --seconds: {steps}")
-    requests, cpu_s, took_s = (b - a for a, b in zip(after[0], after[-1], strict=True))
-    return Cost(cpu_s * 1e6 / requests, requests / took_s)
+    requests, by_s, cpu_s, cpu_at_s = (b - a for a, b in zip(after[0], after[-1], strict=True))
+    if requests <= 0 or cpu_s <= 0:
+        raise SystemExit(f"{case.name}: no more requests, or less CPU time than before: {steps}")
+    per_s = requests / by_s
+    return Cost(cpu_s / cpu_at_s * 1e6 / per_s, per_s)
 
 
 def rados(pool: Pool, *words: str) -> tuple[float, str]:
@@ -192,7 +199,8 @@ def rados_bench_steps(pool: Pool, case: Case, seconds: float) -> list[Step]:
             # Second, requests in flight, begun, ended, and rates.
             told = re.match(r" +(\d+) +\d+ +\d+ +(\d+) ", line)
             if told and told[1] != "0":
-                steps.append(Step(int(told[2]), cpu_of_threads(bench.pid), time.monotonic()))
+                now_s = time.monotonic()
+                steps.append(Step(int(told[2]), now_s, cpu_of_threads(bench.pid), now_s))
     if bench.returncode != 0 or not steps:
         raise SystemExit(f"rados bench failed with {bench.returncode}")
     check_time(case, steps[-1].requests)

@@ -27,11 +27,12 @@ Document = dict[str, Any]
 
 
 class Step(NamedTuple):
-    """How many requests had ended, and what they and the start-up had cost."""
+    """How many requests had ended by a time, and the CPU time somewhat later."""
 
     requests: int
+    by_s: float
     cpu_s: float
-    at_s: float
+    cpu_at_s: float
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class Trial:
     cpu_s: float
     own_mib: float
     summary: Mapping[str, Any]
-    # How far it was about once a second.
-    steps: Sequence["Step"]
-    # Its median, p95 and p99, and the p99 of each second; both empty where it was not asked for.
+    # How far it was after each second; this and what follows is empty where it was not asked for.
+    steps: Sequence[Step]
+    # The median, p95 and p99, and the p99 of each second.
     lag_us: Sequence[float]
     lag_p99_us: Sequence[float]
     not_sent: int
@@ -91,13 +92,13 @@ def document(
     } | others
 
 
-def run(trial: Document, *, with_lag: bool) -> Trial:
+def run(trial: Document, *, with_intervals: bool) -> Trial:
     """Run a trial on the client's core, none of whose requests may fail.
 
-    `with_lag` its intervals are read while it runs, which is a part of its CPU time then.
+    `with_intervals` they are read while it runs, which is a part of its CPU time then.
     """
     ran = subprocess.run(
-        [*ON_CLIENT_CORE, sys.executable, __file__, *(["--lag"] if with_lag else [])],
+        [*ON_CLIENT_CORE, sys.executable, __file__, *(["--intervals"] if with_intervals else [])],
         input=json.dumps(trial),
         capture_output=True,
         text=True,
@@ -148,22 +149,25 @@ def claim_core() -> None:
     ON_CLIENT_CORE.extend(("chrt", "-r", "1"))
 
 
-def _run_here(text: str, with_lag: bool) -> Document:
+def _run_here(text: str, with_intervals: bool) -> Document:
     """Run a trial in this process and return what a `Trial` is made of."""
     from loadstone import _loadgen
-
-    if with_lag:
-        import pyarrow
 
     lag, not_sent = _loadgen.Histogram(), 0
     lag_of_seconds: dict[int, _loadgen.Histogram] = {}
     steps: list[Step] = []
+    on_interval = None
+    if with_intervals:
+        import pyarrow
 
-    def on_interval(batch: Any, live: Any) -> None:
-        nonlocal not_sent
-        steps.append(Step(live["requests"], _own_cpu_s(), time.monotonic()))
-        if with_lag and batch is not None:
-            for row in pyarrow.record_batch(batch).to_pylist():
+        def on_interval(batch: Any, live: Any) -> None:
+            nonlocal not_sent
+            if batch is None:
+                return
+            now = _own_cpu_s(), time.monotonic()
+            rows = pyarrow.record_batch(batch).to_pylist()
+            steps.append(Step(live["requests"], max(row["second"] for row in rows) + 1, *now))
+            for row in rows:
                 not_sent += row["requests"] * (row["outcome"] == "not_sent")
                 if row["lag"]:
                     lag.add(row["lag"])
@@ -194,4 +198,4 @@ def _own_mib() -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_run_here(sys.stdin.read(), with_lag="--lag" in sys.argv)))
+    print(json.dumps(_run_here(sys.stdin.read(), with_intervals="--intervals" in sys.argv)))

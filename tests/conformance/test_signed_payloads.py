@@ -1,4 +1,4 @@
-"""Payloads whose SHA-256 is part of the signature: the store refuses what has another."""
+"""Payloads whose SHA-256 is part of the signature: these stores refuse what has another."""
 
 from typing import Any
 
@@ -24,6 +24,8 @@ def signed(place: Place, dataset: Dataset, operation: str, **changes: Any) -> di
     """Write a trial whose payloads are signed."""
     document = trials.document(place, dataset, operation, **changes)
     document["target"]["settings"] = {**place.settings, "payload_signing": "signed"}
+    # One thread is asked for all objects, in their order.
+    document["cores"] = 1
     return document
 
 

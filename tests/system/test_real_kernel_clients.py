@@ -29,7 +29,11 @@ MAPPED, MAPPED_BY_NBD, MOUNTED = "/dev/rbd/rbd/loadstone", "/dev/nbd0", "/mnt/ce
 # Prints what is left of the devices in the end.
 UNTIL_UNMAPPED = """
 for _ in {1..600}; do
-    left=$(pidof rbd-nbd; rbd showmapped; rbd-nbd list-mapped; find /dev -maxdepth 1 -name 'rbd*')
+    servers=$(pidof rbd-nbd || true)
+    mapped=$(rbd showmapped)
+    by_nbd=$(rbd-nbd list-mapped)
+    devices=$(find /dev -maxdepth 1 -name 'rbd*')
+    left=$servers$mapped$by_nbd$devices
     [ -n "$left" ] || break
     sleep 0.2
 done

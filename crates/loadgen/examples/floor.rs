@@ -24,6 +24,8 @@ const HEADERS: &str = "x-amz-content-sha256: UNSIGNED-PAYLOAD\r\n\
     authorization: AWS4-HMAC-SHA256 Credential=bench/20260101/us-east-1/s3/aws4_request, \
     SignedHeaders=host;x-amz-content-sha256;x-amz-date, \
     Signature=0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\r\n";
+/// What a request is called in the ring; answers have the place of their connection.
+const SENDING: u64 = u64::MAX;
 /// `IORING_RECVSEND_POLL_FIRST`: no answer can be there yet, so the kernel need not look first.
 const POLL_FIRST: u16 = 1;
 
@@ -139,7 +141,7 @@ impl Load {
         if socket.write(&self.request)? == self.request.len() {
             return Ok(());
         }
-        Err(io::Error::other("a request did not fit the socket at once"))
+        Err(not_sent())
     }
 
     fn by_io_uring(&self) -> io::Result<u64> {
@@ -163,8 +165,9 @@ impl Load {
             submissions.sync();
             completions.sync();
             for completion in &mut completions {
-                // Only a request that was not sent tells of itself, and with an error.
                 let came = match completion.result() {
+                    // Only a request that was not sent, or not as a whole, tells of itself.
+                    _ if completion.user_data() == SENDING => return Err(not_sent()),
                     0 => return Err(io::ErrorKind::ConnectionReset.into()),
                     error @ ..0 => return Err(io::Error::from_raw_os_error(-error)),
                     came => came as usize,
@@ -193,7 +196,7 @@ impl Load {
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS)
-            .user_data(place as u64)
+            .user_data(SENDING)
     }
 
     /// Discards so much of an answer: nothing is written to memory, so that none is named.
@@ -205,6 +208,10 @@ impl Load {
             .build()
             .user_data(place as u64)
     }
+}
+
+fn not_sent() -> io::Error {
+    io::Error::other("a request did not fit the socket at once")
 }
 
 fn checked(returned: i32) -> io::Result<i32> {

@@ -101,7 +101,7 @@ pub fn of_seconds(seconds: &[(u64, Second)]) -> Option<RecordBatch> {
 }
 
 /// Returns one row for each logged request; its times are nanoseconds since the trial's start, and
-/// `first_byte_ns` is zero where no answer came.
+/// `first_byte_ns` is zero where no answer came, and where answers come in one piece.
 ///
 /// # Panics
 /// Never: the columns are built together, so they have one length.

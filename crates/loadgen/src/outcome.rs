@@ -148,8 +148,8 @@ pub struct Answer {
     pub outcome: Outcome,
     /// When its first byte was handed to the kernel.
     pub sent_ns: u64,
-    /// When the first byte of the answer was there; zero where there was none, or where it came
-    /// with the last one because the answer is given in one piece.
+    /// When the first byte of the answer was there; zero where there was none, and in operations
+    /// whose answers are given in one piece, so that the last byte comes with it.
     pub first_byte_ns: u64,
     /// When the last byte of the answer was there.
     pub ended_ns: u64,

@@ -2,7 +2,7 @@
 
 mod lanes;
 
-pub use lanes::{BLOCK_BYTES, LANES, Sha256Lanes};
+pub use lanes::{LANES, SHA256_BLOCK_BYTES, Sha256Lanes};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crc_fast::CrcAlgorithm;

@@ -74,11 +74,15 @@ class Processes:
         limit_s: float = 300,
         progress: Callable[[], object] = lambda: None,
     ) -> None:
-        """Wait until `is_ready`, unless a process ends first or `limit_s` pass without progress."""
-        deadline, seen = time.monotonic() + limit_s, progress()
+        """Wait until `is_ready`, unless a process ends first or `limit_s` pass without progress.
+
+        With progress it may take twice as long.
+        """
+        end = time.monotonic() + 2 * limit_s
+        deadline, seen = end - limit_s, progress()
         while not is_ready():
             if (now := progress()) != seen:
-                deadline, seen = time.monotonic() + limit_s, now
+                deadline, seen = min(time.monotonic() + limit_s, end), now
             for name, child in self.children.items():
                 if child.poll() is not None:
                     said = _tail(self.log(name))

@@ -9,7 +9,7 @@
 pub const LANES: usize = 4;
 
 /// The unit of SHA-256.
-pub const BLOCK_BYTES: usize = 64;
+pub const SHA256_BLOCK_BYTES: usize = 64;
 
 /// FIPS 180-4, 5.3.3.
 const INITIAL: [u32; 8] = [
@@ -37,17 +37,23 @@ impl Default for Sha256Lanes {
 }
 
 impl Sha256Lanes {
+    /// Tells whether this processor hashes faster side by side; else it takes one after the other.
+    #[must_use]
+    pub fn are_faster() -> bool {
+        has_instructions()
+    }
+
     /// Takes the next bytes of each message.
     ///
     /// # Panics
     /// When they are not as many whole blocks of each.
     pub fn update(&mut self, pieces: [&[u8]; LANES]) {
-        let blocks = pieces.map(|piece| piece.as_chunks::<BLOCK_BYTES>());
+        let blocks = pieces.map(|piece| piece.as_chunks::<SHA256_BLOCK_BYTES>());
         let count = blocks[0].0.len();
         let fits = |(whole, rest): &(&[_], &[u8])| whole.len() == count && rest.is_empty();
         assert!(blocks.iter().all(fits), "whole blocks, as many of each message");
         compress(&mut self.states, blocks.map(|(whole, _)| whole));
-        self.bytes += (count * BLOCK_BYTES) as u64;
+        self.bytes += (count * SHA256_BLOCK_BYTES) as u64;
     }
 
     /// Takes what is left of each message, less than a block, and returns the digests.
@@ -57,12 +63,12 @@ impl Sha256Lanes {
     #[must_use]
     pub fn finish(mut self, rests: [&[u8]; LANES]) -> [[u8; 32]; LANES] {
         let length = rests[0].len();
-        let fits = |rest: &&[u8]| rest.len() == length && length < BLOCK_BYTES;
+        let fits = |rest: &&[u8]| rest.len() == length && length < SHA256_BLOCK_BYTES;
         assert!(rests.iter().all(fits), "less than a block, as much of each message");
         let bits = (self.bytes + length as u64) * 8;
         // A bit that ends the message, zeros, and the message's length in the last eight bytes.
-        let padded_bytes = (length + 9).next_multiple_of(BLOCK_BYTES);
-        let mut ends = [[0; 2 * BLOCK_BYTES]; LANES];
+        let padded_bytes = (length + 9).next_multiple_of(SHA256_BLOCK_BYTES);
+        let mut ends = [[0; 2 * SHA256_BLOCK_BYTES]; LANES];
         for (end, rest) in ends.iter_mut().zip(rests) {
             end[..length].copy_from_slice(rest);
             end[length] = 0x80;
@@ -80,16 +86,23 @@ impl Sha256Lanes {
 }
 
 /// Takes the next blocks of each lane into its state.
-fn compress(states: &mut [[u32; 8]; LANES], blocks: [&[[u8; BLOCK_BYTES]]; LANES]) {
+fn compress(states: &mut [[u32; 8]; LANES], blocks: [&[[u8; SHA256_BLOCK_BYTES]]; LANES]) {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1") {
+    if has_instructions() {
         // SAFETY: the processor has what it takes; the line above saw to it.
         return unsafe { x86::compress(states, blocks) };
     }
     one_by_one(states, blocks);
 }
 
-fn one_by_one(states: &mut [[u32; 8]; LANES], blocks: [&[[u8; BLOCK_BYTES]]; LANES]) {
+fn has_instructions() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+fn one_by_one(states: &mut [[u32; 8]; LANES], blocks: [&[[u8; SHA256_BLOCK_BYTES]]; LANES]) {
     for (state, blocks) in states.iter_mut().zip(blocks) {
         sha2::block_api::compress256(state, blocks);
     }
@@ -103,7 +116,7 @@ mod x86 {
         _mm_sha256rnds2_epu32, _mm_shuffle_epi8, _mm_shuffle_epi32,
     };
 
-    use super::{BLOCK_BYTES, LANES};
+    use super::{LANES, SHA256_BLOCK_BYTES};
 
     /// FIPS 180-4, 4.2.2.
     const ROUNDS: [u32; 64] = [
@@ -183,7 +196,10 @@ mod x86 {
     // No closure holds vectors here: what calls it lacks the feature, so it would not be inlined.
 
     #[target_feature(enable = "sha,sse4.1")]
-    pub(super) fn compress(states: &mut [[u32; 8]; LANES], blocks: [&[[u8; BLOCK_BYTES]]; LANES]) {
+    pub(super) fn compress(
+        states: &mut [[u32; 8]; LANES],
+        blocks: [&[[u8; SHA256_BLOCK_BYTES]]; LANES],
+    ) {
         let zero = _mm_setzero_si128();
         let mut lanes = [State { abef: zero, cdgh: zero }; LANES];
         for (lane, state) in lanes.iter_mut().zip(&*states) {
@@ -205,7 +221,7 @@ mod x86 {
     /// Takes one block of each lane, four rounds of all lanes at a time.
     #[inline]
     #[target_feature(enable = "sha,sse4.1")]
-    fn take_block(lanes: &mut [State; LANES], blocks: [&[u8; BLOCK_BYTES]; LANES]) {
+    fn take_block(lanes: &mut [State; LANES], blocks: [&[u8; SHA256_BLOCK_BYTES]; LANES]) {
         let before = *lanes;
         let mut words = [[_mm_setzero_si128(); 4]; LANES];
         for (words, block) in words.iter_mut().zip(blocks) {
@@ -264,8 +280,8 @@ mod tests {
                 (0..length).map(|at| (at * 7 + lane * 31 + at / 251) as u8).collect()
             });
             // In two goes, so that the state is kept between them.
-            let first = length / BLOCK_BYTES / 2 * BLOCK_BYTES;
-            let whole = length / BLOCK_BYTES * BLOCK_BYTES;
+            let first = length / SHA256_BLOCK_BYTES / 2 * SHA256_BLOCK_BYTES;
+            let whole = length / SHA256_BLOCK_BYTES * SHA256_BLOCK_BYTES;
             let mut lanes = Sha256Lanes::default();
             lanes.update(messages.each_ref().map(|message| &message[..first]));
             lanes.update(messages.each_ref().map(|message| &message[first..whole]));
@@ -276,7 +292,7 @@ mod tests {
 
     #[test]
     fn processors_without_the_instructions_come_to_the_same() {
-        let blocks: Vec<[u8; BLOCK_BYTES]> = (0..9).map(|block| [block * 13; 64]).collect();
+        let blocks: Vec<[u8; SHA256_BLOCK_BYTES]> = (0..9).map(|block| [block * 13; 64]).collect();
         let pieces = [&blocks[..3], &blocks[2..5], &blocks[4..7], &blocks[6..9]];
         let (mut here, mut elsewhere) = ([INITIAL; LANES], [INITIAL; LANES]);
         compress(&mut here, pieces);

@@ -389,7 +389,7 @@ impl RadosClient {
         let ended_ns = self.reactor.now_ns();
         let error = match listed {
             Ok(Ok(keys)) => {
-                let answer = Answer::plain(Outcome::OK, sent_ns, ended_ns, ended_ns);
+                let answer = Answer::plain(Outcome::OK, sent_ns, 0, ended_ns);
                 return Answer { objects: keys, ..answer };
             }
             Ok(Err(number)) => std::io::Error::from_raw_os_error(number),

@@ -52,8 +52,8 @@ impl S3Client {
         let parts = object.length.div_ceil(part_bytes).max(1);
         let (payload, thread) = (self.payload, Rc::clone(&self.thread));
         let sealer = thread.sealer.as_ref();
-        let body = |part| {
-            let start = object.length.min(part * part_bytes);
+        let body = |part: u64| {
+            let start = object.length.min(part.saturating_mul(part_bytes));
             let length = part_bytes.min(object.length - start);
             Payload { spec: &payload, sealer, object, start, length }
         };

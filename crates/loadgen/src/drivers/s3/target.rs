@@ -42,7 +42,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         ..setting(
             "payload_signing",
             SettingKind::Choice(&["unsigned", "signed"]),
-            "whether bodies are signed (SHA-256, about 0.3 to 0.6 ms a MiB)",
+            "whether bodies are signed (SHA-256, 0.6 ms a MiB; 0.35 for up to 8 MiB put in order)",
         )
     },
     Setting {
