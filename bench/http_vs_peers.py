@@ -19,6 +19,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import statistics
@@ -108,14 +109,19 @@ def document(case: Case, port: int, seconds: float) -> Document:
     return trial_document("s3", settings, dataset, case.operation, case.clients, stop, **others)
 
 
-def run_wrk(case: Case, port: int, seconds: float, folder: Path) -> float:
-    """Return CPU microseconds per request of one round of wrk."""
-    command = ["wrk", "-t1", f"-c{case.clients}", f"-d{max(1, round(seconds))}s"]
+def wrk_command(case: Case, port: int, seconds: float, folder: Path) -> list[str]:
+    """Return how wrk is asked for a case; it prints its latencies too."""
+    command = ["wrk", "-t1", f"-c{case.clients}", f"-d{max(1, round(seconds))}s", "--latency"]
     if case.operation == "put":
         script = folder / f"put-{case.size}.lua"
         script.write_text(PUT_SCRIPT.format(size=case.size, objects=OBJECTS))
         command += ["-s", str(script)]
-    cpu_s, told = cpu_of([*command, f"{case.url(port)}/bench/o-1"])
+    return [*command, f"{case.url(port)}/bench/o-1"]
+
+
+def run_wrk(case: Case, port: int, seconds: float, folder: Path) -> float:
+    """Return CPU microseconds per request of one round of wrk."""
+    cpu_s, told = cpu_of(wrk_command(case, port, seconds, folder))
     words = next(line for line in told.splitlines() if " requests in " in line).split()
     return cpu_s * 1e6 / int(words[0])
 
@@ -275,6 +281,26 @@ def measure(
         }
 
 
+def measure_medians(case: Case, rounds: int, seconds: float, folder: Path) -> Row:
+    """Run loadstone and wrk in turn and give a row with the medians of their service times."""
+    ours, theirs = [], []
+    with serving(case) as port:
+        for _ in range(rounds):
+            ours.append(run(document(case, port, seconds), with_intervals=True).service_p50_us)
+            _, told = cpu_of(wrk_command(case, port, seconds, folder))
+            number, unit = re.findall(r"^ +50% +([\d.]+)(us|ms|s)$", told, re.MULTILINE)[0]
+            theirs.append(float(number) * {"us": 1, "ms": 1e3, "s": 1e6}[unit])
+    medians = {"us": statistics.median(ours), "wrk_us": statistics.median(theirs)}
+    return {"case": case.name, **medians, **ratio("ratio", ours, theirs)}
+
+
+MEDIAN_COLUMNS = (
+    ("one at a time: service time, p50", "{case:<32}"),
+    ("ours µs ", "{us:>8.2f}"),
+    ("wrk's µs", "{wrk_us:>8.2f}"),
+    ("ratio", "{ratio:>5.2f}"),
+    ("spread   ", "{ratio_min:.2f}–{ratio_max:.2f}"),
+)
 COLUMNS = (
     ("case                ", "{case:<20}"),
     ("ours µs ", "{us:>8.2f}"),
@@ -304,14 +330,19 @@ def main() -> None:
             f"error: none of {named} is here\n"
             "hint: apt-get install wrk, or cargo build --release -p loadstone-loadgen --examples"
         )
+    cases = [case for case in CASES if not options.case or case.name in options.case]
     table = Table(COLUMNS, options.json)
     with tempfile.TemporaryDirectory() as folder:
-        for case in CASES:
-            if not options.case or case.name in options.case:
-                for row in measure(case, peers, options.rounds, options.seconds, Path(folder)):
-                    goal = "–" if row["goal"] is None else f"{row['goal']:.2f}"
-                    met = {None: "", True: "yes", False: "no"}[row["is_met"]]
-                    table.add(row, shown_goal=goal, met=met)
+        for case in cases:
+            for row in measure(case, peers, options.rounds, options.seconds, Path(folder)):
+                goal = "–" if row["goal"] is None else f"{row['goal']:.2f}"
+                met = {None: "", True: "yes", False: "no"}[row["is_met"]]
+                table.add(row, shown_goal=goal, met=met)
+        one_at_a_time = [case for case in cases if case.clients == 1 and "wrk" in peers]
+        if one_at_a_time:
+            medians = Table(MEDIAN_COLUMNS, None)
+        for case in one_at_a_time:
+            medians.add(measure_medians(case, options.rounds, options.seconds, Path(folder)))
 
 
 if __name__ == "__main__":

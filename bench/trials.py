@@ -44,6 +44,8 @@ class Trial:
     summary: Mapping[str, Any]
     # How far it was after each second; this and what follows is empty where it was not asked for.
     steps: Sequence[Step]
+    # The median of the service times.
+    service_p50_us: float
     # The median, p95 and p99, and the p99 of each second.
     lag_us: Sequence[float]
     lag_p99_us: Sequence[float]
@@ -153,7 +155,7 @@ def _run_here(text: str, with_intervals: bool) -> Document:
     """Run a trial in this process and return what a `Trial` is made of."""
     from loadstone import _loadgen
 
-    lag, not_sent = _loadgen.Histogram(), 0
+    service, lag, not_sent = _loadgen.Histogram(), _loadgen.Histogram(), 0
     lag_of_seconds: dict[int, _loadgen.Histogram] = {}
     steps: list[Step] = []
     on_interval = None
@@ -168,6 +170,7 @@ def _run_here(text: str, with_intervals: bool) -> Document:
             rows = pyarrow.record_batch(batch).to_pylist()
             steps.append(Step(live["requests"], max(row["second"] for row in rows) + 1, *now))
             for row in rows:
+                service.add(row["service"])
                 not_sent += row["requests"] * (row["outcome"] == "not_sent")
                 if row["lag"]:
                     lag.add(row["lag"])
@@ -181,6 +184,7 @@ def _run_here(text: str, with_intervals: bool) -> Document:
         "own_mib": _own_mib() - before_mib,
         "summary": summary,
         "steps": steps,
+        "service_p50_us": service.quantile(0.5) / 1000 if service.count else 0.0,
         "lag_us": [lag.quantile(p) / 1000 for p in (0.5, 0.95, 0.99)] if lag.count else [],
         "lag_p99_us": [of_second.quantile(0.99) / 1000 for of_second in lag_of_seconds.values()],
         "not_sent": not_sent,
