@@ -324,6 +324,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
     peers = [peer for peer in options.peer or BY_DEFAULT if shutil.which(PEERS[peer].program)]
+    for peer in set(options.peer or BY_DEFAULT) - set(peers):
+        print(f"no {peer} here: it is left out")
     if not peers:
         named = ", ".join(options.peer or BY_DEFAULT)
         raise SystemExit(

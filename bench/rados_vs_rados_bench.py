@@ -163,11 +163,6 @@ def rados(pool: Pool, *words: str) -> tuple[float, str]:
     return trials.cpu_of(command, may_fail=words[0] != "bench")
 
 
-def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[float, int, float]:
-    """Run rados bench; return its CPU seconds, its requests and how long they took."""
-    return cpu_and_total(*rados(pool, *bench_words(case, seconds, name)))
-
-
 def bench_words(case: Case, seconds: float, name: str) -> list[str]:
     """Return how rados bench is asked for a case."""
     words = ["bench", str(max(1, round(seconds))), case.mode, "-t", str(case.threads)]
@@ -179,8 +174,9 @@ def bench_words(case: Case, seconds: float, name: str) -> list[str]:
     return words
 
 
-def cpu_and_total(cpu_s: float, said: str) -> tuple[float, int, float]:
-    """Return the CPU seconds, and the requests and their time that rados bench told at its end."""
+def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[float, int, float]:
+    """Run rados bench; return its CPU seconds, its requests and how long they took."""
+    cpu_s, said = rados(pool, *bench_words(case, seconds, name))
     requests = re.search(r"^Total (?:writes|reads) made: +(\d+)", said, re.MULTILINE)
     took = re.search(r"^Total time run: +([\d.]+)", said, re.MULTILINE)
     if requests is None or took is None:

@@ -1,8 +1,10 @@
-//! Prints what signing a request and reading an answer cost: `cargo run --release --example cost`.
+//! Prints what signing a request, hashing a payload and reading an answer cost:
+//! `cargo run --release --example cost`.
 
 use std::{hint::black_box, io::Write, time::Instant};
 
 use loadstone_wire::{
+    digest::{LANES, Sha256Lanes, sha256},
     http1::{self, Event, Method, ResponseParser},
     sigv4::{Credentials, Payload, Request, Signer},
 };
@@ -12,6 +14,17 @@ const ROUNDS: u32 = 200_000;
 fn main() -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "sign a get      {:6.0} ns", best(sign()))?;
+    let page = [7; 4096];
+    let alone = best(|| {
+        black_box(sha256(black_box(&page)));
+    });
+    let four = best(|| {
+        let mut lanes = Sha256Lanes::default();
+        lanes.update([black_box(&page); LANES]);
+        black_box(lanes.finish([&[]; LANES]));
+    });
+    writeln!(out, "hash 4 KiB      {alone:6.0} ns")?;
+    writeln!(out, "side by side    {:6.0} ns each", four / LANES as f64)?;
     writeln!(out, "read 4 KiB      {:6.0} ns", best(read()))?;
     writeln!(out, "read 1 MiB      {:6.0} ns", best(read_chunked()))
 }

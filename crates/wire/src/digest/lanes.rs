@@ -40,7 +40,10 @@ impl Sha256Lanes {
     /// Tells whether this processor hashes faster side by side; else it takes one after the other.
     #[must_use]
     pub fn are_faster() -> bool {
-        has_instructions()
+        #[cfg(target_arch = "x86_64")]
+        return is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1");
+        #[cfg(not(target_arch = "x86_64"))]
+        return false;
     }
 
     /// Takes the next bytes of each message.
@@ -88,18 +91,11 @@ impl Sha256Lanes {
 /// Takes the next blocks of each lane into its state.
 fn compress(states: &mut [[u32; 8]; LANES], blocks: [&[[u8; SHA256_BLOCK_BYTES]]; LANES]) {
     #[cfg(target_arch = "x86_64")]
-    if has_instructions() {
+    if Sha256Lanes::are_faster() {
         // SAFETY: the processor has what it takes; the line above saw to it.
         return unsafe { x86::compress(states, blocks) };
     }
     one_by_one(states, blocks);
-}
-
-fn has_instructions() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("sha") && is_x86_feature_detected!("sse4.1");
-    #[cfg(not(target_arch = "x86_64"))]
-    return false;
 }
 
 fn one_by_one(states: &mut [[u32; 8]; LANES], blocks: [&[[u8; SHA256_BLOCK_BYTES]]; LANES]) {
