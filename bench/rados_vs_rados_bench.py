@@ -71,6 +71,7 @@ class Pool:
 
     conf: str
     name: str
+    zero_copy: bool = False
 
 
 def document(
@@ -88,7 +89,7 @@ def document(
         "options": {"range_bytes": case.size},
         "keys": {"order": "uniform" if case.mode == "rand" else "sequential"},
     }
-    settings = {"pool": pool.name, "conf": pool.conf}
+    settings = {"pool": pool.name, "conf": pool.conf, "zero_copy": pool.zero_copy}
     return trials.document("rados", settings, dataset, operation, case.threads, stop, **others)
 
 
@@ -307,6 +308,7 @@ def main() -> None:
     )
     parser.add_argument("--conf", help="a cluster of yours; one of its own when absent")
     parser.add_argument("--pool", default="bench")
+    parser.add_argument("--zero-copy", action="store_true", help="with loadstone's zero_copy")
     parser.add_argument("--case", action="append", help="only this one; may be repeated")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
@@ -315,7 +317,7 @@ def main() -> None:
             raise SystemExit(f"error: no {program} on PATH\nhint: apt-get install ceph-common")
     table = Table(COLUMNS, options.json)
     with own_cluster() if options.conf is None else contextlib.nullcontext(options.conf) as conf:
-        pool = Pool(conf, options.pool)
+        pool = Pool(conf, options.pool, options.zero_copy)
         for size in OBJECTS:
             cases = [case for case in CASES if case.size == size]
             cases = [case for case in cases if not options.case or case.name in options.case]

@@ -1,6 +1,7 @@
 """Small trial documents, and what came of running them."""
 
 import json
+import threading
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -112,10 +113,12 @@ def run(
     control: "_loadgen.Control | None" = None,
     *,
     stops_once_begun: bool = False,
+    begun: threading.Event | None = None,
 ) -> Result:
     """Check a trial, run it, and collect what it tells meanwhile.
 
-    One that `stops_once_begun` is stopped when it has told of its first requests.
+    One that `stops_once_begun` is stopped when it has told of its first requests; `begun` is set
+    then.
     """
     control = control or _loadgen.Control()
     text = json.dumps(trial)
@@ -125,6 +128,8 @@ def run(
     def on_interval(batch: Any, live: Mapping[str, Any]) -> None:
         if batch is not None:
             rows.extend(pyarrow.record_batch(batch).to_pylist())
+        if live["requests"] and begun is not None:
+            begun.set()
         if stops_once_begun and live["requests"]:
             control.stop()
 

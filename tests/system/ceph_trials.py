@@ -1,6 +1,7 @@
 """Trials on the pools of a cluster that tests may break."""
 
 import contextlib
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -44,6 +45,17 @@ def after(seconds: float, act: Callable[[], Any]) -> Iterator[None]:
         yield
     finally:
         timer.join()
+
+
+@contextlib.contextmanager
+def frozen(cluster: Cluster) -> Iterator[None]:
+    """Have every OSD do nothing for a while, with its connections open."""
+    osds = [f"osd.{number}" for number in range(cluster.shape.osds)]
+    try:
+        cluster.processes.signal(*osds, number=signal.SIGSTOP)
+        yield
+    finally:
+        cluster.processes.signal(*osds, number=signal.SIGCONT)
 
 
 @contextlib.contextmanager

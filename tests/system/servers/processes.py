@@ -126,6 +126,11 @@ class Processes:
                 child.wait()
             (self.directory / "run" / f"{name}.pid").unlink(missing_ok=True)
 
+    def signal(self, *names: str, number: signal.Signals) -> None:
+        """Send a signal to the processes called `names`, which stay ours."""
+        for name in names:
+            self.children[name].send_signal(number)
+
     def kill(self) -> None:
         """End all processes at once, without a chance to say goodbye."""
         for child in self.children.values():

@@ -2,13 +2,13 @@
 //! not for every 4 KiB.
 
 /// What x86-64 and the usual arm64 have.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
+pub(crate) const PAGE_BYTES: usize = 2 << 20;
 
 /// Asks for huge pages where whole ones lie in this memory. A kernel that has none leaves it as it
 /// is; what is in the memory stays.
 pub(crate) fn advise(memory: *const u8, bytes: usize) {
-    let start = memory.addr().next_multiple_of(HUGE_PAGE_BYTES);
-    let end = (memory.addr() + bytes) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    let start = memory.addr().next_multiple_of(PAGE_BYTES);
+    let end = (memory.addr() + bytes) / PAGE_BYTES * PAGE_BYTES;
     if end > start {
         let place = memory.with_addr(start).cast_mut().cast();
         // SAFETY: the advice changes nothing that a program sees of its memory, and of an address

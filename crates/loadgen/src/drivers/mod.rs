@@ -82,7 +82,8 @@ pub trait Driver: Send + Sync + Sized + 'static {
         index: u32,
     ) -> Result<Self::Client, Error>;
 
-    /// Returns what the host did not let the driver use, as name and reason, for the record.
+    /// Returns what the host did not let the driver use, as name and reason, and how the driver did
+    /// its work where it has several ways, for the record.
     fn features(&self) -> Vec<(String, String)> {
         Vec::new()
     }

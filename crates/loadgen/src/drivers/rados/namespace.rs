@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use super::client::{Call, RadosClient};
+use super::call::Call;
+use super::client::RadosClient;
 use super::connection::PoolContext;
 use super::errand;
 use super::library::kernel_text;
