@@ -25,6 +25,11 @@ def test_the_start_and_the_last_look_are_left_out(late_s: float) -> None:
     assert (cost.cpu_us, cost.per_s) == pytest.approx((250.0, 1000.0))
 
 
+def test_large_writes_need_one_second_between_the_first_and_the_last_look() -> None:
+    cost = steady(Case("write", 4 << 20, 16), steps(3, 0.0))
+    assert (cost.cpu_us, cost.per_s) == pytest.approx((250.0, 1000.0))
+
+
 def test_too_short_a_run_is_refused() -> None:
     with pytest.raises(SystemExit, match="choose more --seconds"):
         steady(CASE, steps(4, 0.0))
