@@ -214,13 +214,12 @@ def main() -> None:
     if shutil.which("elbencho") is None:
         print("no elbencho on PATH: small files are not compared")
         return
-    if options.realtime:
-        trials.claim_core()
     tree = Tree(options.threads, options.files)
     print(f"elbencho {elbencho.version()}, {tree.all_files} files, {tree.threads} threads")
     table = Table(COLUMNS, options.json)
     for place in options.place or PLACES:
-        with place_folder(place, options) as folder:
+        claimed = trials.on_core(is_claimed=options.realtime)
+        with place_folder(place, options) as folder, claimed:
             turns = measure(tree, folder, options.rounds)
         for step in STEPS:
             if step.is_measured:

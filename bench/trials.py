@@ -10,7 +10,8 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -145,10 +146,17 @@ def add_place_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def claim_core() -> None:
-    """Keep other programs off the client's core while a client runs."""
+@contextmanager
+def on_core(*, is_claimed: bool) -> Iterator[None]:
+    """Keep other programs off the client's core while a client runs, if it `is_claimed`."""
     # In turns: jobs that run one after the other would each claim the whole core.
-    ON_CLIENT_CORE.extend(("chrt", "-r", "1"))
+    claim = ["chrt", "-r", "1"] if is_claimed else []
+    before = list(ON_CLIENT_CORE)
+    ON_CLIENT_CORE.extend(claim)
+    try:
+        yield
+    finally:
+        ON_CLIENT_CORE[:] = before
 
 
 def _run_here(text: str, with_intervals: bool) -> Document:

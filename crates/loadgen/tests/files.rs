@@ -293,6 +293,26 @@ fn blocks_are_written_read_and_checked_by_both_engines() {
 }
 
 #[test]
+fn as_many_clients_as_one_likes_share_a_ring() {
+    let folder = Folder::new("many-clients");
+    for clients in [1, 15, 64, 200, 700] {
+        let mut write = folder.blocks("io_uring").document("write");
+        write["dataset"]["objects"] = 1_000.into();
+        write["stop"]["requests"] = 3_000.into();
+        write["load"]["clients"] = clients.into();
+        match try_run(&write) {
+            Err(error) if error.contains("io_uring") => return,
+            result => assert_good(&result.expect("the trial can run"), 3_000),
+        }
+        let mut read = write.clone();
+        read["mix"] = json!([{"operation": "read"}]);
+        let summary = run(&read);
+        assert_good(&summary, 3_000);
+        assert_eq!(summary.verified_bytes, summary.bytes, "{clients} clients");
+    }
+}
+
+#[test]
 fn direct_blocks_with_flushes_hold_the_same_data() {
     let folder = Folder::new("direct-blocks");
     for engine in ["io_uring", "psync"] {
