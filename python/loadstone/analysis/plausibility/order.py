@@ -34,8 +34,8 @@ def rounds_differ(account: Account) -> Iterator[Finding]:
         rule="rounds-differ",
         severity="caution",
         statement=(
-            f"{len(far)} of {len(pairs)} cases change by more than {ROUNDS_DIFFER - 1:.0%} from the"
-            f" first round to the last ({falls} fall, {len(far) - falls} rise), most"
+            f"{len(far)} of {len(pairs)} cases change by a factor of more than {ROUNDS_DIFFER} from"
+            f" the first round to the last ({falls} fall, {len(far) - falls} rise), most"
             f" {describe_case(first)}: {first.value:g} to {last.value:g}"
             f" ({last.value / first.value - 1:+.0%}); the rounds are no repetitions of one state"
         ),
