@@ -140,9 +140,17 @@ def _answer(
     return b"".join(parts).decode(errors="replace")
 
 
+def place_of(url: str, urls: Sequence[str]) -> str:
+    """Return what an exporter is called: host and port, and its path where it shares those."""
+    parts = urlsplit(url)
+    if sum(urlsplit(other).netloc == parts.netloc for other in urls) <= 1:
+        return parts.netloc
+    return parts.netloc + parts.path + (f"?{parts.query}" if parts.query else "")
+
+
 def read_exporter(url: str, probe: Mapping[str, Any], token: str | None) -> list[Row]:
     """Return the rows of one reading: the series wanted, or the gap and its reason."""
-    host, name = urlsplit(url).netloc, f"prometheus:{probe['name']}"
+    host, name = place_of(url, probe["urls"]), f"prometheus:{probe['name']}"
     time_ns = time.time_ns()
     try:
         series = list(
@@ -181,7 +189,7 @@ def _read_for_ever(
         while due_ns < time.monotonic_ns():
             due_ns += every_ns
             missed += 1
-        host, name = urlsplit(url).netloc, f"prometheus:{probe['name']}"
+        host, name = place_of(url, probe["urls"]), f"prometheus:{probe['name']}"
         late = _gap(time.time_ns(), host, name, "the reading before took too long")
         if missed:
             rows.put([late] * min(missed, MISSED_MAX))
