@@ -330,7 +330,7 @@ def main() -> None:
             cases = [case for case in cases if not options.case or case.name in options.case]
             if any(case.mode != "write" for case in cases):
                 prepare(pool, size)
-            if any(case.mode == "write" for case in cases):
+            if options.conf is None and any(case.mode == "write" for case in cases):
                 touch_memory(pool, size)
             for case in cases:
                 table.add(measure(pool, case, options.rounds, options.seconds))

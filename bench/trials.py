@@ -142,7 +142,9 @@ def add_place_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--memory", type=Path, default=Path("/dev/shm"), help="one in memory")
     parser.add_argument(
-        "--realtime", action="store_true", help="keep other programs off the core (needs root)"
+        "--realtime",
+        action="store_true",
+        help="keep other programs off the core (needs root); direct I/O on a disk goes without",
     )
 
 

@@ -21,6 +21,9 @@ use crate::reactor::{Park, Reactor, TaskIndex};
 /// the first of them wait for the last.
 const AT_ONCE_MIN: u32 = 4;
 const AT_ONCE_MAX: u32 = 32;
+/// Of larger blocks the least are told at once: they would wait for each other's payload for longer
+/// than a system call takes.
+const MORE_AT_ONCE_BYTES_MAX: usize = 16 << 10;
 /// A ring has room for so many requests that the kernel has not been told of.
 const ENTRIES: u32 = 256;
 /// The kernel registers no more buffers than this.
@@ -259,8 +262,10 @@ impl Ring {
         let ring = self.ring.borrow();
         self.is_file_registered.set(ring.submitter().register_files(&[self.file]).is_ok());
         let mut slots = self.slots.borrow_mut();
-        let quarter = u32::try_from(slots.len() / 4).unwrap_or(AT_ONCE_MAX);
-        self.at_once.set(quarter.clamp(AT_ONCE_MIN, AT_ONCE_MAX));
+        if slots.iter().all(|slot| slot.buffer.len() <= MORE_AT_ONCE_BYTES_MAX) {
+            let quarter = u32::try_from(slots.len() / 4).unwrap_or(AT_ONCE_MAX);
+            self.at_once.set(quarter.clamp(AT_ONCE_MIN, AT_ONCE_MAX));
+        }
         let count = slots.len().min(REGISTERED_MAX);
         let buffers: Vec<libc::iovec> = slots[..count]
             .iter_mut()

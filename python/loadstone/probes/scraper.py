@@ -141,11 +141,16 @@ def _answer(
 
 
 def place_of(url: str, urls: Sequence[str]) -> str:
-    """Return what an exporter is called: host and port, and its path where it shares those."""
+    """Return what an exporter is called: host and port, with its path where others share them.
+
+    What follows the path may be a secret; exporters that differ in that alone have numbers.
+    """
     parts = urlsplit(url)
-    if sum(urlsplit(other).netloc == parts.netloc for other in urls) <= 1:
+    others = [other for other in urls if urlsplit(other).netloc == parts.netloc]
+    if len(others) <= 1:
         return parts.netloc
-    return parts.netloc + parts.path + (f"?{parts.query}" if parts.query else "")
+    same = [other for other in others if urlsplit(other).path == parts.path]
+    return parts.netloc + parts.path + (f" {same.index(url) + 1}" if len(same) > 1 else "")
 
 
 def read_exporter(url: str, probe: Mapping[str, Any], token: str | None) -> list[Row]:

@@ -144,7 +144,17 @@ fn lending(
             "leave \"zero_copy\" out; it is for librados of Ceph 16, 18 and 20 on x86-64",
         )
     })?;
-    Ok(Some(lending).filter(|_| lending::is_worth_it(bytes_written)))
+    if !lending::is_worth_it(bytes_written) {
+        return Ok(None);
+    }
+    if !lending::may_make() {
+        let what = format!("write to pool \"{}\" with zero_copy", access.pool);
+        let found = "writes that failed have left 1 GiB of this process to librados, and no more \
+                     buffers are made for it";
+        return Err(Error::target(what, found)
+            .with_hint("go on with --resume, in a new process, or leave \"zero_copy\" out"));
+    }
+    Ok(Some(lending))
 }
 
 /// Returns the most that one request of a trial writes, and the most that one reads.

@@ -107,7 +107,7 @@ impl Client for RadosClient {
             held.fill(&self.rados.payload, &object, call.offset(), payload);
         }
         if call.is_write() {
-            self.rados.tally.count(lending.is_some());
+            self.rados.tally.count(call.length(), lending.is_some());
         }
         let sent_ns = self.reactor.now_ns();
         let (result, ended_ns) = self.perform(context, call, lending).await;

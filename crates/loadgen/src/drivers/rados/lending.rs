@@ -149,14 +149,19 @@ pub(super) enum Write {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     lent: AtomicU64,
+    small: AtomicU64,
     copied: AtomicU64,
     given_away: AtomicU64,
 }
 
 impl Tally {
-    /// Counts a write.
-    pub(super) fn count(&self, is_lent: bool) {
-        let count = if is_lent { &self.lent } else { &self.copied };
+    /// Counts a write of this length.
+    pub(super) fn count(&self, length: usize, is_lent: bool) {
+        let count = match (is_lent, is_worth_it(length)) {
+            (true, _) => &self.lent,
+            (false, true) => &self.copied,
+            (false, false) => &self.small,
+        };
         count.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -169,6 +174,7 @@ impl Tally {
     pub(super) fn features(&self) -> Vec<(String, String)> {
         [
             ("writes_lent", &self.lent),
+            ("writes_small", &self.small),
             ("writes_copied", &self.copied),
             ("buffers_given_away", &self.given_away),
         ]
@@ -189,6 +195,7 @@ pub(super) struct Lent {
     memory: Vec<u8>,
     /// Where in the memory the buffer begins, so that all of it can lie in huge pages.
     start: usize,
+    length: usize,
     held: Held,
 }
 
@@ -197,13 +204,13 @@ impl Lent {
     /// it is written to.
     pub(super) fn new(length: usize, is_ready: bool) -> Self {
         let align = if length >= huge::PAGE_BYTES { huge::PAGE_BYTES } else { 1 };
-        let bytes = length + align - 1;
-        let memory = if is_ready { huge::zeroed(bytes) } else { vec![0; bytes] };
-        if !is_ready {
-            huge::advise(memory.as_ptr(), bytes);
-        }
+        let mut memory = vec![0; length + align - 1];
+        huge::advise(memory.as_ptr(), memory.len());
         let start = memory.as_ptr().align_offset(align);
-        Self { memory, start, held: Held::default() }
+        if is_ready {
+            memory[start..][..length].fill(0);
+        }
+        Self { memory, start, length, held: Held::default() }
     }
 
     /// Makes what is written; no request may be in flight.
@@ -260,7 +267,7 @@ impl Lent {
 
     /// Leaves the buffer to librados for ever, at the cost of its memory.
     pub(super) fn give_away(self) {
-        GIVEN_AWAY_BYTES.fetch_add(self.memory.len(), Ordering::Relaxed);
+        GIVEN_AWAY_BYTES.fetch_add(self.length, Ordering::Relaxed);
         std::mem::forget(self);
     }
 }
