@@ -33,16 +33,20 @@ CLIENTS = 16
 # What may be given away to librados, apart from what is in flight.
 GIVEN_AWAY_BYTES_MAX = 1 << 30
 
-# Runs a trial where librados is not opened yet, and where what was given away does not count.
+# Runs trials where librados is not opened yet, and where what was given away does not count. Tells
+# of each its features and what memory is used then, or why it was refused.
 PROGRAM = """\
 import json, sys
 from loadstone import _loadgen
-try:
-    summary = json.loads(_loadgen.run_trial(sys.stdin.read()))
-    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
-    print(json.dumps([summary["features"], int(status["VmRSS"].split()[0]) << 10]))
-except _loadgen.TargetError as error:
-    sys.exit(str(error))
+told = []
+for document in sys.stdin:
+    try:
+        summary = json.loads(_loadgen.run_trial(document))
+        status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+        told.append([summary["features"], int(status["VmRSS"].split()[0]) << 10])
+    except _loadgen.TargetError as error:
+        told.append(str(error))
+print(json.dumps(told))
 """
 
 
@@ -118,16 +122,19 @@ def put_over_a_freeze(cluster: Cluster, where: Place, dataset: Dataset, **change
     return result
 
 
-def run_apart(document: Mapping[str, Any], **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a trial in a process of its own."""
-    return subprocess.run(
+def run_apart(*documents: Mapping[str, Any], **environment: str) -> list[Any]:
+    """Run trials in a process of their own, and return what it tells."""
+    ran = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        input=json.dumps(document),
+        input="\n".join(map(json.dumps, documents)),
         env=os.environ | environment,
         capture_output=True,
         text=True,
         check=False,
     )
+    assert ran.returncode == 0, ran.stderr
+    told: list[Any] = json.loads(ran.stdout)
+    return told
 
 
 @pytest.mark.parametrize("duplicate", [0.0, 1.0])
@@ -273,9 +280,8 @@ def test_what_is_given_away_has_an_end(ceph_to_break: Cluster) -> None:
     # The buckets are there then. Their names are those of the large objects.
     small = Dataset(objects=2, prefix=dataset.prefix, run=dataset.run)
     trials.prepare(lent, small)
-    ran = run_apart(trials.document(lent, dataset, "put", timeout_ns=SECOND_NS // 4))
-    assert ran.returncode == 0, ran.stderr
-    features, resident_bytes = json.loads(ran.stdout)
+    document = trials.document(lent, dataset, "put", timeout_ns=SECOND_NS // 4)
+    (features, resident_bytes), refused = run_apart(document, document)
     told = {name: int(count) for name, count in features.items()}
     kept, clients = told["buffers_given_away"] * dataset.size_bytes, 4
     assert resident_bytes >= kept, "what librados may still send is not there any more"
@@ -283,18 +289,17 @@ def test_what_is_given_away_has_an_end(ceph_to_break: Cluster) -> None:
     assert kept <= GIVEN_AWAY_BYTES_MAX + clients * dataset.size_bytes
     assert told["writes_copied"] > 0
     assert told["writes_lent"] + told["writes_copied"] == dataset.objects
+    assert "left 1 GiB of this process to librados" in refused
     trials.clean_up(lent, dataset)
 
 
 def test_a_release_that_nobody_looked_into_is_refused(ceph_to_break: Cluster) -> None:
     document = trials.document(place(ceph_to_break, zero_copy=True), Dataset(), "put")
-    ran = run_apart(document, ceph_debug_version_for_testing="17.2.7-test")
-    assert ran.returncode == 1
-    assert 'write to pool "bench" with zero_copy' in ran.stderr
-    assert "it is of Ceph 17.2.7-test" in ran.stderr
-    document = trials.document(place(ceph_to_break), Dataset(), "put")
-    ran = run_apart(document, ceph_debug_version_for_testing="17.2.7-test")
-    assert ran.returncode == 0, ran.stderr
+    copied = trials.document(place(ceph_to_break), Dataset(), "put")
+    refused, told = run_apart(document, copied, ceph_debug_version_for_testing="17.2.7-test")
+    assert 'write to pool "bench" with zero_copy' in refused
+    assert "it is of Ceph 17.2.7-test" in refused
+    assert told[0] == {}
 
 
 def test_a_librados_that_lacks_a_function_is_refused(
@@ -308,6 +313,5 @@ def test_a_librados_that_lacks_a_function_is_refused(
     assert name in content
     (tmp_path / "librados.so.2").write_bytes(content.replace(name, other))
     document = trials.document(place(ceph_to_break, zero_copy=True), Dataset(), "put")
-    ran = run_apart(document, LD_LIBRARY_PATH=str(tmp_path))
-    assert ran.returncode == 1
-    assert "it has no _ZN8librados7v14_2_05IoCtx10aio_append" in ran.stderr
+    (refused,) = run_apart(document, LD_LIBRARY_PATH=str(tmp_path))
+    assert "it has no _ZN8librados7v14_2_05IoCtx10aio_append" in refused
