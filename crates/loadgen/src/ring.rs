@@ -16,14 +16,9 @@ use crate::clock::monotonic_ns;
 use crate::drivers::disk::{Buffer, PUNCH};
 use crate::reactor::{Park, Reactor, TaskIndex};
 
-/// The kernel is told of a quarter of the clients' requests at once, within these bounds. Telling
-/// one by one costs a system call each; telling all at once lets the device run dry meanwhile, and
-/// the first of them wait for the last.
-const AT_ONCE_MIN: u32 = 4;
-const AT_ONCE_MAX: u32 = 32;
-/// Of larger blocks the least are told at once: they would wait for each other's payload for longer
-/// than a system call takes.
-const MORE_AT_ONCE_BYTES_MAX: usize = 16 << 10;
+/// Requests that wait at most for others before the kernel is told of them. Telling one by one
+/// costs a system call each; telling all at once lets the device run dry meanwhile.
+const SUBMIT_AT_ONCE: u32 = 4;
 /// A ring has room for so many requests that the kernel has not been told of.
 const ENTRIES: u32 = 256;
 /// The kernel registers no more buffers than this.
@@ -94,8 +89,6 @@ pub struct Ring {
     is_sealed: Cell<bool>,
     is_file_registered: Cell<bool>,
     queued: Cell<u32>,
-    /// How many are queued at most.
-    at_once: Cell<u32>,
     in_flight: Cell<u32>,
 }
 
@@ -123,7 +116,6 @@ impl Ring {
             is_sealed: Cell::new(false),
             is_file_registered: Cell::new(false),
             queued: Cell::new(0),
-            at_once: Cell::new(AT_ONCE_MIN),
             in_flight: Cell::new(0),
         }))
     }
@@ -211,7 +203,7 @@ impl Ring {
         self.slots.borrow_mut()[slot as usize].state = State::Awaited(task);
         self.in_flight.set(self.in_flight.get() + 1);
         self.queued.set(self.queued.get() + 1);
-        if self.queued.get() >= self.at_once.get() {
+        if self.queued.get() >= SUBMIT_AT_ONCE {
             self.queued.set(0);
             ring.submit()?;
         }
@@ -254,18 +246,13 @@ impl Ring {
         if is_file_registered { entry.flags(squeue::Flags::FIXED_FILE) } else { entry }
     }
 
-    /// Settles, once all clients have their slots, how much is told at once, and registers file and
-    /// buffers: the kernel then need not look them up for each request. Where it refuses (locked
-    /// memory is bounded), it looks them up.
+    /// Registers file and buffers, once all clients have theirs: the kernel then need not look
+    /// them up for each request. Where it refuses (locked memory is bounded), it looks them up.
     fn seal(&self) {
         self.is_sealed.set(true);
         let ring = self.ring.borrow();
         self.is_file_registered.set(ring.submitter().register_files(&[self.file]).is_ok());
         let mut slots = self.slots.borrow_mut();
-        if slots.iter().all(|slot| slot.buffer.len() <= MORE_AT_ONCE_BYTES_MAX) {
-            let quarter = u32::try_from(slots.len() / 4).unwrap_or(AT_ONCE_MAX);
-            self.at_once.set(quarter.clamp(AT_ONCE_MIN, AT_ONCE_MAX));
-        }
         let count = slots.len().min(REGISTERED_MAX);
         let buffers: Vec<libc::iovec> = slots[..count]
             .iter_mut()
