@@ -36,10 +36,10 @@ from trials import Step
 # How many objects reads choose from, written once by each program.
 OBJECTS = {4096: 40_000, 4 << 20: 300}
 # How many a round may write, none that was there before; it ends early where it has written them.
-WRITTEN = {4096: 160_000, 4 << 20: 1900}
+WRITTEN = {4096: 160_000, 4 << 20: 1600}
 # How many of those are written and deleted before the first round: memory that the OSD touches for
 # the first time may cost the host more than the writes do, and whoever writes more would meet it.
-TOUCHED = {4096: 0, 4 << 20: 1900}
+TOUCHED = {4096: 0, 4 << 20: 1600}
 # Of writes: what is left out after the first second, what there has to be besides, and how much
 # longer they run for both.
 START_S, STEADY_S, WRITES_S = {4096: 0.9, 4 << 20: 0.0}, {4096: 1.5, 4 << 20: 0.9}, 3.0
