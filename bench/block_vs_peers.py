@@ -2,11 +2,13 @@
 
 The peers are fio and elbencho, each where it is on PATH. All work on the same file, from one core:
 on a disk by direct I/O ("disk") and by buffered I/O that the page cache holds ("cache"), and in
-tmpfs ("memory"). A peer runs in each way that suits the case; CPU time is compared with the
-way that needs least, the rate with the one that is fastest. Rounds alternate, so that a slow drift
-of the machine hits all alike, and each figure is the median of its rounds; the spread of the ratio
-stands beside it. CPU time is the kernel's account of the whole process with its kernel threads for
-I/O, without the start-up, which is measured by runs of a single I/O (of each thread).
+tmpfs ("memory"). A peer runs in each way that suits the case; CPU time is compared with the way
+that needs least, the rate with the one that is fastest. Rounds alternate, so that a slow drift of
+the machine hits all alike, and each figure is the median of its rounds; the spread of the ratio
+stands beside it. `--at-once` two programs share the core, so that what is fast and passes hits both
+alike too: ratios of CPU time then differ by hundredths between rounds, and there are no rates. CPU
+time is the kernel's account of the whole process with its kernel threads for I/O, without the
+start-up, which is measured by runs of a single I/O (of each thread).
 
 What they do is not the same. loadstone makes every page anew, to be checkable by itself, and keeps
 a histogram of every latency; fio writes one buffer over and over and keeps histograms of its own;
@@ -21,21 +23,20 @@ import argparse
 import json
 import os
 import shutil
-import statistics
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import elbencho
 import trials
-from ratios import Cost, Row, Table, print_met, ratio
+from ratios import Cost, Pair, Row, Table, compare_cpu, compare_rate, print_met
 
 FILE_BYTES = 512 << 20
 # Where loadstone's block driver begins its data; fio leaves out what lies before.
 DATA_START = 1 << 20
-MARK_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ def document(case: Case, path: Path, stop: dict[str, int], engine: str) -> trial
         "options": {"range_bytes": case.block},
         "keys": {"order": case.order},
         "verify": 0.0,
+        # elbencho overwrites the mark, which fio leaves out.
+        "allow_foreign": True,
     }
     return trials.document("block", settings, dataset, case.operation, case.depth, stop, **others)
 
@@ -162,21 +165,9 @@ def run_elbencho(case: Case, path: Path, way: list[str], seconds: float) -> Cost
     else:
         timed += ["--infloop"]
         once = [f"--size={case.block}"]
-    with mark_kept(path):
-        cpu_s, (phase,) = elbencho.run([*options, *timed], paths)
-        once_s, _ = elbencho.run([*options, *once], paths)
+    cpu_s, (phase,) = elbencho.run([*options, *timed], paths)
+    once_s, _ = elbencho.run([*options, *once], paths)
     return Cost((cpu_s - once_s) * 1e6 / phase.ios, phase.per_s)
-
-
-@contextmanager
-def mark_kept(path: Path) -> Iterator[None]:
-    """Put back what elbencho overwrites: loadstone's mark, which fio leaves out."""
-    with path.open("r+b", buffering=0) as file:
-        mark = file.read(MARK_BYTES)
-        yield
-        file.seek(0)
-        file.write(mark)
-        os.fsync(file.fileno())
 
 
 @dataclass(frozen=True)
@@ -201,49 +192,44 @@ class Work:
     path: Path
     rounds: int
     seconds: float
+    engine: str
+    at_once: bool
 
 
-def measure(work: Work, peers: list[str], engine: str) -> list[Row]:
-    """Run all in turn and return a row of the table for each peer."""
-    case, path, seconds = work.case, work.path, work.seconds
-    ways = {peer: PEERS[peer].ways(case) for peer in peers}
-    ours: list[Cost] = []
-    theirs: dict[str, dict[str, list[Cost]]] = {
-        peer: {name: [] for name in of_peer} for peer, of_peer in ways.items()
+def measure(work: Work, peers: list[str]) -> list[Row]:
+    """Run all and return a row of the table for each peer."""
+    ways = {peer: PEERS[peer].ways(work.case) for peer in peers}
+    ours = partial(run_loadstone, work.case, work.path, work.seconds, work.engine)
+    theirs = {
+        f"{peer} {name}": partial(PEERS[peer].run, work.case, work.path, options, work.seconds)
+        for peer, of_peer in ways.items()
+        for name, options in of_peer.items()
     }
-    for _ in range(work.rounds):
-        ours.append(run_loadstone(case, path, seconds, engine))
-        for peer, of_peer in ways.items():
-            for name, options in of_peer.items():
-                theirs[peer][name].append(PEERS[peer].run(case, path, options, seconds))
-    return [compare(case, ours, peer, of_peer) for peer, of_peer in theirs.items()]
+    told = trials.in_rounds(ours, theirs, work.rounds, at_once=work.at_once)
+    return [
+        compare(work.case, peer, {name: told[f"{peer} {name}"] for name in of_peer})
+        for peer, of_peer in ways.items()
+    ]
 
 
-def compare(case: Case, ours: list[Cost], peer: str, theirs: dict[str, list[Cost]]) -> Row:
-    """Return a row of the table: us beside the best of a peer's ways."""
-    cpu = {name: [row.cpu_us for row in rows] for name, rows in theirs.items()}
-    rate = {name: [row.per_s for row in rows] for name, rows in theirs.items()}
-    median_cpu = {name: statistics.median(row) for name, row in cpu.items()}
-    median_rate = {name: statistics.median(row) for name, row in rate.items()}
-    cheapest = min(median_cpu, key=median_cpu.__getitem__)
-    fastest = max(median_rate, key=median_rate.__getitem__)
-    our_cpu, our_rate = [row.cpu_us for row in ours], [row.per_s for row in ours]
+def compare(case: Case, peer: str, rounds: Mapping[str, list[Pair]]) -> Row:
+    """Return a row of the table: us beside the best of a peer's ways, by the median ratios."""
+    cpu = {name: compare_cpu("peer", of_way) for name, of_way in rounds.items()}
+    rate = {name: compare_rate("peer", of_way) for name, of_way in rounds.items()}
+    cheapest = max(cpu, key=lambda name: cpu[name]["cpu_ratio"])
+    fastest = min(rate, key=lambda name: rate[name]["rate_ratio"])
     return {
         "case": case.name,
-        "loadstone_us": statistics.median(our_cpu),
         "peer": peer,
-        "peer_us": median_cpu[cheapest],
+        **cpu[cheapest],
         "cheapest": cheapest,
-        **ratio("cpu_ratio", our_cpu, cpu[cheapest]),
-        "per_s": statistics.median(our_rate),
-        "peer_per_s": median_rate[fastest],
+        **rate[fastest],
         "fastest": fastest,
-        **ratio("rate_ratio", our_rate, rate[fastest]),
-        "all": {name: {"us": median_cpu[name], "per_s": median_rate[name]} for name in theirs},
+        "all": {name: cpu[name] | rate[name] for name in rounds},
     }
 
 
-COLUMNS = (
+CPU_COLUMNS = (
     ("case                     ", "{case:<25}"),
     ("ours µs ", "{loadstone_us:>8.2f}"),
     ("peer    ", "{peer:<8}"),
@@ -251,7 +237,9 @@ COLUMNS = (
     ("its cheapest    ", "{cheapest:<16}"),
     ("ratio", "{cpu_ratio:>5.2f}"),
     ("spread   ", "{cpu_ratio_min:.2f}-{cpu_ratio_max:.2f}"),
-    ("ours /s ", "{per_s:>8.0f}"),
+)
+RATE_COLUMNS = (
+    ("ours /s ", "{loadstone_per_s:>8.0f}"),
     ("its /s  ", "{peer_per_s:>8.0f}"),
     ("its fastest     ", "{fastest:<16}"),
     ("ratio", "{rate_ratio:>5.2f}"),
@@ -294,13 +282,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     trials.add_place_options(parser)
+    trials.add_at_once_option(parser)
     parser.add_argument("--engine", default="auto", help="loadstone's engine")
     parser.add_argument("--case", action="append", help="only this one; may be repeated")
     parser.add_argument("--peer", action="append", choices=PEERS, help="only this; may be repeated")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
     peers = found_peers(options.peer)
-    table = Table(COLUMNS, options.json)
+    columns = CPU_COLUMNS if options.at_once else CPU_COLUMNS + RATE_COLUMNS
+    table = Table(columns, options.json)
     folders = {"disk": options.disk, "cache": options.disk, "memory": options.memory}
     for place, folder in folders.items():
         cases = [case for case in CASES if case.place == place]
@@ -310,13 +300,14 @@ def main() -> None:
         # File systems end direct writes in a thread of the kernel, bound to the same core: clients
         # that go before it are woken for one write at a time, and pay for that.
         is_claimed = options.realtime and place != "disk"
+        how = (options.rounds, options.seconds, options.engine, options.at_once)
         with prepared(place, folder) as path, trials.on_core(is_claimed=is_claimed):
             for case in cases:
-                work = Work(case, path, options.rounds, options.seconds)
-                for row in measure(work, peers, options.engine):
+                for row in measure(Work(case, path, *how), peers):
                     table.add(row)
     for peer in peers:
-        print_met([row for row in table.rows if row["peer"] == peer], f"{peer}'s best")
+        rows = [row for row in table.rows if row["peer"] == peer]
+        print_met(rows, f"{peer}'s best", at_once=options.at_once)
 
 
 if __name__ == "__main__":

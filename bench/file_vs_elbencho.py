@@ -227,8 +227,9 @@ def main() -> None:
                     [turn.costs[step.name] for turn in turns if turn.program == program]
                     for program in PROGRAMS
                 )
-                table.add(compare(f"{place}-{step.name}", "elbencho", ours, theirs))
-    print_met(table.rows, "elbencho")
+                rounds = list(zip(ours, theirs, strict=True))
+                table.add(compare(f"{place}-{step.name}", "elbencho", rounds))
+    print_met(table.rows, "elbencho", at_once=False)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 The peers are wrk, oha and warp, each where it is on PATH. The null server has core 0, the client
 core 1. Rounds alternate, so that a slow drift of the machine hits all alike, and each figure is the
-median of its rounds; the ratio is taken within each round, and its spread stands beside it. CPU
-time is the kernel's account of the whole client process, not of its busiest thread.
+median of its rounds; the ratio is taken within each round, and its spread stands beside it. `--at-
+once` two clients share the core, so that what is fast and passes hits both alike too. CPU time is
+the kernel's account of the whole client process, not of its busiest thread.
 
 What they do is not the same. loadstone signs, checks status and headers, puts unique payload, and
 records every request. wrk sends one fixed request, unsigned, and checks nothing; for puts a script
@@ -32,7 +33,16 @@ from functools import partial
 from pathlib import Path
 
 from ratios import Row, Table, ratio
-from trials import ON_SERVER_CORE, ROOT, Document, Trial, cpu_of, example, run
+from trials import (
+    ON_SERVER_CORE,
+    ROOT,
+    Document,
+    add_at_once_option,
+    cpu_of,
+    example,
+    in_rounds,
+    run,
+)
 from trials import document as trial_document
 
 CERTIFICATES = ROOT / "crates/loadgen/tests/certificates"
@@ -252,32 +262,41 @@ def wait_for(port: int) -> None:
     raise SystemExit("the server did not start")
 
 
-def measure(
-    case: Case, peers: list[str], rounds: int, seconds: float, folder: Path
-) -> Iterator[Row]:
-    """Run loadstone and its peers in turn and give a row of the table for each peer."""
+@dataclass(frozen=True)
+class Work:
+    """How often a case is measured, and how."""
+
+    rounds: int
+    seconds: float
+    at_once: bool
+
+
+def measure(case: Case, peers: list[str], work: Work, folder: Path) -> Iterator[Row]:
+    """Run loadstone and its peers and give a row of the table for each peer."""
     if case.is_tls and shutil.which("nginx") is None:
         print(f"| {case.name:<20} | no nginx on PATH")
         return
-    ours: list[Trial] = []
-    theirs: dict[str, list[float]] = {peer: [] for peer in peers if PEERS[peer].does(case)}
     with serving(case) as port:
-        for _ in range(rounds):
-            ours.append(run(document(case, port, seconds), with_intervals=False))
-            for peer in theirs:
-                theirs[peer].append(PEERS[peer].run(case, port, seconds, folder))
-    for peer, costs in theirs.items():
-        ratios, goal = ratio("ratio", [trial.us for trial in ours], costs), case.goals.get(peer)
+        ours = partial(run, document(case, port, work.seconds), with_intervals=False)
+        theirs = {
+            peer: partial(PEERS[peer].run, case, port, work.seconds, folder)
+            for peer in peers
+            if PEERS[peer].does(case)
+        }
+        told = in_rounds(ours, theirs, work.rounds, at_once=work.at_once)
+    for peer, rounds in told.items():
+        own, costs = zip(*rounds, strict=True)
+        ratios, goal = ratio("ratio", [trial.us for trial in own], costs), case.goals.get(peer)
         yield {
             "case": case.name,
-            "us": statistics.median(trial.us for trial in ours),
+            "us": statistics.median(trial.us for trial in own),
             "peer": peer,
             "peer_us": statistics.median(costs),
             **ratios,
             "goal": goal,
             "is_met": None if goal is None else ratios["ratio"] <= goal,
-            "per_s": statistics.median(trial.requests / seconds for trial in ours),
-            "own_mib": statistics.median(trial.own_mib for trial in ours),
+            "per_s": statistics.median(trial.requests / work.seconds for trial in own),
+            "own_mib": statistics.median(trial.own_mib for trial in own),
         }
 
 
@@ -319,6 +338,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
+    add_at_once_option(parser)
     parser.add_argument("--case", action="append", help="only this one; may be repeated")
     parser.add_argument("--peer", action="append", choices=PEERS, help="only this; may be repeated")
     parser.add_argument("--json", type=Path, help="also write the rows here")
@@ -333,14 +353,16 @@ def main() -> None:
             "hint: apt-get install wrk, or cargo build --release -p loadstone-loadgen --examples"
         )
     cases = [case for case in CASES if not options.case or case.name in options.case]
+    work = Work(options.rounds, options.seconds, options.at_once)
     table = Table(COLUMNS, options.json)
     with tempfile.TemporaryDirectory() as folder:
         for case in cases:
-            for row in measure(case, peers, options.rounds, options.seconds, Path(folder)):
+            for row in measure(case, peers, work, Path(folder)):
                 goal = "–" if row["goal"] is None else f"{row['goal']:.2f}"
                 met = {None: "", True: "yes", False: "no"}[row["is_met"]]
                 table.add(row, shown_goal=goal, met=met)
-        one_at_a_time = [case for case in cases if case.clients == 1 and "wrk" in peers]
+        has_medians = "wrk" in peers and not options.at_once
+        one_at_a_time = [case for case in cases if case.clients == 1 and has_medians]
         if one_at_a_time:
             medians = Table(MEDIAN_COLUMNS, None)
         for case in one_at_a_time:

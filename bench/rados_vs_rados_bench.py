@@ -3,15 +3,16 @@
 Both are clients of the same cluster, by the same librados: by default one OSD that keeps its data
 in memory, on core 0, with both clients on core 1. Rounds alternate, so that a slow drift of the
 machine hits both alike; each figure is the median of its rounds, each ratio the median of the
-ratios within the rounds, and the spread of the ratios stands beside it. CPU time is the kernel's
-account of the whole client process, user and system, with all threads of librados, without the
-start-up. For reads that is what a run of a single request takes. Of writes the first two seconds
-(of 4 MiB, of which a second has hundreds: the first) and the last, which may be a part of one, are
-left out, for so many buffers of 4 MiB as there are requests in flight cost more when they are
-touched for the first time than the rest of the start. Only ratios are told apart from the machine;
-loadstone fills every object with bytes of its own and checks every byte that it reads, rados bench
-writes the same bytes with a number in front, and compares. In the cases called "same" loadstone too
-writes the same bytes again and again (`duplicate: 1`).
+ratios within the rounds, and the spread of the ratios stands beside it. `--at-once` both share the
+core, so that what is fast and passes hits both alike too, and there are no rates. CPU time is the
+kernel's account of the whole client process, user and system, with all threads of librados, without
+the start-up. For reads that is what a run of a single request takes. Of writes the first two
+seconds (of 4 MiB, of which a second has hundreds: the first) and the last, which may be a part of
+one, are left out, for so many buffers of 4 MiB as there are requests in flight cost more when they
+are touched for the first time than the rest of the start. Only ratios are told apart from the
+machine; loadstone fills every object with bytes of its own and checks every byte that it reads,
+rados bench writes the same bytes with a number in front, and compares. In the cases called "same"
+loadstone too writes the same bytes again and again (`duplicate: 1`).
 
     python bench/rados_vs_rados_bench.py [--rounds 5] [--seconds 2] [--case write-4KiB-16]
     python bench/rados_vs_rados_bench.py --conf /etc/ceph/ceph.conf --pool bench
@@ -27,6 +28,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import trials
@@ -36,6 +38,7 @@ from trials import Step
 # How many objects reads choose from, written once by each program.
 OBJECTS = {4096: 40_000, 4 << 20: 300}
 # How many a round may write, none that was there before; it ends early where it has written them.
+# Written at once, each writes half of them: an OSD in memory needs 10 MiB for an object of 4 MiB.
 WRITTEN = {4096: 160_000, 4 << 20: 1600}
 # How many of those are written and deleted before the first round: memory that the OSD touches for
 # the first time may cost the host more than the writes do, and whoever writes more would meet it.
@@ -76,6 +79,17 @@ class Pool:
     conf: str
     name: str
     zero_copy: bool = False
+    # How many programs write at the same time.
+    writers: int = 1
+
+
+@dataclass(frozen=True)
+class Work:
+    """How often a case is measured, and how."""
+
+    rounds: int
+    seconds: float
+    at_once: bool
 
 
 def document(
@@ -84,7 +98,7 @@ def document(
     """Return a trial document on the objects of this name."""
     dataset = {
         "bucket_prefix": f"loadstone-{name}-{case.size}",
-        "objects": count_of(case.size, name),
+        "objects": count_of(pool, case.size, name),
         "size": case.size,
         "duplicate": float(case.is_same),
     }
@@ -97,9 +111,10 @@ def document(
     return trials.document("rados", settings, dataset, operation, case.threads, stop, **others)
 
 
-def count_of(size: int, name: str) -> int:
+def count_of(pool: Pool, size: int, name: str) -> int:
     """Return how many objects of this name there are at the most."""
-    return WRITTEN[size] if name == "written" else OBJECTS[size]
+    counts = {"read": OBJECTS[size], "written": WRITTEN[size] // pool.writers}
+    return counts.get(name, TOUCHED[size])
 
 
 def run_trial(document: trials.Document) -> trials.Trial:
@@ -133,7 +148,7 @@ def write(pool: Pool, case: Case, seconds: float) -> Cost:
 
     It calls what rados bench does `write`: a block as long as the object, which is not replaced.
     """
-    stop = {"duration_ns": int(seconds * 1e9), "requests": WRITTEN[case.size]}
+    stop = {"duration_ns": int(seconds * 1e9), "requests": count_of(pool, case.size, "written")}
     told = trials.run(document(pool, case, stop, "written", "write"), with_intervals=True)
     clean_up_loadstone(pool, case.size, "written", told.requests)
     return steady(case, told.steps)
@@ -161,20 +176,20 @@ def rados(pool: Pool, *words: str) -> tuple[float, str]:
     return trials.cpu_of(command, may_fail=words[0] != "bench")
 
 
-def bench_words(case: Case, seconds: float, name: str) -> list[str]:
+def bench_words(pool: Pool, case: Case, seconds: float, name: str) -> list[str]:
     """Return how rados bench is asked for a case."""
     words = ["bench", str(max(1, round(seconds))), case.mode, "-t", str(case.threads)]
     words += ["--run-name", f"loadstone-{name}-{case.size}"]
     if case.mode == "write":
         # Without hints, which would be a second operation in each request.
         words += ["-b", str(case.size), "--no-cleanup", "--no-hints"]
-        words += ["--max-objects", str(count_of(case.size, name))]
+        words += ["--max-objects", str(count_of(pool, case.size, name))]
     return words
 
 
 def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[float, int, float]:
     """Run rados bench; return its CPU seconds, its requests and how long they took."""
-    cpu_s, said = rados(pool, *bench_words(case, seconds, name))
+    cpu_s, said = rados(pool, *bench_words(pool, case, seconds, name))
     requests = re.search(r"^Total (?:writes|reads) made: +(\d+)", said, re.MULTILINE)
     took = re.search(r"^Total time run: +([\d.]+)", said, re.MULTILINE)
     if requests is None or took is None:
@@ -185,7 +200,7 @@ def rados_bench(pool: Pool, case: Case, seconds: float, name: str) -> tuple[floa
 def rados_bench_steps(pool: Pool, case: Case, seconds: float) -> list[Step]:
     """Run rados bench, and look at its CPU time at each second that it tells of."""
     command = [*trials.ON_CLIENT_CORE, "stdbuf", "-oL", "rados", "-c", pool.conf, "-p", pool.name]
-    command += bench_words(case, seconds, "written")
+    command += bench_words(pool, case, seconds, "written")
     steps = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as bench:
         assert bench.stdout is not None
@@ -197,7 +212,7 @@ def rados_bench_steps(pool: Pool, case: Case, seconds: float) -> list[Step]:
                 steps.append(Step(int(told[2]), now_s, cpu_of_threads(bench.pid), now_s))
     if bench.returncode != 0 or not steps:
         raise SystemExit(f"rados bench failed with {bench.returncode}")
-    if steps[-1].requests < WRITTEN[case.size] and len(steps) < round(seconds):
+    if steps[-1].requests < count_of(pool, case.size, "written") and len(steps) < round(seconds):
         # It came to its last object between two seconds, and told of that by its totals only.
         steps.append(steps[-1])
     return steps
@@ -229,8 +244,8 @@ def touch_memory(pool: Pool, size: int) -> None:
     """Have the OSD touch the memory that the rounds will need."""
     case, requests = Case("write", size, 16), TOUCHED[size]
     if requests:
-        run_trial(document(pool, case, {"requests": requests}, "written", "write"))
-        clean_up_loadstone(pool, size, "written", requests)
+        run_trial(document(pool, case, {"requests": requests}, "touched", "write"))
+        clean_up_loadstone(pool, size, "touched", requests)
 
 
 def prepare(pool: Pool, size: int) -> None:
@@ -259,25 +274,23 @@ def clean_up_rados_bench(pool: Pool, size: int, name: str) -> None:
     rados(pool, "cleanup", "--run-name", f"loadstone-{name}-{size}")
 
 
-def measure(pool: Pool, case: Case, rounds: int, seconds: float) -> Row:
-    """Run both in turn and return a row of the table."""
-    ours, theirs = [], []
-    for number in range(rounds):
-        # Who goes first changes too.
-        for is_ours in (number % 2 == 0, number % 2 != 0):
-            if is_ours:
-                ours.append(run_loadstone(pool, case, seconds))
-            else:
-                theirs.append(run_rados_bench(pool, case, seconds))
-    return compare(case.name, "rados_bench", ours, theirs)
+def measure(pool: Pool, case: Case, work: Work) -> Row:
+    """Run both and return a row of the table."""
+    peer = "rados_bench"
+    ours = partial(run_loadstone, pool, case, work.seconds)
+    theirs = {peer: partial(run_rados_bench, pool, case, work.seconds)}
+    told = trials.in_rounds(ours, theirs, work.rounds, at_once=work.at_once)
+    return compare(case.name, peer, told[peer])
 
 
-COLUMNS = (
+CPU_COLUMNS = (
     ("case              ", "{case:<18}"),
     ("ours µs ", "{loadstone_us:>8.1f}"),
     ("rados µs", "{rados_bench_us:>8.1f}"),
     ("ratio", "{cpu_ratio:>5.2f}"),
     ("spread   ", "{cpu_ratio_min:.2f}-{cpu_ratio_max:.2f}"),
+)
+RATE_COLUMNS = (
     ("ours /s ", "{loadstone_per_s:>8.0f}"),
     ("rados /s", "{rados_bench_per_s:>8.0f}"),
     ("ratio", "{rate_ratio:>5.2f}"),
@@ -316,28 +329,36 @@ def main() -> None:
     parser.add_argument("--conf", help="a cluster of yours; one of its own when absent")
     parser.add_argument("--pool", default="bench")
     parser.add_argument("--zero-copy", action="store_true", help="with loadstone's zero_copy")
+    trials.add_at_once_option(parser)
     parser.add_argument("--case", action="append", help="only this one; may be repeated")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
     for program in ("rados", "taskset"):
         if shutil.which(program) is None:
             raise SystemExit(f"error: no {program} on PATH\nhint: apt-get install ceph-common")
-    table = Table(COLUMNS, options.json)
+    work = Work(options.rounds, options.seconds, options.at_once)
+    table = Table(CPU_COLUMNS if work.at_once else CPU_COLUMNS + RATE_COLUMNS, options.json)
     with own_cluster() if options.conf is None else contextlib.nullcontext(options.conf) as conf:
-        pool = Pool(conf, options.pool, options.zero_copy)
+        writers = 2 if work.at_once else 1
+        pool = Pool(conf, options.pool, options.zero_copy, writers)
         for size in OBJECTS:
             cases = [case for case in CASES if case.size == size]
             cases = [case for case in cases if not options.case or case.name in options.case]
-            if any(case.mode != "write" for case in cases):
-                prepare(pool, size)
-            if options.conf is None and any(case.mode == "write" for case in cases):
+            writes = [case for case in cases if case.mode == "write"]
+            reads = [case for case in cases if case.mode != "write"]
+            if writes and options.conf is None:
                 touch_memory(pool, size)
-            for case in cases:
-                table.add(measure(pool, case, options.rounds, options.seconds))
-            if any(case.mode != "write" for case in cases):
+            for case in writes:
+                table.add(measure(pool, case, work))
+            # After the writes: an OSD in memory has no room for all objects of both.
+            if reads:
+                prepare(pool, size)
+            for case in reads:
+                table.add(measure(pool, case, work))
+            if reads:
                 clean_up_loadstone(pool, size, "read", OBJECTS[size])
                 clean_up_rados_bench(pool, size, "read")
-    print_met(table.rows, "rados bench")
+    print_met(table.rows, "rados bench", at_once=work.at_once)
 
 
 if __name__ == "__main__":

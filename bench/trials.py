@@ -1,6 +1,8 @@
 """Runs what is compared, on one core: a trial of loadstone in a process of its own, or a program.
 
-The CPU time of both is the kernel's account of the whole process, not of its busiest thread.
+The CPU time of both is the kernel's account of the whole process, not of its busiest thread. They
+run in turns, or at once: then they share the core, by the scheduler's slices of milliseconds, and
+whatever else the host does meanwhile slows both alike.
 """
 
 import argparse
@@ -9,12 +11,14 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVER_CORE, CLIENT_CORE = 0, 1
@@ -25,6 +29,8 @@ ON_CLIENT_CORE = ["taskset", "-c", str(CLIENT_CORE)]
 KEYS = {"BENCH_ACCESS_KEY": "bench", "BENCH_SECRET_KEY": "bench-secret"}
 
 Document = dict[str, Any]
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class Step(NamedTuple):
@@ -121,12 +127,60 @@ def run(trial: Document, *, with_intervals: bool) -> Trial:
 
 def cpu_of(command: Sequence[str], *, may_fail: bool = False) -> tuple[float, str]:
     """Run a program on the client's core; return its CPU seconds and what it printed."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ran = subprocess.run([*ON_CLIENT_CORE, *command], capture_output=True, text=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if ran.returncode != 0 and not may_fail:
-        raise SystemExit(f"{' '.join(command)} failed:\n{ran.stdout}{ran.stderr}")
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, ran.stdout
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen([*ON_CLIENT_CORE, *command], stdout=out, stderr=err)
+        try:
+            # Its own account: another program may run, and end, at the same time.
+            _, status, used = os.wait4(process.pid, 0)
+        except BaseException:
+            process.kill()
+            raise
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        said = out.read()
+        if process.returncode != 0 and not may_fail:
+            raise SystemExit(f"{' '.join(command)} failed:\n{said}{err.read()}")
+        return used.ru_utime + used.ru_stime, said
+
+
+def in_rounds(
+    ours: Callable[[], A], theirs: Mapping[str, Callable[[], B]], rounds: int, *, at_once: bool
+) -> dict[str, list[tuple[A, B]]]:
+    """Run a round of ours beside each of theirs, so often; return both's results by the name.
+
+    `at_once` each of theirs shares the core with a run of ours. Otherwise all take turns, and one
+    run of ours counts beside all of theirs; who goes first changes from round to round.
+    """
+    told: dict[str, list[tuple[A, B]]] = {name: [] for name in theirs}
+    for number in range(rounds):
+        if at_once:
+            pairs = {name: _at_once(ours, other) for name, other in theirs.items()}
+        elif number % 2 == 0:
+            own = ours()
+            pairs = {name: (own, other()) for name, other in theirs.items()}
+        else:
+            others = {name: other() for name, other in theirs.items()}
+            own = ours()
+            pairs = {name: (own, other) for name, other in others.items()}
+        for name, pair in pairs.items():
+            told[name].append(pair)
+    return told
+
+
+def _at_once(ours: Callable[[], A], theirs: Callable[[], B]) -> tuple[A, B]:
+    with ThreadPoolExecutor(max_workers=1) as other:
+        running = other.submit(theirs)
+        return ours(), running.result()
+
+
+def add_at_once_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that has `in_rounds` run two programs at once."""
+    parser.add_argument(
+        "--at-once",
+        action="store_true",
+        help="have two programs share the core at the same time, instead of taking turns",
+    )
 
 
 def example(name: str) -> str:
