@@ -346,6 +346,9 @@ def main() -> None:
     peers = [peer for peer in options.peer or BY_DEFAULT if shutil.which(PEERS[peer].program)]
     for peer in set(options.peer or BY_DEFAULT) - set(peers):
         print(f"no {peer} here: it is left out")
+    if options.at_once and "warp" in peers:
+        print(f"warp runs for {WARP_SECONDS} s, most of them alone then: it is left out")
+        peers.remove("warp")
     if not peers:
         named = ", ".join(options.peer or BY_DEFAULT)
         raise SystemExit(
