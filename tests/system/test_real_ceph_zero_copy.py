@@ -260,6 +260,8 @@ def test_writes_that_are_given_up_in_a_stall_store_nothing_else(
     """What librados still sends when the OSDs go on is what was made for that object."""
     lent, where = pools
     dataset = Dataset(objects=800, size_bytes=MIB)
+    # Marks the namespace: for that a second can be too short, soon after another stall.
+    trials.prepare(lent, Dataset(objects=1, size_bytes=MIB, prefix=dataset.prefix, run=dataset.run))
     changes: dict[str, Any] = {"timeout_ns": SECOND_NS}
     if who == "librados":
         settings = {**lent.settings, "options": {"rados_osd_op_timeout": "1"}}
