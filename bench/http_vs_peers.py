@@ -2,9 +2,9 @@
 
 The peers are wrk, oha and warp, each where it is on PATH. The null server has core 0, the client
 core 1. Rounds alternate, so that a slow drift of the machine hits all alike, and each figure is the
-median of its rounds; the ratio is taken within each round, and its spread stands beside it. `--at-
-once` two clients share the core, so that what is fast and passes hits both alike too. CPU time is
-the kernel's account of the whole client process, not of its busiest thread.
+median of its rounds; the ratio is taken within each round, and its spread stands beside it.
+`--at-once` two clients share the core, so that what is fast and passes hits both alike too. CPU
+time is the kernel's account of the whole client process, not of its busiest thread.
 
 What they do is not the same. loadstone signs, checks status and headers, puts unique payload, and
 records every request. wrk sends one fixed request, unsigned, and checks nothing; for puts a script
