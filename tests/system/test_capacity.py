@@ -28,7 +28,7 @@ phases:
       trial: 4s
       majority_of: 1
       confirm: 2
-      trials_max: 40
+      trials_max: 80
 """
 
 
@@ -38,7 +38,7 @@ def test_a_search_finds_the_limit_of_a_store(tmp_path: Path) -> None:
         file = campaigns.write(tmp_path, CAMPAIGN.format(address=store.address))
         folder = tmp_path / "run"
         preview = loadstone("run", file, "--dry-run", environment={"SECRET": "secret"})
-        assert "at most 40 trials" in preview.out
+        assert "at most 80 trials" in preview.out
         whole = loadstone("run", file, "-o", folder, environment={"SECRET": "secret"})
         assert whole.code == 0, whole.err
     finally:

@@ -209,6 +209,51 @@ def test_loads_are_classified_as_by_the_reference_implementation(
     assert search.classify(GOAL, trials) == expected
 
 
+def stalled(load: float, stage: search.Stage, is_good: bool) -> search.SearchTrial:
+    return search.SearchTrial(
+        load=load, duration_s=60, stage=stage, is_good=is_good, is_stalled=True
+    )
+
+
+def test_a_client_that_stands_still_in_every_fourth_trial_does_not_lower_the_limit() -> None:
+    trials: list[search.SearchTrial] = []
+    while isinstance(step := search.next_step(GOAL, trials, BETWEEN), search.Measure):
+        is_still = len(trials) % 4 == 2
+        trials.append(
+            search.SearchTrial(
+                load=step.load,
+                duration_s=step.duration_s,
+                stage=step.stage,
+                is_good=step.load <= 900 and not is_still,
+                is_stalled=is_still,
+            )
+        )
+    assert step.is_confirmed
+    assert step.lower is not None
+    assert 0.99 * 900 <= step.lower <= 900
+    assert step.trials == len(trials)
+
+
+def test_a_client_that_always_stands_still_is_believed_in_the_end() -> None:
+    kept = search.counted([stalled(10, "fine", False)] * 5)
+    assert len(kept) == 5 - search.STALLED_MAX
+    assert len(search.counted([stalled(10, "fine", True)] * 5)) == 5
+    # Each load and each stage has its own few.
+    others = [stalled(10, "fine", False), stalled(10, "confirm", False), stalled(9, "fine", False)]
+    assert search.counted(others) == ()
+
+
+def test_standing_still_spoils_a_trial_by_the_share_that_may_be_slower() -> None:
+    def is_stalled(share: float, quantile: float) -> bool:
+        goal = search.Goal(latency_ns_max=10_000_000, quantile=quantile)
+        seen = search.Observation(latency_ns=1, errors=0, achieved=1, stalled=share)
+        return search.is_stalled(goal, seen)
+
+    assert is_stalled(0.006, 0.99)
+    assert not is_stalled(0.004, 0.99)
+    assert not is_stalled(0.006, 0.9)
+
+
 def test_a_trial_is_good_only_when_all_of_the_goal_is_met() -> None:
     def good(latency_ns: float | None, errors: float = 0.0, achieved: float = 1.0) -> bool:
         seen = search.Observation(latency_ns=latency_ns, errors=errors, achieved=achieved)

@@ -144,6 +144,20 @@ def hiccups_of(records: Iterable[Record]) -> "Histogram | None":
     return merged if merged.count else None
 
 
+def stalled_share(record: Record, at_least_ns: float) -> float:
+    """Return the share of a trial's time that a sleeping thread spent waiting to be woken, of all
+    waits of a length; 0 where nobody looked.
+    """
+    hiccups = hiccups_of([record])
+    iterations = record.summary.get("iterations") or ()
+    whole_ns = sum(one.get("end_ns", 0) - one.get("start_ns", 0) for one in iterations)
+    if hiccups is None or whole_ns <= 0:
+        return 0.0
+    late_ns, counts = hiccups.buckets()
+    stalled_ns = sum(ns * n for ns, n in zip(late_ns, counts, strict=True) if ns >= at_least_ns)
+    return float(min(1.0, stalled_ns / whole_ns))
+
+
 def _run_delay(record: Record) -> float | None:
     delays = [one for one in record.summary.get("thread_run_delay_ns") or () if one is not None]
     ends = [

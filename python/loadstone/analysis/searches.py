@@ -10,6 +10,7 @@ from typing import Any
 
 from loadstone import units
 from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.instrument import stalled_share
 from loadstone.analysis.latency import combine
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.part import NOT_SENT, read_parts
@@ -22,17 +23,24 @@ from loadstone.campaign.search import (
     Observation,
     SearchTrial,
     bounds,
+    counted,
     is_good,
+    is_stalled,
     next_step,
 )
 from loadstone.results.record import Record, Run
 
 TIMEOUT = "timeout"
+STALL_SHARE = 0.1
+"""The client stands still when a sleep is late by this share of the latency that is allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchStep:
-    """One trial of a search; `rate` counts its good requests a second."""
+    """One trial of a search; `rate` counts its good requests a second.
+
+    `is_stalled` when it missed the objective and the client's host stood still meanwhile.
+    """
 
     trial: str
     stage: str
@@ -41,6 +49,7 @@ class SearchStep:
     rate: float
     seen: Observation
     is_good: bool
+    is_stalled: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +106,13 @@ class CapacitySearch:
         return f"{load:g} threads" if self.vary == "threads" else units.format_rate(load)
 
 
-def observe(record: Record, quantile: float) -> Observation:
-    """Return what a trial showed of an objective about this quantile of its latency.
+def observe(record: Record, goal: Goal) -> Observation:
+    """Return what a trial showed of an objective.
 
     Requests that timed out or were never sent took longer than any that was answered: they count
     as the slowest, and where they reach down to the quantile there is no latency to read.
     """
+    quantile = goal.quantile
     parts = list(read_parts(record, record.intervals))
     good = combine(part.histograms["response"] or part.histograms["service"] for part in parts)
     errors: dict[str, int] = {}
@@ -124,6 +134,7 @@ def observe(record: Record, quantile: float) -> Observation:
         latency_ns=latency_ns,
         errors=failed / sent if sent else 1.0,
         achieved=sent / (sent + not_sent) * min(1.0, kept_up) if sent else 0.0,
+        stalled=stalled_share(record, STALL_SHARE * goal.latency_ns_max),
     )
 
 
@@ -234,13 +245,13 @@ def _read_search(
 def _outcome(goal: Goal, trials: Sequence[SearchTrial], step: object) -> Found:
     if isinstance(step, Found):
         return step
-    lower, upper = bounds(goal, trials)
+    lower, upper = bounds(goal, counted(trials))
     reason = "not over: trials are missing"
     return Found(lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials))
 
 
 def _step(record: Record, goal: Goal) -> SearchStep:
-    seen = observe(record, goal.quantile)
+    seen = observe(record, goal)
     parts = list(read_parts(record, record.intervals))
     return SearchStep(
         trial=record.id,
@@ -250,6 +261,7 @@ def _step(record: Record, goal: Goal) -> SearchStep:
         rate=sum(part.good / part.duration_s for part in parts),
         seen=seen,
         is_good=is_good(goal, seen),
+        is_stalled=is_stalled(goal, seen) and not is_good(goal, seen),
     )
 
 

@@ -7,8 +7,9 @@ and bad trials, and not by a single trial, for one disturbed trial must not deci
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from loadstone import units
@@ -24,6 +25,13 @@ STRIDE = 4
 STRIDES_DOWN = 3
 STRIDES_UP = 12
 DIGITS = 5
+
+STALLED_SHARE = 0.5
+"""A bad trial says little of its target when the client stood still for so much of the share of
+requests that may be slower than the objective: that alone can miss it.
+"""
+STALLED_MAX = 3
+"""Such trials of one load that are run again; what is still bad after them is bad."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,19 +99,22 @@ class Loads:
 class Observation:
     """What one trial showed of the goal; a latency that could not be read is absent.
 
-    `errors` is the share of requests that failed, `achieved` the share of the load that was.
+    `errors` is the share of requests that failed, `achieved` the share of the load that was, and
+    `stalled` the share of the time in which the client's own host stood still.
     """
 
     latency_ns: float | None
     errors: float
     achieved: float
+    stalled: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTrial:
     """One trial of the search: the load it offered, how long, and whether it met the goal.
 
-    `elapsed_s` is all that the trial took, its warm-up with it.
+    `elapsed_s` is all that the trial took, its warm-up with it. `is_stalled` when the client's host
+    stood still for long enough to spoil it.
     """
 
     load: float
@@ -111,6 +122,7 @@ class SearchTrial:
     stage: Stage
     is_good: bool
     elapsed_s: float = 0.0
+    is_stalled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +160,32 @@ def is_good(goal: Goal, seen: Observation) -> bool:
     )
 
 
+def is_stalled(goal: Goal, seen: Observation) -> bool:
+    """Tell whether the client stood still for long enough to miss the goal with any target."""
+    return seen.stalled > STALLED_SHARE * (1 - goal.quantile)
+
+
+def counted(trials: Iterable[SearchTrial]) -> tuple[SearchTrial, ...]:
+    """Return the trials that say something of the target: all but the first few of each load and
+    stage that were bad in a client that stood still.
+    """
+    left_out: Counter[tuple[float, Stage]] = Counter()
+    kept = []
+    for trial in trials:
+        own = (trial.load, trial.stage)
+        if trial.is_stalled and not trial.is_good and left_out[own] < STALLED_MAX:
+            left_out[own] += 1
+        else:
+            kept.append(trial)
+    return tuple(kept)
+
+
 def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | Found:
     """Return what to do after these trials, given the loads to search between."""
-    step = _coarse_step(goal, trials, loads) or _deciding_step(goal, trials, loads)
+    told = counted(trials)
+    step = _coarse_step(goal, told, loads) or _deciding_step(goal, told, loads)
     if isinstance(step, Found):
-        return step
+        return replace(step, trials=len(trials))
     reason = None
     if len(trials) >= goal.trials_max:
         reason = f"gave up after {goal.trials_max} trials"
@@ -160,7 +193,7 @@ def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measur
         reason = f"gave up after {units.format_duration(goal.time_max_s * 1e9)}"
     if reason is None:
         return step
-    lower, upper = bounds(goal, trials)
+    lower, upper = bounds(goal, told)
     return Found(lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials))
 
 

@@ -5,7 +5,15 @@ from typing import Any
 
 from loadstone.campaign.capacity import BEYOND_QUANTILE, WARM_UP_SHARE
 from loadstone.campaign.lifecycle import Document
-from loadstone.campaign.search import Goal, Loads, Measure, Observation, SearchTrial, is_good
+from loadstone.campaign.search import (
+    Goal,
+    Loads,
+    Measure,
+    Observation,
+    SearchTrial,
+    is_good,
+    is_stalled,
+)
 
 CLIENTS_MAX = 65_536
 
@@ -62,11 +70,12 @@ def step_document(search: Document, step: Measure, number: int) -> dict[str, Any
 
 def read_step(search: Document, document: Document, seen: Observation) -> SearchTrial:
     """Return a step that was run as the search knows it."""
-    step = document["search"]
+    step, goal = document["search"], goal_of(search)
     return SearchTrial(
         load=step["load"],
         duration_s=step["duration_s"],
         stage=step["stage"],
-        is_good=is_good(goal_of(search), seen),
+        is_good=is_good(goal, seen),
         elapsed_s=(document["stop"]["duration_ns"] + document["warm_up_ns"]) / 1e9,
+        is_stalled=is_stalled(goal, seen),
     )

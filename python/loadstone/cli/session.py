@@ -10,7 +10,7 @@ from typing import Any
 from loadstone.campaign.plan import Plan, make_plan
 from loadstone.campaign.resume import resume as resume_plan
 from loadstone.campaign.schema import Campaign
-from loadstone.campaign.search import Observation
+from loadstone.campaign.search import Goal, Observation
 from loadstone.errors import InputError
 from loadstone.execution import host_limits, runner
 from loadstone.execution.ceilings import check_programs
@@ -147,11 +147,11 @@ def _plan_with(planned: list[Any], remaining: Plan) -> list[Mapping[str, Any]]:
     return list(documents.values())
 
 
-def _observe(record: Record, quantile: float) -> Observation:
+def _observe(record: Record, goal: Goal) -> Observation:
     """Read off a record what a search asks: execution itself concludes nothing."""
     from loadstone.analysis.searches import observe
 
-    return observe(record, quantile)
+    return observe(record, goal)
 
 
 def _print_report(folder: Path, form: str) -> None:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from loadstone.campaign import search_step
-from loadstone.campaign.search import Found, Observation, SearchTrial, next_step
+from loadstone.campaign.search import Found, Goal, Observation, SearchTrial, next_step
 from loadstone.campaign.trial import PlannedTrial
 from loadstone.results.record import Record
 from loadstone.results.store import read_record
 from loadstone.results.writer import RunWriter
 
-Observe = Callable[[Record, float], Observation]
-"""Reads off a record what the objective speaks of, given the quantile of its latency."""
+Observe = Callable[[Record, Goal], Observation]
+"""Reads off a record what the objective speaks of."""
 
 
 class Search:
@@ -44,7 +44,7 @@ class Search:
                 if document["id"] not in self._writer.finished:
                     return
             record = read_record(self._writer.path, document["id"])
-            seen = self._observe(record, self._goal.quantile)
+            seen = self._observe(record, self._goal)
             self._trials.append(search_step.read_step(self.document, record.trial, seen))
         self._end(step)
 

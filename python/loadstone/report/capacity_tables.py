@@ -5,6 +5,11 @@ from loadstone.analysis import Findings
 from loadstone.analysis.searches import CapacitySearch
 from loadstone.report.layout import NOT_KNOWN, Column, Table
 
+STALLED = (
+    "Client stood still: its host kept even a sleeping thread waiting long enough to miss the"
+    " objective with any target; up to three such trials of a load are run again."
+)
+
 
 def capacity_table(findings: Findings) -> Table | None:
     """Return one row for each search: its objective, its bounds, what was achieved there, and why
@@ -52,7 +57,8 @@ def steps_table(findings: Findings) -> Table | None:
         Column(head="Achieved", unit="%"),
         Column(head="Meets it", align="left"),
     )
-    return Table(title="Steps of the search", columns=columns, rows=tuple(rows))
+    notes = (STALLED,) if any(s.is_stalled for one in findings.searches for s in one.steps) else ()
+    return Table(title="Steps of the search", columns=columns, rows=tuple(rows), notes=notes)
 
 
 def _indices(search: CapacitySearch) -> range:
@@ -91,7 +97,7 @@ def _step(search: CapacitySearch, index: int) -> tuple[str, ...]:
         NOT_KNOWN if seen.latency_ns is None else _latency(search, seen.latency_ns),
         units.format_number(100 * seen.errors),
         units.format_number(100 * seen.achieved),
-        "yes" if step.is_good else "no",
+        "yes" if step.is_good else "client stood still" if step.is_stalled else "no",
     )
 
 

@@ -11,7 +11,8 @@ from loadstone.analysis.searches import CapacitySearch
 from loadstone.report.drawing import NUMBER, Picture, latency_axis, panels, shortened
 
 HEIGHT = 240
-COLORS = {"meets the objective": "#0072B2", "misses it": "#D55E00"}
+MEETS, MISSES, STALLED = "meets the objective", "misses it", "client stood still"
+COLORS = {MEETS: "#0072B2", MISSES: "#D55E00", STALLED: "#8A8F98"}
 SHAPES = {"coarse": "circle", "fine": "square", "confirm": "diamond"}
 
 
@@ -40,7 +41,7 @@ def _row(search: CapacitySearch, index: int) -> dict[str, Any]:
         "latency": None if latency_ns is None else shortened(latency_ns / 1e6),
         "limit": shortened(search.goal.latency_ns_max / 1e6),
         "found": shortened(search.lower) if search.lower is not None else None,
-        "is": "meets the objective" if step.is_good else "misses it",
+        "is": MEETS if step.is_good else STALLED if step.is_stalled else MISSES,
         "achieved": units.format_rate(step.rate),
     }
 

@@ -212,6 +212,7 @@ def _search(search: CapacitySearch) -> dict[str, Any]:
                 "latency_ns": step.seen.latency_ns,
                 "errors": step.seen.errors,
                 "achieved": step.seen.achieved,
+                "stalled": step.seen.stalled,
                 "good": step.is_good,
             }
             for step in search.steps
