@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.rig.bottleneck import Bottleneck
-from tests.rig.machine import Host, hosts, python
+from tests.rig.machine import Host, hosts, processor_times, python
 
 KEYS = {"LOADSTONE_RIG_KEY": "rig", "LOADSTONE_RIG_SECRET": "rig-secret"}
 WARM_UP = "1s"
@@ -22,7 +22,11 @@ HOGS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What loadstone said of the judged load, and how fast it went."""
+    """What loadstone said of the judged load, and how fast it went.
+
+    `stolen` is the share of the machine's time that its hypervisor took meanwhile: it slows client
+    and server alike, and is then a bottleneck that nobody injected.
+    """
 
     bottleneck: str
     limit: str
@@ -30,10 +34,12 @@ class Outcome:
     reason: str
     requests_per_s: float
     verdicts: Mapping[str, str]
+    stolen: float
 
 
 def inject(bottleneck: Bottleneck, seconds: float, keep: Path | None = None) -> Outcome:
     """Set the bottleneck up, run a campaign against it, and return the verdict of its report."""
+    stolen, whole = processor_times()
     with (
         tempfile.TemporaryDirectory(prefix="rig-run-") as text,
         hosts(bottleneck.client, bottleneck.server) as (client, server),
@@ -49,7 +55,9 @@ def inject(bottleneck: Bottleneck, seconds: float, keep: Path | None = None) -> 
         document = json.loads(_loadstone(server, "report", str(folder / "run"), "-f", "json"))
         if keep is not None:
             shutil.copytree(folder / "run", keep / bottleneck.name, dirs_exist_ok=True)
-    return _outcome(bottleneck, document)
+    stolen_after, whole_after = processor_times()
+    share = (stolen_after - stolen) / (whole_after - whole)
+    return _outcome(bottleneck, document, stolen=share)
 
 
 def _loadstone(host: Host, *words: str) -> str:
@@ -127,7 +135,7 @@ def _campaign(
     return campaign
 
 
-def _outcome(bottleneck: Bottleneck, document: Mapping[str, Any]) -> Outcome:
+def _outcome(bottleneck: Bottleneck, document: Mapping[str, Any], *, stolen: float) -> Outcome:
     totals = {
         cell["parameters"].get("threads", cell["parameters"].get("rate")): cell
         for cell in document["totals"]
@@ -144,4 +152,5 @@ def _outcome(bottleneck: Bottleneck, document: Mapping[str, Any]) -> Outcome:
             f"{load:g}": f"{cell['verdict']['limit']} at {cell['requests_per_s']:.0f}/s"
             for load, cell in sorted(totals.items())
         },
+        stolen=stolen,
     )

@@ -52,6 +52,14 @@ def lacks() -> str | None:
     return f"cannot shape a card: {tried.stderr.strip()}" if tried.returncode else None
 
 
+def processor_times() -> tuple[int, int]:
+    """Return how much of all processors' time the hypervisor has taken, and the whole, in ticks."""
+    first = Path("/proc/stat").read_text().partition("\n")[0]
+    # user, nice, system, idle, iowait, irq, softirq, steal; guest time is in the first two.
+    ticks = [int(word) for word in first.split()[1:9]]
+    return ticks[7], sum(ticks)
+
+
 def _cpu_groups() -> Path | None:
     if (CGROUP_1 / "cpu.cfs_quota_us").exists() or (CGROUP_1 / "cpu.shares").exists():
         return CGROUP_1

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.real
 
 # Those that show in two seconds on a machine with other work on it too; `make rig` injects all.
 SECONDS = 2.0
+STOLEN_MAX = 0.02
 SUBSET = ("client-quota", "client-card", "client-ports", "store-slow-down")
 
 
@@ -19,9 +20,10 @@ def test_an_injected_bottleneck_is_named(name: str) -> None:
     reason = lacks()
     if reason is not None:
         pytest.skip(reason)
-    outcome = inject(BOTTLENECKS[name], seconds=SECONDS)
-    if is_blamed(outcome) or not is_right(outcome):
-        # What else the host does can hide a limit for two seconds; for longer it must not.
-        outcome = inject(BOTTLENECKS[name], seconds=3 * SECONDS)
+    for seconds in (SECONDS, 3 * SECONDS, 3 * SECONDS):
+        outcome = inject(BOTTLENECKS[name], seconds=seconds)
+        if is_right(outcome) or outcome.stolen <= STOLEN_MAX:
+            # Where much was stolen, the processors that were are the bottleneck, not the injected.
+            break
     assert not is_blamed(outcome), outcome
     assert is_right(outcome), outcome

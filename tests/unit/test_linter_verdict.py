@@ -137,6 +137,14 @@ def test_threads_that_wait_for_answers_are_not_limited_by_a_busy_core() -> None:
     )
 
 
+def test_a_core_that_was_stolen_may_be_what_the_threads_waited_for() -> None:
+    ran = {"thread_cpu_ns": [2_200_000_000], "thread_run_delay_ns": [0]}
+    assert flags(*cpu("all", 0.7, steal=0.5), *cpu("1", 0.7, steal=0.5), **ran) == {
+        "INSTRUMENT_CPU"
+    }
+    assert flags(*cpu("all", 0.7, steal=0.1), *cpu("1", 0.7, steal=0.1), **ran) == set()
+
+
 def test_a_core_that_is_kept_awake_for_due_times_is_no_limit() -> None:
     second_ns = 1_000_000_000
     busy = table(*cpu("all", 0.9), *cpu("0", 0.99))

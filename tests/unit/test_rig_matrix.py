@@ -9,7 +9,13 @@ from tests.rig.matrix import BEGIN, END, is_blamed, is_right, publish, summary, 
 
 def outcome(name: str, limit: str) -> Outcome:
     return Outcome(
-        bottleneck=name, limit=limit, grade="C", reason="", requests_per_s=1.0, verdicts={}
+        bottleneck=name,
+        limit=limit,
+        grade="C",
+        reason="",
+        requests_per_s=1.0,
+        verdicts={},
+        stolen=0.0,
     )
 
 

@@ -79,10 +79,12 @@ def find_limits(record: Record, probes: pa.Table) -> dict[str, list[Evidence]]:
     """
     lines = lines_of(record, probes)
     flags: dict[str, list[Evidence]] = {}
-    occupied = occupied_share(record)
+    occupied, stolen = occupied_share(record), _stolen_share(lines)
+    # A core that was taken away is one that somebody waited for, and it may have been the load.
+    is_waiting = occupied is not None and occupied + stolen < OCCUPIED_SOME
     for flag, look in LOOKS:
         found = list(look(record, lines))
-        if flag == "INSTRUMENT_CPU" and occupied is not None and occupied < OCCUPIED_SOME:
+        if flag == "INSTRUMENT_CPU" and is_waiting:
             # Threads that mostly wait for answers gain nothing from a core that is freer.
             continue
         if found:
@@ -270,6 +272,11 @@ def _busy_cores(lines: Lines) -> Iterator[tuple[str, str, Numbers, Numbers]]:
         busy = np.where(total > 0, 1 - idle / whole, 0.0)
         steal = steps.get("steal", np.zeros_like(total)) / whole
         yield host, core, busy, steal
+
+
+def _stolen_share(lines: Lines) -> float:
+    """Return the share of time that the hypervisor kept the worst core from its host."""
+    return max((float(steal.mean()) for _, _, _, steal in _busy_cores(lines)), default=0.0)
 
 
 def _window_ns(record: Record) -> tuple[int, int]:
