@@ -163,7 +163,7 @@ pub fn run<D: Driver>(
     let threads = thread_count(trial, driver.is_blocking());
     let shared = Arc::new(Shared::new(trial, Arc::clone(&control.stop), threads));
     let start = Start { unix_ns: unix_ns(), monotonic_ns: monotonic_ns() };
-    let hiccup = Hiccup::start();
+    let hiccup = (!D::ON_VIRTUAL_CLOCK).then(Hiccup::start);
     let (collector, recorders) = Collector::new(threads, start.monotonic_ns);
     let times = Arc::new(Mutex::new(Vec::new()));
     let mut progress = Progress::new(trial, start.monotonic_ns);
@@ -393,7 +393,7 @@ fn summary(
     mut iterations: Vec<IterationTimes>,
     start: Start,
     progress: &Progress,
-    hiccup: Hiccup,
+    hiccup: Option<Hiccup>,
     features: &[(String, String)],
     buckets: Buckets,
 ) -> Summary {
@@ -431,7 +431,7 @@ fn summary(
         thread_cpu_ns: ends.iter().map(|end| end.cpu_ns).collect(),
         thread_awake_ns: ends.iter().map(|end| end.awake_ns).collect(),
         thread_run_delay_ns: ends.iter().map(|end| end.run_delay_ns).collect(),
-        hiccup: batch::encode_base64(&hiccup.stop()),
+        hiccup: hiccup.and_then(|hiccup| batch::encode_base64(&hiccup.stop())),
         clock: ClockFacts::measure(),
         features: features.iter().cloned().collect(),
         clients_requests_min: per_client().min().unwrap_or(0),

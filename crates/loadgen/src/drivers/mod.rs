@@ -49,6 +49,8 @@ pub trait Driver: Send + Sync + Sized + 'static {
     const SETTINGS: &'static [Setting];
     /// Whether its clients can encrypt objects.
     const ENCRYPTS: bool = false;
+    /// Whether its time is not the host's: what the host does to a sleeper then says nothing.
+    const ON_VIRTUAL_CLOCK: bool = false;
     /// One client.
     type Client: Client;
 

@@ -85,6 +85,7 @@ impl Driver for Simulated {
         setting("servers", SettingKind::Number, "requests served at once, 0 for any number"),
         setting("failures", SettingKind::Number, "share that fails with status 503"),
     ];
+    const ON_VIRTUAL_CLOCK: bool = true;
     type Client = SimulatedClient;
 
     fn check(trial: &Trial) -> Vec<String> {
