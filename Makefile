@@ -97,9 +97,13 @@ test: test-rust test-python ## run all tests that need no real servers
 test-rust: $(STAMPS)/extension ## run the tests of the Rust crates
 	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test --workspace --quiet $(CARGO_TEST_OPTIONS)
 
+# Tests that put load on something have the processors to themselves.
 .PHONY: test-python
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
-	@$(BIN)/python -m pytest -q -m 'not real' $(PYTEST_OPTIONS)
+	@status=0; run() { $(BIN)/python -m pytest -q -m 'not real' $(PYTEST_OPTIONS) "$$@" || status=1; }; \
+	run -n auto tests/calibration tests/docs tests/unit; \
+	run tests/conformance tests/system; \
+	exit $$status
 
 .PHONY: golden
 golden: $(STAMPS)/extension ## write the golden reports anew; read the difference before a commit

@@ -72,7 +72,9 @@ def test_a_user_without_a_key_is_told_so(ceph_to_break: Cluster) -> None:
 def test_a_keyring_that_is_none_is_told_so(ceph_to_break: Cluster, tmp_path: Path) -> None:
     keyring = tmp_path / "keyring"
     keyring.write_text('{"key": "text of another kind"}\n')
-    assert "can the keyring be read, and is it one?" in refusal(ceph_to_break, keyring=str(keyring))
+    said = refusal(ceph_to_break, keyring=str(keyring))
+    # The librados of Ceph 20 reads it as one that holds no key of this user.
+    assert "can the keyring be read, and is it one?" in said or "is its key in the keyring" in said
     keyring.unlink()
     said = refusal(ceph_to_break, keyring=str(keyring))
     assert f"read the keyring {keyring}: No such file or directory" in said

@@ -184,6 +184,8 @@ mon compact on start = false
 
 
 def _for_daemons(directory: Path, shape: Shape) -> str:
+    # Debian's newer builds name it from the root folder, which is not where the daemons run here.
+    classes = next(Path("/usr/lib").glob("*/rados-classes"))
     return f"""\
 [mon]
 mon data = {directory}/mon/$id
@@ -198,6 +200,7 @@ mds data = {directory}/mds/$id
 mds cache memory limit = 268435456
 mds beacon interval = 0.5
 [osd]
+osd class dir = {classes}
 osd data = {directory}/osd/$id
 osd objectstore = {shape.store}
 memstore device bytes = 8589934592
