@@ -284,7 +284,9 @@ def main() -> None:
     trials.add_place_options(parser)
     trials.add_at_once_option(parser)
     parser.add_argument("--engine", default="auto", help="loadstone's engine")
-    parser.add_argument("--case", action="append", help="only this one; may be repeated")
+    names = [case.name for case in CASES]
+    only = "only this one; may be repeated"
+    parser.add_argument("--case", action="append", choices=names, metavar="CASE", help=only)
     parser.add_argument("--peer", action="append", choices=PEERS, help="only this; may be repeated")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()

@@ -339,7 +339,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
     add_at_once_option(parser)
-    parser.add_argument("--case", action="append", help="only this one; may be repeated")
+    names = [case.name for case in CASES]
+    only = "only this one; may be repeated"
+    parser.add_argument("--case", action="append", choices=names, metavar="CASE", help=only)
     parser.add_argument("--peer", action="append", choices=PEERS, help="only this; may be repeated")
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()

@@ -330,7 +330,9 @@ def main() -> None:
     parser.add_argument("--pool", default="bench")
     parser.add_argument("--zero-copy", action="store_true", help="with loadstone's zero_copy")
     trials.add_at_once_option(parser)
-    parser.add_argument("--case", action="append", help="only this one; may be repeated")
+    names = [case.name for case in CASES]
+    only = "only this one; may be repeated"
+    parser.add_argument("--case", action="append", choices=names, metavar="CASE", help=only)
     parser.add_argument("--json", type=Path, help="also write the rows here")
     options = parser.parse_args()
     for program in ("rados", "taskset"):
