@@ -31,7 +31,7 @@ from loadstone.campaign.search import (
 from loadstone.results.record import Record, Run
 
 TIMEOUT = "timeout"
-STALL_SHARE = 0.1
+LATE_SHARE = 0.1
 """The client stands still when a sleep is late by this share of the latency that is allowed."""
 
 
@@ -134,7 +134,7 @@ def observe(record: Record, goal: Goal) -> Observation:
         latency_ns=latency_ns,
         errors=failed / sent if sent else 1.0,
         achieved=sent / (sent + not_sent) * min(1.0, kept_up) if sent else 0.0,
-        stalled=stalled_share(record, STALL_SHARE * goal.latency_ns_max),
+        stalled=stalled_share(record, LATE_SHARE * goal.latency_ns_max),
     )
 
 
