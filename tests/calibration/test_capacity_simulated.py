@@ -1,6 +1,8 @@
 """A search for a capacity on the virtual clock: a queue whose capacity is known comes back."""
 
+import base64
 import datetime
+import json
 import math
 from pathlib import Path
 
@@ -9,12 +11,13 @@ from scipy import optimize
 
 from loadstone import _loadgen
 from loadstone.analysis import analyse
-from loadstone.analysis.searches import CapacitySearch, observe
+from loadstone.analysis.searches import CapacitySearch, describe_answer, observe
 from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.plan import Plan, make_plan
 from loadstone.execution import runner
 from loadstone.execution.events import Event, TrialEnded
 from loadstone.execution.interrupt import Interrupt
+from loadstone.report.capacity_tables import steps_table
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
 
@@ -96,6 +99,28 @@ def test_every_trial_of_a_search_is_kept_and_only_its_answer_is_a_result(tmp_pat
     assert cell.parameters["rate"] == found.lower
     (said,) = [one for one in findings.findings if one.rule == "capacity"]
     assert "holds p99 ≤ 100 ms" in said.statement
+
+
+def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: Path) -> None:
+    whole = search(tmp_path / "run", plan_of())
+    assert not any(step.is_left_out for step in whole.steps)
+    bad = next(step for step in whole.steps if not step.is_good)
+    path = tmp_path / "run" / "trials" / f"{bad.trial}.json"
+    document = json.loads(path.read_text())
+    # As if a sleeping thread had been late by 200 ms each second.
+    late = _loadgen.Histogram()
+    late.record(200_000_000, round(bad.duration_s))
+    document["summary"]["hiccup"] = base64.b64encode(late.encode()).decode()
+    path.write_text(json.dumps(document))
+    findings = analyse(read_run(tmp_path / "run"))
+    (again,) = findings.searches
+    assert [step.trial for step in again.steps if step.is_left_out] == [bad.trial]
+    (seen,) = [step.seen for step in again.steps if step.is_left_out]
+    assert 0.15 <= seen.stalled <= 0.2
+    assert "1 of them left out: the client's host stood still" in describe_answer(again)
+    table = steps_table(findings)
+    assert table is not None
+    assert [row[-1] for row in table.rows].count("client stood still") == 1
 
 
 def test_threads_are_searched_as_well_as_rates(tmp_path: Path) -> None:

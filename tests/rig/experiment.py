@@ -34,12 +34,11 @@ class Outcome:
     reason: str
     requests_per_s: float
     verdicts: Mapping[str, str]
-    stolen: float
+    stolen: float = 0.0
 
 
 def inject(bottleneck: Bottleneck, seconds: float, keep: Path | None = None) -> Outcome:
     """Set the bottleneck up, run a campaign against it, and return the verdict of its report."""
-    stolen, whole = processor_times()
     with (
         tempfile.TemporaryDirectory(prefix="rig-run-") as text,
         hosts(bottleneck.client, bottleneck.server) as (client, server),
@@ -50,14 +49,15 @@ def inject(bottleneck: Bottleneck, seconds: float, keep: Path | None = None) -> 
         with _server(server, bottleneck, folder) as (port, exporter):
             campaign = _campaign(bottleneck, server.address, port, exporter, seconds)
             (folder / "campaign.yaml").write_text(json.dumps(campaign))
+            before = processor_times()
             with _hogs(client, HOGS if bottleneck.hog else 0):
                 _loadstone(client, "run", str(folder / "campaign.yaml"), "-o", str(folder / "run"))
+            after = processor_times()
         document = json.loads(_loadstone(server, "report", str(folder / "run"), "-f", "json"))
         if keep is not None:
             shutil.copytree(folder / "run", keep / bottleneck.name, dirs_exist_ok=True)
-    stolen_after, whole_after = processor_times()
-    share = (stolen_after - stolen) / (whole_after - whole)
-    return _outcome(bottleneck, document, stolen=share)
+    stolen, whole = (late - early for early, late in zip(before, after, strict=True))
+    return _outcome(bottleneck, document, stolen=stolen / whole)
 
 
 def _loadstone(host: Host, *words: str) -> str:

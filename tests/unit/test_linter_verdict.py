@@ -143,6 +143,9 @@ def test_a_core_that_was_stolen_may_be_what_the_threads_waited_for() -> None:
         "INSTRUMENT_CPU"
     }
     assert flags(*cpu("all", 0.7, steal=0.1), *cpu("1", 0.7, steal=0.1), **ran) == set()
+    # What was taken from a core that the load may not use is no loss to it.
+    kept_off = (*cpu("0", 0.3), *cpu("all", 0.5, steal=0.2), ("cpu", "0", "allowed", 1.0, 0.0))
+    assert flags(*kept_off, *cpu("1", 0.7, steal=0.6), **ran) == set()
 
 
 def test_a_core_that_is_kept_awake_for_due_times_is_no_limit() -> None:

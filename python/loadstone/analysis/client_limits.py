@@ -81,10 +81,10 @@ def find_limits(record: Record, probes: pa.Table) -> dict[str, list[Evidence]]:
     flags: dict[str, list[Evidence]] = {}
     occupied, stolen = occupied_share(record), _stolen_share(lines)
     # A core that was taken away is one that somebody waited for, and it may have been the load.
-    is_waiting = occupied is not None and occupied + stolen < OCCUPIED_SOME
+    waits_for_answers = occupied is not None and occupied + stolen < OCCUPIED_SOME
     for flag, look in LOOKS:
         found = list(look(record, lines))
-        if flag == "INSTRUMENT_CPU" and is_waiting:
+        if flag == "INSTRUMENT_CPU" and waits_for_answers:
             # Threads that mostly wait for answers gain nothing from a core that is freer.
             continue
         if found:
@@ -275,8 +275,14 @@ def _busy_cores(lines: Lines) -> Iterator[tuple[str, str, Numbers, Numbers]]:
 
 
 def _stolen_share(lines: Lines) -> float:
-    """Return the share of time that the hypervisor kept the worst core from its host."""
-    return max((float(steal.mean()) for _, _, _, steal in _busy_cores(lines)), default=0.0)
+    """Return the share of time for which the worst core that the load may use was taken away."""
+    allowed = {(line.host, line.subject) for line in lines.get(("cpu", "allowed"), ())}
+    own = (
+        float(steal.mean())
+        for host, core, _, steal in _busy_cores(lines)
+        if not allowed or (host, core) in allowed
+    )
+    return max(own, default=0.0)
 
 
 def _window_ns(record: Record) -> tuple[int, int]:

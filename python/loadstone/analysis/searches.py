@@ -22,24 +22,26 @@ from loadstone.campaign.search import (
     Goal,
     Observation,
     SearchTrial,
+    are_counted,
     bounds,
     counted,
-    is_good,
-    is_stalled,
     next_step,
 )
 from loadstone.results.record import Record, Run
 
 TIMEOUT = "timeout"
-LATE_SHARE = 0.1
-"""The client stands still when a sleep is late by this share of the latency that is allowed."""
+LATE_SHARE, LATE_NS_MIN = 0.1, 1_000_000
+"""The client stands still when a sleep is late by this share of the latency that is allowed, and by
+more than it takes any host to wake from idle.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchStep:
     """One trial of a search; `rate` counts its good requests a second.
 
-    `is_stalled` when it missed the objective and the client's host stood still meanwhile.
+    `is_left_out` when it missed the objective while the client's host stood still, and was run
+    again.
     """
 
     trial: str
@@ -49,7 +51,7 @@ class SearchStep:
     rate: float
     seen: Observation
     is_good: bool
-    is_stalled: bool
+    is_left_out: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +136,7 @@ def observe(record: Record, goal: Goal) -> Observation:
         latency_ns=latency_ns,
         errors=failed / sent if sent else 1.0,
         achieved=sent / (sent + not_sent) * min(1.0, kept_up) if sent else 0.0,
-        stalled=stalled_share(record, LATE_SHARE * goal.latency_ns_max),
+        stalled=stalled_share(record, max(LATE_NS_MIN, LATE_SHARE * goal.latency_ns_max)),
     )
 
 
@@ -155,10 +157,10 @@ def read_searches(run: Run) -> tuple[CapacitySearch, ...]:
 
 def left_out(run: Run, searches: Iterable[CapacitySearch]) -> Collection[str]:
     """Return the trials that only led a search to its answer: they are no results by themselves."""
-    counted = {trial for search in searches for trial in search.confirming}
+    confirming = {trial for search in searches for trial in search.confirming}
     steps = {entry["id"] for entry in run.plan if "of" in (entry.get("search") or {})}
     steps |= {record.id for record in run.records if "of" in (record.trial.get("search") or {})}
-    return steps - counted
+    return steps - confirming
 
 
 def search_findings(searches: Sequence[CapacitySearch]) -> Iterable[Finding]:
@@ -199,7 +201,9 @@ def describe_answer(one: CapacitySearch) -> str:
             low, high = units.format_number(one.rate.low, 4), units.format_number(one.rate.high, 4)
             rate += f" (95 % CI {low} to {high}, {one.rate.n} trials)"
     how = "confirmed" if one.is_confirmed else f"not confirmed: {one.reason}"
-    return f"{head}{rate}; {how}, after {len(one.steps)} trials"
+    left_out = sum(step.is_left_out for step in one.steps)
+    spoiled = f", {left_out} of them left out: the client's host stood still" if left_out else ""
+    return f"{head}{rate}; {how}, after {len(one.steps)} trials{spoiled}"
 
 
 def _read_search(
@@ -207,15 +211,20 @@ def _read_search(
 ) -> CapacitySearch:
     goal, loads = search_step.goal_of(document), search_step.loads_of(document)
     in_order = sorted(records, key=lambda record: record.trial["search"]["step"])
-    steps = tuple(_step(record, goal) for record in in_order)
+    seen = [observe(record, goal) for record in in_order]
     trials = [
-        search_step.read_step(document, record.trial, step.seen)
-        for record, step in zip(in_order, steps, strict=True)
+        search_step.read_step(document, record.trial, one)
+        for record, one in zip(in_order, seen, strict=True)
     ]
+    steps = tuple(map(_step, in_order, seen, trials, are_counted(trials)))
     found = _outcome(goal, trials, next_step(goal, trials, loads))
     is_over = is_ended or not found.reason.startswith("not over")
     at = found.lower if found.is_confirmed else None
-    confirming = [s for s in steps if s.stage == "confirm" and s.load == at]
+    confirming = [
+        step
+        for step in steps
+        if step.stage == "confirm" and step.load == at and not step.is_left_out
+    ]
     own = [record for record in in_order if record.id in {step.trial for step in confirming}]
     case = document["case"]
     return CapacitySearch(
@@ -250,18 +259,17 @@ def _outcome(goal: Goal, trials: Sequence[SearchTrial], step: object) -> Found:
     return Found(lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials))
 
 
-def _step(record: Record, goal: Goal) -> SearchStep:
-    seen = observe(record, goal)
+def _step(record: Record, seen: Observation, trial: SearchTrial, is_counted: bool) -> SearchStep:
     parts = list(read_parts(record, record.intervals))
     return SearchStep(
         trial=record.id,
-        stage=record.trial["search"]["stage"],
-        load=record.trial["search"]["load"],
+        stage=trial.stage,
+        load=trial.load,
         duration_s=parts[0].duration_s if parts else 0.0,
         rate=sum(part.good / part.duration_s for part in parts),
         seen=seen,
-        is_good=is_good(goal, seen),
-        is_stalled=is_stalled(goal, seen) and not is_good(goal, seen),
+        is_good=trial.is_good,
+        is_left_out=not is_counted,
     )
 
 

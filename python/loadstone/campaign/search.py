@@ -6,6 +6,7 @@ target. Loads are classified as in draft-ietf-bmwg-mlrsearch: by the summed dura
 and bad trials, and not by a single trial, for one disturbed trial must not decide.
 """
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,10 +29,10 @@ DIGITS = 5
 
 STALLED_SHARE = 0.5
 """A bad trial says little of its target when the client stood still for so much of the share of
-requests that may be slower than the objective: that alone can miss it.
+requests that may be slower than the objective: that may be why it was missed.
 """
 STALLED_MAX = 3
-"""Such trials of one load that are run again; what is still bad after them is bad."""
+"""So many such trials of a load and stage are left out; what is still bad after them is bad."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,8 +114,8 @@ class Observation:
 class SearchTrial:
     """One trial of the search: the load it offered, how long, and whether it met the goal.
 
-    `elapsed_s` is all that the trial took, its warm-up with it. `is_stalled` when the client's host
-    stood still for long enough to spoil it.
+    `elapsed_s` is all that the trial took, its warm-up with it. `is_stalled` when it is not good
+    and the client's host stood still for long enough to be why.
     """
 
     load: float
@@ -161,23 +162,26 @@ def is_good(goal: Goal, seen: Observation) -> bool:
 
 
 def is_stalled(goal: Goal, seen: Observation) -> bool:
-    """Tell whether the client stood still for long enough to miss the goal with any target."""
-    return seen.stalled > STALLED_SHARE * (1 - goal.quantile)
+    """Tell whether a trial missed the goal and the client stood still for long enough to be why."""
+    return not is_good(goal, seen) and seen.stalled > STALLED_SHARE * (1 - goal.quantile)
 
 
-def counted(trials: Iterable[SearchTrial]) -> tuple[SearchTrial, ...]:
-    """Return the trials that say something of the target: all but the first few of each load and
-    stage that were bad in a client that stood still.
+def are_counted(trials: Iterable[SearchTrial]) -> tuple[bool, ...]:
+    """Tell of each trial whether it says something of the target: all do but the first few of each
+    load and stage that a client spoiled by standing still.
     """
-    left_out: Counter[tuple[float, Stage]] = Counter()
-    kept = []
+    spoiled: Counter[tuple[float, Stage]] = Counter()
+    told = []
     for trial in trials:
         own = (trial.load, trial.stage)
-        if trial.is_stalled and not trial.is_good and left_out[own] < STALLED_MAX:
-            left_out[own] += 1
-        else:
-            kept.append(trial)
-    return tuple(kept)
+        told.append(not trial.is_stalled or spoiled[own] >= STALLED_MAX)
+        spoiled[own] += trial.is_stalled
+    return tuple(told)
+
+
+def counted(trials: Sequence[SearchTrial]) -> tuple[SearchTrial, ...]:
+    """Return the trials that say something of the target."""
+    return tuple(itertools.compress(trials, are_counted(trials)))
 
 
 def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | Found:

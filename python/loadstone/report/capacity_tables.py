@@ -5,9 +5,10 @@ from loadstone.analysis import Findings
 from loadstone.analysis.searches import CapacitySearch
 from loadstone.report.layout import NOT_KNOWN, Column, Table
 
-STALLED = (
-    "Client stood still: its host kept even a sleeping thread waiting long enough to miss the"
-    " objective with any target; up to three such trials of a load are run again."
+LEFT_OUT = (
+    "Client stood still: its host kept even a sleeping thread waiting, for long enough to be why"
+    " the objective was missed. Up to three such trials of a load and stage are left out and run"
+    " again."
 )
 
 
@@ -57,7 +58,8 @@ def steps_table(findings: Findings) -> Table | None:
         Column(head="Achieved", unit="%"),
         Column(head="Meets it", align="left"),
     )
-    notes = (STALLED,) if any(s.is_stalled for one in findings.searches for s in one.steps) else ()
+    steps = [step for search in findings.searches for step in search.steps]
+    notes = (LEFT_OUT,) if any(step.is_left_out for step in steps) else ()
     return Table(title="Steps of the search", columns=columns, rows=tuple(rows), notes=notes)
 
 
@@ -97,7 +99,7 @@ def _step(search: CapacitySearch, index: int) -> tuple[str, ...]:
         NOT_KNOWN if seen.latency_ns is None else _latency(search, seen.latency_ns),
         units.format_number(100 * seen.errors),
         units.format_number(100 * seen.achieved),
-        "yes" if step.is_good else "client stood still" if step.is_stalled else "no",
+        "yes" if step.is_good else "client stood still" if step.is_left_out else "no",
     )
 
 

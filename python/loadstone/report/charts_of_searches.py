@@ -41,7 +41,7 @@ def _row(search: CapacitySearch, index: int) -> dict[str, Any]:
         "latency": None if latency_ns is None else shortened(latency_ns / 1e6),
         "limit": shortened(search.goal.latency_ns_max / 1e6),
         "found": shortened(search.lower) if search.lower is not None else None,
-        "is": MEETS if step.is_good else STALLED if step.is_stalled else MISSES,
+        "is": MEETS if step.is_good else STALLED if step.is_left_out else MISSES,
         "achieved": units.format_rate(step.rate),
     }
 

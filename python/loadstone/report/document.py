@@ -213,6 +213,7 @@ def _search(search: CapacitySearch) -> dict[str, Any]:
                 "errors": step.seen.errors,
                 "achieved": step.seen.achieved,
                 "stalled": step.seen.stalled,
+                "left_out": step.is_left_out,
                 "good": step.is_good,
             }
             for step in search.steps

@@ -5,7 +5,7 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.system.servers.processes import HOST
+from tests.system.servers.processes import HOST, ServerError
 
 S3_ACCESS_KEY = "LOADSTONEACCESSKEY01"
 S3_SECRET_KEY = "loadstone-secret-for-rgw-0123456789abcde"
@@ -185,7 +185,10 @@ mon compact on start = false
 
 def _for_daemons(directory: Path, shape: Shape) -> str:
     # Debian's newer builds name it from the root folder, which is not where the daemons run here.
-    classes = next(Path("/usr/lib").glob("*/rados-classes"))
+    ways = ("lib*/rados-classes", "lib*/*/rados-classes")
+    classes = next((found for way in ways for found in Path("/usr").glob(way)), None)
+    if classes is None:
+        raise ServerError("no folder rados-classes, which OSDs need, below /usr/lib")
     return f"""\
 [mon]
 mon data = {directory}/mon/$id
