@@ -18,6 +18,7 @@ from loadstone.execution import runner
 from loadstone.execution.events import Event, TrialEnded
 from loadstone.execution.interrupt import Interrupt
 from loadstone.report.capacity_tables import steps_table
+from loadstone.report.charts_of_searches import charts_of_searches
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
 
@@ -104,6 +105,8 @@ def test_every_trial_of_a_search_is_kept_and_only_its_answer_is_a_result(tmp_pat
 def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: Path) -> None:
     whole = search(tmp_path / "run", plan_of())
     assert not any(step.is_left_out for step in whole.steps)
+    for picture in charts_of_searches(analyse(read_run(tmp_path / "run"))):
+        assert "client stood still" not in json.dumps(picture.chart.to_dict())
     bad = next(step for step in whole.steps if not step.is_good)
     path = tmp_path / "run" / "trials" / f"{bad.trial}.json"
     document = json.loads(path.read_text())
@@ -121,6 +124,8 @@ def test_a_trial_in_which_the_client_stood_still_is_left_out_and_told(tmp_path: 
     table = steps_table(findings)
     assert table is not None
     assert [row[-1] for row in table.rows].count("client stood still") == 1
+    for picture in charts_of_searches(findings):
+        assert "client stood still" in json.dumps(picture.chart.to_dict())
 
 
 def test_threads_are_searched_as_well_as_rates(tmp_path: Path) -> None:

@@ -46,8 +46,10 @@ def _row(search: CapacitySearch, index: int) -> dict[str, Any]:
     }
 
 
-def _color() -> alt.Color:
-    scale = alt.Scale(domain=list(COLORS), range=list(COLORS.values()))
+def _color(rows: Sequence[Mapping[str, Any]]) -> alt.Color:
+    seen = {row["is"] for row in rows}
+    shown = {name: color for name, color in COLORS.items() if name in seen}
+    scale = alt.Scale(domain=list(shown), range=list(shown.values()))
     return alt.Color("is:N", title=None, scale=scale)
 
 
@@ -82,7 +84,7 @@ def _loads(rows: Sequence[Mapping[str, Any]]) -> Picture:
     )
     path = base.mark_line(color="#b0b5bd", strokeWidth=1)
     points = base.mark_point(filled=True, size=60).encode(
-        color=_color(), shape=_shape(), tooltip=_tooltip()
+        color=_color(rows), shape=_shape(), tooltip=_tooltip()
     )
     answer = base.mark_rule(color="#009E73", strokeDash=[4, 3]).encode(
         y="found:Q", x=alt.value(0), x2=alt.value("width")
@@ -108,7 +110,7 @@ def _latencies(rows: Sequence[Mapping[str, Any]]) -> Picture:
                 axis=alt.Axis(format=NUMBER, tickCount=8),
             ),
             y=latency_axis(),
-            color=_color(),
+            color=_color(rows),
             shape=_shape(),
             tooltip=_tooltip(),
         )
