@@ -5,6 +5,7 @@ Tried on a loop device, or on those that LOADSTONE_TEST_DEVICES names.
 
 import mmap
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -190,3 +191,16 @@ def test_a_device_that_somebody_uses_is_refused_though_it_is_allowed(device: Pat
     finally:
         os.close(holder)
     assert page_of(device, 0).startswith(b"precious")
+
+
+def test_a_device_that_is_let_go_of_in_a_moment_is_waited_for(device: Path) -> None:
+    """As a kernel does that takes apart what the trial before held, or a program that was killed."""
+    dataset, where = whole(), place_on(device)
+    holder = os.open(device, os.O_RDONLY | os.O_EXCL)
+    letting_go = threading.Timer(0.3, os.close, [holder])
+    letting_go.start()
+    try:
+        trials.prepare(where, dataset)
+    finally:
+        letting_go.join()
+    trials.clean_up(where, dataset)

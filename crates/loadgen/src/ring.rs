@@ -331,6 +331,9 @@ impl Drop for Ring {
         if self.in_flight.get() > 0 {
             // The kernel may still write to these buffers: better lost than given to others.
             std::mem::forget(std::mem::take(&mut *self.slots.borrow_mut()));
+        } else if self.is_file_registered.get() {
+            // The kernel takes a ring apart later, by itself, and would hold a device until then.
+            drop(self.ring.get_mut().submitter().unregister_files());
         }
     }
 }

@@ -4,7 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FallocateFlags;
 
@@ -20,6 +21,10 @@ pub(super) const DATA_START: u64 = 1 << 20;
 
 const MARK: &[u8] = b"loadstone overwrites this file or device\n";
 const MARK_BYTES: usize = 4096;
+
+/// How long a device that is busy is asked for again, and how often.
+const BUSY_MAX: Duration = Duration::from_secs(2);
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 /// A file or device that is open for a trial.
 #[derive(Debug)]
@@ -176,7 +181,8 @@ impl Place {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(is_written).create(is_written && !self.is_device);
-        options.custom_flags(flags).open(&self.path).map_err(|error| {
+        options.custom_flags(flags);
+        open_when_free(&options, &self.path).map_err(|error| {
             let refused = self.refused("open", &error);
             match error.raw_os_error() {
                 Some(libc::EINVAL) if self.is_direct => refused
@@ -281,4 +287,18 @@ fn only_discards(device: &File) -> bool {
     let punched = disk::punch(device.as_fd(), offset, length);
     let is_unknown = |error: io::Error| error.raw_os_error() == Some(libc::EOPNOTSUPP);
     punched.is_err_and(is_unknown) && disk::discard(device.as_fd(), offset, length).is_ok()
+}
+
+/// Opens a file. A device stays busy for a moment after the program before let go of it, or was
+/// killed: the kernel takes a ring apart later, by itself.
+fn open_when_free(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let over = Instant::now() + BUSY_MAX;
+    loop {
+        match options.open(path) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < over => {
+                std::thread::sleep(BUSY_PAUSE);
+            }
+            opened => return opened,
+        }
+    }
 }
