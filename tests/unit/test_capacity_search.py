@@ -248,6 +248,35 @@ def test_a_client_that_always_stands_still_is_believed_in_the_end() -> None:
     assert search.counted(others) == ()
 
 
+def answered_by_a_client_that_stands_still_above(load: float) -> search.Found:
+    """Search where every trial above a load is spoiled, and all others are good."""
+    trials: list[search.SearchTrial] = []
+    while isinstance(step := search.next_step(GOAL, trials, BETWEEN), search.Measure):
+        is_good = step.load <= load
+        trials.append(
+            search.SearchTrial(
+                load=step.load,
+                duration_s=step.duration_s,
+                stage=step.stage,
+                is_good=is_good,
+                is_stalled=not is_good,
+            )
+        )
+    return step
+
+
+def test_a_client_that_always_stands_still_confirms_no_failure() -> None:
+    found = answered_by_a_client_that_stands_still_above(0)
+    assert (found.lower, found.upper, found.is_confirmed) == (None, 10, False)
+    assert found.reason == f"even the lowest load fails, but {search.ONLY_STALLED}"
+    # What held was seen to hold; of what fails the client may be the cause.
+    found = answered_by_a_client_that_stands_still_above(900)
+    assert found.is_confirmed
+    assert found.lower is not None
+    assert 0.99 * 900 <= found.lower <= 900
+    assert found.reason == f"confirmed; more fails {search.ONLY_STALLED}"
+
+
 def test_standing_still_spoils_a_trial_by_the_share_that_may_be_slower() -> None:
     def is_stalled(share: float, quantile: float, latency_ns: int = 20_000_000) -> bool:
         goal = search.Goal(latency_ns_max=10_000_000, quantile=quantile)

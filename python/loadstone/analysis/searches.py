@@ -192,15 +192,15 @@ def describe_answer(one: CapacitySearch) -> str:
         return f"the search is not over after {len(one.steps)} trials"
     if one.lower is None:
         return f"no load meets {one.objective}: {one.reason}, {one.describe_load(one.upper)}"
-    upper = f"fails at {one.describe_load(one.upper)}" if one.upper is not None else one.reason
-    head = f"holds {one.objective} at {one.describe_load(one.lower)} and {upper}"
+    upper = f" and fails at {one.describe_load(one.upper)}" if one.upper is not None else ""
+    head = f"holds {one.objective} at {one.describe_load(one.lower)}{upper}"
     rate = ""
     if one.rate is not None:
         rate = f"; {units.format_rate(one.rate.centre)} were achieved there"
         if one.rate.low is not None and one.rate.high is not None:
             low, high = units.format_number(one.rate.low, 4), units.format_number(one.rate.high, 4)
             rate += f" (95 % CI {low} to {high}, {one.rate.n} trials)"
-    how = "confirmed" if one.is_confirmed else f"not confirmed: {one.reason}"
+    how = one.reason if one.is_confirmed else f"not confirmed: {one.reason}"
     left_out = sum(step.is_left_out for step in one.steps)
     spoiled = f", {left_out} of them left out: the client's host stood still" if left_out else ""
     return f"{head}{rate}; {how}, after {len(one.steps)} trials{spoiled}"

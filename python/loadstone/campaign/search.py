@@ -33,6 +33,7 @@ requests that may be slower than the objective: that may be why it was missed.
 """
 STALLED_MAX = 3
 """So many such trials of a load and stage are left out; what is still bad after them is bad."""
+ONLY_STALLED = "only while the client's host stood still"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,7 @@ class Found:
 
     `lower` is the confirmed capacity, None when even the lowest load fails; `upper` the smallest
     load that fails, None when even the highest passes. `is_confirmed` is False when the search gave
-    up, and `reason` then says why.
+    up, or saw no load pass and the client to blame, and `reason` then says why.
     """
 
     lower: float | None
@@ -189,7 +190,7 @@ def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measur
     told = counted(trials)
     step = _coarse_step(goal, told, loads) or _deciding_step(goal, told, loads)
     if isinstance(step, Found):
-        return replace(step, trials=len(trials))
+        return replace(_with_doubt(step, told), trials=len(trials))
     reason = None
     if len(trials) >= goal.trials_max:
         reason = f"gave up after {goal.trials_max} trials"
@@ -199,6 +200,19 @@ def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measur
         return step
     lower, upper = bounds(goal, told)
     return Found(lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials))
+
+
+def _with_doubt(found: Found, trials: Iterable[SearchTrial]) -> Found:
+    """Say so where the load that fails was missed in spoiled trials alone: a client that stood
+    still longer than was left out says nothing of what its target could do there.
+    """
+    missed = [one for one in trials if one.load == found.upper and not one.is_good]
+    if not missed or not all(one.is_stalled for one in missed):
+        return found
+    if found.lower is None:
+        reason = f"{found.reason}, but {ONLY_STALLED}"
+        return replace(found, is_confirmed=False, reason=reason)
+    return replace(found, reason=f"{found.reason}; more fails {ONLY_STALLED}")
 
 
 def _deciding_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | Found:

@@ -3,12 +3,13 @@
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.searches import CapacitySearch
+from loadstone.campaign.search import STALLED_MAX
 from loadstone.report.layout import NOT_KNOWN, Column, Table
 
 LEFT_OUT = (
     "Client stood still: its host kept even a sleeping thread waiting, for long enough to be why"
-    " the objective was missed. Up to three such trials of a load and stage are left out and run"
-    " again."
+    f" the objective was missed. Up to {STALLED_MAX} such trials of a load and stage are left out"
+    " and run again."
 )
 
 
