@@ -194,7 +194,7 @@ def test_a_device_that_somebody_uses_is_refused_though_it_is_allowed(device: Pat
 
 
 def test_a_device_that_is_let_go_of_in_a_moment_is_waited_for(device: Path) -> None:
-    """As a kernel does that takes apart what the trial before held, or a program that was killed."""
+    """The kernel does so after a trial that has ended, or a program that was killed."""
     dataset, where = whole(), place_on(device)
     holder = os.open(device, os.O_RDONLY | os.O_EXCL)
     letting_go = threading.Timer(0.3, os.close, [holder])

@@ -15,7 +15,6 @@ def outcome(name: str, limit: str) -> Outcome:
         reason="",
         requests_per_s=1.0,
         verdicts={},
-        stolen=0.0,
     )
 
 

@@ -316,6 +316,20 @@ def test_an_open_load_that_keeps_up_is_none(folder):
     assert "OVERLOAD" not in cell.labels
 
 
+def test_fewer_arrivals_by_chance_are_no_overload(folder):
+    # 200 were wanted in two seconds; 3 · √200 = 42 fewer may be chance, and are not when more miss.
+    cell = one_cell(folder, [row(0, 85), row(1, 85)], load=OPEN)
+    assert "OVERLOAD" not in cell.labels
+    cell = one_cell(folder, [row(0, 75), row(1, 75)], load=OPEN)
+    assert "OVERLOAD" in cell.labels
+
+
+def test_what_was_due_and_never_sent_is_an_overload_though_little_was_due(folder):
+    waiting = row(1, 5, outcome="not_sent", bytes=0)
+    cell = one_cell(folder, [row(0, 85), row(1, 85), waiting], load=OPEN)
+    assert "OVERLOAD" in cell.labels
+
+
 def test_requests_sent_late_void_the_latency(folder):
     lag = encoded(*[50_000_000] * 1000)
     rows = [row(second, 1000, lag=lag) for second in (0, 1)]

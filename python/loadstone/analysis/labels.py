@@ -3,6 +3,7 @@
 A label never changes a number. Those a trial was recorded with are kept as they are.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from loadstone import units
 from loadstone.analysis.finding import Severity
 from loadstone.analysis.instrument import HICCUP_SHARE
-from loadstone.analysis.part import Part
+from loadstone.analysis.part import SECOND_NS, Part
 from loadstone.analysis.target_state import HOOK, REBALANCING, UNHEALTHY, labels_around
 from loadstone.analysis.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
 from loadstone.analysis.verdict import INSTRUMENT_CAUTION, INSTRUMENT_LIMITED, INSTRUMENT_MAX
@@ -34,7 +35,7 @@ LABELS: Mapping[str, str] = {
     "SHORT": "measured for less than a minute, or fewer than 1000 requests",
     "LITTLE": "requests in flight do not agree with rate times time: the accounting is in doubt",
     "IDLE": "clients spent more than 2 % of the time outside requests: the rate may be their limit",
-    "OVERLOAD": "less than 99 % of the rate asked for was achieved",
+    "OVERLOAD": "less than 99 % of the requests that were due a second were answered",
     INSTRUMENT_LIMITED: "the load generator used 80 % or more of its own ceiling: the target can do"
     " at least this",
     "NEAR_CEILING": "the load generator used half or more of its own ceiling",
@@ -57,6 +58,8 @@ REMARKS = frozenset({"n=1", "SHORT", "IMPORTED"})
 SHORT_S = 60
 SHORT_REQUESTS = 1000
 LITTLE_REQUESTS_PER_CLIENT = 100
+CHANCE = 3.0
+"""Standard deviations by which the number of arrivals may differ from the number wanted."""
 
 
 def label_trial(record: Record) -> tuple[str, ...]:
@@ -106,10 +109,11 @@ def _schedule_labels(cell: "Cell", parts: Sequence[Part]) -> list[str]:
         labels += ["IDLE"] if cell.little < 1 - LITTLE_TOLERANCE else []
     if cell.load.get("kind") != "open":
         return labels
-    offered = cell.load.get("rate_per_s")
-    if isinstance(offered, (int, float)) and offered > 0:
+    wanted = cell.load.get("rate_per_s")
+    if isinstance(wanted, (int, float)) and wanted > 0:
         achieved = sum(part.mix.answered for part in parts) / cell.duration_s
-        rate = rate_gate(offered_per_s=float(offered), achieved_per_s=achieved)
+        offered = _offered_per_s(float(wanted), cell.load.get("arrivals") == "poisson", parts)
+        rate = rate_gate(offered_per_s=offered, achieved_per_s=achieved)
         labels += ["OVERLOAD"] if rate.outcome == "fail" else []
     lag = lag_gate(
         lag_p99_ns=cell.lag.quantiles["p99"] if cell.lag else None,
@@ -117,6 +121,16 @@ def _schedule_labels(cell: "Cell", parts: Sequence[Part]) -> list[str]:
     )
     labels += ["LAG"] if lag.outcome == "fail" else []
     return labels
+
+
+def _offered_per_s(wanted_per_s: float, is_poisson: bool, parts: Sequence[Part]) -> float:
+    """Return the rate at which requests were due: what was wanted, or less as far as arrivals are
+    fewer by chance.
+    """
+    window_s = sum(part.window_ns for part in parts) / SECOND_NS
+    wanted, due = wanted_per_s * window_s, sum(part.mix.due for part in parts)
+    chance = CHANCE * math.sqrt(wanted) if is_poisson else 1.0
+    return min(wanted, max(due, wanted - chance)) / window_s
 
 
 def _instrument_labels(cell: "Cell") -> list[str]:

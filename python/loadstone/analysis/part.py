@@ -29,9 +29,13 @@ NOT_SENT = "not_sent"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
-    """All operations of one iteration together, good and failed: what the schedule speaks of."""
+    """All operations of one iteration together, good and failed: what the schedule speaks of.
+
+    `due` are all requests of the window, also those of an open load that were never sent.
+    """
 
     answered: int
+    due: int
     median_ns: float
     service_count: int
     service_sum_ns: float
@@ -160,6 +164,7 @@ def _mix(rows: pa.Table, good: Collection[Mapping[str, "Histogram | None"]]) -> 
     answered = rows.filter(pc.field("outcome") != NOT_SENT)
     return Mix(
         answered=_sum(answered, "requests"),
+        due=_sum(rows, "requests"),
         median_ns=float(responses.quantile(0.5)) if responses is not None else 0.0,
         service_count=times.count if times is not None else 0,
         service_sum_ns=times.mean * times.count if times is not None else 0.0,
