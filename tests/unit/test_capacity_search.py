@@ -1,5 +1,8 @@
 """The search for the largest load under an objective, against targets whose limit is known."""
 
+import dataclasses
+import math
+
 import numpy as np
 import pytest
 
@@ -248,18 +251,23 @@ def test_a_client_that_always_stands_still_is_believed_in_the_end() -> None:
     assert search.counted(others) == ()
 
 
-def answered_by_a_client_that_stands_still_above(load: float) -> search.Found:
-    """Search where every trial above a load is spoiled, and all others are good."""
+def answered_by_a_client_that_stands_still_above(
+    load: float, *, goal: search.Goal = GOAL, times: float = math.inf
+) -> search.Found:
+    """Search where trials above a load are bad, the first few at each of them because the client
+    stands still, and all others are good.
+    """
     trials: list[search.SearchTrial] = []
-    while isinstance(step := search.next_step(GOAL, trials, BETWEEN), search.Measure):
+    while isinstance(step := search.next_step(goal, trials, BETWEEN), search.Measure):
         is_good = step.load <= load
+        already = sum(trial.load == step.load for trial in trials)
         trials.append(
             search.SearchTrial(
                 load=step.load,
                 duration_s=step.duration_s,
                 stage=step.stage,
                 is_good=is_good,
-                is_stalled=not is_good,
+                is_stalled=not is_good and already < times,
             )
         )
     return step
@@ -268,13 +276,28 @@ def answered_by_a_client_that_stands_still_above(load: float) -> search.Found:
 def test_a_client_that_always_stands_still_confirms_no_failure() -> None:
     found = answered_by_a_client_that_stands_still_above(0)
     assert (found.lower, found.upper, found.is_confirmed) == (None, 10, False)
-    assert found.reason == f"even the lowest load fails, but {search.ONLY_STALLED}"
+    assert found.reason == f"even the lowest load fails; {search.DOUBT}"
+    assert found.is_doubted
     # What held was seen to hold; of what fails the client may be the cause.
     found = answered_by_a_client_that_stands_still_above(900)
     assert found.is_confirmed
     assert found.lower is not None
     assert 0.99 * 900 <= found.lower <= 900
-    assert found.reason == f"confirmed; more fails {search.ONLY_STALLED}"
+    assert found.reason == f"confirmed; {search.DOUBT}"
+    assert found.is_doubted
+
+
+def test_a_bound_is_not_doubted_where_trials_missed_it_with_the_client_well() -> None:
+    found = answered_by_a_client_that_stands_still_above(900, times=search.STALLED_MAX + 1)
+    assert (found.is_doubted, found.reason) == (False, "confirmed")
+
+
+def test_a_search_that_gives_up_doubts_what_only_spoiled_trials_missed() -> None:
+    goal = dataclasses.replace(GOAL, trials_max=40)
+    found = answered_by_a_client_that_stands_still_above(900, goal=goal)
+    assert found.upper is not None
+    assert (found.is_confirmed, found.is_doubted) == (False, True)
+    assert found.reason == f"gave up after 40 trials; {search.DOUBT}"
 
 
 def test_standing_still_spoils_a_trial_by_the_share_that_may_be_slower() -> None:

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from ruamel.yaml import YAML
 
 from loadstone.analysis import analyse
+from loadstone.analysis.searches import CapacitySearch
 from loadstone.analysis.standard import RULES, declare, plan_hash
 from loadstone.report import REPORTS
 from loadstone.report.disclosure import render, standard_table
@@ -176,3 +179,22 @@ def test_the_common_mistakes_stand_in_every_readable_report(run: Run) -> None:
     for name in ("html", "markdown", "json", "disclosure", "terminal"):
         text = REPORTS[name].render(run, findings, Options()).decode()
         assert all(one in text for one in made), name
+
+
+def test_a_capacity_is_confirmed_when_it_has_both_bounds_and_nobody_doubts_them(run: Run) -> None:
+    def found(**changes: Any) -> tuple[str, str]:
+        told = {
+            "name": "ceph, get",
+            "upper": 120.0,
+            "is_confirmed": True,
+            "is_doubted": False,
+        }
+        search = cast("CapacitySearch", SimpleNamespace(**{**told, **changes}))
+        searched = replace(analyse(run), searches=(search,))
+        (one,) = [one for one in declare(run, searched) if one.title == "A capacity is confirmed"]
+        return one.status, one.because
+
+    assert found() == ("met", "both bounds, and fresh trials at the lower one")
+    assert found(is_confirmed=False) == ("not met", "not confirmed: ceph, get")
+    assert found(is_doubted=True) == ("not met", "not confirmed: ceph, get")
+    assert found(upper=None) == ("not met", "no load that fails was found: ceph, get")

@@ -324,9 +324,18 @@ def test_fewer_arrivals_by_chance_are_no_overload(folder):
     assert "OVERLOAD" in cell.labels
 
 
-def test_what_was_due_and_never_sent_is_an_overload_though_little_was_due(folder):
+@pytest.mark.parametrize("each_second", [85, 110])
+def test_what_was_due_and_never_sent_is_an_overload_however_many_were_due(folder, each_second):
     waiting = row(1, 5, outcome="not_sent", bytes=0)
-    cell = one_cell(folder, [row(0, 85), row(1, 85), waiting], load=OPEN)
+    cell = one_cell(folder, [row(0, each_second), row(1, each_second), waiting], load=OPEN)
+    assert "OVERLOAD" in cell.labels
+
+
+def test_arrivals_that_are_evenly_spaced_are_fewer_by_one_at_most(folder):
+    evenly = OPEN | {"rate_per_s": 5.4, "arrivals": "constant"}
+    cell = one_cell(folder, [row(0, 5), row(1, 5)], load=evenly)
+    assert "OVERLOAD" not in cell.labels
+    cell = one_cell(folder, [row(0, 5), row(1, 4)], load=evenly)
     assert "OVERLOAD" in cell.labels
 
 

@@ -59,8 +59,9 @@ class CapacitySearch:
     """A search and its answer.
 
     `lower` is the largest load that was confirmed to meet the objective and `upper` the smallest
-    that was found to miss it; `rate` is what the confirming trials achieved at the lower one, with
-    its 95 % interval. `is_over` is False while trials are missing.
+    that was found to miss it, `is_doubted` where only the client may be why; `rate` is what the
+    confirming trials achieved at the lower one, with its 95 % interval. `is_over` is False while
+    trials are missing.
     """
 
     trial: str
@@ -78,6 +79,7 @@ class CapacitySearch:
     lower: float | None
     upper: float | None
     is_confirmed: bool
+    is_doubted: bool
     is_over: bool
     reason: str
     rate: Interval | None
@@ -167,6 +169,7 @@ def search_findings(searches: Sequence[CapacitySearch]) -> Iterable[Finding]:
     """Say what each search ended with."""
     for one in searches:
         is_answer = one.is_over and one.is_confirmed and one.lower is not None
+        is_answer = is_answer and not one.is_doubted
         yield Finding(
             rule="capacity",
             severity="note" if is_answer else "caution",
@@ -190,20 +193,23 @@ def describe_answer(one: CapacitySearch) -> str:
     """Return a search's answer as a sentence that leaves nothing out."""
     if not one.is_over:
         return f"the search is not over after {len(one.steps)} trials"
+    left_out = sum(step.is_left_out for step in one.steps)
+    spoiled = f", {left_out} of them left out: the client's host stood still" if left_out else ""
+    how = one.reason if one.is_confirmed else f"not confirmed: {one.reason}"
+    tail = f"; {how}, after {len(one.steps)} trials{spoiled}"
+    fails = f"fails at {one.describe_load(one.upper)}"
     if one.lower is None:
-        return f"no load meets {one.objective}: {one.reason}, {one.describe_load(one.upper)}"
-    upper = f" and fails at {one.describe_load(one.upper)}" if one.upper is not None else ""
-    head = f"holds {one.objective} at {one.describe_load(one.lower)}{upper}"
+        it_fails = f"; it {fails}" if one.upper is not None else ""
+        return f"no load was seen to meet {one.objective}{it_fails}{tail}"
+    and_fails = f" and {fails}" if one.upper is not None else ""
+    head = f"holds {one.objective} at {one.describe_load(one.lower)}{and_fails}"
     rate = ""
     if one.rate is not None:
         rate = f"; {units.format_rate(one.rate.centre)} were achieved there"
         if one.rate.low is not None and one.rate.high is not None:
             low, high = units.format_number(one.rate.low, 4), units.format_number(one.rate.high, 4)
             rate += f" (95 % CI {low} to {high}, {one.rate.n} trials)"
-    how = one.reason if one.is_confirmed else f"not confirmed: {one.reason}"
-    left_out = sum(step.is_left_out for step in one.steps)
-    spoiled = f", {left_out} of them left out: the client's host stood still" if left_out else ""
-    return f"{head}{rate}; {how}, after {len(one.steps)} trials{spoiled}"
+    return f"{head}{rate}{tail}"
 
 
 def _read_search(
@@ -243,6 +249,7 @@ def _read_search(
         lower=found.lower,
         upper=found.upper,
         is_confirmed=found.is_confirmed,
+        is_doubted=found.is_doubted,
         is_over=is_over,
         reason=found.reason,
         rate=mean_interval([step.rate for step in confirming]) if confirming else None,

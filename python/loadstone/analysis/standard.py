@@ -194,9 +194,13 @@ def _against_load(run: Run, findings: Findings) -> Answer:
 def _capacity(run: Run, findings: Findings) -> Answer:
     if not findings.searches:
         return "not applicable", "no capacity was searched"
-    open_ends = [one.name for one in findings.searches if not one.is_confirmed]
+    searches = findings.searches
+    open_ends = [one.name for one in searches if not one.is_confirmed or one.is_doubted]
     if open_ends:
         return "not met", f"not confirmed: {', '.join(open_ends)}"
+    unbounded = [one.name for one in searches if one.upper is None]
+    if unbounded:
+        return "not met", f"no load that fails was found: {', '.join(unbounded)}"
     return "met", "both bounds, and fresh trials at the lower one"
 
 

@@ -74,7 +74,7 @@ def in_flight_gate(
 
 
 def rate_gate(*, offered_per_s: float, achieved_per_s: float | None) -> Gate:
-    """Check that an open load was really offered: achieved at least 99 % of the rate asked for."""
+    """Check that an open load was achieved: at least 99 % of the rate at which it was due."""
     wanted = f"achieved ≥ {ACHIEVED_MIN:.0%} of offered"
     if achieved_per_s is None:
         return _unknown("rate", wanted, "the achieved rate is not known")

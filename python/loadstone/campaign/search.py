@@ -33,7 +33,7 @@ requests that may be slower than the objective: that may be why it was missed.
 """
 STALLED_MAX = 3
 """So many such trials of a load and stage are left out; what is still bad after them is bad."""
-ONLY_STALLED = "only while the client's host stood still"
+DOUBT = "the upper bound fails only while the client's host stands still"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +141,9 @@ class Found:
     """The search is over.
 
     `lower` is the confirmed capacity, None when even the lowest load fails; `upper` the smallest
-    load that fails, None when even the highest passes. `is_confirmed` is False when the search gave
-    up, or saw no load pass and the client to blame, and `reason` then says why.
+    load that fails, None when even the highest passes. `is_doubted` when only spoiled trials missed
+    the goal at `upper`. `is_confirmed` is False when the search gave up, or has no lower bound and
+    a doubted upper one; `reason` says why.
     """
 
     lower: float | None
@@ -150,6 +151,7 @@ class Found:
     is_confirmed: bool
     reason: str
     trials: int
+    is_doubted: bool = False
 
 
 def is_good(goal: Goal, seen: Observation) -> bool:
@@ -190,7 +192,7 @@ def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measur
     told = counted(trials)
     step = _coarse_step(goal, told, loads) or _deciding_step(goal, told, loads)
     if isinstance(step, Found):
-        return replace(_with_doubt(step, told), trials=len(trials))
+        return _with_doubt(replace(step, trials=len(trials)), told)
     reason = None
     if len(trials) >= goal.trials_max:
         reason = f"gave up after {goal.trials_max} trials"
@@ -199,20 +201,23 @@ def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measur
     if reason is None:
         return step
     lower, upper = bounds(goal, told)
-    return Found(lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials))
+    found = Found(lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials))
+    return _with_doubt(found, told)
 
 
 def _with_doubt(found: Found, trials: Iterable[SearchTrial]) -> Found:
-    """Say so where the load that fails was missed in spoiled trials alone: a client that stood
-    still longer than was left out says nothing of what its target could do there.
+    """Doubt an upper bound that only spoiled trials missed: a client that stood still longer than
+    was left out says nothing of what its target could do there.
     """
     missed = [one for one in trials if one.load == found.upper and not one.is_good]
     if not missed or not all(one.is_stalled for one in missed):
         return found
-    if found.lower is None:
-        reason = f"{found.reason}, but {ONLY_STALLED}"
-        return replace(found, is_confirmed=False, reason=reason)
-    return replace(found, reason=f"{found.reason}; more fails {ONLY_STALLED}")
+    return replace(
+        found,
+        is_confirmed=found.is_confirmed and found.lower is not None,
+        reason=f"{found.reason}; {DOUBT}",
+        is_doubted=True,
+    )
 
 
 def _deciding_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | Found:

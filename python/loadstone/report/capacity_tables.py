@@ -73,7 +73,6 @@ def _answer(one: CapacitySearch) -> tuple[str, ...]:
     if one.rate is not None and one.rate.low is not None and one.rate.high is not None:
         low, high = (units.format_number(end, 4) for end in (one.rate.low, one.rate.high))
         interval = f"{low} to {high}"
-    is_answer = one.is_confirmed or one.lower is None
     return (
         one.name,
         one.objective,
@@ -83,7 +82,7 @@ def _answer(one: CapacitySearch) -> tuple[str, ...]:
         interval,
         NOT_KNOWN if one.latency_ns is None else _latency(one, one.latency_ns),
         str(len(one.steps)),
-        one.reason if is_answer else f"not confirmed: {one.reason}",
+        one.reason if one.is_confirmed else f"not confirmed: {one.reason}",
     )
 
 

@@ -195,6 +195,7 @@ def _search(search: CapacitySearch) -> dict[str, Any]:
         "holds_at": search.lower,
         "fails_at": search.upper,
         "confirmed": search.is_confirmed,
+        "doubted": search.is_doubted,
         "over": search.is_over,
         "reason": search.reason,
         "requests_per_s": None if rate is None else rate.centre,
