@@ -142,7 +142,9 @@ def read_table(
         if path.suffix == STREAM_SUFFIX:
             table = _select(pa.Table.from_batches(read_stream(path), schema), columns)
         else:
-            table = pa.parquet.read_table(path, columns=columns, partitioning=None)
+            # `read_table` would leave the file to threads of its own, which close it later.
+            with pa.parquet.ParquetFile(path) as file:
+                table = file.read(columns=columns)
     except (OSError, pa.ArrowException) as error:
         raise ResultError(f'cannot read "{path}": {_first_line(error)}') from error
     wanted = schema.names if columns is None else columns
