@@ -47,6 +47,20 @@ def test_the_manifest_itself_may_be_named(run_path: Path) -> None:
     assert read_run(run_path / "manifest.json").path == run_path
 
 
+def test_streams_that_outlived_a_kill_go_when_the_run_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with RunWriter.create(path, manifest()) as writer:
+        write_trial(writer, 1)
+        writer.begin_trial(document(2)).close()
+    for kind in ("trials", "probes"):
+        (path / kind / "0001.arrows").write_bytes(b"as if killed right behind the record")
+    kept = {file: file.read_bytes() for file in path.rglob("0001.*") if file.suffix != ".arrows"}
+    RunWriter.reopen(path).close()
+    assert {file: file.read_bytes() for file in path.rglob("0001.*")} == kept
+    # The other one has not ended: its stream is all that there is of it.
+    assert (path / "trials" / "0002.arrows").exists()
+
+
 def test_a_finished_trial_leaves_parquet_and_no_stream(run_path: Path) -> None:
     names = sorted(path.name for path in (run_path / "trials").iterdir())
     assert names == ["0001.json", "0001.parquet", "0002.json", "0002.parquet"]

@@ -77,10 +77,19 @@ class RunWriter:
                 )
             manifest["state"] = "running"
             durable.write_json(folder / MANIFEST, manifest)
+            run = cls(folder, manifest, lock)
+            run._remove_streams_of_finished()
         except BaseException:
             lock.release()
             raise
-        return cls(folder, manifest, lock)
+        return run
+
+    def _remove_streams_of_finished(self) -> None:
+        """Remove what a trial's own end would have removed, had no kill come between."""
+        for trial in self.finished:
+            for kind in (TRIALS, PROBES):
+                with contextlib.suppress(OSError):
+                    (self.path / kind / (trial + tables.STREAM_SUFFIX)).unlink(missing_ok=True)
 
     @property
     def finished(self) -> frozenset[str]:
@@ -185,7 +194,8 @@ class TrialWriter:
                 tables.convert_to_parquet(stream.path, parquet, schema)
         record = self._record(summary, labels, absent_probes)
         durable.write_json(self._trials / (self._id + RECORD_SUFFIX), record)
-        # The streams have done their duty; should they outlive a kill here, nobody reads them.
+        # The streams have done their duty. Should they outlive a kill here, nobody reads them, and
+        # `reopen` removes them.
         with contextlib.suppress(OSError):
             for stream in (self._intervals, self._probes):
                 if stream is not None:
