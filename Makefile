@@ -102,7 +102,7 @@ test-rust: $(STAMPS)/extension ## run the tests of the Rust crates
 PARALLEL := tests/calibration tests/docs tests/unit
 .PHONY: test-python
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
-	@status=0; run() { $(BIN)/python -m pytest -q -m 'not real' $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
+	@status=0; run() { $(BIN)/python -m pytest -q -m 'not real and not long' $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
 	ended() { case $$1 in 2) exit 2;; 5) ;; *) status=1;; esac; }; \
 	run -n logical $(PARALLEL); \
 	run tests $(PARALLEL:%=--ignore=%); \
@@ -114,7 +114,13 @@ golden: $(STAMPS)/extension ## write the golden reports anew; read the differenc
 
 .PHONY: test-real
 test-real: $(STAMPS)/extension servers ## install and start real servers, and test against them
-	@$(BIN)/python -m pytest -q -m real $(PYTEST_OPTIONS)
+	@$(BIN)/python -m pytest -q -m 'real and not long' $(PYTEST_OPTIONS)
+
+# Rust's long tests are `#[ignore]`d; how much they do is in the variables that they name.
+.PHONY: test-long
+test-long: $(STAMPS)/extension servers ## run the tests that take minutes or hours: more seeds, more histories
+	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test --release --workspace --quiet -- --ignored
+	@$(BIN)/python -m pytest -q -m long $(PYTEST_OPTIONS)
 
 .PHONY: rig
 rig: $(STAMPS)/extension ## inject known bottlenecks and count how often the verdict names them (root)
