@@ -78,7 +78,6 @@ class Pool:
 
     conf: str
     name: str
-    zero_copy: bool = False
     # How many programs write at the same time.
     writers: int = 1
 
@@ -107,7 +106,7 @@ def document(
         "options": {"range_bytes": case.size},
         "keys": {"order": "uniform" if case.mode == "rand" else "sequential"},
     }
-    settings = {"pool": pool.name, "conf": pool.conf, "zero_copy": pool.zero_copy}
+    settings = {"pool": pool.name, "conf": pool.conf}
     return trials.document("rados", settings, dataset, operation, case.threads, stop, **others)
 
 
@@ -328,7 +327,6 @@ def main() -> None:
     )
     parser.add_argument("--conf", help="a cluster of yours; one of its own when absent")
     parser.add_argument("--pool", default="bench")
-    parser.add_argument("--zero-copy", action="store_true", help="with loadstone's zero_copy")
     trials.add_at_once_option(parser)
     names = [case.name for case in CASES]
     only = "only this one; may be repeated"
@@ -342,7 +340,7 @@ def main() -> None:
     table = Table(CPU_COLUMNS if work.at_once else CPU_COLUMNS + RATE_COLUMNS, options.json)
     with own_cluster() if options.conf is None else contextlib.nullcontext(options.conf) as conf:
         writers = 2 if work.at_once else 1
-        pool = Pool(conf, options.pool, options.zero_copy, writers)
+        pool = Pool(conf, options.pool, writers)
         for size in OBJECTS:
             cases = [case for case in CASES if case.size == size]
             cases = [case for case in cases if not options.case or case.name in options.case]

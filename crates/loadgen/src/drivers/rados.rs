@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use crate::clock::Clock;
 use crate::dataset::Dataset;
@@ -24,7 +24,6 @@ mod client;
 mod connection;
 mod errand;
 mod inbox;
-mod lending;
 mod library;
 mod memory;
 mod namespace;
@@ -34,7 +33,6 @@ mod slot;
 pub use client::RadosClient;
 use connection::{Connection, InFlight, PoolContext};
 use inbox::{Inbox, InboxPark};
-use lending::{Lending, Lent, Tally};
 use library::Context;
 use settings::Access;
 
@@ -54,14 +52,8 @@ pub struct Rados {
     /// The most that one request writes, and reads.
     bytes_written: usize,
     bytes_read: usize,
-    /// How large writes are sent without a copy, if they are to be, and what became of them.
-    lending: Option<&'static Lending>,
-    tally: Tally,
     /// Whether requests were still in flight when a client's patience ended.
     is_abandoned: AtomicBool,
-    /// Buffers of clients that have ended. After the instances, so that nothing of librados' is
-    /// left when they go: it may still know what it sent twice and what was answered once.
-    put_by: Mutex<Vec<Lent>>,
 }
 
 impl std::fmt::Debug for Rados {
@@ -115,46 +107,6 @@ impl Rados {
             "set \"range\" to a multiple of {stripe}, or allow_ec_overwrites for the pool"
         )))
     }
-
-    /// Gives a buffer for the largest write, new or one that was put by.
-    fn lent(&self, is_ready: bool) -> Lent {
-        let put_by = self.put_by.lock().expect("nobody panics with it").pop();
-        put_by.unwrap_or_else(|| Lent::new(self.bytes_written, is_ready))
-    }
-
-    /// Keeps the buffer of a client that has ended.
-    fn put_by(&self, lent: Option<Lent>) {
-        self.put_by.lock().expect("nobody panics with it").extend(lent);
-    }
-}
-
-/// Returns how large writes are sent without a copy, if a target asks for it and there are any.
-fn lending(
-    access: &Access,
-    connection: &Connection,
-    bytes_written: usize,
-) -> Result<Option<&'static Lending>, Error> {
-    if !access.is_zero_copy {
-        return Ok(None);
-    }
-    let lending = connection.library.lending.as_ref().map_err(|why| {
-        let what = format!("write to pool \"{}\" with zero_copy", access.pool);
-        let found = format!("this librados is not known to allow it: {why}");
-        Error::target(what, found).with_hint(
-            "leave \"zero_copy\" out; it is for librados of Ceph 16, 18 and 20 on x86-64",
-        )
-    })?;
-    if !lending::is_worth_it(bytes_written) {
-        return Ok(None);
-    }
-    if !lending::may_make() {
-        let what = format!("write to pool \"{}\" with zero_copy", access.pool);
-        let found = "writes that failed have left 1 GiB of this process to librados, and no more \
-                     buffers are made for it";
-        return Err(Error::target(what, found)
-            .with_hint("go on with --resume, in a new process, or leave \"zero_copy\" out"));
-    }
-    Ok(Some(lending))
 }
 
 /// Returns the most that one request of a trial writes, and the most that one reads.
@@ -230,13 +182,9 @@ impl Driver for Rados {
             Ok(Instance { contexts, connection })
         };
         let instances: Vec<_> = (0..access.instances).map(open).collect::<Result<_, Error>>()?;
-        let lending = lending(&access, &instances[0].connection, bytes_written)?;
         let rados = Self {
             access,
             instances,
-            lending,
-            tally: Tally::default(),
-            put_by: Mutex::default(),
             dataset: Dataset::new(trial),
             payload: PayloadSpec::of_trial(trial),
             range_bytes: trial.options.range_bytes,
@@ -255,16 +203,10 @@ impl Driver for Rados {
 
     fn reactor(&self) -> Result<Rc<Reactor>, Error> {
         let inbox = Inbox::new(self.clients as usize);
-        let most = if self.lending.is_some() { lending::LENT_BYTES_MIN } else { usize::MAX };
-        let bytes_copied = self.bytes_written.min(most);
-        memory::reserve(self.clients as usize, bytes_copied);
-        let content = Draft { bytes: huge::zeroed(bytes_copied), held: Held::default() };
+        memory::reserve(self.clients as usize, self.bytes_written);
+        let content = Draft { bytes: huge::zeroed(self.bytes_written), held: Held::default() };
         SHARED.set(Some((Arc::clone(&inbox), Rc::new(RefCell::new(content)))));
         Ok(Reactor::new(Box::new(InboxPark(inbox)), Clock::real()))
-    }
-
-    fn features(&self) -> Vec<(String, String)> {
-        self.lending.map(|_| self.tally.features()).unwrap_or_default()
     }
 
     fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<RadosClient, Error> {

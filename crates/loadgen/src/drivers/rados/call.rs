@@ -1,7 +1,5 @@
 //! What librados is asked for.
 
-use super::lending::Write;
-
 /// What one call of librados is to do.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Call {
@@ -37,16 +35,6 @@ impl Call {
         }
     }
 
-    /// Returns how what is lent is to be written.
-    pub(super) fn write(self) -> Option<Write> {
-        match self {
-            Self::WriteFull { .. } => Some(Write::Full),
-            Self::WriteAt { offset, .. } => Some(Write::At(offset)),
-            Self::Append { .. } => Some(Write::Append),
-            Self::Read { .. } | Self::Stat | Self::Remove => None,
-        }
-    }
-
     /// Returns what of the slot's buffer it needs.
     pub(super) fn bytes_read(self) -> usize {
         if let Self::Read { length, .. } = self { length } else { 0 }
@@ -65,14 +53,4 @@ impl Call {
             Self::WriteFull { .. } | Self::Stat | Self::Remove => 0,
         }
     }
-}
-
-/// What librados may still touch of a request that failed or was given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hold {
-    Nothing,
-    /// What it may be receiving into, for a while.
-    Read,
-    /// What its messenger may send as soon as a connection comes back, whenever that is.
-    Lent,
 }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::call::{Call, Hold};
+use super::call::Call;
 use super::connection::PoolContext;
 use super::inbox::{Inbox, Place};
-use super::lending::{self, Lending, Lent};
 use super::library::{Completion, Context, Library, kernel_text};
 use super::slot::{GivenUp, Slot};
 use super::{Content, Draft, Rados, errand};
@@ -24,9 +23,8 @@ use crate::requests::Request;
 /// How long a client that ends waits for librados to let go of its requests.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Buffers of reads, and those that are lent, are ready before the load up to this much over all
-/// clients, so that no request pays for them; more than this could be more than the requests will
-/// need, where sizes differ.
+/// Buffers of reads are ready before the load up to this much over all clients, so that no request
+/// pays for them; more than this could be more than the requests need, where sizes differ.
 const READY_BYTES_MAX: usize = 1 << 30;
 
 /// A client of [`Rados`].
@@ -41,9 +39,7 @@ pub struct RadosClient {
     /// Namespaces opened by name, apart from those of the dataset.
     pub(super) contexts: Vec<Arc<PoolContext>>,
     slot: Arc<Slot>,
-    in_flight: Option<(Context, Completion, Hold)>,
-    /// What large writes are made in, to be sent from there.
-    lent: Option<Lent>,
+    in_flight: Option<(Context, Completion, Call)>,
     given_up: Vec<GivenUp>,
     /// The object's name, with a zero byte behind it.
     name: Vec<u8>,
@@ -62,7 +58,6 @@ impl Drop for RadosClient {
     /// needs, at the cost of its memory.
     fn drop(&mut self) {
         self.give_up();
-        self.rados.put_by(self.lent.take());
         let deadline = Instant::now() + FAREWELL;
         while !self.given_up.iter().all(GivenUp::has_ended) {
             // Waited for once: a thousand clients do not wait one by one.
@@ -92,12 +87,7 @@ impl Client for RadosClient {
         self.name.clear();
         self.rados.dataset.write_key(request.index, &mut self.name);
         self.name.push(0);
-        let lending = self.lends(call);
-        if lending.is_some() {
-            assert!(self.in_flight.is_none(), "librados has nothing of the buffer");
-            let lent = self.lent.get_or_insert_with(|| self.rados.lent(false));
-            lent.fill(&self.rados.payload, &object, call.offset(), call.length());
-        } else if call.is_write() {
+        if call.is_write() {
             let Draft { bytes, held } = &mut *self.content.borrow_mut();
             if bytes.len() < call.length() {
                 *bytes = huge::zeroed(call.length());
@@ -106,11 +96,8 @@ impl Client for RadosClient {
             let payload = &mut bytes[..call.length()];
             held.fill(&self.rados.payload, &object, call.offset(), payload);
         }
-        if call.is_write() {
-            self.rados.tally.count(call.length(), lending.is_some());
-        }
         let sent_ns = self.reactor.now_ns();
-        let (result, ended_ns) = self.perform(context, call, lending).await;
+        let (result, ended_ns) = self.perform(context, call).await;
         let mut answer = Answer::plain(Outcome::OK, sent_ns, 0, ended_ns);
         if result < 0 {
             answer.outcome = Outcome::of_io(&std::io::Error::from_raw_os_error(-result));
@@ -153,10 +140,7 @@ impl RadosClient {
             // SAFETY: the slot is new.
             unsafe { slot.buffer(rados.bytes_read) };
         }
-        let is_ready = rados.clients as usize * rados.bytes_written <= READY_BYTES_MAX;
-        let lent = rados.lending.filter(|_| is_ready && lending::may_make());
         Self {
-            lent: lent.map(|_| rados.lent(true)),
             rados: Arc::clone(rados),
             reactor: Rc::clone(reactor),
             slot,
@@ -209,24 +193,15 @@ impl RadosClient {
         self.name.extend_from_slice(name.as_bytes());
         self.name.push(0);
         *self.content.borrow_mut() = Draft { bytes: content.to_vec(), held: Held::default() };
-        let (result, _) = self.perform(context, call, None).await;
+        let (result, _) = self.perform(context, call).await;
         if result < 0 { Err(-result) } else { Ok(()) }
     }
 
     /// Does one call on the object that `name` holds; returns what librados says of it, and when
     /// it was there. At the deadline it gives the request up. It submits before it waits, so that
     /// no other client comes between the making of what is written and its submission.
-    async fn perform(
-        &mut self,
-        context: Context,
-        call: Call,
-        lending: Option<&Lending>,
-    ) -> (c_int, u64) {
-        let submitted = match lending {
-            Some(lending) => self.lend(lending, context, call),
-            None => self.submit(context, call),
-        };
-        if let Err(number) = submitted {
+    async fn perform(&mut self, context: Context, call: Call) -> (c_int, u64) {
+        if let Err(number) = self.submit(context, call) {
             return (-number, self.reactor.now_ns());
         }
         let (slot, reactor) = (&self.slot, &self.reactor);
@@ -238,13 +213,9 @@ impl RadosClient {
         .await;
         match end {
             Some(end) => {
-                if let Some((_, completion, hold)) = self.in_flight.take() {
+                if let Some((_, completion, _)) = self.in_flight.take() {
                     // SAFETY: ours, submitted and ended; released here only.
                     unsafe { (self.library.rados_aio_release)(completion) };
-                    // librados itself gives up too, with what it was to send still queued.
-                    if hold == Hold::Lent && end.0 < 0 {
-                        self.give_away();
-                    }
                 }
                 end
             }
@@ -295,58 +266,22 @@ impl RadosClient {
             return Err(-result);
         }
         drop(content);
-        let hold = if matches!(call, Call::Read { .. }) { Hold::Read } else { Hold::Nothing };
-        self.in_flight = Some((io, completion, hold));
+        self.in_flight = Some((io, completion, call));
         Ok(())
-    }
-
-    /// Returns how librados gets what this call writes, if it is to be without a copy.
-    fn lends(&self, call: Call) -> Option<&'static Lending> {
-        let is_worth_it = call.write().is_some() && lending::is_worth_it(call.length());
-        let is_there = || self.lent.is_some() || lending::may_make();
-        self.rados.lending.filter(|_| is_worth_it && is_there())
-    }
-
-    /// Submits a write of what was made in the buffer that is lent.
-    fn lend(&mut self, lending: &Lending, io: Context, call: Call) -> Result<(), c_int> {
-        self.inbox.expect(self.place, self.reactor.current_task());
-        let completion = self.slot.arm()?;
-        let lent = self.lent.as_mut().expect("filled");
-        let what = (call.write().expect("a write"), call.length());
-        // SAFETY: both are open, and the completion is new. Until the request has ended nobody
-        // touches the buffer; where it did not end well, it is given away, and otherwise put by
-        // until the connection has ended.
-        let result = unsafe { lent.submit(lending, (io, completion), &self.name, what) };
-        if result < 0 {
-            self.slot.refuse(completion);
-            return Err(-result);
-        }
-        self.in_flight = Some((io, completion, Hold::Lent));
-        Ok(())
-    }
-
-    /// Leaves to librados what it may still send.
-    fn give_away(&mut self) {
-        if let Some(lent) = self.lent.take() {
-            lent.give_away();
-            self.rados.tally.count_given_away();
-        }
     }
 
     /// Cancels the request in flight. Its slot belongs to the callback from now on, which may come
     /// late; the next request gets a fresh one. A write may have reached the cluster all the same.
     fn give_up(&mut self) {
         self.given_up.retain(|old| !old.is_over());
-        let Some((context, completion, hold)) = self.in_flight.take() else { return };
+        let Some((context, completion, call)) = self.in_flight.take() else { return };
         // SAFETY: the context is open, and the completion was submitted and is not released yet.
         // An error means that the request has just ended.
         unsafe { (self.library.rados_aio_cancel)(context, completion) };
         let fresh = Slot::new(Arc::clone(&self.inbox), self.place, self.library);
         let old = std::mem::replace(&mut self.slot, fresh);
-        if hold == Hold::Lent {
-            self.give_away();
-        }
-        self.given_up.push(GivenUp::new(old, completion, hold == Hold::Read));
+        let is_read = matches!(call, Call::Read { .. });
+        self.given_up.push(GivenUp::new(old, completion, is_read));
     }
 
     #[expect(clippy::cast_sign_loss, reason = "the caller saw that it is no error")]

@@ -3,7 +3,6 @@
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-use super::lending::Lending;
 use crate::error::Error;
 
 pub(super) type Cluster = *mut c_void;
@@ -25,8 +24,6 @@ macro_rules! functions {
             $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> $result,)*
             /// It has changed its name once.
             pub(super) full_try: Option<FullTry>,
-            /// How large writes are sent without a copy, or why not.
-            pub(super) lending: Result<Lending, String>,
             _library: libloading::Library,
         }
 
@@ -41,7 +38,6 @@ macro_rules! functions {
                     // SAFETY: the types are those of librados.h, whose ABI is stable since 14.
                     $($name: unsafe { *library.get(concat!(stringify!($name), "\0").as_bytes())? },)*
                     full_try,
-                    lending: Lending::resolve(&library),
                     _library: library,
                 })
             }

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use super::lending;
 use crate::drivers::settings::{mistakes, pairs, text};
 use crate::drivers::{Setting, SettingKind};
 use crate::trial::Trial;
@@ -29,15 +28,6 @@ pub(super) const SETTINGS: &[Setting] = &[
         ..setting("instances", Some("1"), "connections to the cluster, shared by the clients")
     },
     Setting {
-        kind: SettingKind::Flag,
-        ..setting(
-            "zero_copy",
-            Some("false"),
-            "writes of 256 KiB and more are sent without a copy, as rados bench does \
-             (librados of Ceph 16, 18 and 20 on x86-64)",
-        )
-    },
-    Setting {
         kind: SettingKind::Map,
         ..setting("options", None, "options of Ceph for this client, over the configuration's")
     },
@@ -52,7 +42,6 @@ pub(super) struct Access {
     pub(super) conf: Option<String>,
     pub(super) keyring: Option<String>,
     pub(super) instances: usize,
-    pub(super) is_zero_copy: bool,
     pub(super) options: Vec<(String, String)>,
 }
 
@@ -68,7 +57,6 @@ impl Access {
             conf: owned("conf"),
             keyring: owned("keyring"),
             instances: instances(settings).unwrap_or(1),
-            is_zero_copy: is_zero_copy(settings),
             options: pairs(settings, "options"),
         }
     }
@@ -76,10 +64,6 @@ impl Access {
 
 fn instances(settings: &Map<String, Value>) -> Option<usize> {
     settings.get("instances")?.as_u64().and_then(|count| usize::try_from(count).ok())
-}
-
-fn is_zero_copy(settings: &Map<String, Value>) -> bool {
-    settings.get("zero_copy").and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// Returns every mistake of a trial that this driver sees.
@@ -90,14 +74,6 @@ pub(super) fn check(trial: &Trial) -> Vec<String> {
         && !instances(settings).is_some_and(|count| (1..=1024).contains(&count))
     {
         found.push(format!("target.settings.instances: found {given}, allowed: 1 to 1024"));
-    }
-    if is_zero_copy(settings)
-        && let Some(why) = lending::refusal()
-    {
-        found.push(format!(
-            "target.settings.zero_copy: found true, allowed: false ({why}; it is for x86-64 with \
-             glibc)"
-        ));
     }
     for (name, _) in pairs(settings, "options") {
         if SECRET_OPTIONS.contains(&name.replace([' ', '-'], "_").as_str()) {
