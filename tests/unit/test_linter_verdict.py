@@ -152,7 +152,7 @@ def test_a_core_that_is_kept_awake_for_due_times_is_no_limit() -> None:
     second_ns = 1_000_000_000
     busy = table(*cpu("all", 0.9), *cpu("0", 0.99))
     times = {"thread_cpu_ns": [6 * second_ns], "thread_run_delay_ns": [0]}
-    assert client_limits.find_limits(record(**times), busy)
+    assert client_limits.find_limits(record(**{**times, "thread_cpu_ns": [9 * second_ns]}), busy)
     assert not client_limits.find_limits(record(**times, thread_awake_ns=[2 * second_ns]), busy)
 
 
@@ -295,10 +295,14 @@ def test_what_is_read_from_one_source_of_a_host_is_one_counter() -> None:
     assert counters("INSTRUMENT_CPU", *full) == 1
     assert counters("INSTRUMENT_CPU", *full, ("cgroup", "", "throttled_ns", 0, 2e7)) == 2
     swapped = [("memory", "", f"swapped_{way}_pages", 0.0, 1.0) for way in ("in", "out")]
-    assert counters("INSTRUMENT_MEM", *swapped) == 1
+    assert counters("INSTRUMENT_MEM", *swapped, *FAULTED) == 1
     card = ("network", "e", "speed_bits_per_s", 1e9, 0)
     both = [("network", "e", f"{way}_bytes", 0, 1.2e8) for way in ("sent", "received")]
-    assert counters("CLIENT_NIC", card, *both) == 1
+    assert counters("CLIENT_NIC", card, *both, bytes=10**9) == 1
+
+
+FAULTED = tuple(("process", "", name, 0.0, 1.0) for name in ("major_faults", "swapped_bytes"))
+"""What the kernel tells of this process where the host's memory hit it."""
 
 
 @pytest.mark.parametrize(
@@ -312,9 +316,11 @@ def test_what_is_read_from_one_source_of_a_host_is_one_counter() -> None:
         ([("cgroup", "", "throttled_ns", 0, 2e7)], {"INSTRUMENT_CPU"}),
         ([("cgroup", "", "throttled_ns", 0, 5e6)], set()),
         ([("memory", "", "swapped_in_pages", 100, 0)], set()),
-        ([("memory", "", "swapped_in_pages", 100, 1)], {"INSTRUMENT_MEM"}),
-        ([("pressure", "memory", "full_ns", 0, 2e6)], {"INSTRUMENT_MEM"}),
-        ([("pressure", "io", "full_ns", 0, 5e8)], set()),
+        ([("memory", "", "swapped_in_pages", 100, 1)], set()),
+        ([("memory", "", "swapped_in_pages", 100, 1), *FAULTED], {"INSTRUMENT_MEM"}),
+        ([("pressure", "memory", "full_ns", 0, 2e6)], set()),
+        ([("pressure", "memory", "full_ns", 0, 2e6), *FAULTED], {"INSTRUMENT_MEM"}),
+        ([("pressure", "io", "full_ns", 0, 5e8), *FAULTED], set()),
         (
             [("process", "", "rss_bytes", 95, 0), ("cgroup", "", "memory_bytes_max", 100, 0)],
             {"INSTRUMENT_MEM"},
@@ -334,17 +340,23 @@ def test_what_is_read_from_one_source_of_a_host_is_one_counter() -> None:
             set(),
         ),
         ([("network", "lo", "sent_bytes", 0, 9e9)], set()),
-        ([("network", "cpu0", "backlog_dropped", 5, 1)], {"CLIENT_NIC"}),
+        (
+            [("network", "cpu0", "backlog_dropped", 5, 1), ("network", "e", "sent_bytes", 0, 1e8)],
+            {"CLIENT_NIC"},
+        ),
+        (
+            [("network", "cpu0", "backlog_dropped", 5, 1), ("network", "e", "sent_bytes", 0, 3e8)],
+            set(),
+        ),
+        ([("cpu", "3", "softirq_ns", 0, 9.5e8)], {"CLIENT_NIC"}),
+        ([("cpu", "3", "softirq_ns", 0, 9.5e8), ("network", "e", "sent_bytes", 0, 3e8)], set()),
+        # Whoever else on the host opened or waited to close them: no evidence.
         (
             [("sockets", "tcp", "time_wait", 23_000, 0), ("sockets", "tcp", "ports", 28_232, 0)],
-            {"INSTRUMENT_SOCKETS"},
+            set(),
         ),
         (
             [("tcp", "", "connections_opened", 0, 400), ("sockets", "tcp", "ports", 28_232, 0)],
-            {"INSTRUMENT_SOCKETS"},
-        ),
-        (
-            [("tcp", "", "connections_opened", 0, 300), ("sockets", "tcp", "ports", 28_232, 0)],
             set(),
         ),
     ],
@@ -352,7 +364,45 @@ def test_what_is_read_from_one_source_of_a_host_is_one_counter() -> None:
 def test_each_resource_is_flagged_beyond_its_threshold_only(
     lines: list[tuple[str, str, str, float, float]], expected: set[str]
 ) -> None:
-    assert flags(*lines) == expected
+    assert flags(*lines, bytes=10**9) == expected
+
+
+PORTS = ("sockets", "tcp", "ports", 1000.0, 0.0)
+
+
+def test_ports_count_by_what_this_process_opened_beyond_its_clients() -> None:
+    busy_host = (PORTS, ("tcp", "", "connections_opened", 0, 9e4))
+    kept = {"clients": 900, "connections_opened": 900}
+    assert flags(*busy_host, **kept) == set()
+    assert flags(*busy_host, **{**kept, "connections_opened": 1690}) == set()
+    assert flags(PORTS, **{**kept, "connections_opened": 1710}) == {"INSTRUMENT_SOCKETS"}
+    # A port is free again after a minute.
+    long = {"measure_start_ns": 0, "measure_end_ns": 600 * 10**9}
+    slow = {**kept, "iterations": [long]}
+    assert flags(PORTS, **{**slow, "connections_opened": 1710}) == set()
+    assert flags(PORTS, **{**slow, "connections_opened": 9000}) == {"INSTRUMENT_SOCKETS"}
+
+
+def test_a_card_that_others_fill_is_no_limit_of_the_load() -> None:
+    full = (("network", "e", "sent_bytes", 0, 1.2e8), ("network", "e", "speed_bits_per_s", 1e9, 0))
+    assert flags(*full, bytes_sent=10**9, bytes_received=10**6) == {"CLIENT_NIC"}
+    assert flags(*full, bytes_sent=10**8, bytes_received=10**9) == set()
+    assert flags(*full) == set()
+
+
+def test_cores_that_others_fill_while_no_thread_waits_are_no_limit() -> None:
+    second_ns = 10**9
+    others = (*cpu("all", 0.9), *cpu("0", 0.8), *cpu("1", 0.99))
+    ran = {"thread_cpu_ns": [6 * second_ns], "thread_run_delay_ns": [0]}
+    assert flags(*others, **ran) == set()
+    # The kernel's work for the load's packets is the load's, and so is what its threads wait for.
+    kinds = {"user": 0.64, "softirq": 0.35, "idle": 0.01}
+    packets = [("cpu", "1", f"{kind}_ns", 0.0, share * 1e9) for kind, share in kinds.items()]
+    assert flags(*cpu("0", 0.5), *packets, **ran) == {"INSTRUMENT_CPU"}
+    waited = {**ran, "thread_run_delay_ns": [second_ns]}
+    assert flags(*others, **waited) == {"INSTRUMENT_CPU"}
+    both = {"thread_cpu_ns": [9 * second_ns, 9 * second_ns], "thread_run_delay_ns": [0, 0]}
+    assert counters("INSTRUMENT_CPU", *others, **both) == 2
 
 
 def test_waiting_threads_and_exhausted_ports_are_seen_in_the_summary() -> None:
@@ -379,7 +429,7 @@ def test_a_full_processor_of_a_host_shared_with_the_target_may_be_either_s() -> 
 
 def test_samples_outside_the_measured_window_do_not_count() -> None:
     late = record(iterations=[{"iteration": 1, "measure_start_ns": 0, "measure_end_ns": 5 * 10**9}])
-    busy_later = table(("memory", "", "swapped_in_pages", 0, 0.0))
+    busy_later = table(("cgroup", "", "memory_events_max", 0, 0.0))
     rows = busy_later.to_pylist()
     rows[-1]["value"] = 50.0
     changed = pa.Table.from_pylist(rows, schema=PROBE_SCHEMA)

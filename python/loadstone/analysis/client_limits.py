@@ -3,9 +3,13 @@
 A resource is looked at over the measured window and by its worst core or card: a mean over all of
 them hides the one that is full. A source that was absent gives no evidence, neither for nor
 against.
+
+Most counters of the kernel are of the whole host, where other programs run too. They count against
+the client only where what this process did itself (its threads' time, the bytes it moved, the
+connections it opened, the pages it waited for) can be what filled the resource.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -32,6 +36,8 @@ THROTTLED = 0.01
 MEMORY_PRESSURE = 0.001
 MEMORY_FULL = 0.90
 NIC_BUSY = 0.90
+OWN_TRAFFIC = 0.5
+FOREIGN_BUSY = 0.10
 SOCKETS_USED = 0.80
 TIME_WAIT_S = 60
 FRAME_BYTES = 1500
@@ -110,21 +116,20 @@ def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
     awake = awake_cores(record)
     allowed = {(line.host, line.subject) for line in lines.get(("cpu", "allowed"), ())}
     means: dict[str, list[float]] = {}
+    stolen: dict[str, list[float]] = {}
     for host, core, busy, steal in _busy_cores(lines):
-        if core == "all":
-            if float(steal.mean()) >= STEAL:
-                yield _evidence("CPU stolen by the hypervisor", float(steal.mean()), STEAL, host)
-            if not allowed:
-                means.setdefault(host, []).append(float(busy.mean()))
-            continue
-        if allowed and (host, core) not in allowed:
+        if (host, core) in allowed or (core == "all" and not allowed):
+            means.setdefault(host, []).append(float(busy.mean()))
+            stolen.setdefault(host, []).append(float(steal.mean()))
+        if core == "all" or (allowed and (host, core) not in allowed):
             # Somebody else's: the load is kept to other cores.
             continue
-        if allowed:
-            means.setdefault(host, []).append(float(busy.mean()))
         share = float((busy >= CORE_BUSY).mean())
         # A thread that stays awake fills a core without needing it, and threads move.
-        if share > CORE_BUSY_SHARE and awake < AWAKE_SOME:
+        if share <= CORE_BUSY_SHARE or awake >= AWAKE_SOME:
+            continue
+        own = _own_busy(record, lines, host, core)
+        if own is None or own >= float(busy.mean()) - FOREIGN_BUSY:
             yield _evidence(
                 f"share of time with core {core} at 95 % or more",
                 share,
@@ -132,10 +137,59 @@ def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
                 host,
                 PROCESSOR_TIME,
             )
-    for host, own in means.items():
-        mean = (sum(own) - awake) / len(own)
+    for host, taken in stolen.items():
+        mean = sum(taken) / len(taken)
+        if mean >= STEAL:
+            yield _evidence("CPU stolen by the hypervisor", mean, STEAL, host)
+    for host, busy_shares in means.items():
+        mean = (sum(busy_shares) - awake) / len(busy_shares)
+        cores = _core_names(lines, host, allowed)
+        own = _own_busy(record, lines, host, "all")
+        if own is not None and cores and own / cores < mean - FOREIGN_BUSY:
+            # Others fill the host, and the load did not wait for them.
+            mean = own / cores
         if mean >= CPU_BUSY:
             yield _evidence("CPU busy, all cores", mean, CPU_BUSY, host, PROCESSOR_TIME)
+
+
+def _own_busy(record: Record, lines: Lines, host: str, core: str) -> float | None:
+    """Return at most how many cores the load and the kernel kept busy, on one core or on all.
+
+    On one core that is the busiest thread of the load. None where that is not known or does not
+    matter: where threads waited for a core whoever filled it held them up, and a target on the same
+    host is held up as well.
+    """
+    ran, whole_ns = record.summary.get("thread_cpu_ns") or (), _whole_ns(record)
+    delays = record.summary.get("thread_run_delay_ns") or ()
+    if not ran or not whole_ns or None in delays or is_on_own_host(record):
+        return None
+    if max(delays, default=0) / whole_ns >= RUN_DELAY:
+        return None
+    kernel = sum(
+        line.rate / 1e9
+        for kind in ("irq", "softirq", "steal")
+        for line in lines.get(("cpu", f"{kind}_ns"), ())
+        if line.host == host and line.subject == core
+    )
+    if core != "all":
+        return float(max(ran) / whole_ns + kernel)
+    process = sum(
+        line.rate / 1e9
+        for kind in ("user", "system")
+        for line in lines.get(("process", f"{kind}_ns"), ())
+        if line.host == host
+    )
+    return float(max(process, sum(ran) / whole_ns) + kernel)
+
+
+def _core_names(lines: Lines, host: str, allowed: Collection[tuple[str, str]]) -> int:
+    """Return how many cores of a host the load may use; 0 where single cores were not seen."""
+    seen = {
+        line.subject
+        for line in lines.get(("cpu", "idle_ns"), ())
+        if line.host == host and line.subject != "all"
+    }
+    return len({core for core in seen if not allowed or (host, core) in allowed})
 
 
 def _waiting(record: Record, lines: Lines) -> Iterator[Evidence]:
@@ -155,11 +209,16 @@ def _waiting(record: Record, lines: Lines) -> Iterator[Evidence]:
 
 
 def _memory(record: Record, lines: Lines) -> Iterator[Evidence]:
-    for metric in ("swapped_in_pages", "swapped_out_pages"):
+    # The host swaps for any of its programs: it is this one's only where its own pages were hit.
+    faulted = {line.host for line in lines.get(("process", "major_faults"), ()) if line.growth > 0}
+    swapped = {line.host for line in lines.get(("process", "swapped_bytes"), ()) if line.growth > 0}
+    for metric, hit in (("swapped_in_pages", faulted), ("swapped_out_pages", swapped)):
         for line in lines.get(("memory", metric), ()):
-            if line.growth > 0:
+            if line.growth > 0 and line.host in hit:
                 yield _evidence(metric.replace("_", " "), line.growth, 0, line.host, "swap")
     for line in lines.get(("pressure", "full_ns"), ()):
+        if line.host not in faulted | swapped:
+            continue
         if line.subject == "memory" and line.rate / 1e9 > MEMORY_PRESSURE:
             yield _evidence("memory pressure, full", line.rate / 1e9, MEMORY_PRESSURE, line.host)
     for key in ("max", "oom"):
@@ -183,7 +242,7 @@ def _cards(record: Record, lines: Lines) -> Iterator[Evidence]:
     for metric in ("received_bytes", "sent_bytes"):
         for line in lines.get(("network", metric), ()):
             speed = speeds.get((line.host, line.subject))
-            if speed is None:
+            if speed is None or not _is_mostly_own(record, metric, line.rate):
                 continue
             # The kernel counts frames without preamble, check sum and gap, which the line carries.
             share = 8 * line.rate * (FRAME_BYTES + 38) / (FRAME_BYTES + 14) / speed
@@ -191,7 +250,7 @@ def _cards(record: Record, lines: Lines) -> Iterator[Evidence]:
                 name = f"{metric.partition('_')[0]} on {line.subject}, of the line's speed"
                 yield _evidence(name, share, NIC_BUSY, line.host, "card traffic")
     for line in lines.get(("network", "backlog_dropped"), ()):
-        if line.growth > 0:
+        if line.growth > 0 and _receives_most(record, lines, line.host):
             words = f"packets dropped on {line.subject}"
             yield _evidence(words, line.growth, 0, line.host, "card drops")
 
@@ -199,23 +258,53 @@ def _cards(record: Record, lines: Lines) -> Iterator[Evidence]:
 def _interrupts(record: Record, lines: Lines) -> Iterator[Evidence]:
     for line in lines.get(("cpu", "softirq_ns"), ()):
         share = line.rate / 1e9
-        if line.subject != "all" and share >= SOFTIRQ_BUSY:
+        is_full = line.subject != "all" and share >= SOFTIRQ_BUSY
+        if is_full and _receives_most(record, lines, line.host):
             name = f"core {line.subject} with packets of the card"
             yield _evidence(name, share, SOFTIRQ_BUSY, line.host, "card interrupts")
 
 
+def _is_mostly_own(record: Record, metric: str, bytes_per_s: float) -> bool:
+    """Tell whether the load itself may have moved at least half of what was seen on the host.
+
+    A full card may be another program's, or not the one on the load's way.
+    """
+    whole_ns = _whole_ns(record)
+    if not whole_ns:
+        return False
+    # Drivers that leave the wire to a library or the kernel know their payload only.
+    moved = record.summary.get(f"bytes_{metric.partition('_')[0]}") or record.summary.get("bytes")
+    return 1e9 * float(moved or 0) / whole_ns >= OWN_TRAFFIC * bytes_per_s
+
+
+def _receives_most(record: Record, lines: Lines, host: str) -> bool:
+    """Tell whether most of what a host received was the load's, be it answers to what it sent."""
+    seen: Mapping[str, float] = {
+        metric: max(
+            (line.rate for line in lines.get(("network", metric), ()) if line.host == host),
+            default=0.0,
+        )
+        for metric in ("received_bytes", "sent_bytes")
+    }
+    busiest = max(seen, key=lambda metric: seen[metric])
+    return _is_mostly_own(record, busiest, seen[busiest])
+
+
 def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
-    ports = {line.host: float(line.values.max()) for line in lines.get(("sockets", "ports"), ())}
-    for line in lines.get(("sockets", "time_wait"), ()):
-        if line.host in ports and line.values.max() >= SOCKETS_USED * ports[line.host]:
-            share = float(line.values.max()) / ports[line.host]
-            yield _evidence("ports waiting to close", share, SOCKETS_USED, line.host)
-    for line in lines.get(("tcp", "connections_opened"), ()):
-        allowed = ports.get(line.host, 0.0) / TIME_WAIT_S
-        if allowed and line.rate >= SOCKETS_USED * allowed:
+    # A port is free again after a minute; clients that keep their connections need one each.
+    spare = (record.summary.get("connections_opened") or 0) - (record.summary.get("clients") or 0)
+    whole_s = _whole_ns(record) / 1e9
+    settings = (record.trial.get("target") or {}).get("settings") or {}
+    endpoints = settings.get("endpoints")
+    # One port serves as many connections as there are destinations.
+    destinations = max(1, len(endpoints)) if isinstance(endpoints, list) else 1
+    for line in lines.get(("sockets", "ports"), ()):
+        ports = float(line.values.max()) * destinations
+        used = spare * min(1.0, TIME_WAIT_S / whole_s) if whole_s else 0.0
+        if ports and used >= SOCKETS_USED * ports:
             yield _evidence(
-                "new connections per second, of the ports' limit",
-                line.rate / allowed,
+                "ports of connections that this process opened and closed, of all",
+                used / ports,
                 SOCKETS_USED,
                 line.host,
             )

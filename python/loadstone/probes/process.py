@@ -8,6 +8,7 @@ from loadstone.probes.proc import AbsentError, KernelFile
 STATUS = {
     "VmRSS": ("rss_bytes", 1024),
     "VmHWM": ("rss_bytes_max", 1024),
+    "VmSwap": ("swapped_bytes", 1024),
     "Threads": ("threads", 1),
     "voluntary_ctxt_switches": ("switches_voluntary", 1),
     "nonvoluntary_ctxt_switches": ("switches_forced", 1),
@@ -17,7 +18,7 @@ STATUS = {
 class Process:
     """Reads /proc/self."""
 
-    SUMMARY = "CPU, memory, threads, descriptors and run delay of loadstone itself"
+    SUMMARY = "CPU, memory, faults, threads, descriptors and run delay of loadstone itself"
 
     def __init__(self) -> None:
         self._status = KernelFile("/proc/self/status")
@@ -34,6 +35,7 @@ class Process:
         fields = self._stat.read().rpartition(")")[2].split()
         yield "", "user_ns", int(fields[11]) * self._tick_ns
         yield "", "system_ns", int(fields[12]) * self._tick_ns
+        yield "", "major_faults", float(fields[9])
         for line in self._status.read().splitlines():
             key, _, value = line.partition(":")
             if key in STATUS:
