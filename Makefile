@@ -130,14 +130,18 @@ rig: $(STAMPS)/extension ## inject known bottlenecks and count how often the ver
 servers: $(STAMPS)/venv ## install the real servers that test-real starts
 	@$(BIN)/python -m tests.system.servers install $(if $(CI),--strict)
 
+# Older commits are as they are.
+SUBJECTS_SINCE := 2026-11-22T19:00:00Z
+
 .PHONY: lint
-lint: $(STAMPS)/extension ## check formats, types, lints and layers
+lint: $(STAMPS)/extension ## check formats, types, lints, layers and the subjects of commits
 	$(call quietly,rustfmt,cargo fmt --all --check)
 	$(call quietly,clippy,PYO3_PYTHON="$$PWD/$(BIN)/python" cargo clippy --workspace --all-targets --quiet -- -D warnings)
 	$(call quietly,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
 	$(call quietly,mypy,$(BIN)/python -m mypy)
 	$(call quietly,stubtest,MYPYPATH=python $(BIN)/python -m mypy.stubtest loadstone._loadgen)
 	$(call quietly,layers,$(BIN)/lint-imports)
+	$(call quietly,subjects,! git log --since=$(SUBJECTS_SINCE) --format=%s 2>/dev/null | grep -E '.{73}')
 
 .PHONY: format
 format: $(STAMPS)/packages ## put all sources into the one format
