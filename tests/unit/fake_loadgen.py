@@ -46,7 +46,12 @@ class FakeLoadgen:
         self.seconds = 3
 
     def run_trial(
-        self, trial_json: str, on_interval: Any, control: Control, on_requests: Any
+        self,
+        trial_json: str,
+        on_interval: Any,
+        control: Control,
+        on_requests: Any,
+        on_intent: Any = None,
     ) -> str:
         document = json.loads(trial_json)
         self.documents.append(document)

@@ -99,6 +99,7 @@ phases:
     assert trial.document == {
         "format": 1,
         "id": "0002",
+        "ticket_base": 2 << 34,
         "run": plan.run,
         "seed": 12345,
         "phase": "get",

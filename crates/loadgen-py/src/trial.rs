@@ -81,15 +81,20 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
 ///
 /// `on_interval(batch, live)` is called from this thread about once a second; `batch` is None or
 /// rows of complete seconds. `on_requests(batch)` gets requests one by one when the trial logs
-/// them. What either raises interrupts the trial and is raised again at its end.
+/// them. `on_intent(names)` is called at most once, before places (buckets, containers and the like)
+/// are made that are not there yet. What one of them raises interrupts the trial and is raised
+/// again at its end; when `on_intent` raises, nothing has been made.
 #[pyfunction]
-#[pyo3(signature = (trial_json, on_interval = None, control = None, on_requests = None))]
+#[pyo3(signature = (
+    trial_json, on_interval = None, control = None, on_requests = None, on_intent = None
+))]
 pub(crate) fn run_trial(
     py: Python<'_>,
     trial_json: &str,
     on_interval: Option<Py<PyAny>>,
     control: Option<Py<Control>>,
     on_requests: Option<Py<PyAny>>,
+    on_intent: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let trial = Trial::parse(trial_json).map_err(raise)?;
     let control = control.map_or_else(Control::default, |control| control.get().clone());
@@ -102,6 +107,7 @@ pub(crate) fn run_trial(
                 let told = match output {
                     Output::Seconds(rows, live) => tell(py, on_interval.as_ref(), rows, live),
                     Output::Requests(rows) => tell_requests(py, on_requests.as_ref(), rows),
+                    Output::Intent(names) => tell_intent(py, on_intent.as_ref(), names),
                 };
                 signal.and(told)
             });
@@ -120,6 +126,12 @@ pub(crate) fn run_trial(
         }
         _ => Ok(serde_json::to_string(&summary).expect("numbers and texts")),
     }
+}
+
+fn tell_intent(py: Python<'_>, on_intent: Option<&Py<PyAny>>, names: &[String]) -> PyResult<()> {
+    let Some(on_intent) = on_intent else { return Ok(()) };
+    on_intent.call1(py, (names,))?;
+    Ok(())
 }
 
 fn tell_requests(

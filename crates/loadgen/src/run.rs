@@ -46,6 +46,9 @@ pub enum Output<'a> {
     Seconds(Option<RecordBatch>, &'a Live),
     /// Requests one by one, when they are logged.
     Requests(RecordBatch),
+    /// Places that are not there and will be made as soon as this returns: whoever keeps a journal
+    /// writes them into it first. Told at most once in a trial; `false` ends it before any is made.
+    Intent(&'a [String]),
 }
 
 /// Takes what a running trial gives out; `false` interrupts the trial.

@@ -115,7 +115,7 @@ impl Shared {
             (None, _) if trial.is_clean_up() => 0,
             (None, _) => u64::MAX,
         };
-        let fresh = trial.id.parse::<u64>().unwrap_or(0) << 34;
+        let fresh = trial.ticket_base;
         let begun = Arc::<AtomicU64>::default();
         Self {
             gate: Gate::new(threads, Arc::clone(&stop)),

@@ -12,6 +12,10 @@ mod mistakes;
 /// The version of the document that this code reads.
 pub const FORMAT: u32 = 1;
 
+/// Objects that a mix of one trial may put beyond the dataset, over all its stages: the bases of
+/// two trials are this far apart or more.
+pub const BEYOND_MAX: u64 = 1 << 34;
+
 /// One phase of one case on one round's dataset.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Trial {
@@ -68,6 +72,13 @@ pub struct Trial {
     /// Whether buckets that loadstone did not mark may be written to.
     #[serde(default)]
     pub allow_foreign: bool,
+    /// What runs before this one left, and what this one may take for its own.
+    #[serde(default)]
+    pub ownership: Ownership,
+    /// Objects that mixes put beyond the dataset are numbered from `dataset.objects` and this on:
+    /// each trial of a plan has its own, so that none writes over what another has put.
+    #[serde(default)]
+    pub ticket_base: u64,
     /// Load threads; all the cores we may use when absent.
     #[serde(default)]
     pub cores: Option<u32>,
@@ -98,6 +109,21 @@ pub struct Target {
     /// Checked by the driver.
     #[serde(default)]
     pub settings: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What of the places that are there is this run's: a *place* is a bucket, a container, a namespace,
+/// a directory or a device.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ownership {
+    /// Places that the run's journal says it was about to make: one that is there, empty and
+    /// without a mark, is marked and used.
+    pub adopt: Vec<String>,
+    /// Other runs, whose places may be used and swept like this run's own.
+    pub runs: Vec<String>,
+    /// Numbers of objects, each range from its first to before its end, that mixes may have put
+    /// beyond the dataset: what a clean-up may delete beside `[0, dataset.objects)`.
+    pub written: Vec<(u64, u64)>,
 }
 
 /// The objects: how many, named how, how large, filled with what.
@@ -362,6 +388,14 @@ impl Trial {
     #[must_use]
     pub fn chance_seed(&self) -> u64 {
         self.id.bytes().fold(self.seed, |seed, byte| mix64(seed ^ u64::from(byte)))
+    }
+
+    /// Returns the number of the first object beyond the dataset that a mix of this trial puts, if
+    /// all that it may put can be numbered.
+    #[must_use]
+    pub fn first_beyond(&self) -> Option<u64> {
+        let first = self.dataset.objects.checked_add(self.ticket_base)?;
+        first.checked_add(BEYOND_MAX).map(|_| first)
     }
 
     /// Returns the run's identity as bytes, for payloads.

@@ -295,7 +295,10 @@ class _Planner:
             "bucket_prefix": held.prefix,
             "version": max(1, held.version),
         }
-        document = {**document, "id": f"{len(self.trials) + 1:04d}", "dataset": dataset}
+        number = len(self.trials) + 1
+        # What its mixes put beyond the dataset has numbers that no other trial's have.
+        numbers = {"id": f"{number:04d}", "ticket_base": number << 34}
+        document = {**document, **numbers, "dataset": dataset}
         held.state = lifecycle.state_after(document, held.state)
         self.trials.append(
             PlannedTrial(

@@ -16,10 +16,7 @@ impl Trial {
             self.format == FORMAT,
             format!("format: found {}, this loadstone reads {FORMAT}", self.format),
         );
-        demand(
-            self.run.len() == 32 && u128::from_str_radix(&self.run, 16).is_ok(),
-            format!("run: found \"{}\", allowed: 32 hex digits", self.run),
-        );
+        demand(is_run(&self.run), format!("run: found \"{}\", allowed: 32 hex digits", self.run));
         demand(self.dataset.buckets > 0, "dataset.buckets: found 0, allowed: 1 and more".into());
         demand(
             (0.0..=1.0).contains(&self.verify),
@@ -43,6 +40,7 @@ impl Trial {
             "mix: allowed: one or more operations with weights above 0".into(),
         );
         mistakes.extend(self.dataset.size.mistakes());
+        self.check_ownership(&mut mistakes);
         self.check_mix(&mut mistakes);
         match DriverInfo::named(&self.target.driver) {
             None => mistakes.push(format!(
@@ -66,6 +64,24 @@ impl Trial {
             }
         }
         mistakes
+    }
+
+    fn check_ownership(&self, mistakes: &mut Vec<String>) {
+        if self.first_beyond().is_none() {
+            mistakes.push(format!(
+                "ticket_base: found {} beside {} objects, allowed: the numbers of what a mix puts \
+                 must fit into 64 bits",
+                self.ticket_base, self.dataset.objects
+            ));
+        }
+        for run in self.ownership.runs.iter().filter(|run| !is_run(run)) {
+            mistakes.push(format!("ownership.runs: found \"{run}\", allowed: 32 hex digits each"));
+        }
+        for (first, end) in self.ownership.written.iter().filter(|(first, end)| first > end) {
+            mistakes.push(format!(
+                "ownership.written: found [{first}, {end}], allowed: the first before the end"
+            ));
+        }
     }
 
     fn check_mix(&self, mistakes: &mut Vec<String>) {
@@ -111,6 +127,53 @@ impl Trial {
                 "iterations: found {}, allowed: 1, because append fills an object only once",
                 self.iterations
             ));
+        }
+    }
+}
+
+fn is_run(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::trial::Trial;
+
+    fn parsed(changes: &serde_json::Value) -> Result<Trial, String> {
+        let mut document = json!({
+            "format": 1, "id": "0001", "run": "0123456789abcdef0123456789abcdef", "seed": 1,
+            "phase": "put", "target": {"name": "null", "driver": "null"},
+            "dataset": {"bucket_prefix": "b-", "buckets": 1, "objects": 10, "object_prefix": "o-",
+                        "size": {"kind": "fixed", "bytes": 1}},
+            "mix": [{"operation": "put"}], "load": {"kind": "closed", "clients": 1},
+            "stop": {"requests": 1},
+        });
+        let changes = changes.as_object().expect("a map").clone();
+        document.as_object_mut().expect("a map").extend(changes);
+        Trial::parse(&document.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_document_without_ownership_owns_only_what_its_run_makes() {
+        let trial = parsed(&json!({})).expect("sound");
+        assert_eq!((trial.ticket_base, trial.first_beyond()), (0, Some(10)));
+        assert!(trial.ownership.adopt.is_empty() && trial.ownership.runs.is_empty());
+    }
+
+    #[test]
+    fn numbers_that_overflow_and_runs_that_are_none_are_refused() {
+        for (changes, key) in [
+            (json!({"ticket_base": u64::MAX}), "ticket_base"),
+            (json!({"ticket_base": u64::MAX - (1 << 34)}), "ticket_base"),
+            (json!({"ownership": {"runs": ["abc"]}}), "ownership.runs"),
+            (json!({"run": "+123456789abcdef0123456789abcdef0"}), "run"),
+            (json!({"ownership": {"written": [[9, 8]]}}), "ownership.written"),
+            (json!({"ownership": {"places": []}}), "places"),
+        ] {
+            let mistake = parsed(&changes).expect_err("a mistake");
+            assert!(mistake.contains(key), "{mistake}");
         }
     }
 }
