@@ -99,7 +99,6 @@ phases:
     assert trial.document == {
         "format": 1,
         "id": "0002",
-        "ticket_base": 2 << 34,
         "run": plan.run,
         "seed": 12345,
         "phase": "get",
@@ -148,6 +147,8 @@ phases:
         "on_error": {"action": "stop", "limit": 5},
         "verify": 0.1,
         "allow_foreign": True,
+        "ownership": {"adopt": [], "runs": [], "written": []},
+        "ticket_base": 0,
         "cores": None,
         "log_requests": False,
     }

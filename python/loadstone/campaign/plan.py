@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loadstone.campaign import lifecycle, placement, trial
+from loadstone.campaign import beyond, lifecycle, placement, trial
 from loadstone.campaign.case import Case, cases_of
 from loadstone.campaign.ceiling_plan import PlannedCeiling, plan_ceilings
 from loadstone.campaign.check import campaign_mistakes
@@ -15,13 +15,14 @@ from loadstone.campaign.drivers import Driver, Drivers, DriverTable, read_driver
 from loadstone.campaign.estimate import Estimate, estimate
 from loadstone.campaign.hook import Hook
 from loadstone.campaign.lifecycle import Need, State
+from loadstone.campaign.mistakes import KeyMistake
 from loadstone.campaign.placement import DatasetKey
 from loadstone.campaign.schedule import suites
 from loadstone.campaign.schema import Campaign
 from loadstone.campaign.target import resolve_settings
 from loadstone.campaign.target_probe import TargetProbes
 from loadstone.campaign.trial import PlannedTrial, Setting, Step
-from loadstone.errors import CampaignError
+from loadstone.errors import CampaignError, Mistake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,15 @@ def make_plan(
     )
 
 
+def _too_many_trials(campaign: Campaign) -> Mistake:
+    mistake = KeyMistake(
+        path=("phases",),
+        found=f"mixes in more than {beyond.ORDINALS_MAX:,} trials",
+        allowed="fewer, so that what each puts has names of its own (see trials_max of capacity)",
+    )
+    return campaign.source.place(mistake)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stop:
     """A measured step on its way into the plan."""
@@ -116,6 +126,7 @@ class _Held:
     state: State = State.ABSENT
     version: int = 0
     generation: int = 1
+    written: list[tuple[int, int]] = field(default_factory=list)
 
 
 def _run_of(campaign: Campaign) -> str:
@@ -191,6 +202,8 @@ class _Planner:
         self._left_over: list[_Held] = []
         self._pause_ns = 0
         self._suite = 0
+        # 0 is for trials that put nothing beyond their dataset.
+        self._ordinal = 1
         self._threads = {
             case.workload.name: trial.prepare_threads(list(cases), case.workload.name)
             for case in cases
@@ -281,7 +294,8 @@ class _Planner:
 
     def _clean_up(self, held: _Held) -> None:
         if held.state is not State.ABSENT and lifecycle.can_clean_up(self._driver(held)):
-            self._emit(trial.clean_up_of(held.document, held.threads), held)
+            self._emit(trial.clean_up_of(held.document, held.threads, held.written), held)
+            held.written = []
 
     def _driver(self, held: _Held) -> Driver:
         return self._settings[held.document["case"]["target"]].driver
@@ -295,10 +309,16 @@ class _Planner:
             "bucket_prefix": held.prefix,
             "version": max(1, held.version),
         }
-        number = len(self.trials) + 1
-        # What its mixes put beyond the dataset has numbers that no other trial's have.
-        numbers = {"id": f"{number:04d}", "ticket_base": number << 34}
-        document = {**document, **numbers, "dataset": dataset}
+        document = {**document, "id": f"{len(self.trials) + 1:04d}", "dataset": dataset}
+        if beyond.ordinals_of(document) > beyond.ORDINALS_MAX - self._ordinal:
+            raise CampaignError([_too_many_trials(self._campaign)])
+        document["ticket_base"] = self._ordinal * beyond.BEYOND_MAX
+        written = beyond.written_beyond(document)
+        if written is None:
+            document["ticket_base"] = 0
+        else:
+            held.written.append(written)
+            self._ordinal += beyond.ordinals_of(document)
         held.state = lifecycle.state_after(document, held.state)
         self.trials.append(
             PlannedTrial(

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone.campaign import lifecycle, trial
+from loadstone.campaign import beyond, lifecycle, trial
 from loadstone.campaign.drivers import Driver
 from loadstone.campaign.lifecycle import Document, Need, State
 from loadstone.campaign.plan import Plan
@@ -43,6 +43,7 @@ def resume(
     numbers = (int(name) for name in (*finished, *_ids(plan)) if name.isdigit())
     number = max(numbers, default=0)
     found = _past(plan, finished, started)
+    written = _written(plan)
     remaining: list[PlannedTrial] = []
     for entry in plan.trials:
         if entry.id in finished:
@@ -51,7 +52,7 @@ def resume(
         dataset = found.get(place, _Found())
         need = lifecycle.need_of(document, is_first=entry.is_first)
         if not dataset.suits(need, document["dataset"]["version"]):
-            for repair in _repairs(document, plan.drivers[place[0]], need):
+            for repair in _repairs(document, plan.drivers[place[0]], need, written[place]):
                 number += 1
                 repaired = {**repair, "id": f"{number:04d}"}
                 remaining.append(PlannedTrial(document=repaired, suite=entry.suite))
@@ -110,13 +111,24 @@ def _place(entry: PlannedTrial) -> _Place:
     return (entry.document["target"]["name"], entry.document["dataset"]["bucket_prefix"])
 
 
-def _repairs(document: Document, driver: Driver, need: Need) -> list[dict[str, Any]]:
+def _written(plan: Plan) -> dict[_Place, list[tuple[int, int]]]:
+    """Return what mixes may have put beyond each dataset, whether or not they have run."""
+    written: dict[_Place, list[tuple[int, int]]] = {}
+    for entry in plan.trials:
+        beyond_dataset = beyond.written_beyond(entry.document)
+        written.setdefault(_place(entry), []).extend([beyond_dataset] if beyond_dataset else [])
+    return written
+
+
+def _repairs(
+    document: Document, driver: Driver, need: Need, written: list[tuple[int, int]]
+) -> list[dict[str, Any]]:
     """Return the trials that bring a dataset in doubt into the state that a trial needs."""
     load = document["load"]
     threads = load["clients"] if load["kind"] == "closed" else trial.PREPARE_THREADS_OPEN
     repairs: list[dict[str, Any]] = []
     if need is not Need.FULL and lifecycle.can_clean_up(driver):
-        repairs.append(trial.clean_up_of(document, threads))
+        repairs.append(trial.clean_up_of(document, threads, written))
     if need is Need.FULL and lifecycle.can_prepare(driver):
         repairs.append(trial.prepare_of(document, driver, threads))
     if need is Need.EMPTY:

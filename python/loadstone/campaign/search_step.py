@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from loadstone.campaign.beyond import BEYOND_MAX
 from loadstone.campaign.capacity import BEYOND_QUANTILE, WARM_UP_SHARE
 from loadstone.campaign.lifecycle import Document
 from loadstone.campaign.search import (
@@ -54,6 +55,10 @@ def step_document(search: Document, step: Measure, number: int) -> dict[str, Any
         **search,
         # The load generator draws arrivals by the id: each step has arrivals of its own.
         "id": f"{search['id']}-{number:03d}",
+        # The search has the numbers of all its steps: what one puts, no other writes over.
+        "ticket_base": search["ticket_base"] + (number - 1) * BEYOND_MAX
+        if search["ticket_base"]
+        else 0,
         "search": {
             "of": search["id"],
             "step": number,

@@ -1,10 +1,10 @@
 """Trial documents: what one phase of one case on one round's dataset tells the load generator."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone.campaign import search_step
+from loadstone.campaign import beyond, search_step
 from loadstone.campaign.case import Case
 from loadstone.campaign.check import PARTS_MAX, PUT_BYTES_MAX
 from loadstone.campaign.drivers import Driver
@@ -133,6 +133,8 @@ def measured_document(setting: Setting, step: Step) -> dict[str, Any]:
         "on_error": on_error,
         "verify": verify,
         "allow_foreign": setting.allow_foreign,
+        "ownership": {"adopt": [], "runs": [], "written": []},
+        "ticket_base": 0,
         "cores": load.cores,
         "log_requests": log_requests,
         **special,
@@ -164,11 +166,21 @@ def prepare_buckets_of(document: Document, threads: int) -> dict[str, Any]:
     return _unmeasured(document, PREPARE, "create_bucket", buckets, threads)
 
 
-def clean_up_of(document: Document, threads: int) -> dict[str, Any]:
-    """Return an unmeasured trial that deletes a measured trial's dataset and its buckets."""
+def clean_up_of(
+    document: Document, threads: int, written: Iterable[tuple[int, int]]
+) -> dict[str, Any]:
+    """Return an unmeasured trial that deletes a measured trial's dataset and its buckets.
+
+    `written` are the numbers of the objects that mixes may have put beyond the dataset.
+    """
     # It deletes what it finds in the buckets, so nobody can say beforehand how much that is.
     clean_up = _unmeasured(document, CLEAN_UP, "delete", threads, threads)
-    return {**clean_up, "stop": {"requests": None, "duration_ns": None}}
+    ownership = {**document["ownership"], "written": [list(one) for one in beyond.merged(written)]}
+    return {
+        **clean_up,
+        "ownership": ownership,
+        "stop": {"requests": None, "duration_ns": None},
+    }
 
 
 def prepare_threads(cases: list[Case], workload: str) -> int:
@@ -211,6 +223,7 @@ def _unmeasured(
         "on_error": {"action": "continue", "limit": None},
         "verify": 0.0,
         "cores": None,
+        "ticket_base": 0,
         "log_requests": False,
     }
 
