@@ -13,8 +13,9 @@ from tests.system.servers.fixtures import (
 )
 
 # A shell that runs the tests in the background has turned Ctrl-C off for them and for all that they
-# start; what is tested here is what an ordinary user starts.
+# start, and `nohup` the hang-up; what is tested here is what an ordinary user starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 __all__ = [
     "ceph_server",
