@@ -121,6 +121,41 @@ def test_blocks_of_one_run_are_compared_in_pairs() -> None:
     assert only(apart).verdict == "not resolved"
 
 
+def test_five_blocks_decide_what_every_block_shows() -> None:
+    a = arm("a", {"get": rates(100, n=5)}, run="r", is_blocked=True)
+    values = [10 * one.value for one in a.measurements]
+    b = arm("b", {"get": [1.01 * values[0], *values[1:]]}, run="r", is_blocked=True)
+    one = only(comparison.compare(a, b))
+    assert one.verdict == "faster"
+    assert one.p is not None
+    assert one.p < 0.001
+    assert one.p_check == pytest.approx(0.0625)
+    exact = arm("b", {"get": values}, run="r", is_blocked=True)
+    assert only(comparison.compare(a, exact)).verdict == "faster"
+    same = only(comparison.compare(a, replace(a, name="b")))
+    assert (same.verdict, same.p) == ("equivalent", 1.0)
+
+
+def test_sign_flips_that_disagree_withhold_a_claim() -> None:
+    # One block against six: t may say 4 %, and the signs do not.
+    logs = [0.10, 0.11, 0.12, 0.10, 0.11, 0.12, -0.03]
+    a = arm("a", {"get": [100.0] * 7}, run="r", is_blocked=True)
+    b = arm("b", {"get": [100 * float(np.exp(one)) for one in logs]}, run="r", is_blocked=True)
+    one = only(comparison.compare(a, b))
+    assert one.p is not None
+    assert one.p < 0.05
+    assert one.is_checked == (one.p_check is not None and one.p_check < 0.05)
+    unsure = replace(one, is_checked=False)
+    assert comparison._verdict(unsure, a.measurements, b.measurements, RATE) == "not resolved"
+
+
+def test_the_ratio_is_that_of_the_two_numbers_beside_it() -> None:
+    uneven = [100.0, 400.0, 100.0, 100.0, 900.0]
+    a, b = arm("a", {"get": uneven}), arm("b", {"get": rates(150, n=5, seed=2)})
+    one = only(comparison.compare(a, b))
+    assert one.b / one.a == pytest.approx(one.ratio.ratio)
+
+
 def test_blocks_that_do_not_match_are_not_paired() -> None:
     a = arm("a", {"get": rates(100)}, run="r", is_blocked=True)
     b = arm("b", {"get": rates(100, n=9)}, run="r", is_blocked=True)

@@ -321,7 +321,7 @@ def test_a_target_that_stands_twice_gives_the_noise_floor_and_is_no_arm() -> Non
     assert "A against A (a and twin, one target)" in found["noise-floor"].statement
     assert float(found["noise-floor"].evidence[0].value) < 0.03
     assert found["arms-differ"].statement.startswith("2 of 2 cases differ between a and b")
-    assert "sign-flip" in found["arms-differ"].statement
+    assert "sign flips" in found["arms-differ"].statement
 
 
 def test_a_control_that_differs_from_itself_is_a_problem() -> None:

@@ -171,7 +171,7 @@ def test_analyse_prints_findings_with_their_marks(capfd: pytest.CaptureFixture[s
 def test_compare_prints_a_table_and_sentences_or_json(capfd: pytest.CaptureFixture[str]) -> None:
     names = ("published:theflash-ssd", "published:theflash-ceph")
     text = run(capfd, "compare", *names)
-    assert "geometric mean of the ratios: 1.249 (95 % CI 1.216-1.283)" in text
+    assert "geometric mean of the ratios of arithmetic means: 1.249 (95 % CI 1.216-1.283)" in text
     assert "theflash-ceph takes 4.61× the time of theflash-ssd" in text
     document = json.loads(run(capfd, "compare", *names, "-f", "json"))
     assert len(document["comparisons"]) == 22

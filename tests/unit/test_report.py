@@ -19,7 +19,7 @@ from loadstone.errors import InputError
 from loadstone.report import REPORTS, Options
 from loadstone.report.templates import TABLES
 from loadstone.results.store import read_run
-from tests.unit.synthetic_run import ROUNDS, write_rounds, write_sweep
+from tests.unit.synthetic_run import ROUNDS, Folder, trial, write_rounds, write_sweep
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "report.schema.json"
 HOUR_NS = 3_600 * 10**9
@@ -108,6 +108,32 @@ def test_a_template_names_the_kind_of_its_spread(sweep):
 def test_gets_of_three_iterations_say_how_they_were_added_up(rounds):
     text = render("markdown", rounds, table="hummingbird").decode()
     assert "GET/sec: all requests of 3 iterations over their total time." in text
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """A phase of puts and a mix that puts too, on two targets; the plan's order is by lot."""
+    folder = Folder(tmp_path_factory.mktemp("mixed") / "run", "mixed", 4)
+    rates = {("b", "put"): 900, ("a", "put"): 1751, ("b", "mix"): 300, ("a", "mix"): 740}
+    for number, ((target, phase), rate) in enumerate(rates.items(), 1):
+        folder.add(trial(number, target, "put", phase=phase), rate)
+    campaign = {"targets": {"a": {}, "b": {}}, "report": {"table": "hummingbird"}}
+    run = read_run(folder.close(campaign=campaign, campaign_file=""))
+    return run, analyse(run)
+
+
+def test_a_table_of_rounds_tells_phases_of_one_operation_apart(mixed):
+    lines = render("markdown", mixed, table="hummingbird").decode().splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
+    assert rows[0][1:] == ["a", "b"]
+    assert rows[2][1:] == ["1751", "900"]
+    assert rows[3][1:] == ["740", "300"]
+    assert "mix" in rows[3][0]
+
+
+def test_a_table_of_threads_has_a_block_for_each_phase(mixed):
+    text = render("csv", mixed, table="cern")
+    assert text.decode().count("Files/Sec") == 4
 
 
 def test_an_unknown_template_lists_those_there_are(rounds):

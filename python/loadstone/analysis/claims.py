@@ -53,6 +53,12 @@ def describe(one: CaseComparison, leave_out: Collection[str] = ()) -> str:
     return ", ".join([one.target, *words] if one.target else words)
 
 
+def plural(unit: str) -> str:
+    """Return a unit of replication in the plural."""
+    known = {"repetition of the query": "repetitions of the query"}
+    return known.get(unit, f"{unit}s")
+
+
 def noise(comparison: Comparison) -> str:
     """Return in words how far a target may lie from itself: what A against A showed."""
     bounds = [
@@ -101,10 +107,10 @@ def _beside(one: CaseComparison) -> str:
 def _method(comparison: Comparison, one: CaseComparison) -> str:
     ratio = one.ratio
     n = f"{ratio.n_a}" if ratio.n_a == ratio.n_b else f"{ratio.n_a} and {ratio.n_b}"
-    plural = {"repetition of the query": "repetitions of the query"}
-    unit = plural.get(comparison.unit_of_replication, f"{comparison.unit_of_replication}s")
+    unit = plural(comparison.unit_of_replication)
     freedom = f", t({ratio.degrees_of_freedom:.3g})" if ratio.degrees_of_freedom else ""
     tested = f"; p = {one.p:.2g}, Holm {one.p_holm:.2g}" if one.p is not None else ""
+    tested += f", check {one.p_check:.2g}" if one.p_check is not None else ""
     return f"{ratio.method}{freedom}, {n} {unit}{tested}"
 
 
@@ -135,6 +141,7 @@ def _case_json(comparison: Comparison, one: CaseComparison) -> dict[str, object]
         "method": one.method,
         "p": one.p,
         "p_holm": one.p_holm,
+        "p_check": one.p_check,
         "a12": one.a12,
         "noise_floor": one.noise_floor,
         "verdict": one.verdict,

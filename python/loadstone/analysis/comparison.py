@@ -47,7 +47,12 @@ NONCOMPARABLE = "NONCOMPARABLE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseComparison:
-    """One case in both arms: the means, the ratio B/A, and what may be said about it."""
+    """One case in both arms: geometric means, whose ratio B/A is `ratio`; what may be said.
+
+    `p_holm`, which is `p` corrected for the family, decides. Of pairs `p` belongs to the interval,
+    and `p_check` is that of sign flips, which assume no distribution; `is_checked` says that they
+    agree, as far as so few pairs can.
+    """
 
     case: Mapping[str, Parameter]
     target: str | None
@@ -57,6 +62,8 @@ class CaseComparison:
     method: str
     p: float | None
     p_holm: float | None
+    p_check: float | None
+    is_checked: bool
     a12: float | None
     noise_floor: float | None
     verdict: Verdict
@@ -104,7 +111,8 @@ def compare(
 
     With one target on each side the targets are the arms; else targets of one name are matched.
     Trials of the same interleaved blocks are compared in pairs, others by Welch's t on logarithms;
-    p is from sign flips or Mann-Whitney, corrected by Holm over all cases of the comparison.
+    What decides is the p of the paired t, which sign flips check, or of Mann-Whitney; corrected by
+    Holm over all cases of the comparison.
     `controls` are the whole runs that the arms come from, in which a target may stand twice.
     `factors` name facts of a case, or fields, in which the arms may differ: what is compared.
     """
@@ -201,28 +209,40 @@ def _compare_case(
         values_a, values_b = pairs
         ratio = statistics.paired_ratio(values_a, values_b)
         logs = [math.log(y / x) for x, y in zip(values_a, values_b, strict=True)]
-        p = significance.sign_flip_p(logs, seed=seed) if len(logs) > 1 else None
-        method = f"{ratio.method}, sign-flip p"
+        # Five pairs never bring the sign flips below 0.06, so the t of the interval decides.
+        p, check = statistics.t_p(ratio), None
+        if p is not None:
+            check = significance.sign_flip_p(logs, seed=seed)
+        is_checked = check is not None and (check < ALPHA or check <= _least_p(len(logs)))
+        method = f"{ratio.method}, checked by sign flips"
     else:
         values_a, values_b = _values(a), _values(b)
         ratio = statistics.welch_ratio(values_a, values_b)
         p = significance.mann_whitney_p(values_a, values_b) if ratio.low is not None else None
+        check, is_checked = None, True
         method = f"{ratio.method}, Mann-Whitney p"
     labels = tuple(dict.fromkeys(label for one in (*a, *b) for label in one.labels))
     return CaseComparison(
         case={name: value for name, value in a[0].case if name not in factors},
         target=target,
-        a=sum(values_a) / len(values_a),
-        b=sum(values_b) / len(values_b),
+        a=statistics.geometric_mean(values_a),
+        b=statistics.geometric_mean(values_b),
         ratio=ratio,
         method=method,
         p=p,
         p_holm=None,
+        p_check=check,
+        is_checked=is_checked,
         a12=significance.a12(values_a, values_b) if ratio.low is not None else None,
         noise_floor=floor,
         verdict="not resolved",
         labels=labels,
     )
+
+
+def _least_p(pairs: int) -> float:
+    """Return the smallest p that the flips of so many signs can reach: all of them alike."""
+    return 2.0 ** (1 - pairs) * (1 + 1e-9)
 
 
 def _with_verdicts(
@@ -251,7 +271,7 @@ def _verdict(
         return "too few trials"
     if one.noise_floor is not None and abs(math.log(one.ratio.ratio)) < one.noise_floor:
         return "below noise floor"
-    if one.p_holm is not None and one.p_holm < ALPHA:
+    if one.p_holm is not None and one.p_holm < ALPHA and one.is_checked:
         is_less = one.ratio.ratio < 1
         return "faster" if is_less == _is_lower_better(metric) else "slower"
     is_paired = one.ratio.method.startswith("paired")

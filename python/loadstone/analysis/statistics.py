@@ -132,6 +132,22 @@ def welch_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:
     )
 
 
+def t_p(ratio: Ratio) -> float | None:
+    """Return the two-sided p of a ratio of 1 that belongs to its own t interval; None without one.
+
+    p < 1 - confidence exactly when the interval leaves out 1, so the two never contradict.
+    """
+    if ratio.low is None or ratio.high is None or ratio.degrees_of_freedom is None:
+        return None
+    freedom = ratio.degrees_of_freedom
+    centre = math.log(ratio.ratio)
+    error = (math.log(ratio.high) - math.log(ratio.low)) / (2 * _t(ratio.confidence, freedom))
+    if error <= 1e-12:
+        # Every trial the same: either no difference at all, or one that no chance explains.
+        return 1.0 if abs(centre) <= 1e-12 else 0.0
+    return 2 * float(stats.t.sf(abs(centre) / error, freedom))
+
+
 def geometric_mean(values: ArrayLike) -> float:
     """Average ratios or rates so that the base does not matter: exp(mean ln x).
 

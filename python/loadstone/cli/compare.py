@@ -152,7 +152,8 @@ def _arms(names: list[str]) -> tuple[list[tuple[Account, Account]], tuple[Accoun
 def _print(found: Comparison, *, is_control: bool) -> None:
     from loadstone.cli.output import print_table
 
-    print(f"{found.b} over {found.a}, {found.metric}; replicated: the {found.unit_of_replication}")
+    unit = claims.plural(found.unit_of_replication)
+    print(f"{found.b} over {found.a}, {found.metric}: geometric means over the {unit}")
     for factor in found.factors:
         print(f"compared by {factor}")
     if found.refused:
@@ -172,7 +173,7 @@ def _print(found: Comparison, *, is_control: bool) -> None:
     if together is not None:
         interval = _interval(together.low, together.high, 3)
         interval = f" (95 % CI {interval})" if interval else ""
-        print(f"geometric mean of the ratios: {together.ratio:.3f}{interval}")
+        print(f"geometric mean of the ratios of arithmetic means: {together.ratio:.3f}{interval}")
     if is_control:
         print(f"A against A, one target under two names: {claims.noise(found)}")
     elif not found.has_control:

@@ -116,6 +116,6 @@ def _write_html(folder: Path) -> None:
 
     run = read_run(folder)
     if run.state != "interrupted":
-        path = folder / "report.html"
-        write(find_report("html"), *render(run), report_options(run, is_terminal=False), path)
+        path, page = folder / "report.html", find_report("html")
+        write(page, *render(run), report_options(run, page, is_terminal=False), path)
         print(f"report: {path.resolve()}")

@@ -14,6 +14,7 @@ Examples:
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -30,13 +31,16 @@ def command(
         list[str], typer.Argument(help="Run folders, or published:NAME.", metavar="RUN...")
     ],
     form: Annotated[
-        str, typer.Option("--format", "-f", help="See: loadstone list reports.")
-    ] = "terminal",
+        str | None,
+        typer.Option(
+            "--format", "-f", help="See: loadstone list reports; without it the ending of -o tells."
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File, or folder for several files.")
     ] = None,
     table: Annotated[
-        str | None, typer.Option(help="Layout of the table; see: loadstone list tables.")
+        str | None, typer.Option(help="Layout of the table, or none; see: loadstone list tables.")
     ] = None,
     head: Annotated[str | None, typer.Option(help="The table's head cell, literally.")] = None,
     spread: Annotated[
@@ -47,26 +51,28 @@ def command(
 ) -> None:
     from loadstone.cli.account_reports import is_account, print_accounts, refuse_file_of_requests
 
+    form = ALIASES.get(form, form) if form is not None else _form_of(output)
     if any(map(is_account, runs)):
         if not all(map(is_account, runs)):
             raise InputError(
                 "runs have no report in common with published reports and files",
                 "name them in calls of their own",
             )
-        print_accounts(runs, ALIASES.get(form, form), output)
+        print_accounts(runs, form, output)
         return
     for name in runs:
         refuse_file_of_requests(name)
     from loadstone.cli.reporting import find_report, render, report_options, write
     from loadstone.results.store import read_run
 
-    report = find_report(ALIASES.get(form, form))
+    report = find_report(form)
     if len(runs) > 1 and output is not None and not report.is_folder:
         raise InputError("several runs cannot be written to one file", "name one run, or no file")
-    for name in runs:
+    for name, prefix in zip(runs, _prefixes(runs), strict=True):
         run = read_run(name)
         options = report_options(
             run,
+            report,
             table=table,
             head=head,
             spread=spread,
@@ -74,4 +80,33 @@ def command(
             megabyte=megabyte,
             is_terminal=output is None and sys.stdout.isatty(),
         )
-        write(report, *render(run), options, output)
+        write(report, *render(run), options, output, prefix=prefix)
+
+
+def _form_of(output: Path | None) -> str:
+    """Return the report that a file's ending stands for; the tables of a terminal otherwise."""
+    from loadstone.report import REPORTS
+
+    suffix = output.suffix.lower() if output is not None else ""
+    for report in REPORTS.values():
+        if report.suffix == suffix:
+            if report.is_folder:
+                raise InputError(
+                    f'"{output}" cannot be written: report "{report.name}" is several files',
+                    f"name a folder to put them in: -f {report.name} -o DIR",
+                )
+            return report.name
+    return "terminal"
+
+
+def _prefixes(runs: Sequence[str]) -> list[str]:
+    """Return how the files of each run begin in one folder: none overwrites another's."""
+    if len(runs) == 1:
+        return [""]
+    names: list[str] = []
+    for run in runs:
+        name, number = Path(run).resolve().name, 1
+        while (found := name if number == 1 else f"{name}-{number}") in names:
+            number += 1
+        names.append(found)
+    return [f"{name}-" for name in names]

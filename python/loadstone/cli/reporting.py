@@ -9,6 +9,7 @@ from typing import Any
 from loadstone.analysis import Findings, analyse
 from loadstone.errors import InputError, ResultError
 from loadstone.report import REPORTS, Options, Report
+from loadstone.report.templates import NO_TABLE
 from loadstone.results import Run
 
 
@@ -25,8 +26,11 @@ def render(run: Run) -> tuple[Run, Findings]:
     return run, analyse(run)
 
 
-def report_options(run: Run, *, is_terminal: bool, **chosen: Any) -> Options:
-    """Return how a report is to look: what was chosen, else what the campaign says."""
+def report_options(run: Run, report: Report, *, is_terminal: bool, **chosen: Any) -> Options:
+    """Return how a report is to look: what was chosen, else what the campaign says.
+
+    A layout that the campaign names is for reading: rows for a program stay rows.
+    """
     campaign = run.manifest.get("campaign") or {}
     said = campaign.get("report") or {}
     keys = ("table", "head", "labels", "decimal_comma", "spread", "megabyte")
@@ -37,15 +41,28 @@ def report_options(run: Run, *, is_terminal: bool, **chosen: Any) -> Options:
         for key, value in chosen.items()
         if value is not None and value != getattr(usual, key)
     }
+    if chosen.get("table") is None and report.name not in ("terminal", "markdown", "html"):
+        values.pop("table", None)
+    if values.get("table") == NO_TABLE:
+        del values["table"]
     width = shutil.get_terminal_size((100, 24)).columns if is_terminal else 100
     color = is_terminal and "NO_COLOR" not in os.environ
     return Options(width=width, color=color, **values)
 
 
 def write(
-    report: Report, run: Run, findings: Findings, options: Options, output: Path | None
+    report: Report,
+    run: Run,
+    findings: Findings,
+    options: Options,
+    output: Path | None,
+    *,
+    prefix: str = "",
 ) -> None:
-    """Render a report and write it to a file, a folder, or the screen."""
+    """Render a report and write it to a file, a folder, or the screen.
+
+    `prefix` begins the names of files in a folder that holds reports of several runs.
+    """
     try:
         if output is None:
             content = report.render(run, findings, options)
@@ -55,7 +72,7 @@ def write(
         elif report.is_folder:
             output.mkdir(parents=True, exist_ok=True)
             for name, content in report.render_files(run, findings, options).items():
-                (output / name).write_bytes(content)
+                (output / f"{prefix}{name}").write_bytes(content)
         else:
             content = report.render(run, findings, options)
             output.parent.mkdir(parents=True, exist_ok=True)

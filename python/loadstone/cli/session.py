@@ -160,5 +160,6 @@ def _print_report(folder: Path, form: str) -> None:
     run = read_run(folder)
     if not run.records:
         return
-    options = report_options(run, is_terminal=sys.stdout.isatty())
-    write(find_report(form), *render(run), options, None)
+    report = find_report(form)
+    options = report_options(run, report, is_terminal=sys.stdout.isatty())
+    write(report, *render(run), options, None)

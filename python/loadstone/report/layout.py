@@ -26,7 +26,10 @@ from loadstone.report.verdict_words import LIMIT_NOTES, limit_cell
 Align = Literal["left", "right"]
 
 NOT_KNOWN = "–"
-INTERVAL_NOTE = "95 % CI: Student's t on logarithms over the trials, which are what n counts."
+INTERVAL_NOTE = (
+    "Rates are all requests over all time of a case's trials; 95 % CI: of the geometric mean of its"
+    " trials (Student's t on logarithms), which is what compare shows."
+)
 QUANTILE_HEADS = {name: name.replace("_", ".") for name in QUANTILES}
 
 

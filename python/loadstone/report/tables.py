@@ -19,11 +19,15 @@ COLUMNS_PER_BLOCK = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundsRow:
-    """One operation in one round: a rate per system, absent where it was not measured."""
+    """One operation in one round: a rate per system, absent where it was not measured.
+
+    `phase` tells apart what the same operation did in several phases; without one it has no name.
+    """
 
     operation: str
     round: int
     rates: Sequence[float | None]
+    phase: str = ""
 
 
 def rounds_table(head: str, systems: Sequence[str], rows: Sequence[RoundsRow]) -> str:
@@ -35,7 +39,8 @@ def rounds_table(head: str, systems: Sequence[str], rows: Sequence[RoundsRow]) -
     assert all(len(row.rates) == len(systems) for row in rows), "one rate per system"
     lines = [[head, *systems]]
     for row in rows:
-        label = f"{row.operation.upper()}/sec {ordinal(row.round)} round"
+        phase = f" ({row.phase})" if row.phase else ""
+        label = f"{row.operation.upper()}/sec{phase} {ordinal(row.round)} round"
         lines.append([label, *("" if rate is None else f"{rate:.0f}" for rate in row.rates)])
     widths = [max(len(line[column]) for line in lines) for column in range(len(systems) + 1)]
     widths[0] = max(widths[0], ROUNDS_HEAD_WIDTH)

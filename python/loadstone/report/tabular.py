@@ -11,18 +11,25 @@ import pyarrow.parquet as pq
 from loadstone.analysis import Findings
 from loadstone.analysis.latency import QUANTILES, Latency
 from loadstone.analysis.summary import Cell
+from loadstone.errors import InputError
 from loadstone.report.options import Options
-from loadstone.report.templates import render_template
+from loadstone.report.templates import MARKDOWN_TABLES, render_template
 from loadstone.results.record import Run
 
+CSV_ROWS = "one line per case, round and iteration"
 LATENCIES = ("response", "service", "first_byte", "lag")
 
 
 def render_csv(run: Run, findings: Findings, options: Options) -> bytes:
     """Return one line per cell with a head line; absent numbers are empty fields.
 
-    With a table template, that table in its own tab-separated or Markdown layout.
+    With a table template that is tab separated, that table.
     """
+    if options.table in MARKDOWN_TABLES:
+        raise InputError(
+            f'the table "{options.table}" is Markdown and no CSV',
+            f"-f markdown prints it; --table none -f csv prints {CSV_ROWS}",
+        )
     if options.table is not None:
         return render_template(options.table, findings, options).encode()
     rows = flat_rows(run, findings)

@@ -40,7 +40,7 @@ def cern(findings: Findings, options: Options) -> str:
     groups = _grouped(
         findings.totals,
         lambda cell: (
-            cell.target, cell.workload, cell.operation, cell.round,
+            cell.target, cell.workload, cell.phase, cell.operation, cell.round,
             _parameters(cell, without=("threads",)),
         ),
     )  # fmt: skip
@@ -63,6 +63,13 @@ TABLES: Mapping[str, Callable[[Findings, Options], str]] = {
 }
 
 
+MARKDOWN_TABLES = ("hummingbird",)
+"""Layouts that are Markdown by themselves; the others are separated by tabs."""
+
+NO_TABLE = "none"
+"""What a reader says to have a report's own tables where the campaign names a layout."""
+
+
 def render_template(name: str, findings: Findings, options: Options) -> str:
     """Return a run's numbers in the layout of one published table."""
     if name not in TABLES:
@@ -72,19 +79,36 @@ def render_template(name: str, findings: Findings, options: Options) -> str:
 
 def _rounds(cells: Sequence[Cell], head: str, options: Options) -> str:
     targets = list(dict.fromkeys(cell.target for cell in cells))
-    rates = {(cell.target, cell.operation, cell.round): cell.requests_per_s for cell in cells}
-    operations = dict.fromkeys(cell.operation for cell in cells)
-    rounds = sorted({cell.round for cell in cells})
+    rates = {
+        (cell.target, cell.phase, cell.operation, cell.round): cell.requests_per_s for cell in cells
+    }
+    phases = _phases(cells)
     rows = [
         RoundsRow(
             operation=operation,
             round=round_,
-            rates=[rates.get((target, operation, round_)) for target in targets],
+            rates=[rates.get((target, phase, operation, round_)) for target in targets],
+            phase=named,
         )
-        for operation in operations
-        for round_ in rounds
+        for (phase, operation), named in phases.items()
+        for round_ in sorted({one.round for one in cells if one.phase == phase})
     ]
     return rounds_table(head, [options.labels.get(target, target) for target in targets], rows)
+
+
+def _phases(cells: Sequence[Cell]) -> dict[tuple[str, str], str]:
+    """Return phases and their operations, with the name of a phase where an operation has several.
+
+    What a mix puts is not what a phase of puts alone does.
+    """
+    found = dict.fromkeys((cell.phase, cell.operation) for cell in cells)
+    phases: dict[str, int] = {}
+    for _, operation in found:
+        phases[operation] = phases.get(operation, 0) + 1
+    return {
+        (phase, operation): phase if phases[operation] > 1 and phase != operation else ""
+        for phase, operation in found
+    }
 
 
 def _rounds_head(cells: Sequence[Cell], head: str | None) -> str:
@@ -97,11 +121,17 @@ def _rounds_head(cells: Sequence[Cell], head: str | None) -> str:
 
 
 def _notes(cells: Sequence[Cell]) -> Iterable[str]:
-    several = {cell.operation: cell.iterations for cell in cells if cell.iterations > 1}
-    for operation, iterations in several.items():
+    names = _phases(cells)
+    several = {
+        (cell.operation, names[cell.phase, cell.operation]): cell.iterations
+        for cell in cells
+        if cell.iterations > 1
+    }
+    for (operation, phase), iterations in several.items():
+        named = f" ({phase})" if phase else ""
         yield (
-            f"{operation.upper()}/sec: all requests of {iterations} iterations over their total "
-            "time.\n"
+            f"{operation.upper()}/sec{named}: all requests of {iterations} iterations over their"
+            " total time.\n"
         )
     failed = sum(cell.failed for cell in cells)
     if failed:
@@ -110,7 +140,9 @@ def _notes(cells: Sequence[Cell]) -> Iterable[str]:
 
 
 def _threads_head(cell: Cell) -> str:
-    words = [cell.target, cell.operation, _parameters_in_words(cell), f"round {cell.round}"]
+    operation = cell.operation
+    operation += f" ({cell.phase})" if cell.phase != cell.operation else ""
+    words = [cell.target, operation, _parameters_in_words(cell), f"round {cell.round}"]
     return ", ".join(word for word in words if word)
 
 

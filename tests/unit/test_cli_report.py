@@ -1,0 +1,74 @@
+"""The command report: which layout, which format, and which files."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from loadstone.cli import main
+from tests.unit.synthetic_run import Folder, trial
+
+
+def write_run(path: Path, rate: int = 500) -> Path:
+    """A small run whose campaign names the layout of its table."""
+    folder = Folder(path, "small", 4)
+    folder.add(trial(1, "ceph", "put", size=4096), rate)
+    campaign = {"targets": {"ceph": {}}, "report": {"table": "hummingbird", "head": "Small"}}
+    return Path(folder.close(campaign=campaign, campaign_file=""))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(write_run(tmp_path_factory.mktemp("runs") / "one"))
+
+
+def test_rows_for_a_program_stay_rows_where_the_campaign_names_a_table(
+    run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", run, "-f", "csv"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [row["operation"] for row in rows] == ["put"]
+    assert main(["report", run, "-o", str(tmp_path / "x.csv")]) == 0
+    assert len(list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines()))) == 1
+    assert main(["report", run, "-f", "markdown"]) == 0
+    assert capsys.readouterr().out.startswith("| Small")
+    # Markdown in a file of values is refused, also where it was asked for.
+    assert main(["report", run, "-f", "csv", "--table", "hummingbird"]) == 1
+
+
+def test_no_table_can_be_asked_for(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", run, "--table", "none"]) == 0
+    assert "| Small" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("suffix", ["html", "md", "json", "csv", "yaml"])
+def test_the_ending_of_a_file_tells_its_format(run: str, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"x.{suffix}"
+    assert main(["report", run, "-o", str(path)]) == 0
+    text = path.read_text()
+    if suffix == "json":
+        assert json.loads(text)["cases"]
+    assert text.startswith("<!doctype html>") == (suffix == "html")
+    assert main(["report", "published:cern", "-o", str(tmp_path / "p.html")]) == 0
+    assert (tmp_path / "p.html").read_text().startswith("<!doctype html>")
+
+
+def test_charts_are_no_one_file(run: str, tmp_path: Path) -> None:
+    assert main(["report", run, "-o", str(tmp_path / "x.png")]) == 1
+    assert not (tmp_path / "x.png").exists()
+
+
+def test_charts_of_several_runs_do_not_overwrite_each_other(run: str, tmp_path: Path) -> None:
+    other = write_run(tmp_path / "elsewhere" / "one", rate=900)
+    third = write_run(tmp_path / "three", rate=700)
+    folder = tmp_path / "charts"
+    names = [run, str(other), str(third)]
+    assert main(["report", *names, "-f", "svg", "-o", str(folder)]) == 0
+    found = sorted(path.name for path in folder.iterdir())
+    of_one = [name for name in found if name.startswith("three-")]
+    assert of_one
+    assert len(found) == 3 * len(of_one)
+    assert main(["report", run, "-f", "svg", "-o", str(tmp_path / "single")]) == 0
+    alone = sorted(path.name for path in (tmp_path / "single").iterdir())
+    assert [f"three-{name}" for name in alone] == of_one
