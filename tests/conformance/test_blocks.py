@@ -29,7 +29,7 @@ def test_an_object_larger_than_any_block_is_deleted_at_once_and_cleaned_up(
     path = tmp_path / "blocks"
     # Sparse, so that the test needs no room.
     with path.open("xb") as file:
-        file.truncate(HUGE_BYTES + (1 << 20))
+        file.truncate(HUGE_BYTES + (2 << 20))
     settings = {"path": str(path), "direct": False, "engine": engine}
     place = Place("block", settings, None, fill="write", read="read", range_bytes=BLOCK_BYTES)
     dataset = Dataset(objects=1, buckets=1, size_bytes=HUGE_BYTES)

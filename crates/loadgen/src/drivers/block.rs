@@ -1,7 +1,7 @@
 //! Driver `block`: blocks at offsets of one large file or a block device.
 //!
-//! Objects lie side by side from 1 MiB on; before them is the mark that says that the file or
-//! device is loadstone's to overwrite. Where the kernel gives an io_uring, all clients of a load
+//! Objects lie side by side from 1 MiB on; the first and the last MiB are the mark that says whose the
+//! file or device is. Where the kernel gives an io_uring, all clients of a load
 //! thread share one, and their number is the queue's depth; otherwise each client blocks a thread
 //! of its own.
 
@@ -22,7 +22,9 @@ use crate::requests::Request;
 use crate::ring::{Action, Ring, RingPark, SlotIndex};
 use crate::trial::Trial;
 
+mod mark;
 mod place;
+mod uses;
 
 use place::{DATA_START, Place};
 
@@ -109,9 +111,9 @@ impl Driver for Block {
         let settings = &trial.target.settings;
         let largest = trial.dataset.size.max();
         let stride_bytes = largest.max(1).next_multiple_of(PAGE_BYTES as u64);
-        let data_bytes = stride_bytes * trial.dataset.objects;
+        let data_bytes = stride_bytes.saturating_mul(trial.dataset.objects);
         let flush = Flush::of_settings(settings);
-        let place = Place::open(trial, DATA_START + data_bytes, flush.open_flags())?;
+        let place = Place::open(trial, data_bytes, flush.open_flags())?;
         let (is_blocking, refusal) = choose_engine(trial, &place)?;
         let block_bytes = trial.options.range_bytes.unwrap_or(largest).clamp(1, stride_bytes);
         place.check_alignment(block_bytes, largest)?;
@@ -166,6 +168,7 @@ impl Driver for Block {
             features.push(("delete".to_owned(), "BLKDISCARD".to_owned()));
         }
         features.extend(self.refusal.iter().map(|why| ("io_uring".to_owned(), why.clone())));
+        features.extend(uses::refusal().map(|why| ("libblkid".to_owned(), why.to_owned())));
         features
     }
 }

@@ -1,7 +1,7 @@
 //! What files and block devices share: aligned memory, and how the kernel is asked.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
@@ -248,6 +248,11 @@ pub(crate) fn leave_direct(file: BorrowedFd<'_>) -> io::Result<()> {
     Ok(fs::fcntl_setfl(file, fs::fcntl_getfl(file)? - OFlags::DIRECT)?)
 }
 
+/// Lets calls on a file wait again.
+pub(crate) fn leave_nonblocking(file: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(fs::fcntl_setfl(file, fs::fcntl_getfl(file)? - OFlags::NONBLOCK)?)
+}
+
 /// Returns what direct I/O on a file wants offsets to be multiples of, if the kernel says.
 pub(crate) fn direct_alignment(file: BorrowedFd<'_>) -> Option<usize> {
     let status = fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
@@ -269,6 +274,38 @@ pub(crate) fn make_directory_at(directory: BorrowedFd<'_>, path: &CStr) -> io::R
 /// Gives a file another name, under which nothing else is left.
 pub(crate) fn rename_at(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io::Result<()> {
     Ok(fs::renameat(directory, from, directory, to)?)
+}
+
+/// Tells whether a file with this owner is ours: that of this process, or whom a server that maps
+/// users puts in its place.
+pub(crate) fn is_of_our_user(directory: BorrowedFd<'_>, owner: u32) -> bool {
+    owner == user() || made_in(directory).is_ok_and(|made| made.st_uid == owner)
+}
+
+/// Returns the user of this process.
+pub(crate) fn user() -> u32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
+/// Makes a directory, which is gone again, to see whose it becomes and who may write to it.
+pub(crate) fn made_in(directory: BorrowedFd<'_>) -> io::Result<fs::Stat> {
+    let name = CString::new(format!(".loadstone-try-{}", random_name()?)).expect("no zero in it");
+    make_directory_at(directory, &name)?;
+    let made = fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW);
+    fs::unlinkat(directory, &name, AtFlags::REMOVEDIR)?;
+    Ok(made?)
+}
+
+/// Returns hex digits that nobody can foresee.
+pub(crate) fn random_name() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    // SAFETY: the kernel writes at most as many bytes as there are.
+    let result = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
 /// Returns the length of a file.

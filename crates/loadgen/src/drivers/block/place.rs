@@ -1,36 +1,42 @@
 //! The file or device itself: opened, marked as ours, refused when it is not, taken away again.
+//!
+//! It is opened once, and all that is asked of it is asked of what was opened: a path may lead
+//! elsewhere a moment later.
 
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::io::{self, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, RenameFlags};
 
-use crate::drivers::disk::{self, Buffer};
+use super::mark::{self, Ends, MARK_BYTES};
+use super::uses;
+use crate::drivers::disk;
 use crate::drivers::{BucketState, settings};
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::trial::Trial;
 
-/// Where data begins: far enough from the start for the mark, and a multiple of what disks and
-/// arrays align to.
-pub(super) const DATA_START: u64 = 1 << 20;
-
-const MARK: &[u8] = b"loadstone overwrites this file or device\n";
-const MARK_BYTES: usize = 4096;
+/// Where data begins: behind the mark, and at a multiple of what disks and arrays align to.
+pub(super) const DATA_START: u64 = MARK_BYTES;
 
 /// How long a device that is busy is asked for again, and how often.
 const BUSY_MAX: Duration = Duration::from_secs(2);
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+const OTHER_PATH: &str = "name another path";
 
 /// A file or device that is open for a trial.
 #[derive(Debug)]
 pub(super) struct Place {
     path: PathBuf,
     target: String,
+    run: String,
+    /// This run, and those whose places it may use.
+    runs: Vec<String>,
     file: Option<File>,
     is_direct: bool,
     alignment: usize,
@@ -39,15 +45,25 @@ pub(super) struct Place {
     state: BucketState,
 }
 
+/// Why a place may not be written to, and what to do.
+struct Refusal {
+    why: String,
+    hint: &'static str,
+}
+
 impl Place {
     /// Opens the place that a trial works on, and makes or marks it if the trial writes.
-    pub(super) fn open(trial: &Trial, bytes: u64, flags: libc::c_int) -> Result<Self, Error> {
+    pub(super) fn open(trial: &Trial, data_bytes: u64, flags: libc::c_int) -> Result<Self, Error> {
         let path =
             PathBuf::from(settings::text(&trial.target.settings, "path").unwrap_or_default());
         let is_direct = disk::flag(&trial.target.settings, "direct", true);
+        let mut runs = trial.ownership.runs.clone();
+        runs.push(trial.run.clone());
         let mut place = Self {
             path,
             target: trial.target.name.clone(),
+            run: trial.run.clone(),
+            runs,
             file: None,
             is_direct,
             alignment: 1,
@@ -55,24 +71,19 @@ impl Place {
             only_discards: false,
             state: BucketState::Ours,
         };
-        let kind = match std::fs::metadata(&place.path) {
-            Ok(metadata) => Some(metadata.file_type()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(place.refused("look at", &error)),
-        };
-        place.is_device = kind.is_some_and(|kind| kind.is_block_device());
-        if kind.is_some_and(|kind| !kind.is_file() && !kind.is_block_device()) {
-            return Err(Error::target(place.what("open"), "it is no file and no block device")
-                .with_hint("a directory is a target of driver \"file\""));
-        }
+        let is_there = place.look()?;
         if trial.is_clean_up() {
-            place.file = kind.map(|_| place.open_file(false, 0)).transpose()?;
+            place.file = is_there.then(|| place.open_file(false, 0)).transpose()?;
             return Ok(place);
         }
+        let bytes = DATA_START.checked_add(data_bytes).and_then(|end| end.checked_add(MARK_BYTES));
+        let bytes = bytes.filter(|bytes| i64::try_from(*bytes).is_ok()).ok_or_else(|| {
+            Error::target(place.what("use"), "the dataset is larger than any file or device")
+        })?;
         let changes = |share: &crate::trial::Share| share.operation != Operation::Read;
         if trial.mix.iter().any(changes) {
-            place.open_to_write(trial, kind.is_some(), bytes, flags)?;
-        } else if kind.is_none() {
+            place.open_to_write(trial, is_there, bytes, flags)?;
+        } else if !is_there {
             return Err(Error::target(place.what("open"), "there is no such file or device")
                 .with_hint("write it first: only a phase with write makes it"));
         } else {
@@ -84,6 +95,28 @@ impl Place {
             place.alignment = disk::direct_alignment(file.as_fd()).unwrap_or(512);
         }
         Ok(place)
+    }
+
+    /// Tells whether something is at the path, and refuses what is no file and no device.
+    fn look(&mut self) -> Result<bool, Error> {
+        let is_link = match std::fs::symlink_metadata(&self.path) {
+            Ok(found) => found.file_type().is_symlink(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(self.refused("look at", &error)),
+        };
+        let kind = std::fs::metadata(&self.path).map(|found| found.file_type());
+        self.is_device = kind.as_ref().is_ok_and(FileTypeExt::is_block_device);
+        if is_link && !self.is_device {
+            // Those of udev lead to devices. One to a file may lead to anybody's tomorrow.
+            return Err(Error::target(self.what("open"), "it is a symbolic link to no device")
+                .with_hint("name the file itself"));
+        }
+        let kind = kind.map_err(|error| self.refused("look at", &error))?;
+        if !kind.is_file() && !self.is_device {
+            return Err(Error::target(self.what("open"), "it is no file and no block device")
+                .with_hint("a directory is a target of driver \"file\""));
+        }
+        Ok(true)
     }
 
     /// Tells whether the page cache is passed by.
@@ -98,32 +131,26 @@ impl Place {
         bytes: u64,
         flags: libc::c_int,
     ) -> Result<(), Error> {
-        let is_marked = is_there && self.is_marked()?;
-        self.state = match (is_there, is_marked) {
-            (false, _) => BucketState::Created,
-            (true, true) => BucketState::Ours,
-            (true, false) if trial.allow_foreign => BucketState::Foreign,
-            (true, false) => {
-                return Err(Error::target(
-                    self.what("write to"),
-                    "it is there, and loadstone did not mark it",
-                )
-                .with_hint(
-                    "all that it holds would be overwritten; name another path, or pass \
-                     --allow-foreign for this target",
-                ));
-            }
-        };
+        if !is_there {
+            self.file = Some(self.make(bytes, flags)?);
+            self.state = BucketState::Created;
+            return Ok(());
+        }
         let file = self.open_file(true, flags)?;
+        self.state = self.judge(&file, trial.allow_foreign)?.map_err(|refusal| {
+            Error::target(self.what("write to"), refusal.why).with_hint(refusal.hint)
+        })?;
+        let is_ours = self.state == BucketState::Ours;
+        let is_short = self.length(&file)? < bytes;
         if self.is_device {
             self.check_length(&file, bytes)?;
-        } else {
+        } else if is_short {
             self.grow(&file, bytes)?;
         }
         // A foreign file is never marked, so that clean-up leaves it. A device that we were
         // allowed to overwrite once holds nothing else any more.
-        if self.state == BucketState::Created || (self.is_device && !is_marked) {
-            self.write_mark(&file, MARK)?;
+        if if self.is_device { !is_ours } else { is_ours && is_short } {
+            self.write_mark(&file)?;
         }
         let deletes = trial.mix.iter().any(|share| share.operation == Operation::Delete);
         self.only_discards = deletes && self.is_device && only_discards(&file);
@@ -131,58 +158,142 @@ impl Place {
         Ok(())
     }
 
+    /// Makes a file with its mark: under its name it is never seen without.
+    fn make(&self, bytes: u64, flags: libc::c_int) -> Result<File, Error> {
+        let mut name = self.path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".loadstone-tmp-{}", self.run));
+        let beside = self.path.with_file_name(name);
+        // A run that was killed here left one of this name, which nobody else could know.
+        drop(std::fs::remove_file(&beside));
+        let file = self.open_at(&beside, true, flags | libc::O_EXCL)?;
+        let made = self.grow(&file, bytes).and_then(|()| self.write_mark(&file)).and_then(|()| {
+            rename_new(&beside, &self.path).map_err(|error| self.refused("make", &error))
+        });
+        if let Err(error) = made {
+            // Best effort: the refusal that follows is what the user needs to know.
+            drop(std::fs::remove_file(&beside));
+            return Err(error);
+        }
+        Ok(file)
+    }
+
+    /// Decides whose it is, or why it may not be written to.
+    fn judge(
+        &self,
+        file: &File,
+        allow_foreign: bool,
+    ) -> Result<Result<BucketState, Refusal>, Error> {
+        let refuse = |why: String, hint: &'static str| Ok(Err(Refusal { why, hint }));
+        if let Some(holder) = uses::holder(file.as_fd(), self.is_device) {
+            return refuse(holder, "name another path, or take it out of that use first");
+        }
+        let found = file.metadata().map_err(|error| self.refused("look at", &error))?;
+        if !self.is_device && found.nlink() != 1 {
+            return refuse(
+                format!("it has {} names, and may be somebody's under another", found.nlink()),
+                OTHER_PATH,
+            );
+        }
+        if let Some(signature) = uses::signature(&self.same_file(&found)?) {
+            return refuse(
+                format!("it holds {signature}"),
+                "name another path; or, if nobody needs that, erase it with wipefs -a",
+            );
+        }
+        let ends = mark::read(file.as_fd(), self.length(file)?)
+            .map_err(|error| self.refused("look for the mark of", &error))?;
+        if matches!(&ends, Ends::Marked { run } if self.runs.contains(run)) {
+            if self.is_device || self.is_mine(&found) {
+                return Ok(Ok(BucketState::Ours));
+            }
+            return refuse("it carries our mark, but is another user's file".into(), OTHER_PATH);
+        }
+        let is_known = matches!(ends, Ends::Marked { .. } | Ends::Blank);
+        match (allow_foreign, uses::refusal()) {
+            (true, Some(missing)) if !is_known => refuse(
+                format!("nothing here tells what is on it ({missing})"),
+                "install libblkid; or, if nobody needs what it holds, erase its first and last MiB",
+            ),
+            (true, _) => Ok(Ok(BucketState::Foreign)),
+            (false, _) => {
+                let (why, hint) = stranger(ends);
+                refuse(why, hint)
+            }
+        }
+    }
+
+    /// Tells whether we made a file, or another user who gave it our mark.
+    fn is_mine(&self, found: &std::fs::Metadata) -> bool {
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))
+            .is_ok_and(|parent| disk::is_of_our_user(parent.as_fd(), found.uid()))
+    }
+
+    /// Opens what is open already without direct I/O, in which libblkid does not read.
+    fn same_file(&self, opened: &std::fs::Metadata) -> Result<File, Error> {
+        let same = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&self.path);
+        let same = same.map_err(|error| self.refused("look at", &error))?;
+        let found = same.metadata().map_err(|error| self.refused("look at", &error))?;
+        let of = |file: &std::fs::Metadata| (file.dev(), file.ino(), file.rdev());
+        if of(&found) == of(opened) {
+            return Ok(same);
+        }
+        Err(Error::target(self.what("look at"), "it was replaced meanwhile"))
+    }
+
     /// Reserves the space, as a file that grows under load would measure the growing.
     fn grow(&self, file: &File, bytes: u64) -> Result<(), Error> {
-        let length = file.metadata().map_err(|error| self.refused("look at", &error))?.len();
-        if length >= bytes {
-            return Ok(());
-        }
         match disk::allocate(file.as_fd(), FallocateFlags::empty(), 0, bytes) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOSYS)) => {
                 file.set_len(bytes).map_err(|error| self.refused("extend", &error))
             }
-            Err(error) => {
-                if self.state == BucketState::Created {
-                    // Best effort: the refusal that follows is what the user needs to know.
-                    drop(std::fs::remove_file(&self.path));
-                }
-                Err(Error::target(
-                    format!("reserve {bytes} bytes for {}", self.quoted()),
-                    error.to_string(),
-                ))
-            }
+            Err(error) => Err(Error::target(
+                format!("reserve {bytes} bytes for {}", self.quoted()),
+                error.to_string(),
+            )),
             Ok(()) => Ok(()),
         }
     }
 
+    fn length(&self, mut file: &File) -> Result<u64, Error> {
+        // Metadata has no length of a device.
+        file.seek(SeekFrom::End(0)).map_err(|error| self.refused("find the end of", &error))
+    }
+
     fn check_length(&self, file: &File, bytes: u64) -> Result<(), Error> {
-        // SAFETY: takes numbers and a descriptor that is open; nobody uses its position.
-        let end = unsafe { libc::lseek(file.as_raw_fd(), 0, libc::SEEK_END) };
-        let length = u64::try_from(end)
-            .map_err(|_| self.refused("find the end of", &io::Error::last_os_error()))?;
+        let length = self.length(file)?;
         if length >= bytes {
             return Ok(());
         }
         Err(Error::target(
             self.what("use"),
-            format!("it has {length} bytes, and the dataset needs {bytes} with its first MiB"),
+            format!(
+                "it has {length} bytes, and the dataset needs {bytes} with a MiB at either end"
+            ),
         )
         .with_hint("write the dataset first, or make it smaller"))
     }
 
     fn open_file(&self, is_written: bool, flags: libc::c_int) -> Result<File, Error> {
-        let mut flags = flags;
+        self.open_at(&self.path, is_written, flags)
+    }
+
+    fn open_at(&self, path: &Path, is_written: bool, flags: libc::c_int) -> Result<File, Error> {
+        let is_new = !self.is_device && flags & libc::O_EXCL != 0;
+        let mut flags = flags | libc::O_NONBLOCK;
         if self.is_direct {
             flags |= libc::O_DIRECT;
         }
-        if self.is_device && is_written {
+        if !self.is_device {
+            flags |= libc::O_NOFOLLOW;
+        } else if is_written {
             // The kernel then refuses a device that is mounted or part of an array.
             flags |= libc::O_EXCL;
         }
         let mut options = OpenOptions::new();
-        options.read(true).write(is_written).create(is_written && !self.is_device);
-        options.custom_flags(flags);
-        open_when_free(&options, &self.path).map_err(|error| {
+        // Who could read the mark could copy it.
+        options.read(true).write(is_written).create_new(is_new).mode(0o600).custom_flags(flags);
+        let file = open_when_free(&options, path).map_err(|error| {
             let refused = self.refused("open", &error);
             match error.raw_os_error() {
                 Some(libc::EINVAL) if self.is_direct => refused
@@ -190,7 +301,14 @@ impl Place {
                 Some(libc::EBUSY) => refused.with_hint("unmount it, or take it out of its array"),
                 _ => refused,
             }
-        })
+        })?;
+        let kind = file.metadata().map_err(|error| self.refused("look at", &error))?.file_type();
+        if kind.is_block_device() == self.is_device && (self.is_device || kind.is_file()) {
+            // It was there so that no pipe could hold us up; an io_uring would not wait with it.
+            disk::leave_nonblocking(file.as_fd()).map_err(|error| self.refused("open", &error))?;
+            return Ok(file);
+        }
+        Err(Error::target(self.what("open"), "it was replaced meanwhile"))
     }
 
     /// Refuses blocks that direct I/O could not do. An object in one block is rounded up.
@@ -216,41 +334,32 @@ impl Place {
         self.alignment
     }
 
-    fn is_marked(&self) -> Result<bool, Error> {
-        let read = || {
-            let mut found = [0; MARK.len()];
-            let file = File::open(&self.path)?;
-            match file.read_exact_at(&mut found, 0) {
-                Ok(()) => Ok(found == MARK),
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-                Err(error) => Err(error),
-            }
-        };
-        read().map_err(|error| self.refused("look for the mark of", &error))
-    }
-
-    fn write_mark(&self, file: &File, mark: &[u8]) -> Result<(), Error> {
-        let mut page = Buffer::new(MARK_BYTES);
-        page[..mark.len()].copy_from_slice(mark);
-        disk::write_at(file.as_fd(), &page, 0)
-            .and_then(|()| disk::flush(file.as_fd(), false))
-            .map_err(|error| self.refused("mark", &error))
+    fn write_mark(&self, file: &File) -> Result<(), Error> {
+        let bytes = self.length(file)?;
+        mark::write(file.as_fd(), &self.run, bytes).map_err(|error| self.refused("mark", &error))
     }
 
     /// Takes the place away if it is ours: deletes the file, or the mark of a device.
     pub(super) fn sweep(&self) -> Result<bool, Error> {
-        if self.file.is_none() || !self.path.exists() {
+        let Some(file) = &self.file else { return Ok(true) };
+        let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        if std::fs::symlink_metadata(&self.path).is_err_and(|error| gone(&error)) {
             return Ok(true);
         }
-        if !self.is_marked()? {
+        if self.is_device {
+            // Somebody who uses it now is no failure of the clean-up: it is not ours to take.
+            let Ok(file) = self.open_file(true, 0) else { return Ok(false) };
+            if !matches!(self.judge(&file, false), Ok(Ok(BucketState::Ours))) {
+                return Ok(false);
+            }
+            let bytes = self.length(&file)?;
+            mark::erase(file.as_fd(), bytes).map_err(|error| self.refused("unmark", &error))?;
+            return Ok(true);
+        }
+        if !matches!(self.judge(file, false), Ok(Ok(BucketState::Ours))) {
             return Ok(false);
         }
-        if self.is_device {
-            let file = self.open_file(true, 0)?;
-            self.write_mark(&file, &[])?;
-        } else {
-            std::fs::remove_file(&self.path).map_err(|error| self.refused("delete", &error))?;
-        }
+        std::fs::remove_file(&self.path).map_err(|error| self.refused("delete", &error))?;
         Ok(true)
     }
 
@@ -279,14 +388,57 @@ impl Place {
     }
 }
 
-/// Tries out whether a device can discard but not give back space that then reads as zeroes, as
-/// those of nbd.
+/// Returns why a place that is not ours may not be written to, and what to do.
+fn stranger(ends: Ends) -> (String, &'static str) {
+    match ends {
+        Ends::Marked { run } => (
+            format!("it belongs to run {run}"),
+            "clean up after that run, or name it as one to reuse",
+        ),
+        Ends::Broken { run } => (
+            format!("run {run} marked it, and since then somebody wrote to it or resized it"),
+            "see what is on it; if nobody needs that, erase it, or pass --allow-foreign for this \
+             target",
+        ),
+        Ends::Old => (
+            "an earlier version marked it, and its mark does not show who wrote to it since".into(),
+            "see what is on it; if nobody needs that, delete it or erase its first 4096 bytes, or \
+             pass --allow-foreign for this target",
+        ),
+        Ends::Blank | Ends::Other => (
+            "it is there, and loadstone did not mark it".into(),
+            "all that it holds would be overwritten; name another path, or pass --allow-foreign \
+             for this target",
+        ),
+    }
+}
+
+/// Tells whether a device can discard but not give back space that then reads as zeroes, as those
+/// of nbd. The kernel says so; a try would need room on the device that is nobody's.
 fn only_discards(device: &File) -> bool {
-    // Between the mark and the data lies room that nobody uses.
-    let (offset, length) = (DATA_START / 2, DATA_START / 4);
-    let punched = disk::punch(device.as_fd(), offset, length);
-    let is_unknown = |error: io::Error| error.raw_os_error() == Some(libc::EOPNOTSUPP);
-    punched.is_err_and(is_unknown) && disk::discard(device.as_fd(), offset, length).is_ok()
+    let Ok(found) = device.metadata() else { return false };
+    let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
+    let can = |limit: &str| -> Option<bool> {
+        let known = format!("/sys/dev/block/{major}:{minor}");
+        // A partition's queue is that of its disk.
+        let queues = [format!("{known}/queue/{limit}"), format!("{known}/../queue/{limit}")];
+        let text = queues.iter().find_map(|path| std::fs::read_to_string(path).ok())?;
+        Some(text.trim() != "0")
+    };
+    can("write_zeroes_max_bytes") == Some(false) && can("discard_max_bytes") == Some(true)
+}
+
+/// Gives a file the name that it shall have, unless something has that name.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    let cwd = rustix::fs::CWD;
+    match rustix::fs::renameat_with(cwd, from, cwd, to, RenameFlags::NOREPLACE) {
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
+            // NFS and some others know no such flag, but a second name is as new.
+            std::fs::hard_link(from, to)?;
+            std::fs::remove_file(from)
+        }
+        result => Ok(result?),
+    }
 }
 
 /// Opens a file. A device stays busy for a moment after the program before let go of it, or was

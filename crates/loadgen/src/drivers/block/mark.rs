@@ -1,0 +1,175 @@
+//! The mark of a file or device: text in each sector of its first and of its last MiB.
+//!
+//! Partition tables, superblocks and the labels of arrays lie there. Whoever writes one of them
+//! changes the mark, and a mark that is not whole is none.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use serde::{Deserialize, Serialize};
+
+use crate::drivers::disk::{self, Buffer};
+
+/// How much of each end the mark takes; data lies between.
+pub(super) const MARK_BYTES: u64 = 1 << 20;
+
+const FORMAT: u32 = 1;
+const SECTOR_BYTES: usize = 512;
+/// What the mark was before it said whose it is.
+const OLD: &[u8] = b"loadstone overwrites this file or device\n";
+
+/// What the two ends of a file or device say.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// Every byte is the mark of this run.
+    Marked { run: String },
+    /// There was a mark, and something else was written since, or the length has changed.
+    Broken { run: String },
+    /// It carries the mark of a version that did not look further.
+    Old,
+    /// Nothing but zeroes.
+    Blank,
+    /// Something else.
+    Other,
+}
+
+/// The line in a sector, which says where it stands: a copy elsewhere is no mark.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    loadstone: u32,
+    run: String,
+    bytes: u64,
+    at: u64,
+    crc64: String,
+}
+
+/// Reads both ends of what is `bytes` long.
+pub(super) fn read(file: BorrowedFd<'_>, bytes: u64) -> io::Result<Ends> {
+    let mut found = Buffer::new(MARK_BYTES as usize);
+    let length = disk::read_full_at(file, &mut found, 0)?;
+    let head = &found[..length];
+    if head.starts_with(OLD) {
+        return Ok(Ends::Old);
+    }
+    let run = run_of(head);
+    let is_blank = head.iter().all(|byte| *byte == 0);
+    let mut is_whole = run.as_deref().is_some_and(|run| *head == *text(run, bytes, 0));
+    if run.is_none() && !is_blank {
+        return Ok(Ends::Other);
+    }
+    let mut is_tail_blank = bytes < 2 * MARK_BYTES;
+    if let Some(at) = bytes.checked_sub(MARK_BYTES).filter(|at| *at >= MARK_BYTES) {
+        let length = disk::read_full_at(file, &mut found, at)?;
+        let tail = &found[..length];
+        is_tail_blank = tail.iter().all(|byte| *byte == 0);
+        is_whole &= run.as_deref().is_some_and(|run| *tail == *text(run, bytes, at));
+    } else {
+        is_whole = false;
+    }
+    Ok(match run {
+        Some(run) if is_whole => Ends::Marked { run },
+        Some(run) => Ends::Broken { run },
+        None if is_tail_blank => Ends::Blank,
+        None => Ends::Other,
+    })
+}
+
+/// Marks what is `bytes` long. The start comes last: without it the rest is no mark.
+pub(super) fn write(file: BorrowedFd<'_>, run: &str, bytes: u64) -> io::Result<()> {
+    for at in [bytes - MARK_BYTES, 0] {
+        write_end(file, &text(run, bytes, at), at)?;
+    }
+    Ok(())
+}
+
+/// Takes the mark away, its start first.
+pub(super) fn erase(file: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
+    for at in [0, bytes - MARK_BYTES] {
+        write_end(file, &[], at)?;
+    }
+    Ok(())
+}
+
+fn write_end(file: BorrowedFd<'_>, text: &[u8], at: u64) -> io::Result<()> {
+    // Direct I/O needs memory of its own.
+    let mut end = Buffer::new(MARK_BYTES as usize);
+    end[..text.len()].copy_from_slice(text);
+    disk::write_at(file, &end, at)?;
+    disk::flush(file, false)
+}
+
+/// Returns one end of the mark.
+fn text(run: &str, bytes: u64, at: u64) -> Vec<u8> {
+    let mut end = Vec::with_capacity(MARK_BYTES as usize);
+    for at in (at..at + MARK_BYTES).step_by(SECTOR_BYTES) {
+        let sum = format!("{run} {bytes} {at}");
+        let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, sum.as_bytes());
+        let crc64 = format!("{crc:016x}");
+        let line = Line { loadstone: FORMAT, run: run.to_owned(), bytes, at, crc64 };
+        let start = end.len();
+        serde_json::to_writer(&mut end, &line).expect("memory takes it");
+        end.push(b'\n');
+        end.resize(start + SECTOR_BYTES, 0);
+    }
+    end
+}
+
+/// Returns the run that the first sector names.
+fn run_of(head: &[u8]) -> Option<String> {
+    let line = head.get(..SECTOR_BYTES)?.split(|byte| *byte == b'\n').next()?;
+    let line: Line = serde_json::from_slice(line).ok()?;
+    let is_run = line.run.len() == 32 && line.run.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (line.loadstone == FORMAT && is_run).then_some(line.run)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    const RUN: &str = "0123456789abcdef0123456789abcdef";
+    const BYTES: u64 = 3 * MARK_BYTES + 512;
+
+    fn marked() -> std::fs::File {
+        let memory = rustix::fs::memfd_create("mark", rustix::fs::MemfdFlags::empty());
+        let file = std::fs::File::from(memory.expect("memory"));
+        file.set_len(BYTES).expect("memory");
+        write(file.as_fd(), RUN, BYTES).expect("it is open");
+        file
+    }
+
+    #[test]
+    fn a_mark_is_ours_only_while_every_sector_of_both_ends_is() {
+        let file = marked();
+        let is = |ends| assert_eq!(read(file.as_fd(), BYTES).expect("it is open"), ends);
+        let whole = || Ends::Marked { run: RUN.into() };
+        is(whole());
+        for at in [511, 512, 4096, MARK_BYTES - 1, BYTES - MARK_BYTES, BYTES - 1] {
+            let mut was = [0];
+            file.read_exact_at(&mut was, at).expect("it is open");
+            file.write_all_at(&[was[0] ^ 1], at).expect("it is open");
+            is(Ends::Broken { run: RUN.into() });
+            file.write_all_at(&was, at).expect("it is open");
+            is(whole());
+        }
+        file.write_all_at(b"data", MARK_BYTES).expect("it is open");
+        is(whole());
+    }
+
+    #[test]
+    fn a_mark_of_another_length_or_version_is_none() {
+        let file = marked();
+        file.set_len(BYTES + 512).expect("memory");
+        let ends = |bytes| read(file.as_fd(), bytes).expect("it is open");
+        assert_eq!(ends(BYTES + 512), Ends::Broken { run: RUN.into() });
+        file.set_len(BYTES).expect("memory");
+        file.write_all_at(OLD, 0).expect("it is open");
+        assert_eq!(ends(BYTES), Ends::Old);
+        erase(file.as_fd(), BYTES).expect("it is open");
+        assert_eq!(ends(BYTES), Ends::Blank);
+        file.write_all_at(b"x", BYTES - 1).expect("it is open");
+        assert_eq!(ends(BYTES), Ends::Other);
+    }
+}

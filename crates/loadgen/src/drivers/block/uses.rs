@@ -1,0 +1,153 @@
+//! What somebody else may have put on a file or device, or use it for: asked of libblkid, which
+//! knows the signatures of file systems, arrays, volumes and partition tables, and of the kernel.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fs::File;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use rustix::fs::{major, minor};
+
+/// Every distribution has it under this name, as its own tools need it.
+const SONAME: &str = "libblkid.so.1";
+
+// Of blkid.h.
+const SUPERBLOCKS_TYPE: c_int = 1 << 5;
+const SUPERBLOCKS_BAD_SUM: c_int = 1 << 10;
+const PARTITIONS_FORCE_GPT: c_int = 1 << 1;
+const NOTHING: c_int = 1;
+const SEVERAL: c_int = -2;
+
+type Probe = *mut c_void;
+
+struct Library {
+    new_probe: unsafe extern "C" fn() -> Probe,
+    free_probe: unsafe extern "C" fn(Probe),
+    set_device: unsafe extern "C" fn(Probe, c_int, i64, i64) -> c_int,
+    enable_superblocks: unsafe extern "C" fn(Probe, c_int) -> c_int,
+    set_superblocks_flags: unsafe extern "C" fn(Probe, c_int) -> c_int,
+    enable_partitions: unsafe extern "C" fn(Probe, c_int) -> c_int,
+    set_partitions_flags: unsafe extern "C" fn(Probe, c_int) -> c_int,
+    do_safeprobe: unsafe extern "C" fn(Probe) -> c_int,
+    lookup_value:
+        unsafe extern "C" fn(Probe, *const c_char, *mut *const c_char, *mut usize) -> c_int,
+    _library: libloading::Library,
+}
+
+impl Library {
+    fn open() -> Result<Self, libloading::Error> {
+        // SAFETY: libblkid has no initialisers that do anything.
+        let library = unsafe { libloading::Library::new(SONAME)? };
+        // SAFETY: the types are those of blkid.h, whose ABI has kept them since 2.21.
+        unsafe {
+            Ok(Self {
+                new_probe: *library.get(b"blkid_new_probe\0")?,
+                free_probe: *library.get(b"blkid_free_probe\0")?,
+                set_device: *library.get(b"blkid_probe_set_device\0")?,
+                enable_superblocks: *library.get(b"blkid_probe_enable_superblocks\0")?,
+                set_superblocks_flags: *library.get(b"blkid_probe_set_superblocks_flags\0")?,
+                enable_partitions: *library.get(b"blkid_probe_enable_partitions\0")?,
+                set_partitions_flags: *library.get(b"blkid_probe_set_partitions_flags\0")?,
+                do_safeprobe: *library.get(b"blkid_do_safeprobe\0")?,
+                lookup_value: *library.get(b"blkid_probe_lookup_value\0")?,
+                _library: library,
+            })
+        }
+    }
+}
+
+/// Returns libblkid, or why there is none.
+fn library() -> Result<&'static Library, &'static str> {
+    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+    LIBRARY
+        .get_or_init(|| Library::open().map_err(|error| error.to_string()))
+        .as_ref()
+        .map_err(String::as_str)
+}
+
+/// Returns why signatures cannot be looked for on this host.
+pub(super) fn refusal() -> Option<&'static str> {
+    library().err()
+}
+
+/// Names the signature that a file or device carries, read without direct I/O.
+///
+/// What cannot be told from a signature counts as one. Without libblkid none is seen.
+pub(super) fn signature(file: &File) -> Option<String> {
+    let library = library().ok()?;
+    // SAFETY: the probe is ours until it is freed, and the descriptor is open all the while.
+    unsafe {
+        let probe = (library.new_probe)();
+        if probe.is_null() || (library.set_device)(probe, file.as_raw_fd(), 0, 0) != 0 {
+            if !probe.is_null() {
+                (library.free_probe)(probe);
+            }
+            return Some("something that libblkid cannot read".into());
+        }
+        (library.enable_superblocks)(probe, 1);
+        (library.set_superblocks_flags)(probe, SUPERBLOCKS_TYPE | SUPERBLOCKS_BAD_SUM);
+        (library.enable_partitions)(probe, 1);
+        (library.set_partitions_flags)(probe, PARTITIONS_FORCE_GPT);
+        let found = match (library.do_safeprobe)(probe) {
+            NOTHING => None,
+            SEVERAL => Some("several signatures".into()),
+            0 => Some(
+                value(library, probe, c"TYPE")
+                    .or_else(|| {
+                        value(library, probe, c"PTTYPE").map(|kind| format!("partitions ({kind})"))
+                    })
+                    .unwrap_or_else(|| "a signature".into()),
+            ),
+            _ => Some("something that libblkid cannot read".into()),
+        };
+        (library.free_probe)(probe);
+        found
+    }
+}
+
+/// # Safety
+/// The probe is one of the library's, and has been run.
+unsafe fn value(library: &Library, probe: Probe, name: &CStr) -> Option<String> {
+    let mut data = std::ptr::null();
+    // SAFETY: as the caller says; libblkid's values end with a zero and live as long as the probe.
+    unsafe {
+        let result =
+            (library.lookup_value)(probe, name.as_ptr(), &raw mut data, std::ptr::null_mut());
+        (result == 0 && !data.is_null())
+            .then(|| CStr::from_ptr(data).to_string_lossy().into_owned())
+    }
+}
+
+/// Names what the kernel uses a device or an image for: partitions, volumes, arrays, loop devices.
+pub(super) fn holder(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
+    let status = rustix::fs::fstat(file).ok()?;
+    if !is_device {
+        return loop_device(status.st_dev, status.st_ino);
+    }
+    let known = format!("/sys/dev/block/{}:{}", major(status.st_rdev), minor(status.st_rdev));
+    let known = Path::new(&known);
+    let names = |folder: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    };
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if let Some(holder) = names(&known.join("holders")).first() {
+        return Some(format!("{} is made of it", name(holder)));
+    }
+    let partition = names(known).into_iter().find(|path| path.join("partition").exists())?;
+    Some(format!("it has partitions, {} and perhaps more", name(&partition)))
+}
+
+/// Names the loop device that shows a file as a device.
+fn loop_device(device: u64, number: u64) -> Option<String> {
+    let entries = std::fs::read_dir("/sys/block").ok()?.flatten();
+    entries.map(|entry| entry.path()).find_map(|path| {
+        let backing = std::fs::read_to_string(path.join("loop/backing_file")).ok()?;
+        let found = std::fs::metadata(backing.trim_end_matches('\n')).ok()?;
+        let is_it = found.dev() == device && found.ino() == number;
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        is_it.then(|| format!("{name} shows it as a device"))
+    })
+}

@@ -1,0 +1,238 @@
+"""Driver `block` overwrites what carries its run's whole mark, and nothing that somebody else uses.
+
+The mark is the first and the last MiB. What is done to a device or an image between two phases of a
+run is done here with the tools that people use for it.
+"""
+
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from loadstone import _loadgen
+from tests.conformance import trials
+from tests.conformance.devices import loop_device
+from tests.conformance.targets import Place
+from tests.conformance.trials import Dataset
+
+MIB = 1 << 20
+OLD_MARK = b"loadstone overwrites this file or device\n"
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """Name an image file that is not there yet."""
+    return tmp_path / "blocks"
+
+
+@pytest.fixture
+def device() -> Iterator[Path]:
+    """Give a blank block device."""
+    with loop_device() as path:
+        yield path
+
+
+def dataset() -> Dataset:
+    """A dataset of a few MiB, of one run."""
+    return Dataset(objects=12, buckets=1, size_bytes=MIB)
+
+
+def place_at(path: Path, *, is_foreign: bool = False) -> Place:
+    """Describe an image or device to the driver."""
+    settings = {"path": str(path), "direct": False}
+    return Place("block", settings, None, fill="write", read="read", is_foreign=is_foreign)
+
+
+def tool(*command: object) -> None:
+    """Run a program of util-linux and the like, if the host has it."""
+    if shutil.which(str(command[0])) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    made = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+
+
+def refused(path: Path, data: Dataset, *, is_foreign: bool = False) -> str:
+    """Fill a place that must be refused, and tell why it was; not a byte of it changes."""
+    before = path.read_bytes()
+    with pytest.raises(_loadgen.TargetError) as caught:
+        trials.prepare(place_at(path, is_foreign=is_foreign), data)
+    assert path.read_bytes() == before
+    return str(caught.value)
+
+
+def partitioned(path: Path) -> None:
+    tool("sgdisk", "-o", "-n", "1:2048:0", path)
+
+
+def formatted(path: Path) -> None:
+    tool("mkfs.ext4", "-q", "-F", path)
+
+
+def a_label_at_the_end(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(-512, os.SEEK_END)
+        file.write(b"somebody's label")
+
+
+def zeroes_inside_the_mark(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(64 << 10)
+        file.write(bytes(4096))
+
+
+def longer(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"more" * 1024)
+
+
+def shorter(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 4096)
+
+
+def another_name(path: Path) -> None:
+    os.link(path, path.with_name("theirs"))
+
+
+CHANGES: list[Callable[[Path], None]] = [
+    partitioned,
+    formatted,
+    a_label_at_the_end,
+    zeroes_inside_the_mark,
+    longer,
+    shorter,
+    another_name,
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_an_image_that_somebody_changed_is_neither_overwritten_nor_deleted(
+    image: Path, change: Callable[[Path], None]
+) -> None:
+    data = dataset()
+    trials.prepare(place_at(image), data)
+    trials.prepare(place_at(image), data)
+    change(image)
+    refused(image, data)
+    before = image.read_bytes()
+    cleaned = trials.clean_up(place_at(image), data)
+    assert cleaned.summary["buckets_left"]
+    assert image.read_bytes() == before
+
+
+def test_a_repartitioned_device_with_a_file_system_is_left_alone(device: Path) -> None:
+    data, allowed = dataset(), place_at(device, is_foreign=True)
+    trials.prepare(allowed, data)
+    tool("sgdisk", "-o", "-n", "1:2048:0", device)
+    tool("mkfs.ext4", "-q", "-F", "-E", f"offset={MIB}", device, 8 * 1024)
+    assert "gpt" in refused(device, data)
+    assert "gpt" in refused(device, data, is_foreign=True)
+    before = device.read_bytes()
+    trials.clean_up(place_at(device), data)
+    assert device.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("mkfs.ext4", "-q", "-F"), ("mkswap",), ("sgdisk", "-o"), ("pvcreate",)],
+    ids=lambda command: command[0],
+)
+def test_leave_for_a_device_is_no_leave_for_what_is_on_it(
+    device: Path, command: tuple[str, ...]
+) -> None:
+    tool(*command, device)
+    assert "wipefs" in refused(device, dataset(), is_foreign=True)
+    tool("wipefs", "-q", "-a", device)
+    trials.prepare(place_at(device, is_foreign=True), dataset())
+
+
+def test_a_mounted_device_is_refused_though_it_is_allowed(device: Path, tmp_path: Path) -> None:
+    tool("mkfs.ext4", "-q", "-F", device)
+    tool("mount", device, tmp_path)
+    try:
+        with pytest.raises(_loadgen.TargetError, match="unmount it"):
+            trials.prepare(place_at(device, is_foreign=True), dataset())
+    finally:
+        tool("umount", tmp_path)
+
+
+def test_an_image_that_a_loop_device_shows_is_refused(image: Path) -> None:
+    data = dataset()
+    trials.prepare(place_at(image), data)
+    made = subprocess.run(
+        ["losetup", "--find", "--show", str(image)], capture_output=True, text=True
+    )
+    if made.returncode:
+        pytest.skip(f"no loop device can be made here: {made.stderr.strip()}")
+    loop = made.stdout.strip()
+    try:
+        assert loop.removeprefix("/dev/") in refused(image, data)
+    finally:
+        tool("losetup", "--detach", loop)
+    trials.prepare(place_at(image), data)
+
+
+def test_a_mark_of_another_run_is_refused_by_its_name_until_it_is_named(image: Path) -> None:
+    first, second = dataset(), dataset()
+    trials.prepare(place_at(image), first)
+    assert first.run in refused(image, second)
+    trials.clean_up(place_at(image), second)
+    assert image.exists()
+    named = {"ownership": {"runs": [first.run]}}
+    trials.prepare(place_at(image), second, **named)
+    trials.clean_up(place_at(image), second, **named)
+    assert not image.exists()
+
+
+def test_the_mark_of_an_earlier_version_is_none(image: Path) -> None:
+    image.write_bytes(OLD_MARK.ljust(20 * MIB, b"\0"))
+    assert "earlier version" in refused(image, dataset())
+    trials.clean_up(place_at(image), dataset())
+    assert image.exists()
+
+
+@pytest.mark.parametrize("is_dangling", [True, False])
+def test_a_link_to_a_file_is_refused_and_stays(image: Path, is_dangling: bool) -> None:
+    theirs = image.with_name("theirs")
+    if not is_dangling:
+        theirs.write_bytes(b"precious")
+    image.symlink_to(theirs)
+    for is_foreign in (False, True):
+        with pytest.raises(_loadgen.TargetError, match="symbolic link"):
+            trials.prepare(place_at(image, is_foreign=is_foreign), dataset())
+        with pytest.raises(_loadgen.TargetError, match="symbolic link"):
+            trials.clean_up(place_at(image, is_foreign=is_foreign), dataset())
+    assert image.is_symlink()
+    assert theirs.exists() != is_dangling
+
+
+def test_a_link_to_a_device_is_followed(device: Path, tmp_path: Path) -> None:
+    """Those of udev are such links."""
+    link = tmp_path / "by-id"
+    link.symlink_to(device)
+    data = dataset()
+    trials.prepare(place_at(link, is_foreign=True), data)
+    trials.clean_up(place_at(link), data)
+
+
+def test_nothing_of_a_file_is_left_that_could_not_be_made(image: Path) -> None:
+    """Where there is no room for it, neither it nor what it was made under stays."""
+    huge = Dataset(objects=1 << 40, buckets=1, size_bytes=4096)
+    with pytest.raises(_loadgen.TargetError, match="reserve"):
+        trials.prepare(place_at(image), huge)
+    assert not list(image.parent.iterdir())
+
+
+def test_a_dataset_that_no_number_can_count_is_refused(image: Path) -> None:
+    """Its length would wrap round to a small one, and its blocks to the start."""
+    data = Dataset(objects=(1 << 52) + 12, buckets=1, size_bytes=4096)
+    image.write_bytes(bytes(4 * MIB))
+    assert "larger than" in refused(image, data, is_foreign=True)
+
+
+def test_a_run_without_a_mark_of_its_own_takes_no_file_that_is_there(image: Path) -> None:
+    image.write_bytes(uuid.uuid4().bytes)
+    assert "did not mark it" in refused(image, dataset())
