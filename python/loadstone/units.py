@@ -41,7 +41,8 @@ RATE_PERIODS_S = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3_600}
 
 SIZE_ALLOWED = 'a size in bytes, or like "4KiB", "4K" (both 4096), "4kB" (4000) or "10MiB"'
 DURATION_ALLOWED = 'a duration like "300s", "5m", "1h30m" or "250ms", or plain seconds'
-RATE_ALLOWED = 'a rate like "1000/s" or "600/min", or a plain number per second'
+RATE_MAX_PER_S = 1e12
+RATE_ALLOWED = 'a rate like "1000/s" or "600/min", or a plain number per second, up to 10^12/s'
 FRACTION_ALLOWED = 'a fraction from 0 to 1, or a percentage like "50%"'
 COUNT_ALLOWED = "a whole number, like 1000 or 10_000_000"
 
@@ -91,14 +92,14 @@ def parse_duration_ns(value: str | float) -> int:
 
 
 def parse_rate(value: str | float) -> float:
-    """Return a rate in events per second; it is more than zero."""
+    """Return a rate in events per second; more than zero, and no more than can be counted."""
     rate: float | None = None
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         rate = float(value)
     elif isinstance(value, str) and (match := _RATE.fullmatch(value.strip())):
         period_s = RATE_PERIODS_S.get(match[2] or "s")
         rate = None if period_s is None else float(_decimal(match[1])) / period_s
-    if rate is None or not math.isfinite(rate) or rate <= 0:
+    if rate is None or not 0 < rate <= RATE_MAX_PER_S:
         raise InputError.of_value(value, RATE_ALLOWED)
     return rate
 

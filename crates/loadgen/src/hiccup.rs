@@ -1,56 +1,230 @@
 //! The jitter channel: what this host does to a thread that only wants to sleep for a moment.
+//!
+//! One thread sleeps wherever the kernel lets it; when it wakes late, every core was busy or the
+//! whole client stood still. Beside it one thread on each core sleeps much longer, for a core may
+//! stand still alone.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use serde::Serialize;
 
+use crate::batch;
 use crate::clock::monotonic_ns;
 use crate::recorder::histogram;
 
 /// Waking costs 5 to 70 microseconds of processor time: 1000 times a second, as jHiccup does it, took
-/// 6 % of a core on a virtual machine.
-const SLEEP: Duration = Duration::from_millis(5);
+/// 6 % of a core on a virtual machine. With the watchers of cores, 200 a second are spent.
+const SLEEP: Duration = Duration::from_micros(6_250);
+/// The watchers of all cores together wake once in this time, one after another.
+const SLEEP_OF_CORES: Duration = Duration::from_millis(25);
+/// A core is looked at no less often than this, however many there are.
+const CORE_SLEEP_MAX: Duration = Duration::from_millis(500);
 
-/// A thread that sleeps a few milliseconds at a time and records by how much it woke late. What it
-/// sees, every latency of the trial may have in it (after jHiccup, Tene 2012).
+/// A sleep that ends so late was a stall: a fair scheduler lets a thread that has just slept wait for
+/// a slice or two of others, some milliseconds each.
+const STALL_NS: u64 = 50_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// How long one second of a trial lacked a core, or the whole client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Stalls {
+    /// The core; `None` for a thread that might have run on any.
+    pub core: Option<usize>,
+    /// Seconds since the trial's start in which a sleep ended late, and for how long.
+    pub seconds: Vec<(u64, u64)>,
+}
+
+/// What the threads saw; times are nanoseconds.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Jitter {
+    /// By how much the thread that may run anywhere woke late: a histogram in base64.
+    pub hiccup: Option<String>,
+    /// The seconds that stood still.
+    pub stalls: Vec<Stalls>,
+    /// How many cores had a thread of their own.
+    pub cores_watched: usize,
+}
+
+/// Threads that sleep a moment at a time and record by how much they woke late. What they see, every
+/// latency of the trial may have in it (after jHiccup, Tene 2012).
 #[derive(Debug)]
 pub(crate) struct Hiccup {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Histogram<u64>>>,
+    watchers: Vec<JoinHandle<Seen>>,
+}
+
+/// What one watcher saw.
+#[derive(Debug)]
+struct Seen {
+    core: Option<usize>,
+    late: Histogram<u64>,
+    stalled_ns: BTreeMap<u64, u64>,
 }
 
 impl Hiccup {
-    pub(crate) fn start() -> Self {
+    /// Starts to watch a trial that began at `start_ns`.
+    pub(crate) fn start(start_ns: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&stop);
-        let thread = std::thread::Builder::new().name("hiccup".into()).spawn(move || {
-            // SAFETY: takes numbers only, and concerns only this thread.
-            unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };
-            let mut late = histogram();
-            while !seen.load(Ordering::Relaxed) {
-                let before_ns = monotonic_ns();
-                std::thread::sleep(SLEEP);
-                let slept_ns = monotonic_ns() - before_ns;
-                let late_ns = slept_ns.saturating_sub(SLEEP.as_nanos() as u64);
-                late.saturating_record(late_ns.max(1));
-            }
-            late
+        let cores = allowed_cores();
+        let core_sleep = (SLEEP_OF_CORES * cores.len() as u32).min(CORE_SLEEP_MAX);
+        let any = (None, SLEEP, SLEEP);
+        let each = cores.iter().enumerate().map(|(position, core)| {
+            let first = core_sleep.mul_f64((position + 1) as f64 / cores.len() as f64);
+            (Some(*core), first, core_sleep)
         });
-        Self { stop, thread: thread.ok() }
+        let watchers = std::iter::once(any)
+            .chain(each)
+            .filter_map(|(core, first, sleep)| {
+                let stop = Arc::clone(&stop);
+                std::thread::Builder::new()
+                    .name("hiccup".into())
+                    .stack_size(64 * 1024)
+                    .spawn(move || watch(core, first, sleep, start_ns, &stop))
+                    .ok()
+            })
+            .collect();
+        Self { stop, watchers }
     }
 
-    /// Ends the thread and returns by how many nanoseconds it woke late.
-    pub(crate) fn stop(mut self) -> Histogram<u64> {
+    /// Ends the threads and returns what they saw.
+    pub(crate) fn stop(mut self) -> Jitter {
+        self.tell_to_stop();
+        let seen: Vec<Seen> =
+            self.watchers.drain(..).filter_map(|watcher| watcher.join().ok()).collect();
+        let is_stalled = |seen: &&Seen| !seen.stalled_ns.is_empty();
+        let stalls = |seen: &Seen| Stalls {
+            core: seen.core,
+            seconds: seen.stalled_ns.iter().map(|(second, ns)| (*second, *ns)).collect(),
+        };
+        let anywhere = seen.iter().find(|seen| seen.core.is_none());
+        Jitter {
+            hiccup: anywhere.and_then(|seen| batch::encode_base64(&seen.late)),
+            stalls: seen.iter().filter(is_stalled).map(stalls).collect(),
+            cores_watched: seen.iter().filter(|seen| seen.core.is_some()).count(),
+        }
+    }
+
+    fn tell_to_stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_else(histogram)
+        self.watchers.iter().for_each(|watcher| watcher.thread().unpark());
     }
 }
 
 impl Drop for Hiccup {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.tell_to_stop();
+    }
+}
+
+fn watch(
+    core: Option<usize>,
+    first: Duration,
+    sleep: Duration,
+    start_ns: u64,
+    stop: &AtomicBool,
+) -> Seen {
+    // SAFETY: takes numbers only, and concerns only this thread.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_usize) };
+    if let Some(core) = core {
+        stay_on(core);
+    }
+    let mut seen = Seen { core, late: histogram(), stalled_ns: BTreeMap::new() };
+    let mut due_ns = monotonic_ns() + first.as_nanos() as u64;
+    loop {
+        let now_ns = monotonic_ns();
+        if now_ns >= due_ns {
+            seen.note(due_ns, now_ns, start_ns);
+            due_ns = now_ns + sleep.as_nanos() as u64;
+        }
+        if stop.load(Ordering::Relaxed) {
+            return seen;
+        }
+        std::thread::park_timeout(Duration::from_nanos(due_ns.saturating_sub(now_ns)));
+    }
+}
+
+impl Seen {
+    fn note(&mut self, due_ns: u64, woke_ns: u64, start_ns: u64) {
+        let late_ns = woke_ns - due_ns;
+        self.late.saturating_record(late_ns.max(1));
+        if late_ns < STALL_NS {
+            return;
+        }
+        let (mut from_ns, until_ns) =
+            (due_ns.saturating_sub(start_ns), woke_ns.saturating_sub(start_ns));
+        while from_ns < until_ns {
+            let second = from_ns / SECOND_NS;
+            let end_ns = until_ns.min((second + 1) * SECOND_NS);
+            *self.stalled_ns.entry(second).or_default() += end_ns - from_ns;
+            from_ns = end_ns;
+        }
+    }
+}
+
+/// Returns the cores that this process may use.
+fn allowed_cores() -> Vec<usize> {
+    // SAFETY: a set of cores is plain bits, for which nothing is allowed; the kernel writes into it.
+    let (result, set) = unsafe {
+        let mut set = std::mem::zeroed::<libc::cpu_set_t>();
+        (libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set), set)
+    };
+    if result != 0 {
+        return Vec::new();
+    }
+    // SAFETY: reads bits of the set that is ours, within its size.
+    (0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect()
+}
+
+fn stay_on(core: usize) {
+    // SAFETY: the set is ours, the core is within its size, and only this thread is concerned. Where
+    // the kernel refuses, the core was taken from us meanwhile: the thread then watches any.
+    unsafe {
+        let mut set = std::mem::zeroed::<libc::cpu_set_t>();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn seen() -> Seen {
+        Seen { core: Some(1), late: histogram(), stalled_ns: BTreeMap::new() }
+    }
+
+    #[test]
+    fn a_stall_counts_in_each_second_that_it_lay_in() {
+        let mut seen = seen();
+        let start_ns = 7 * SECOND_NS + 1;
+        seen.note(start_ns + 1_900 * MS, start_ns + 4_100 * MS, start_ns);
+        assert_eq!(
+            seen.stalled_ns.into_iter().collect::<Vec<_>>(),
+            [(1, 100 * MS), (2, SECOND_NS), (3, SECOND_NS), (4, 100 * MS)]
+        );
+    }
+
+    #[test]
+    fn a_sleep_that_a_scheduler_ends_late_is_a_hiccup_and_no_stall() {
+        let mut seen = seen();
+        seen.note(SECOND_NS, SECOND_NS + STALL_NS - 1, 0);
+        assert!(seen.stalled_ns.is_empty());
+        assert_eq!(seen.late.len(), 1);
+    }
+
+    #[test]
+    fn every_allowed_core_is_watched_and_watchers_end_at_once() {
+        let hiccup = Hiccup::start(monotonic_ns());
+        std::thread::sleep(SLEEP * 8);
+        let seen = hiccup.stop();
+        assert_eq!(seen.cores_watched, allowed_cores().len());
+        assert!(seen.hiccup.is_some());
     }
 }

@@ -277,6 +277,25 @@ impl Recorder {
         }
     }
 
+    /// Records requests that were due at one time and that nobody had sent by another.
+    pub fn record_not_sent(&mut self, key: RowKey, due_ns: u64, given_up_ns: u64, count: u64) {
+        if count == 0 {
+            return;
+        }
+        if given_up_ns >= self.second_end_ns {
+            self.hand_over(given_up_ns);
+        }
+        let waited_ns = given_up_ns.saturating_sub(due_ns).max(1);
+        let row = self.row(key);
+        row.requests += count;
+        row.objects += count;
+        row.service.saturating_record_n(1, count);
+        for histogram in [&mut row.response, &mut row.lag] {
+            let histogram = histogram.get_or_insert_with(|| Box::new(self::histogram()));
+            histogram.saturating_record_n(waited_ns, count);
+        }
+    }
+
     /// Sends what is finished of the time before `now_ns`.
     pub fn hand_over(&mut self, now_ns: u64) {
         let rows: Vec<Row> = self

@@ -14,7 +14,7 @@ use crate::clock::{ClockFacts, monotonic_ns, thread_cpu_ns, thread_run_delay_ns,
 use crate::control::{Buckets, ready_buckets, sweep_buckets};
 use crate::drivers::{Driver, Traffic};
 use crate::error::Error;
-use crate::hiccup::Hiccup;
+use crate::hiccup::{Hiccup, Jitter};
 use crate::live::{Live, Progress};
 use crate::recorder::{Collector, Recorder};
 use crate::requests::Requests;
@@ -112,7 +112,8 @@ pub struct Summary {
     pub thread_cpu_ns: Vec<u64>,
     pub thread_awake_ns: Vec<u64>,
     pub thread_run_delay_ns: Vec<Option<u64>>,
-    pub hiccup: Option<String>,
+    #[serde(flatten)]
+    pub jitter: Jitter,
     pub clock: ClockFacts,
     pub features: BTreeMap<String, String>,
     pub clients_requests_min: u64,
@@ -166,7 +167,7 @@ pub fn run<D: Driver>(
     let threads = thread_count(trial, driver.is_blocking());
     let shared = Arc::new(Shared::new(trial, Arc::clone(&control.stop), threads));
     let start = Start { unix_ns: unix_ns(), monotonic_ns: monotonic_ns() };
-    let hiccup = (!D::ON_VIRTUAL_CLOCK).then(Hiccup::start);
+    let hiccup = (!D::ON_VIRTUAL_CLOCK).then(|| Hiccup::start(start.monotonic_ns));
     let (collector, recorders) = Collector::new(threads, start.monotonic_ns);
     let times = Arc::new(Mutex::new(Vec::new()));
     let mut progress = Progress::new(trial, start.monotonic_ns);
@@ -434,7 +435,7 @@ fn summary(
         thread_cpu_ns: ends.iter().map(|end| end.cpu_ns).collect(),
         thread_awake_ns: ends.iter().map(|end| end.awake_ns).collect(),
         thread_run_delay_ns: ends.iter().map(|end| end.run_delay_ns).collect(),
-        hiccup: hiccup.and_then(|hiccup| batch::encode_base64(&hiccup.stop())),
+        jitter: hiccup.map_or_else(Jitter::default, Hiccup::stop),
         clock: ClockFacts::measure(),
         features: features.iter().cloned().collect(),
         clients_requests_min: per_client().min().unwrap_or(0),

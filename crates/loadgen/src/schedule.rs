@@ -17,9 +17,11 @@ pub enum Schedule {
     },
     /// At arrivals that nobody's answer delays.
     Open {
+        /// When the iteration began.
+        start_ns: u64,
         /// Mean time between two arrivals at this thread.
         gap_ns: f64,
-        /// When the next arrives.
+        /// When the next arrives, after the start: a small number, so that a small gap still counts.
         next_ns: f64,
         /// The law.
         arrivals: Arrivals,
@@ -44,7 +46,6 @@ impl Schedule {
         iteration: u32,
     ) -> Self {
         let gap_ns = |rate_per_s: f64| 1e9 * threads as f64 / rate_per_s;
-        let start = start_ns as f64;
         match (&trial.load, trial.rate_limit_per_s) {
             (Load::Open { rate_per_s, arrivals, .. }, _) => {
                 let seed = mix64(
@@ -56,8 +57,9 @@ impl Schedule {
                     Arrivals::Poisson => 0.0,
                 };
                 let mut schedule = Self::Open {
+                    start_ns,
                     gap_ns,
-                    next_ns: start + offset,
+                    next_ns: offset,
                     arrivals: *arrivals,
                     count: 0,
                     seed,
@@ -68,7 +70,7 @@ impl Schedule {
                 schedule
             }
             (Load::Closed { .. }, Some(rate_per_s)) => {
-                Self::Paced { gap_ns: gap_ns(rate_per_s), next_ns: start }
+                Self::Paced { gap_ns: gap_ns(rate_per_s), next_ns: start_ns as f64 }
             }
             (Load::Closed { .. }, None) => Self::Closed,
         }
@@ -81,7 +83,7 @@ impl Schedule {
         match self {
             Self::Closed => now_ns,
             Self::Paced { next_ns, .. } => (*next_ns as u64).max(now_ns),
-            Self::Open { next_ns, .. } => *next_ns as u64,
+            Self::Open { start_ns, next_ns, .. } => start_ns.saturating_add(*next_ns as u64),
         }
     }
 
@@ -98,6 +100,35 @@ impl Schedule {
         due_ns
     }
 
+    /// Returns how many arrivals are expected before a time.
+    #[must_use]
+    pub fn expected_until(&self, end_ns: u64) -> f64 {
+        match self {
+            Self::Open { start_ns, gap_ns, next_ns, .. } => {
+                let rest_ns = end_ns.saturating_sub(*start_ns) as f64 - next_ns;
+                (rest_ns / gap_ns).ceil().max(0.0)
+            }
+            Self::Closed | Self::Paced { .. } => 0.0,
+        }
+    }
+
+    /// Takes all that arrives before a time, as so many slices of it: the middle of each, and how
+    /// many its law expects in it. So the work does not grow with the rate.
+    pub fn take_slices(&mut self, end_ns: u64, slices: u32) -> Vec<(u64, u64)> {
+        let expected = self.expected_until(end_ns);
+        let first_ns = self.peek_ns(0);
+        let Self::Open { start_ns, next_ns, .. } = self else { return Vec::new() };
+        let slice_ns = end_ns.saturating_sub(first_ns) as f64 / f64::from(slices);
+        *next_ns = end_ns.saturating_sub(*start_ns) as f64;
+        let until = |slice: u32| (expected * f64::from(slice) / f64::from(slices)) as u64;
+        (0..slices)
+            .map(|slice| {
+                let middle_ns = first_ns + (slice_ns * (f64::from(slice) + 0.5)) as u64;
+                (middle_ns, until(slice + 1) - until(slice))
+            })
+            .collect()
+    }
+
     /// Tells whether latency counts from the due time.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -105,7 +136,7 @@ impl Schedule {
     }
 
     fn advance(&mut self) {
-        if let Self::Open { gap_ns, next_ns, arrivals, count, seed } = self {
+        if let Self::Open { gap_ns, next_ns, arrivals, count, seed, .. } = self {
             *count += 1;
             *next_ns += match arrivals {
                 Arrivals::Constant => *gap_ns,
@@ -160,6 +191,33 @@ mod tests {
     fn the_same_seed_gives_the_same_arrivals() {
         let trial = trial(r#"{"kind":"open","rate_per_s":500,"clients_max":1}"#);
         assert_eq!(arrivals(&trial, 100), arrivals(&trial, 100));
+    }
+
+    #[test]
+    fn slices_hold_all_arrivals_of_a_rate_that_nobody_could_count() {
+        for rate_per_s in [3_000.0, 1e9, 1e15] {
+            let mut trial = trial(r#"{"kind":"open","rate_per_s":1,"clients_max":1}"#);
+            let arrivals = Arrivals::Constant;
+            trial.load = Load::Open { rate_per_s, arrivals, clients_max: 1 };
+            let (start_ns, end_ns) = (1 << 50, (1 << 50) + 60_000_000_000);
+            let mut schedule = Schedule::new(&trial, 0, 1, start_ns, 1);
+            let slices = schedule.take_slices(end_ns, 1000);
+            let count: u64 = slices.iter().map(|(_, count)| count).sum();
+            assert!((count as f64 / (rate_per_s * 60.0) - 1.0).abs() < 1e-9, "{count}");
+            assert!(slices.iter().all(|(due_ns, _)| (start_ns..end_ns).contains(due_ns)));
+            assert!(schedule.peek_ns(0) >= end_ns);
+        }
+    }
+
+    #[test]
+    fn a_gap_counts_however_long_the_host_is_up() {
+        let trial = trial(
+            r#"{"kind":"open","rate_per_s":1000000000,"arrivals":"constant","clients_max":1}"#,
+        );
+        let start_ns = 1 << 60;
+        let mut schedule = Schedule::new(&trial, 0, 1, start_ns, 1);
+        let last_ns = (0..1001).map(|_| schedule.take_ns(0)).last();
+        assert_eq!(last_ns, Some(start_ns + 1000));
     }
 
     #[test]

@@ -13,6 +13,11 @@ use crate::requests::{Request, Requests};
 use crate::schedule::Schedule;
 use crate::shared::{Shared, Window};
 
+/// So many requests that were never sent are counted each by itself; that takes some 50 ms.
+const NOT_SENT_SINGLY: f64 = 1_048_576.0;
+/// Of more than that, the times are known to this part of what was left of the load.
+const NOT_SENT_SLICES: u32 = 10_000;
+
 /// A request that a client has taken, and when it is due.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
@@ -205,17 +210,30 @@ impl<C: Client> Worker<C> {
 
     /// Counts what was due when an open load ended and nobody had come to send: those requests
     /// have waited at least until now, and leaving them out would flatter the target.
+    ///
+    /// A rate that no host could send leaves more of them than can be counted one by one.
     fn record_not_sent(&self, schedule: &mut Schedule, now_ns: u64, load_end_ns: u64) {
-        let operation = self.shared.first_operation;
-        while schedule.peek_ns(now_ns) < load_end_ns {
-            let due_ns = schedule.take_ns(now_ns);
-            let measure_over_ns = self.shared.measure_over_ns.load(Ordering::Relaxed);
-            let Some(stage) = self.window.get().stage_at(due_ns, measure_over_ns) else { break };
-            let iteration = self.iteration.get();
-            let key = RowKey { stage, iteration, operation, outcome: Outcome::NOT_SENT };
-            let answer = Answer::plain(Outcome::NOT_SENT, load_end_ns, 0, load_end_ns);
-            self.recorder.borrow_mut().record(key, Intended::At(due_ns), &answer);
+        if schedule.expected_until(load_end_ns) > NOT_SENT_SINGLY {
+            for (due_ns, count) in schedule.take_slices(load_end_ns, NOT_SENT_SLICES) {
+                self.record_due(due_ns, count, load_end_ns);
+            }
+            return;
         }
+        while schedule.peek_ns(now_ns) < load_end_ns && !self.shared.stop.load(Ordering::Relaxed) {
+            if !self.record_due(schedule.take_ns(now_ns), 1, load_end_ns) {
+                break;
+            }
+        }
+    }
+
+    fn record_due(&self, due_ns: u64, count: u64, load_end_ns: u64) -> bool {
+        let measure_over_ns = self.shared.measure_over_ns.load(Ordering::Relaxed);
+        let Some(stage) = self.window.get().stage_at(due_ns, measure_over_ns) else { return false };
+        let iteration = self.iteration.get();
+        let operation = self.shared.first_operation;
+        let key = RowKey { stage, iteration, operation, outcome: Outcome::NOT_SENT };
+        self.recorder.borrow_mut().record_not_sent(key, due_ns, load_end_ns, count);
+        true
     }
 
     async fn hand_over_every_second(self: Rc<Self>) {

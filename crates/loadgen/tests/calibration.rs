@@ -135,6 +135,21 @@ fn a_stall_of_a_second_shows_in_every_request_due_in_it() {
 }
 
 #[test]
+fn a_rate_that_nobody_could_send_ends_with_its_load_and_keeps_what_was_due() {
+    for (rate_per_s, arrivals) in [(1e10, "constant"), (1e12, "poisson")] {
+        let ran = run(&trial(json!({
+            "target": {"name": "t", "driver": "simulated", "settings": {"mean_ns": 10_000_000.0}},
+            "load": {"kind": "open", "rate_per_s": rate_per_s, "arrivals": arrivals,
+                     "clients_max": 4},
+            "warm_up_ns": 1_000_000_000_u64, "stop": {"duration_ns": 3_000_000_000_u64}})));
+        let stages = ran.sum("requests", "stage");
+        assert!(is_close(stages["measure"] as u64, rate_per_s * 3.0, 0.001), "{stages:?}");
+        let response = ran.histogram("response");
+        assert!(is_close(response.value_at_quantile(0.5), 2e9, 0.01), "half wait 2 s of 4");
+    }
+}
+
+#[test]
 fn as_many_are_in_flight_as_littles_law_says() {
     let law = |load: Value| {
         let ran = run(&trial(json!({

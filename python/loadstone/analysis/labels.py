@@ -14,6 +14,7 @@ from loadstone import units
 from loadstone.analysis.finding import Severity
 from loadstone.analysis.instrument import HICCUP_SHARE
 from loadstone.analysis.part import SECOND_NS, Part
+from loadstone.analysis.stalls import STALLED_SHARE, stall_of
 from loadstone.analysis.target_state import HOOK, REBALANCING, UNHEALTHY, labels_around
 from loadstone.analysis.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
 from loadstone.analysis.verdict import INSTRUMENT_CAUTION, INSTRUMENT_LIMITED, INSTRUMENT_MAX
@@ -21,6 +22,8 @@ from loadstone.results.record import Record
 
 if TYPE_CHECKING:
     from loadstone.analysis.summary import Cell
+
+STALLED = "STALLED"
 
 LABELS: Mapping[str, str] = {
     "INTERRUPTED": "stopped by hand or by a signal before its end; the numbers are what was seen",
@@ -39,14 +42,19 @@ LABELS: Mapping[str, str] = {
     INSTRUMENT_LIMITED: "the load generator used 80 % or more of its own ceiling: the target can do"
     " at least this",
     "NEAR_CEILING": "the load generator used half or more of its own ceiling",
-    "NOISY": "the load generator's own sleeps ended late (p99.9) by over a tenth of the p99 shown",
+    "NOISY": "the client stood still for a moment, or the load generator's own sleeps ended late"
+    " (p99.9) by over a tenth of the p99 shown",
+    STALLED: f"the client stood still for more than {STALLED_SHARE:.0%} of what was measured: the"
+    " numbers are its own, not the target's",
     UNHEALTHY: "the target's cluster was not HEALTH_OK before or after the load",
     REBALANCING: "the target's cluster moved or repaired data before or after the load",
     HOOK: "a hook of the campaign failed, or its moment never came",
     "LAG": "requests left later than they were due: the load generator could not keep the schedule",
 }
 
-VOIDING = frozenset({"INTERRUPTED", "STOPPED", "RUNNING", "CORRUPT", "NOTHING", "LITTLE", "LAG"})
+VOIDING = frozenset(
+    {"INTERRUPTED", "STOPPED", "RUNNING", "CORRUPT", "NOTHING", "LITTLE", "LAG", STALLED}
+)
 """Labels under which a number must not be used as a result."""
 
 BOUNDS = frozenset({INSTRUMENT_LIMITED})
@@ -69,6 +77,8 @@ def label_trial(record: Record) -> tuple[str, ...]:
     labels += ["INTERRUPTED"] if state == "interrupted" else []
     labels += ["STOPPED"] if state == "stopped" else []
     labels += ["CORRUPT"] if any((record.summary.get("mismatches") or {}).values()) else []
+    stall = stall_of(record) if record.trial.get("measured") else None
+    labels += [STALLED if stall.is_invalid else "NOISY"] if stall is not None else []
     labels += labels_around(record)
     return tuple(dict.fromkeys(labels))
 

@@ -9,6 +9,7 @@ from loadstone.analysis.finding import Evidence, Finding
 from loadstone.analysis.instrument_findings import find_refusals, find_uncalibrated
 from loadstone.analysis.part import Part
 from loadstone.analysis.plausibility import judge
+from loadstone.analysis.stalls import find_stalls
 from loadstone.analysis.summary import Cell
 from loadstone.analysis.verdict import Verdict
 from loadstone.results.record import Record
@@ -37,6 +38,7 @@ def judge_run(
     """
     records = {part.record.id: part.record for part in parts}
     found = [
+        *find_stalls(records.values()),
         *find_unsteady(parts),
         *find_uncalibrated(parts),
         *find_refusals(parts),

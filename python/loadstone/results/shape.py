@@ -56,6 +56,10 @@ RECORD: Mapping[str, Kinds] = {
     "summary.ended_unix_ns": WHOLE + NOTHING, "summary.requests": WHOLE, "summary.failed": WHOLE,
     "summary.bytes": WHOLE, "summary.clients": WHOLE, "summary.error_examples": OBJECT + NOTHING,
     "summary.thread_cpu_ns": LIST, "summary.thread_cpu_ns.*": WHOLE,
+    "summary.stalls": LIST + NOTHING, "summary.stalls.*": OBJECT,
+    "summary.stalls.*.core": WHOLE + NOTHING, "summary.stalls.*.seconds": LIST,
+    "summary.stalls.*.seconds.*": LIST, "summary.stalls.*.seconds.*.*": WHOLE,
+    "summary.cores_watched": WHOLE + NOTHING,
     **{f"trial.{name}": kinds for name, kinds in TRIAL.items()},
 }  # fmt: skip
 LARGEST = 2**63 - 1

@@ -4,6 +4,9 @@ use super::{FORMAT, Load, Share, Trial};
 use crate::drivers::{DriverInfo, encryption_mistakes};
 use crate::operation::Operation;
 
+/// No host sends more; beyond it, counts and times would overflow.
+const RATE_MAX_PER_S: f64 = 1e12;
+
 impl Trial {
     pub(super) fn mistakes(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
@@ -27,8 +30,10 @@ impl Trial {
         demand(self.timeout_ns >= 1_000_000, "timeout: allowed: 1ms and more".into());
         if let Load::Open { rate_per_s, .. } = self.load {
             demand(
-                rate_per_s.is_finite() && rate_per_s > 0.0,
-                format!("load.rate: found {rate_per_s}, allowed: above 0"),
+                rate_per_s > 0.0 && rate_per_s <= RATE_MAX_PER_S,
+                format!(
+                    "load.rate: found {rate_per_s}, allowed: above 0, up to {RATE_MAX_PER_S:e}/s"
+                ),
             );
         }
         demand(

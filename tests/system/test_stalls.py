@@ -1,0 +1,42 @@
+"""A client that is stopped in the middle of a trial, as a host that is suspended would stop it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from loadstone.results.store import read_run
+from tests.system.command import loadstone
+
+STOPPED_S = 1.5
+
+
+def test_a_client_that_was_stopped_while_it_measured_has_no_valid_number(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    command = ["bench", "put", str(tmp_path), "-s", "4KiB", "-d", "3s", "--rate", "100"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "loadstone", *command, "-o", str(run)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    measured = run / "trials" / "0001.arrows"
+    try:
+        while process.poll() is None and not (measured.exists() and measured.stat().st_size > 4000):
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGSTOP)
+        time.sleep(STOPPED_S)
+        os.kill(process.pid, signal.SIGCONT)
+        process.wait()
+    finally:
+        process.kill()
+        process.wait()
+    (record,) = [one for one in read_run(run).records if one.trial["measured"]]
+    whole = {entry["core"]: entry["seconds"] for entry in record.summary["stalls"]}
+    assert sum(ns for _, ns in whole[None]) >= 0.9 * STOPPED_S * 1e9
+    assert set(whole) == {None, *os.sched_getaffinity(0)}
+    document = loadstone("report", run, "-f", "json").json()
+    (trial,) = [one for one in document["trials"] if one["measured"]]
+    assert "STALLED" in trial["labels"]
+    assert any(found["rule"] == "stalled" for found in document["findings"])

@@ -1,0 +1,69 @@
+"""A client that stood still while it measured: when it makes a trial invalid, and what is said."""
+
+from pathlib import Path
+
+import pytest
+
+from loadstone.analysis import labels, stalls
+from loadstone.results.record import Record
+
+S = 1_000_000_000
+TRIAL = {"id": "0001", "measured": True}
+
+
+def _record(found: list[dict], *, cores: int = 2, start_s: int = 2, end_s: int = 8) -> Record:
+    window = {"measure_start_ns": start_s * S, "measure_end_ns": end_s * S}
+    summary = {"iterations": [window], "stalls": found, "cores_watched": cores}
+    return Record(trial=TRIAL, summary=summary, intervals_path=Path("none"))
+
+
+def _all_cores(seconds: list[list[int]], cores: int = 2) -> list[dict]:
+    return [{"core": core, "seconds": seconds} for core in (None, *range(cores))]
+
+
+def test_a_client_that_stood_still_for_half_of_the_window_makes_the_trial_invalid() -> None:
+    record = _record(_all_cores([[3, S], [4, S], [5, S]]))
+    stall = stalls.stall_of(record)
+    assert stall is not None
+    assert stall.share == pytest.approx(0.5)
+    assert (stall.seconds, stall.cores) == ((3, 4, 5), (0, 1))
+    assert "STALLED" in labels.label_trial(record)
+    assert labels.severity("STALLED") == "problem"
+    (found,) = stalls.find_stalls([record])
+    assert (found.rule, found.severity) == ("stalled", "problem")
+    assert "3-5" in found.statement
+    assert "0-1" in found.statement
+
+
+def test_a_moment_is_noise_and_its_second_is_named() -> None:
+    record = _record(_all_cores([[7, S // 10]]))
+    assert "NOISY" in labels.label_trial(record)
+    assert "STALLED" not in labels.label_trial(record)
+    (found,) = stalls.find_stalls([record])
+    assert (found.rule, found.severity) == ("stalled-shortly", "caution")
+    assert "seconds 7" in found.statement
+
+
+def test_what_stood_still_outside_the_measured_stage_does_not_count() -> None:
+    record = _record(_all_cores([[0, S], [1, S], [8, S]]))
+    assert stalls.stall_of(record) is None
+    assert labels.label_trial(record) == ()
+
+
+def test_one_core_of_many_counts_by_its_share_of_the_client() -> None:
+    hogged = [{"core": 5, "seconds": [[second, S] for second in range(2, 8)]}]
+    of_two, of_many = (stalls.stall_of(_record(hogged, cores=cores)) for cores in (2, 64))
+    assert of_two is not None
+    assert of_many is not None
+    assert of_two.share == pytest.approx(1 / 2)
+    assert of_many.share == pytest.approx(1 / 64)
+    assert (of_two.is_invalid, of_many.is_invalid) == (True, False)
+    assert of_many.cores == (5,)
+
+
+def test_a_trial_that_is_not_measured_and_one_of_before_are_left_alone() -> None:
+    record = _record(_all_cores([[3, S]]))
+    unmeasured = Record(trial={**TRIAL, "measured": False}, summary=record.summary)
+    assert labels.label_trial(unmeasured) == ()
+    before = Record(trial=TRIAL, summary={"iterations": record.summary["iterations"]})
+    assert stalls.stall_of(before) is None
