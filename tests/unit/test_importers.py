@@ -118,7 +118,15 @@ def test_fio_gives_its_rates_and_with_json_plus_its_latencies(tmp_path: Path) ->
     both = findings(read("fio", "fio-randrw-4k.json"), tmp_path / "plain")
     assert [cell.operation for cell in both.totals] == ["read", "write"]
     assert both.totals[1].requests_per_s == pytest.approx(25586.1, abs=0.1)
-    assert both.totals[0].service is None
+    # Plain JSON states percentiles and no distribution: they are shown as they are.
+    stated = both.totals[0].service
+    assert stated is not None
+    assert stated.quantiles["p50"] == 68_096
+    assert stated.quantiles["p99_9"] == 4_947_968
+    assert stated.quantiles["p75"] is None
+    assert (stated.count, stated.max_ns) == (102_541, 225_298_529)
+    # It has no seconds, and so no spread of them.
+    assert {cell.spread_of_seconds for cell in both.totals} == {None}
 
 
 @pytest.mark.parametrize(
@@ -212,6 +220,9 @@ def test_a_datasafe_log_gives_its_percentiles_and_rates() -> None:
     assert rates["write", 102_400] == "42.39896054161253"
     assert rates["read", 10_485_760] == "6.102306403813942"
     assert len(found.of(THREAD_RATE)) == 18
+    # Users are made by one thread alone, before the others begin.
+    users = [one.value for one in found.of(RATE) if one.operation == "create_user"]
+    assert users == pytest.approx([2.0807324, 2.6322717, 2.3832221])
     (p99,) = [one for one in found.of("service_ns_p99") if one.text == "552.8199999999999"]
     assert p99.value == pytest.approx(552.82e6)
 

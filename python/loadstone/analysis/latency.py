@@ -7,7 +7,7 @@ read from the sum.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ QUANTILES: Mapping[str, float] = {
 }
 
 CURVE_STEPS_PER_HALVING = 5
+NOT_STATED = "the tool that measured it does not state it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,30 @@ def latency(histogram: "Histogram | None", timeouts: Timeouts | None = None) -> 
         unresolved=unresolved,
         at_least=at_least,
         curve=_curve(histogram),
+    )
+
+
+def stated_latency(stated: Mapping[str, Any]) -> Latency:
+    """Return what another tool states of its requests: nothing is interpolated."""
+    listed = {float(share): int(ns) for share, ns in stated["quantiles_ns"].items()}
+    count = int(stated["count"])
+    quantiles = {
+        name: listed.get(q) if may_print_quantile(q, count) else None
+        for name, q in QUANTILES.items()
+    }
+    return Latency(
+        count=count,
+        mean_ns=float(stated["mean_ns"]),
+        min_ns=int(stated["min_ns"]),
+        max_ns=int(stated["max_ns"]),
+        quantiles=quantiles,
+        unresolved={name: NOT_STATED for name, ns in quantiles.items() if ns is None},
+        at_least={},
+        curve=tuple(
+            CurvePoint(quantile=share, value_ns=ns)
+            for share, ns in sorted(listed.items())
+            if may_print_quantile(share, count)
+        ),
     )
 
 

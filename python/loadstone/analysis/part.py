@@ -116,6 +116,9 @@ def _part(
             rows_of_mix, of_all_stages, (start_ns, end_ns), entry, mix.median_ns
         )
     first, last = math.ceil(start_ns / SECOND_NS), end_ns // SECOND_NS
+    if good.num_rows and not _has_seconds(good, first, last):
+        # A tool that keeps totals has no seconds; zeros would be rates that never were.
+        last = first
     return Part(
         record=record,
         operation=operation,
@@ -179,6 +182,11 @@ def _errors(rows: pa.Table) -> dict[str, int]:
     failed = rows.filter(pc.field("outcome") != "ok")
     counts = failed.group_by("outcome").aggregate([("requests", "sum")]).to_pylist()
     return {row["outcome"]: row["requests_sum"] for row in counts if row["requests_sum"]}
+
+
+def _has_seconds(good: pa.Table, first: int, last: int) -> bool:
+    seconds = good["second"].to_numpy()
+    return bool(((seconds >= first) & (seconds < last)).any())
 
 
 def _per_second(good: pa.Table, name: str, first: int, last: int) -> NDArray[np.float64]:

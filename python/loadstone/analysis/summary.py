@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from loadstone.analysis.instrument import Jitter, Share, combine_shares, jitter_of
 from loadstone.analysis.labels import label_cell
-from loadstone.analysis.latency import Latency, Timeouts, combine, latency
+from loadstone.analysis.latency import Latency, Timeouts, combine, latency, stated_latency
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.part import SECOND_NS, Part
 from loadstone.analysis.resources import Peaks
@@ -267,7 +267,7 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
         first_done_s=_latest_s(parts, [part.first_done_ns for part in parts]),
         last_done_s=_latest_s(parts, [part.last_done_ns for part in parts]),
         response=_latency(parts, "response", timeouts),
-        service=_latency(parts, "service", timeouts),
+        service=_latency(parts, "service", timeouts) or _stated(parts),
         first_byte=_latency(parts, "first_byte", timeouts),
         lag=_latency(parts, "lag", timeouts),
         little=little_of(parts),
@@ -291,6 +291,16 @@ def _errors(parts: list[Part]) -> dict[str, int]:
 
 def _latency(parts: list[Part], name: str, timeouts: Timeouts) -> Latency | None:
     return latency(combine(part.histograms[name] for part in parts), timeouts)
+
+
+def _stated(parts: list[Part]) -> Latency | None:
+    """Return what another tool states of one trial's times; those of several cannot be added up."""
+    found = [
+        stated
+        for part in parts
+        if (stated := (part.record.summary.get("stated_latency") or {}).get(part.operation))
+    ]
+    return stated_latency(found[0]) if len(found) == len(parts) == 1 else None
 
 
 def _trial_rate(name: str, parts: list[Part]) -> TrialRate:

@@ -11,7 +11,7 @@ from typing import Any
 from loadstone import units
 from loadstone.errors import InputError
 from loadstone.formats import reading
-from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
+from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row, Stated
 from loadstone.formats.json_document import Node, read_document
 from loadstone.formats.reading import LARGEST
 
@@ -71,6 +71,11 @@ def _trial(job: Node, timestamp_ns: int, hints: Hints) -> ImportedTrial:
         # The time stamp is that of the report, written when the job was over.
         started_unix_ns=max(0, timestamp_ns - runtime_ns),
         size_bytes=size,
+        stated={
+            direction: times
+            for direction, one in done
+            if (times := _stated(one)) is not None and not _latencies(one).get("bins")
+        },
         source={
             direction: {
                 **{key: _number(one, key) for key in ("iops", "bw_bytes", "bw_min", "bw_max")},
@@ -94,6 +99,25 @@ def _number(one: Node, name: str) -> float | None:
 def _latencies(one: Node) -> Mapping[str, Any]:
     found = one.find("clat_ns")
     return {} if found is None else found.mapping()
+
+
+def _stated(one: Node) -> Stated | None:
+    """Return the times that plain JSON states: percentiles, and no distribution."""
+    found = one.find("clat_ns")
+    if found is None or not found.at("N").whole():
+        return None
+    listed = found.find("percentile")
+    quantiles = {
+        round(reading.number(one.place, "percentile", share) / 100, 9): ns.whole()
+        for share, ns in (listed.entries() if listed is not None else ())
+    }
+    return Stated(
+        count=found.at("N").whole(),
+        mean_ns=found.at("mean").number(),
+        min_ns=found.at("min").whole(),
+        max_ns=found.at("max").whole(),
+        quantiles_ns=quantiles,
+    )
 
 
 def _rows(name: str, direction: str, one: Node) -> Iterator[Row]:

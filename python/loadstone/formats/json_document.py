@@ -103,24 +103,32 @@ class Node:
 
 def read_document(path: Path) -> Node:
     """Read a file that holds one JSON object; the line of a mistake is named."""
-    text = read_text(path)
+    return parse_document(Place(path), read_text(path))
+
+
+def parse_document(begin: Place, text: str) -> Node:
+    """Read one JSON object from the text that begins at a place of a file."""
+    path, above = begin.path, (begin.line or 1) - 1
     try:
         document = json.loads(text, parse_constant=_refuse_number, parse_float=_parse_float)
     except _NumberError as error:
         token = str(error)
         found = re.search(rf'(?<![\w"]){re.escape(token)}', text)
-        line = text.count("\n", 0, found.start()) + 1 if found else None
+        line = text.count("\n", 0, found.start()) + 1 + above if found else begin.line
         Place(path, line).refuse(f"found {token}, expected a number", EDITED)
     except RecursionError:
-        Place(path).refuse("no JSON of any tool: it is nested too deeply", WHOLE)
+        begin.refuse("no JSON of any tool: it is nested too deeply", WHOLE)
     except ValueError as error:
         reason = getattr(error, "msg", str(error))
         at_end = getattr(error, "pos", 0) >= len(text.rstrip()) - 1
         hint = TRUNCATED if at_end else WHOLE
-        Place(path, getattr(error, "lineno", None)).refuse(f"no JSON: {reason}", hint)
+        line = getattr(error, "lineno", None)
+        Place(path, line + above if line is not None else begin.line).refuse(
+            f"no JSON: {reason}", hint
+        )
     if not isinstance(document, dict):
-        Place(path).refuse("holds no JSON object")
-    return Node(Place(path), document)
+        begin.refuse("holds no JSON object")
+    return Node(begin, document)
 
 
 def _parse_float(text: str) -> float:

@@ -7,12 +7,12 @@ percentile; concurrency is printed for writes, and for reads follows from the op
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from loadstone.formats import reading
-from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
+from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row, repetitions
 from loadstone.formats.json_document import read_document
 from loadstone.formats.reading import Place
 
@@ -51,10 +51,10 @@ class Second:
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read outputs of rados bench, each a trial."""
     trials = []
-    for path in paths:
+    for path, (workload, block) in zip(paths, repetitions(paths), strict=True):
         text = reading.read_text(path)
         read_one = _from_json if text.lstrip().startswith("{") else _from_text
-        trials.append(read_one(path, hints))
+        trials.append(replace(read_one(path, hints), workload=workload, block=block))
     return Imported(tool="rados bench", name=paths[0].stem, trials=tuple(trials))
 
 

@@ -37,14 +37,16 @@ IMPORTERS: Mapping[str, Importer] = {
             summary="nectar: the file of -csv, and the console's output",
             read=nectar.read,
         ),
-        Importer(name="warp", summary="warp: .csv.zst of one benchmark", read=warp.read),
+        Importer(
+            name="warp", summary="warp: .csv.zst or .json.zst of one benchmark", read=warp.read
+        ),
         Importer(name="fio", summary="fio: --output-format=json or json+", read=fio.read),
         Importer(
             name="rados-bench",
             summary="rados bench: its text, or --format=json",
             read=rados_bench.read,
         ),
-        Importer(name="elbencho", summary="elbencho: --csvfile", read=elbencho.read),
+        Importer(name="elbencho", summary="elbencho: --csvfile or --jsonfile", read=elbencho.read),
         Importer(name="iperf3", summary="iperf3: --json", read=iperf3.read),
         Importer(
             name="datasafe",

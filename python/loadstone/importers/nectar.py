@@ -6,12 +6,12 @@ requests' own times, and what nectar printed is kept beside them.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from loadstone.errors import InputError
 from loadstone.formats import reading
-from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial
+from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, repetitions
 from loadstone.formats.reading import Place
 from loadstone.importers.completions import Completions
 
@@ -56,11 +56,14 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
             f'"{paths[0]}" is no -csv file of nectar: {_first_line(paths[0])!r}',
             "its first line begins with completion_time_unix_nano",
         )
-    paired = [(path, _console_of(path, tables, consoles)) for path in tables]
-    trials = tuple(_trial(path, console, hints) for path, console in paired)
+    paired = zip(tables, _pair(tables, consoles), repetitions(tables), strict=True)
+    trials = tuple(
+        replace(_trial(path, console, hints), workload=workload, block=block)
+        for path, console, (workload, block) in paired
+    )
     return Imported(
         tool="nectar",
-        name=tables[0].name.partition(".")[0],
+        name=tables[0].stem,
         trials=trials,
         notes=tuple(note for trial in trials for note in _notes(trial)),
     )
@@ -106,22 +109,32 @@ def _first_line(path: Path) -> str:
         raise InputError(f'cannot read "{path}": {error.strerror}') from error
 
 
-def _console_of(path: Path, tables: Sequence[Path], consoles: Sequence[Console]) -> Console | None:
-    """Return the console's output that belongs to a table: of the same name, else in the same
-    place.
+def _pair(tables: Sequence[Path], consoles: Sequence[Console]) -> list[Console | None]:
+    """Return the console's output that belongs to each table; each belongs to one.
+
+    It is of the same name, in the same folder where several have that name; else of the same place
+    in the order in which they were given.
     """
-    stem = path.name.partition(".")[0]
-    named = [one for one in consoles if one.path.name.partition(".")[0] == stem]
-    if named:
-        return named[0]
+    if not consoles:
+        return [None] * len(tables)
+    for key in (_stem, lambda path: (path.resolve().parent, _stem(path))):
+        of_key: dict[object, list[Console]] = {}
+        for console in consoles:
+            of_key.setdefault(key(console.path), []).append(console)
+        keys = [key(path) for path in tables]
+        are_alone = all(len(of_key.get(one, ())) == 1 for one in keys)
+        if are_alone and len(set(keys)) == len(keys) == len(consoles):
+            return [of_key[one][0] for one in keys]
     if len(consoles) == len(tables):
-        return consoles[tables.index(path)]
-    if consoles:
-        raise InputError(
-            f"{len(consoles)} outputs of the console cannot be matched with {len(tables)} tables",
-            "give one output for each -csv file, in the same order",
-        )
-    return None
+        return list(consoles)
+    raise InputError(
+        f"{len(consoles)} outputs of the console cannot be matched with {len(tables)} tables",
+        "give one output for each -csv file, in the same order",
+    )
+
+
+def _stem(path: Path) -> str:
+    return path.name.partition(".")[0]
 
 
 def _trial(path: Path, console: Console | None, hints: Hints) -> ImportedTrial:
@@ -189,7 +202,7 @@ def _made(
     rows = completions.close()
     return ImportedTrial(
         target=hints.target or "nectar",
-        workload=path.name.partition(".")[0],
+        workload=path.stem,
         phase=phase,
         parameters=parameters,
         clients=clients or 1,

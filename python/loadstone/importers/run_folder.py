@@ -96,7 +96,7 @@ def _document(imported: Imported, trial: ImportedTrial, run: str, number: int) -
         "seed": 0,
         "phase": trial.phase,
         "round": 1,
-        "block": 1,
+        "block": trial.block,
         "measured": trial.is_measured,
         "case": {
             "target": trial.target,
@@ -168,6 +168,16 @@ def _summary(trial: ImportedTrial) -> dict[str, Any]:
         "clients": trial.clients,
         "error_examples": {},
         "source": dict(trial.source),
+        "stated_latency": {
+            operation: {
+                "count": stated.count,
+                "mean_ns": stated.mean_ns,
+                "min_ns": stated.min_ns,
+                "max_ns": stated.max_ns,
+                "quantiles_ns": {f"{share:g}": ns for share, ns in stated.quantiles_ns.items()},
+            }
+            for operation, stated in trial.stated.items()
+        },
     }
 
 

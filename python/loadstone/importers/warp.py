@@ -1,4 +1,8 @@
-"""warp: one line per request, tab separated, compressed with zstd; the command line at its end."""
+"""warp: one line per request, tab separated, compressed with zstd; the command line at its end.
+
+Newer ones write JSON instead: totals of each operation, and percentiles of stretches of ten
+seconds, which cannot be added up and are left where they are.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +14,8 @@ import pyarrow as pa
 
 from loadstone.errors import InputError
 from loadstone.formats import reading
-from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial
+from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
+from loadstone.formats.json_document import Node, parse_document
 from loadstone.formats.reading import Place
 from loadstone.importers.completions import Completions
 
@@ -24,6 +29,9 @@ DURATION_SLACK = 0.1
 """Times are of the wall clock and durations of a steady one: clocks that are corrected part a
 little.
 """
+
+ZSTD = b"\x28\xb5\x2f\xfd"
+"""How every file that zstd compressed begins."""
 
 _STATUS = re.compile(r"\b([45]\d\d)\b")
 
@@ -42,6 +50,9 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     if len(paths) != 1:
         raise InputError("one warp file is read at a time", "import each into a folder of its own")
     (path,) = paths
+    text = _json_text(path)
+    if text is not None:
+        return _from_json(path, text, hints)
     groups: dict[str, _Group] = {}
     command = None
     origin_ns: int | None = None
@@ -103,6 +114,143 @@ def _rows(path: Path) -> Iterator[tuple[Place, Mapping[str, str] | str]]:
                 place.refuse(f"found {row['idx']}, expected {expected}", reading.EDITED, "idx")
             expected += 1
             yield place, row
+
+
+def _json_text(path: Path) -> str | None:
+    """Return what a file holds if that is JSON, compressed or not; None where it is not."""
+    try:
+        with path.open("rb") as file:
+            is_compressed = file.read(len(ZSTD)) == ZSTD
+        if not is_compressed:
+            text = path.read_bytes()
+            return reading.read_text(path) if text.lstrip()[:1] == b"{" else None
+        with (
+            pa.OSFile(str(path)) as raw,
+            pa.CompressedInputStream(raw, "zstd") as stream,
+        ):
+            first = stream.read(1 << 16)
+            if first.lstrip()[:1] != b"{":
+                return None
+            return bytes(first + stream.read()).decode("utf-8", "replace")
+    except OSError:
+        # Whoever reads the lines says what is wrong.
+        return None
+
+
+def _from_json(path: Path, text: str, hints: Hints) -> Imported:
+    document = parse_document(Place(path), text)
+    command = document.find("commandline")
+    words = str(command.value).split() if command is not None else []
+    operations = dict(document.at("by_op_type").entries())
+    if not operations:
+        document.place.refuse("has no requests", reading.TRUNCATED)
+    if document.at("final").value is not True:
+        document.place.refuse("holds the state of a benchmark that goes on", reading.TRUNCATED)
+    totals = [_of_totals(document.place, name, node) for name, node in operations.items()]
+    stretches: list[list[_Totals]] = []
+    for one in sorted(totals, key=lambda one: one.start_ns):
+        if stretches and one.start_ns < max(other.end_ns for other in stretches[-1]):
+            stretches[-1].append(one)
+        else:
+            stretches.append([one])
+    asked = words[1] if len(words) > 1 else None
+    known = {one.operation for one in totals}
+    version = document.find("warp_version")
+    return Imported(
+        tool="warp",
+        name=_name(path),
+        trials=tuple(
+            _trial_of_totals(
+                path,
+                own,
+                is_measured=asked not in known or asked in {one.operation for one in own},
+                hints=hints,
+            )
+            for own in stretches
+        ),
+        tool_version=str(version.value) if version is not None else None,
+        command=str(command.value) if command is not None else None,
+        notes=("warp's JSON keeps no requests: rates are over the whole time of each operation",),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Totals:
+    """All requests of one operation, as warp adds them up."""
+
+    operation: str
+    requests: int
+    failed: int
+    objects: int
+    bytes: int
+    threads: int
+    start_ns: int
+    end_ns: int
+
+
+def _of_totals(place: Place, name: str, node: Node) -> _Totals:
+    requests, failed = node.at("total_requests").whole(smallest=1), node.at("total_errors").whole()
+    if failed > requests:
+        place.refuse(f"{name}: {failed} of {requests} requests failed", reading.EDITED)
+    start_ns, end_ns = (
+        _time(place, key, str(node.at(key).value)) for key in ("start_time", "end_time")
+    )
+    if end_ns <= start_ns:
+        place.refuse(f"{name}: ends before it starts", reading.EDITED)
+    operation = OPERATIONS.get(name, name.lower())
+    return _Totals(
+        operation=operation,
+        requests=requests,
+        failed=failed,
+        objects=node.at("total_objects").whole(),
+        bytes=node.at("total_bytes").whole() if operation in ("put", "get") else 0,
+        threads=node.at("concurrency").whole(),
+        start_ns=start_ns,
+        end_ns=end_ns,
+    )
+
+
+def _trial_of_totals(
+    path: Path, own: Sequence[_Totals], *, is_measured: bool, hints: Hints
+) -> ImportedTrial:
+    start_ns, end_ns = min(one.start_ns for one in own), max(one.end_ns for one in own)
+    threads = max(1, *(one.threads for one in own)) if len(own) > 1 else max(1, own[0].threads)
+    sizes = {one.bytes // one.objects for one in own if one.bytes and one.objects}
+    exact = all(one.bytes % one.objects == 0 for one in own if one.bytes and one.objects)
+    size = sizes.pop() if len(sizes) == 1 and exact else hints.size_bytes
+    parameters: dict[str, str | int | float] = {"threads": threads}
+    parameters |= {"size": size} if size else {}
+    rows = [
+        Row(
+            operation=one.operation,
+            outcome=outcome,
+            # At the end: no second of the window claims all requests as its own.
+            second=(end_ns - start_ns) // SECOND_NS,
+            requests=requests,
+            objects=one.objects if outcome == "ok" else 0,
+            bytes=one.bytes if outcome == "ok" else 0,
+        )
+        for one in own
+        for outcome, requests in (("ok", one.requests - one.failed), ("unknown", one.failed))
+        if requests
+    ]
+    return ImportedTrial(
+        target=hints.target or "warp",
+        workload=_name(path),
+        phase=own[0].operation if len(own) == 1 else "mixed",
+        parameters=parameters,
+        clients=threads,
+        rows=tuple(rows),
+        window_ns=(0, end_ns - start_ns),
+        started_unix_ns=start_ns,
+        is_measured=is_measured,
+        size_bytes=size,
+        source={"file": path.name},
+    )
+
+
+def _name(path: Path) -> str:
+    return path.name.partition(".")[0]
 
 
 def _lines(path: Path) -> Iterator[str]:

@@ -127,6 +127,8 @@ def rate_from_latency(account: Account) -> Iterator[Finding]:
         for one in account.of(RATE)
         if one.threads and (one.target, one.case) in per_thread
     ]
+    # What one thread does by itself has one rate, however many threads wait meanwhile.
+    cells = [(one, single) for one, single in cells if one.value != single.value]
     exact = [pair for pair in cells if _is_multiple(*pair)]
     quotients = {id(one): _quotient(one) for one in per_thread.values()}
     telling = [found for found in quotients.values() if found is not None]
