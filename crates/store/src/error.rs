@@ -66,6 +66,8 @@ pub(crate) enum Refusal {
     BucketExists,
     #[error("the bucket still holds objects")]
     BucketNotEmpty,
+    #[error("If-Match names an object that does not exist")]
+    NothingToMatch,
     #[error("a precondition failed")]
     PreconditionFailed,
     #[error("a part is missing or its ETag differs")]
@@ -82,6 +84,8 @@ pub(crate) enum Refusal {
     Full { bytes_max: u64 },
     #[error("a large object cannot be read: {0}")]
     Segment(String),
+    #[error("the body is not the one that was signed")]
+    NotAsSigned,
     #[error("the request's body broke off: {0}")]
     Body(String),
     #[error("storage failed: {0}")]

@@ -59,6 +59,9 @@ impl Precondition {
     /// Refuses when the current version is not as the client wants it.
     pub(crate) fn check(&self, current: Option<&Object>) -> Result<(), Refusal> {
         let current = current.filter(|object| object.is_live());
+        if self.if_match.is_some() && current.is_none() {
+            return Err(Refusal::NothingToMatch);
+        }
         let unmatched = self
             .if_match
             .as_ref()

@@ -56,7 +56,7 @@ pub(crate) async fn take_in<E: Display>(
     let mut writer = Writer::new(storage, length)?;
     let mut taken: u64 = 0;
     while let Some(piece) = poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await {
-        let piece = piece.map_err(|error| Refusal::Body(error.to_string()))?;
+        let piece = piece.map_err(|error| broken(&error.to_string()))?;
         taken += piece.len() as u64;
         if taken > length.unwrap_or(bytes_max) {
             return Err(Refusal::TooLarge);
@@ -70,6 +70,15 @@ pub(crate) async fn take_in<E: Display>(
     }
     let body = writer.finish().await?;
     Ok(Taken { body, md5: md5.finalize().into(), checksums: hasher.finalize().into() })
+}
+
+/// Tells a body that is not what its signature says from one that broke off.
+fn broken(problem: &str) -> Refusal {
+    // The signed stream of the S3 front keeps its error's type to itself.
+    match problem.contains("Sha256Mismatch") {
+        true => Refusal::NotAsSigned,
+        false => Refusal::Body(problem.to_owned()),
+    }
 }
 
 /// Takes bytes in that are at hand.

@@ -48,6 +48,8 @@ pub(crate) struct About {
     pub(crate) checksums: Option<Box<Checksums>>,
     /// Sizes of the parts of a multipart upload.
     pub(crate) part_bytes: Vec<u64>,
+    /// Checksums of those parts, by the algorithm of the object's own; empty without one.
+    pub(crate) part_checksums: Vec<String>,
     pub(crate) form: Form,
     /// Unix time after which the object is gone.
     pub(crate) expires_at_s: Option<u64>,
@@ -93,6 +95,46 @@ pub(crate) struct Checksums {
     pub(crate) is_composite: bool,
 }
 
+/// An algorithm of checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Algorithm {
+    Crc32,
+    Crc32c,
+    Crc64nvme,
+    Sha1,
+    Sha256,
+}
+
+/// The checksum that a multipart upload was begun with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ChecksumRule {
+    pub(crate) algorithm: Algorithm,
+    /// Over the parts' checksums, not over the bytes.
+    pub(crate) is_composite: bool,
+}
+
+impl Algorithm {
+    pub(crate) const ALL: [Algorithm; 5] = [
+        Algorithm::Crc32,
+        Algorithm::Crc32c,
+        Algorithm::Crc64nvme,
+        Algorithm::Sha1,
+        Algorithm::Sha256,
+    ];
+
+    /// Returns the name that stands in headers.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Algorithm::Crc32 => "crc32",
+            Algorithm::Crc32c => "crc32c",
+            Algorithm::Crc64nvme => "crc64nvme",
+            Algorithm::Sha1 => "sha1",
+            Algorithm::Sha256 => "sha256",
+        }
+    }
+}
+
 impl From<Checksum> for Checksums {
     fn from(found: Checksum) -> Checksums {
         Checksums {
@@ -107,6 +149,30 @@ impl From<Checksum> for Checksums {
 }
 
 impl Checksums {
+    pub(crate) fn of(&self, algorithm: Algorithm) -> Option<&str> {
+        match algorithm {
+            Algorithm::Crc32 => self.crc32.as_deref(),
+            Algorithm::Crc32c => self.crc32c.as_deref(),
+            Algorithm::Crc64nvme => self.crc64nvme.as_deref(),
+            Algorithm::Sha1 => self.sha1.as_deref(),
+            Algorithm::Sha256 => self.sha256.as_deref(),
+        }
+    }
+
+    /// Returns the checksums with one value alone.
+    pub(crate) fn one(rule: ChecksumRule, value: String) -> Checksums {
+        let mut one = Checksums { is_composite: rule.is_composite, ..Checksums::default() };
+        let slot = match rule.algorithm {
+            Algorithm::Crc32 => &mut one.crc32,
+            Algorithm::Crc32c => &mut one.crc32c,
+            Algorithm::Crc64nvme => &mut one.crc64nvme,
+            Algorithm::Sha1 => &mut one.sha1,
+            Algorithm::Sha256 => &mut one.sha256,
+        };
+        *slot = Some(value);
+        one
+    }
+
     /// Returns this, boxed, or `None` when no checksum is set.
     pub(crate) fn into_option(self) -> Option<Box<Checksums>> {
         (self != Checksums { is_composite: self.is_composite, ..Checksums::default() })
@@ -157,6 +223,8 @@ impl About {
             Form::DynamicLarge(text) | Form::Symlink(text) => text.len(),
             Form::Plain | Form::DeleteMarker => 0,
         };
-        (RECORD_BYTES + key.len() + text + form + self.part_bytes.len() * 8) as u64
+        let checksums: usize = self.part_checksums.iter().map(|text| text.len() + 24).sum();
+        let parts = self.part_bytes.len() * 8 + checksums;
+        (RECORD_BYTES + key.len() + text + form + parts) as u64
     }
 }

@@ -15,6 +15,7 @@ use tokio::time::Sleep;
 
 use crate::body::BodyStream;
 use crate::faults::Pacer;
+use crate::s3;
 
 /// Time for what was written to leave before a connection is broken off.
 const FLUSH_TIME: Duration = Duration::from_millis(20);
@@ -68,6 +69,13 @@ impl ReplyBody {
 
     pub(crate) fn s3(body: s3s::Body) -> ReplyBody {
         ReplyBody { source: Source::S3(body), shaping: None }
+    }
+
+    /// Gives the documents of the S3 front their last form.
+    pub(crate) fn mend(&mut self, headers: &mut http::HeaderMap, request_id: &str) {
+        if let Source::S3(body) = &mut self.source {
+            s3::mend(headers, body, request_id);
+        }
     }
 
     /// Slows the body down to a link's width.

@@ -336,7 +336,11 @@ impl Service {
             Api::S3 => "x-amz-request-id",
             Api::Swift => "x-trans-id",
         };
-        if let Ok(value) = HeaderValue::from_str(&format!("tx{number:020x}")) {
+        let request_id = format!("tx{number:020x}");
+        let mut body = std::mem::replace(reply.body_mut(), ReplyBody::empty());
+        body.mend(reply.headers_mut(), &request_id);
+        *reply.body_mut() = body;
+        if let Ok(value) = HeaderValue::from_str(&request_id) {
             if api == Api::Swift {
                 reply.headers_mut().insert("x-openstack-request-id", value.clone());
             }

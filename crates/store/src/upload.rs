@@ -8,7 +8,7 @@ use md5::{Digest, Md5};
 use crate::body::Body;
 use crate::error::Refusal;
 use crate::intake::hex;
-use crate::object::{About, Checksums};
+use crate::object::{About, ChecksumRule, Checksums};
 
 /// An open multipart upload. It does not survive a restart.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct Upload {
     pub(crate) key: Box<str>,
     pub(crate) started_us: u64,
     pub(crate) about: About,
+    /// The checksum that the whole will have; fixed when the upload begins.
+    pub(crate) rule: Option<ChecksumRule>,
     parts: Mutex<BTreeMap<i32, Part>>,
 }
 
@@ -34,15 +36,23 @@ pub(crate) struct Completed {
     pub(crate) body: Body,
     pub(crate) etag: Box<str>,
     pub(crate) part_bytes: Vec<u64>,
+    pub(crate) part_checksums: Vec<Checksums>,
 }
 
 impl Upload {
-    pub(crate) fn new(id: u64, key: &str, started_us: u64, about: About) -> Arc<Upload> {
+    pub(crate) fn new(
+        id: u64,
+        key: &str,
+        started_us: u64,
+        about: About,
+        rule: Option<ChecksumRule>,
+    ) -> Arc<Upload> {
         Arc::new(Upload {
             id: format!("{id:016x}").into(),
             key: key.into(),
             started_us,
             about,
+            rule,
             parts: Mutex::default(),
         })
     }
@@ -60,22 +70,35 @@ impl Upload {
             return Err(Refusal::InvalidPartOrder);
         }
         let parts = self.parts();
-        let mut md5 = Md5::new();
+        let mut digests = Vec::with_capacity(named.len());
         let mut bodies = Vec::with_capacity(named.len());
+        let mut part_checksums = Vec::with_capacity(named.len());
         for (number, etag) in named {
             let part = parts.get(number).ok_or(Refusal::InvalidPart)?;
             if *etag != hex(&part.md5) {
                 return Err(Refusal::InvalidPart);
             }
-            md5.update(part.md5);
+            digests.push(part.md5);
             bodies.push(&part.body);
+            part_checksums.push(part.checksums.clone());
         }
         Ok(Completed {
-            etag: format!("{}-{}", hex(&md5.finalize()), named.len()).into(),
+            etag: joined_etag(&digests),
             part_bytes: bodies.iter().map(|body| body.length()).collect(),
+            part_checksums,
             body: Body::join(bodies),
         })
     }
+}
+
+/// Returns the entity tag of parts that were joined.
+pub(crate) fn joined_etag(digests: &[[u8; 16]]) -> Box<str> {
+    format!("{}-{}", hex(&Md5::digest(digests.concat())), digests.len()).into()
+}
+
+/// Reads the digest that a part's entity tag is.
+pub(crate) fn digest(etag: &str) -> Option<[u8; 16]> {
+    u128::from_str_radix(etag, 16).ok().filter(|_| etag.len() == 32).map(u128::to_be_bytes)
 }
 
 #[cfg(test)]
@@ -84,7 +107,7 @@ mod tests {
 
     #[test]
     fn parts_join_only_in_ascending_order_and_with_the_right_entity_tags() {
-        let upload = Upload::new(1, "k", 0, About::default());
+        let upload = Upload::new(1, "k", 0, About::default(), None);
         let part = Part {
             body: Body::empty(),
             md5: [7; 16],

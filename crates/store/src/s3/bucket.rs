@@ -4,7 +4,7 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
-use super::translate::{count, timestamp};
+use super::translate::{count, owner, timestamp};
 use crate::bucket::Settings;
 use crate::index::Versioning;
 use crate::listing::{self, Entry, Query};
@@ -64,7 +64,7 @@ pub(super) async fn list(
         Entry::Prefix(_) => None,
     });
     output.buckets = Some(buckets.collect());
-    output.owner = Some(Owner { id: Some("loadstone".into()), ..Default::default() });
+    output.owner = Some(owner());
     output.prefix = input.prefix;
     Ok(S3Response::new(output))
 }

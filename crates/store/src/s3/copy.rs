@@ -6,11 +6,13 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
+use super::checksum::checksums_out;
 use super::multipart;
 use super::object::shown_version;
-use super::translate::{Described, ReadCondition, checksums_out, etag, timestamp};
+use super::translate::{Described, ReadCondition, etag, timestamp};
 use crate::content::Content;
 use crate::index::Precondition;
+use crate::intake::hex;
 use crate::object::{About, Draft, Form, Object};
 
 /// Finds the source of a copy.
@@ -67,7 +69,6 @@ pub(super) async fn object(
         expires: input.expires,
         metadata: input.metadata,
         tagging: input.tagging,
-        acl: input.acl,
     }
     .into_about()?;
     let tags = if replaces_tags { given.tags.clone() } else { source.about.tags.clone() };
@@ -87,7 +88,7 @@ pub(super) async fn object(
             checksum_crc64nvme: shown.checksum_crc64nvme,
             checksum_sha1: shown.checksum_sha1,
             checksum_sha256: shown.checksum_sha256,
-            checksum_type: None,
+            checksum_type: shown.checksum_type,
         }),
         copy_source_version_id: shown_version(&source),
         version_id: shown_version(&copied),
@@ -100,6 +101,7 @@ fn as_one(about: About, source: &Object) -> About {
     About {
         checksums: source.about.checksums.clone().filter(|checksums| !checksums.is_composite),
         part_bytes: Vec::new(),
+        part_checksums: Vec::new(),
         form: Form::Plain,
         expires_at_s: None,
         ..about
@@ -124,17 +126,26 @@ pub(super) async fn part(
         None => 0..length,
         Some(text) => {
             let range = Range::parse(text).map_err(|_| s3_error!(InvalidArgument))?;
+            // A read is cut to the object's end; a part that was announced longer is not.
+            if matches!(range, Range::Int { last: Some(last), .. } if last >= length) {
+                return Err(s3_error!(InvalidRange, "the object has {length} bytes"));
+            }
             range.check(length).map_err(|_| s3_error!(InvalidRange))?
         }
     };
     let shared = front.account.storage.share(&content.body.slice(range)).await;
     let shared = shared.map_err(crate::error::Refusal::Io)?;
     let part = multipart::add_copied(&upload, input.part_number, shared).await?;
+    let shown = checksums_out(&part.checksums);
     Ok(S3Response::new(UploadPartCopyOutput {
         copy_part_result: Some(CopyPartResult {
-            e_tag: Some(etag(&part.0)),
-            last_modified: Some(timestamp(part.1)),
-            ..Default::default()
+            e_tag: Some(etag(&hex(&part.md5))),
+            last_modified: Some(timestamp(part.modified_us)),
+            checksum_crc32: shown.checksum_crc32,
+            checksum_crc32c: shown.checksum_crc32c,
+            checksum_crc64nvme: shown.checksum_crc64nvme,
+            checksum_sha1: shown.checksum_sha1,
+            checksum_sha256: shown.checksum_sha256,
         }),
         copy_source_version_id: shown_version(&source),
         ..Default::default()

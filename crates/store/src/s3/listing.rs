@@ -7,7 +7,7 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
-use super::translate::{count, decode_base64, encode_base64, etag, timestamp};
+use super::translate::{count, decode_base64, encode_base64, etag, owner, timestamp};
 use crate::bucket;
 use crate::listing::{Entry, Query};
 use crate::object;
@@ -42,6 +42,7 @@ impl Writer {
 fn lines(
     entries: &[Entry<Arc<object::Object>>],
     writer: Writer,
+    shows_owner: bool,
 ) -> (Vec<Object>, Vec<CommonPrefix>) {
     let (mut objects, mut prefixes) = (Vec::new(), Vec::new());
     for entry in entries {
@@ -53,6 +54,7 @@ fn lines(
                 key: Some(writer.write(key)),
                 e_tag: Some(etag(&object.etag)),
                 last_modified: Some(timestamp(object.modified_us)),
+                owner: shows_owner.then(owner),
                 size: Some(object.length() as i64),
                 storage_class: Some(ObjectStorageClass::from_static(ObjectStorageClass::STANDARD)),
                 ..Default::default()
@@ -76,18 +78,22 @@ pub(super) async fn version_1(
         ..Query::default()
     });
     let writer = Writer::new(input.encoding_type.as_ref());
-    let (contents, prefixes) = lines(&page.entries, writer);
+    let (contents, prefixes) = lines(&page.entries, writer, true);
     let next = page.entries.last().filter(|_| page.is_truncated && input.delimiter.is_some());
     Ok(S3Response::new(ListObjectsOutput {
         name: Some(input.bucket),
-        prefix: Some(writer.write(input.prefix.as_deref().unwrap_or_default())),
+        // Clients decode every name of this older listing but the prefix.
+        prefix: Some(input.prefix.unwrap_or_default()),
         marker: Some(writer.write(input.marker.as_deref().unwrap_or_default())),
         max_keys: Some(input.max_keys.unwrap_or(1000)),
         is_truncated: Some(page.is_truncated),
         next_marker: next.map(|entry| writer.write(entry.name())),
         contents: (!contents.is_empty()).then_some(contents),
         common_prefixes: (!prefixes.is_empty()).then_some(prefixes),
-        delimiter: input.delimiter.map(|delimiter| writer.write(&delimiter)),
+        delimiter: input
+            .delimiter
+            .filter(|text| !text.is_empty())
+            .map(|delimiter| writer.write(&delimiter)),
         encoding_type: input.encoding_type,
         request_charged: None,
     }))
@@ -116,7 +122,7 @@ pub(super) async fn version_2(
         ..Query::default()
     });
     let writer = Writer::new(input.encoding_type.as_ref());
-    let (contents, prefixes) = lines(&page.entries, writer);
+    let (contents, prefixes) = lines(&page.entries, writer, input.fetch_owner == Some(true));
     let next = page.entries.last().filter(|_| page.is_truncated);
     Ok(S3Response::new(ListObjectsV2Output {
         name: Some(input.bucket),
@@ -128,7 +134,10 @@ pub(super) async fn version_2(
         next_continuation_token: next.map(|entry| encode_base64(entry.name().as_bytes())),
         contents: (!contents.is_empty()).then_some(contents),
         common_prefixes: (!prefixes.is_empty()).then_some(prefixes),
-        delimiter: input.delimiter.map(|delimiter| writer.write(&delimiter)),
+        delimiter: input
+            .delimiter
+            .filter(|text| !text.is_empty())
+            .map(|delimiter| writer.write(&delimiter)),
         encoding_type: input.encoding_type,
         start_after: input.start_after.map(|after| writer.write(&after)),
         request_charged: None,
@@ -167,7 +176,10 @@ pub(super) async fn versions(
         version_id_marker: input.version_id_marker,
         max_keys: Some(input.max_keys.unwrap_or(1000)),
         is_truncated: Some(is_truncated),
-        delimiter: input.delimiter.map(|delimiter| writer.write(&delimiter)),
+        delimiter: input
+            .delimiter
+            .filter(|text| !text.is_empty())
+            .map(|delimiter| writer.write(&delimiter)),
         encoding_type: input.encoding_type,
         ..Default::default()
     };
@@ -238,8 +250,8 @@ fn write_line(output: &mut ListObjectVersionsOutput, line: Line, writer: Writer)
             key: Some(writer.write(&key)),
             is_latest: Some(is_latest),
             last_modified: Some(timestamp(object.modified_us)),
+            owner: Some(owner()),
             version_id: Some(object.version_id()),
-            ..Default::default()
         });
         return;
     }
@@ -248,6 +260,7 @@ fn write_line(output: &mut ListObjectVersionsOutput, line: Line, writer: Writer)
         is_latest: Some(is_latest),
         e_tag: Some(etag(&object.etag)),
         last_modified: Some(timestamp(object.modified_us)),
+        owner: Some(owner()),
         size: Some(object.length() as i64),
         version_id: Some(object.version_id()),
         storage_class: Some(ObjectVersionStorageClass::from_static(

@@ -5,24 +5,26 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use md5::{Digest, Md5};
-use s3s::checksum::ChecksumHasher;
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
+use super::checksum::{self, Promise, checksums_out, shown_algorithm, shown_type};
 use super::object::{body_length, header_text, shown_version};
-use super::translate::{
-    Described, Promise, UPLOAD_BYTES_MAX, checksums_out, count, etag, precondition, timestamp,
-};
+use super::translate::{Described, UPLOAD_BYTES_MAX, count, etag, owner, precondition, timestamp};
 use crate::body::Body;
+use crate::bucket::Bucket;
 use crate::clock;
 use crate::error::Refusal;
 use crate::intake::{hex, take_in};
 use crate::listing::{self, Entry, Query};
-use crate::object::{About, Checksums, Draft};
+use crate::object::{About, Algorithm, Checksums, Draft, Object};
 use crate::upload::{self, Upload};
 
 const PART_NUMBER_MAX: i32 = 10_000;
+
+/// The least bytes of a part that is not the last.
+const PART_BYTES_MIN: u64 = 5 << 20;
 
 pub(super) async fn create(
     front: &Front,
@@ -39,17 +41,17 @@ pub(super) async fn create(
         expires: input.expires,
         metadata: input.metadata,
         tagging: input.tagging,
-        acl: input.acl,
     };
+    let rule = checksum::rule(input.checksum_algorithm.as_ref(), input.checksum_type.as_ref())?;
     let id = front.account.storage.next_id();
-    let upload = Upload::new(id, &input.key, clock::now_us(), described.into_about()?);
+    let upload = Upload::new(id, &input.key, clock::now_us(), described.into_about()?, rule);
     bucket.uploads().insert(place(&input.key, &upload.id), upload.clone());
     Ok(S3Response::new(CreateMultipartUploadOutput {
         bucket: Some(input.bucket),
         key: Some(input.key),
         upload_id: Some(upload.id.to_string()),
-        checksum_algorithm: input.checksum_algorithm,
-        checksum_type: input.checksum_type,
+        checksum_algorithm: rule.map(shown_algorithm),
+        checksum_type: rule.map(|rule| shown_type(rule.is_composite)),
         ..Default::default()
     }))
 }
@@ -83,11 +85,12 @@ pub(super) async fn part(
     request: S3Request<UploadPartInput>,
 ) -> S3Result<S3Response<UploadPartOutput>> {
     let length = body_length(&request.headers, request.input.content_length)?;
+    let md5 = header_text(&request.headers, "content-md5").map(str::to_owned);
     let trailer_names = header_text(&request.headers, "x-amz-trailer");
     let input = request.input;
     check_number(input.part_number)?;
     let promise = Promise {
-        md5: input.content_md5,
+        md5,
         checksums: Checksums {
             crc32: input.checksum_crc32,
             crc32c: input.checksum_crc32c,
@@ -96,11 +99,12 @@ pub(super) async fn part(
             sha256: input.checksum_sha256,
             is_composite: false,
         },
-        algorithm: input.checksum_algorithm.map(|algorithm| algorithm.as_str().to_owned()),
+        algorithm: checksum::algorithm(input.checksum_algorithm.as_ref()),
         trailer: request.trailing_headers,
     };
     let upload = find(front, &input.bucket, &input.key, &input.upload_id)?;
-    let hasher = promise.hasher(trailer_names);
+    promise.fits(upload.rule)?;
+    let hasher = promise.hasher(trailer_names, upload.rule.map(|rule| rule.algorithm));
     let body = input.body.map_or_else(s3s::Body::empty, s3s::Body::from);
     let taken = take_in(&front.account.storage, body, length, UPLOAD_BYTES_MAX, hasher).await?;
     promise.check(&taken.md5, &taken.checksums)?;
@@ -124,12 +128,8 @@ pub(super) async fn part(
     }))
 }
 
-/// Adds bytes that are in the store already as a part; returns its entity tag and time.
-pub(super) async fn add_copied(
-    upload: &Upload,
-    number: i32,
-    body: Body,
-) -> S3Result<(String, u64)> {
+/// Adds bytes that are in the store already as a part.
+pub(super) async fn add_copied(upload: &Upload, number: i32, body: Body) -> S3Result<upload::Part> {
     check_number(number)?;
     let mut md5 = Md5::new();
     let mut stream = body.stream();
@@ -138,15 +138,14 @@ pub(super) async fn add_copied(
     {
         md5.update(piece.map_err(|error| Refusal::Body(error.to_string()))?);
     }
-    let part = upload::Part {
-        body,
-        md5: md5.finalize().into(),
-        modified_us: clock::now_us(),
-        checksums: Checksums::default(),
+    let checksums = match upload.rule {
+        Some(rule) => checksum::of_body(rule.algorithm, &body).await?,
+        None => Checksums::default(),
     };
-    let facts = (hex(&part.md5), part.modified_us);
-    upload.parts().insert(number, part);
-    Ok(facts)
+    let md5 = md5.finalize().into();
+    let part = upload::Part { body, md5, modified_us: clock::now_us(), checksums };
+    upload.parts().insert(number, part.clone());
+    Ok(part)
 }
 
 pub(super) async fn complete(
@@ -155,11 +154,21 @@ pub(super) async fn complete(
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
     let input = request.input;
     let bucket = front.account.bucket(&input.bucket)?;
-    let upload = find(front, &input.bucket, &input.key, &input.upload_id)?;
     let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
-    let named: Option<Vec<_>> =
-        parts.into_iter().map(|part| Some((part.part_number?, part.e_tag?.into_value()))).collect();
-    let joined = upload.join(&named.ok_or_else(|| s3_error!(MalformedXML))?)?;
+    let named: Option<Vec<_>> = parts
+        .iter()
+        .map(|part| Some((part.part_number?, part.e_tag.as_ref()?.value().to_owned())))
+        .collect();
+    let named = named.ok_or_else(|| s3_error!(MalformedXML))?;
+    let upload = match find(front, &input.bucket, &input.key, &input.upload_id) {
+        Ok(upload) => upload,
+        Err(missing) => {
+            let object = completed_before(&bucket, &input.key, &named).ok_or(missing)?;
+            return Ok(S3Response::new(completed(input.bucket, input.key, &object)));
+        }
+    };
+    let joined = upload.join(&named)?;
+    check_parts(&parts, &joined)?;
     if input.mpu_object_size.is_some_and(|size| size as u64 != joined.body.length()) {
         return Err(s3_error!(InvalidRequest, "the size announced is not that of the parts"));
     }
@@ -169,60 +178,74 @@ pub(super) async fn complete(
         crc64nvme: input.checksum_crc64nvme,
         sha1: input.checksum_sha1,
         sha256: input.checksum_sha256,
-        is_composite: input
-            .checksum_type
-            .is_some_and(|kind| kind.as_str() == ChecksumType::COMPOSITE),
+        is_composite: false,
     };
-    let checksums = promised.into_option();
-    if let Some(promised) = checksums.as_ref().filter(|promised| !promised.is_composite) {
-        check_whole(&joined.body, promised).await?;
-    }
-    let about = About { part_bytes: joined.part_bytes, checksums, ..upload.about.clone() };
+    let kind = input.checksum_type.as_ref();
+    let sums = &joined.part_checksums;
+    let found = checksum::of_parts(upload.rule, &promised, kind, &joined.body, sums).await?;
+    let (checksums, part_checksums) = match found {
+        None => (None, Vec::new()),
+        Some((rule, whole)) => {
+            let of_part = |part: &Checksums| part.of(rule.algorithm).map(str::to_owned);
+            (Some(Box::new(whole)), sums.iter().filter_map(of_part).collect())
+        }
+    };
+    let part_bytes = joined.part_bytes;
+    let about = About { part_bytes, part_checksums, checksums, ..upload.about.clone() };
     let draft = Draft { body: joined.body, etag: joined.etag, about };
     let precondition = precondition(input.if_match, input.if_none_match);
     let object = front.account.put(&bucket, &input.key, draft, &precondition).await?;
     bucket.uploads().remove(&place(&input.key, &input.upload_id));
+    Ok(S3Response::new(completed(input.bucket, input.key, &object)))
+}
+
+fn completed(bucket: String, key: String, object: &Object) -> CompleteMultipartUploadOutput {
     let shown = object.about.checksums.as_deref().map(checksums_out).unwrap_or_default();
-    Ok(S3Response::new(CompleteMultipartUploadOutput {
+    CompleteMultipartUploadOutput {
         e_tag: Some(etag(&object.etag)),
-        location: Some(format!("/{}/{}", input.bucket, input.key)),
-        version_id: shown_version(&object),
-        bucket: Some(input.bucket),
-        key: Some(input.key),
+        location: Some(format!("/{bucket}/{key}")),
+        version_id: shown_version(object),
+        bucket: Some(bucket),
+        key: Some(key),
         checksum_crc32: shown.checksum_crc32,
         checksum_crc32c: shown.checksum_crc32c,
         checksum_crc64nvme: shown.checksum_crc64nvme,
         checksum_sha1: shown.checksum_sha1,
         checksum_sha256: shown.checksum_sha256,
+        checksum_type: shown.checksum_type,
         ..Default::default()
-    }))
+    }
 }
 
-/// Refuses a whole that does not have the checksum the client announced for it.
-async fn check_whole(body: &Body, promised: &Checksums) -> S3Result<()> {
-    use s3s::crypto::Checksum as _;
-    let mut hasher = ChecksumHasher {
-        crc32: promised.crc32.as_ref().map(|_| s3s::crypto::Crc32::new()),
-        crc32c: promised.crc32c.as_ref().map(|_| s3s::crypto::Crc32c::new()),
-        crc64nvme: promised.crc64nvme.as_ref().map(|_| s3s::crypto::Crc64Nvme::new()),
-        sha1: promised.sha1.as_ref().map(|_| s3s::crypto::Sha1::new()),
-        sha256: promised.sha256.as_ref().map(|_| s3s::crypto::Sha256::new()),
-    };
-    let mut stream = body.stream();
-    while let Some(piece) =
-        std::future::poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await
-    {
-        hasher.update(&piece.map_err(|error| Refusal::Body(error.to_string()))?);
+/// Returns the object that these parts have become already: the client had lost the answer.
+fn completed_before(bucket: &Bucket, key: &str, named: &[(i32, String)]) -> Option<Arc<Object>> {
+    let current = bucket.index().current(key).cloned()?;
+    let tags: Option<Vec<_>> = named.iter().map(|(_, etag)| upload::digest(etag)).collect();
+    (*current.etag == *upload::joined_etag(&tags?)).then_some(current)
+}
+
+/// Refuses parts that are too small, and parts whose checksum the client names otherwise.
+fn check_parts(named: &[CompletedPart], joined: &upload::Completed) -> S3Result<()> {
+    let but_last = &joined.part_bytes[..joined.part_bytes.len() - 1];
+    if but_last.iter().any(|bytes| *bytes < PART_BYTES_MIN) {
+        return Err(s3_error!(EntityTooSmall, "a part has less than {PART_BYTES_MIN} bytes"));
     }
-    let found = Checksums::from(hasher.finalize());
-    // A value of the form "…-2" is a checksum of checksums, which announces itself.
-    let is_composite = [&promised.crc32, &promised.crc32c, &promised.sha1, &promised.sha256]
-        .iter()
-        .any(|value| value.as_ref().is_some_and(|value| value.contains('-')));
-    if is_composite || found == *promised {
-        return Ok(());
+    for (named, found) in named.iter().zip(&joined.part_checksums) {
+        let promised = Checksums {
+            crc32: named.checksum_crc32.clone(),
+            crc32c: named.checksum_crc32c.clone(),
+            crc64nvme: named.checksum_crc64nvme.clone(),
+            sha1: named.checksum_sha1.clone(),
+            sha256: named.checksum_sha256.clone(),
+            is_composite: false,
+        };
+        let differs =
+            |algorithm| promised.of(algorithm).is_some_and(|p| found.of(algorithm) != Some(p));
+        if Algorithm::ALL.into_iter().any(differs) {
+            return Err(s3_error!(InvalidPart, "a part's checksum is not the one announced"));
+        }
     }
-    Err(s3_error!(BadDigest, "the checksum announced is not that of the parts joined"))
+    Ok(())
 }
 
 pub(super) async fn abort(
@@ -271,6 +294,9 @@ pub(super) async fn list_parts(
         max_parts: Some(input.max_parts.unwrap_or(1000)),
         is_truncated: Some(is_truncated),
         parts: (!parts.is_empty()).then_some(parts),
+        checksum_algorithm: upload.rule.map(shown_algorithm),
+        checksum_type: upload.rule.map(|rule| shown_type(rule.is_composite)),
+        owner: Some(owner()),
         ..Default::default()
     }))
 }
@@ -322,6 +348,9 @@ pub(super) async fn list_uploads(
                     key: Some(upload.key.to_string()),
                     upload_id: Some(upload.id.to_string()),
                     initiated: Some(timestamp(upload.started_us)),
+                    checksum_algorithm: upload.rule.map(shown_algorithm),
+                    checksum_type: upload.rule.map(|rule| shown_type(rule.is_composite)),
+                    owner: Some(owner()),
                     ..Default::default()
                 });
             }

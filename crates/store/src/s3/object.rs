@@ -7,9 +7,10 @@ use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
+use super::checksum::{self, Promise, checksums_out, shown_type};
 use super::translate::{
-    Described, Promise, ReadCondition, UPLOAD_BYTES_MAX, checksums_out, etag, header,
-    marked_deleted, metadata, precondition, timestamp,
+    Described, ReadCondition, UPLOAD_BYTES_MAX, etag, header, marked_deleted, metadata,
+    precondition, timestamp,
 };
 use crate::bucket::Bucket;
 use crate::content::Content;
@@ -22,10 +23,11 @@ pub(super) async fn put(
     request: S3Request<PutObjectInput>,
 ) -> S3Result<S3Response<PutObjectOutput>> {
     let length = body_length(&request.headers, request.input.content_length)?;
+    let md5 = header_text(&request.headers, "content-md5").map(str::to_owned);
     let trailer_names = header_text(&request.headers, "x-amz-trailer");
     let input = request.input;
     let promise = Promise {
-        md5: input.content_md5,
+        md5,
         checksums: Checksums {
             crc32: input.checksum_crc32,
             crc32c: input.checksum_crc32c,
@@ -34,7 +36,7 @@ pub(super) async fn put(
             sha256: input.checksum_sha256,
             is_composite: false,
         },
-        algorithm: input.checksum_algorithm.map(|algorithm| algorithm.as_str().to_owned()),
+        algorithm: checksum::algorithm(input.checksum_algorithm.as_ref()),
         trailer: request.trailing_headers,
     };
     let described = Described {
@@ -46,20 +48,20 @@ pub(super) async fn put(
         expires: input.expires,
         metadata: input.metadata,
         tagging: input.tagging,
-        acl: input.acl,
     };
     let precondition = precondition(input.if_match, input.if_none_match);
     let bucket = front.account.bucket(&input.bucket)?;
     // Checked before the body is taken in as well, so that a refusal is cheap.
     precondition.check(bucket.index().current(&input.key).map(|object| &**object))?;
     let mut about = described.into_about()?;
-    let hasher = promise.hasher(trailer_names);
+    let hasher = promise.hasher(trailer_names, None);
     let body = input.body.map_or_else(s3s::Body::empty, s3s::Body::from);
     let taken = take_in(&front.account.storage, body, length, UPLOAD_BYTES_MAX, hasher).await?;
     promise.check(&taken.md5, &taken.checksums)?;
     about.checksums = taken.checksums.clone().into_option();
     let draft = Draft { etag: taken.etag(), body: taken.body, about };
     let object = front.account.put(&bucket, &input.key, draft, &precondition).await?;
+    let about_type = object.about.checksums.as_deref().map(|sums| shown_type(sums.is_composite));
     let checksums = checksums_out(&taken.checksums);
     Ok(S3Response::new(PutObjectOutput {
         e_tag: Some(etag(&object.etag)),
@@ -69,6 +71,7 @@ pub(super) async fn put(
         checksum_crc64nvme: checksums.checksum_crc64nvme,
         checksum_sha1: checksums.checksum_sha1,
         checksum_sha256: checksums.checksum_sha256,
+        checksum_type: about_type,
         ..Default::default()
     }))
 }
@@ -101,6 +104,20 @@ struct Found {
     /// The bytes that are wanted, where not all.
     range: Option<Range<u64>>,
     parts_count: Option<i32>,
+}
+
+impl Found {
+    /// Returns the checksum of the whole or of the part that is read; other ranges have none.
+    fn checksum(&self, part_number: Option<i32>) -> Option<Checksum> {
+        let about = &self.object.about;
+        match (part_number, &self.range) {
+            (Some(number), Some(_)) if !about.part_bytes.is_empty() => {
+                checksum::of_part(about, usize::try_from(number - 1).ok()?)
+            }
+            (None, Some(_)) => None,
+            _ => about.checksums.as_deref().map(checksums_out),
+        }
+    }
 }
 
 /// What a read names.
@@ -160,7 +177,7 @@ fn missing(bucket: &Bucket, key: &str, refusal: Refusal) -> S3Error {
     error
 }
 
-fn part_count(object: &Object) -> Option<i32> {
+pub(super) fn part_count(object: &Object) -> Option<i32> {
     let count = object.about.part_bytes.len();
     (count > 0).then_some(count as i32)
 }
@@ -172,7 +189,8 @@ fn part_range(object: &Object, number: i32, length: u64) -> S3Result<Range<u64>>
         return Ok(0..length);
     }
     let size = parts.get(index).ok_or_else(|| {
-        let mut error = s3_error!(InvalidRange, "the object has no part {number}");
+        let code = S3ErrorCode::Custom("InvalidPartNumber".into());
+        let mut error = S3Error::with_message(code, format!("the object has no part {number}"));
         error.set_status_code(http::StatusCode::RANGE_NOT_SATISFIABLE);
         error
     })?;
@@ -223,18 +241,15 @@ pub(super) async fn get(
         version_id: shown_version(&found.object),
         ..Default::default()
     };
-    // Checksums are of the whole object: with a part of it they would only confuse.
     if input.checksum_mode.is_some()
-        && found.range.is_none()
-        && let Some(checksums) = &about.checksums
+        && let Some(shown) = found.checksum(input.part_number)
     {
-        let shown = checksums_out(checksums);
         output.checksum_crc32 = shown.checksum_crc32;
         output.checksum_crc32c = shown.checksum_crc32c;
         output.checksum_crc64nvme = shown.checksum_crc64nvme;
         output.checksum_sha1 = shown.checksum_sha1;
         output.checksum_sha256 = shown.checksum_sha256;
-        output.checksum_type = Some(checksum_type(checksums));
+        output.checksum_type = shown.checksum_type;
     }
     output.body = Some(StreamingBlob::new(body.stream()));
     Ok(S3Response::new(output))
@@ -246,13 +261,6 @@ fn content_range(range: &Range<u64>, length: u64) -> String {
 
 fn expires(object: &Object) -> Option<Timestamp> {
     Timestamp::parse(TimestampFormat::HttpDate, &header(&object.about, "expires")?).ok()
-}
-
-fn checksum_type(checksums: &Checksums) -> ChecksumType {
-    ChecksumType::from_static(match checksums.is_composite {
-        true => ChecksumType::COMPOSITE,
-        false => ChecksumType::FULL_OBJECT,
-    })
 }
 
 pub(super) async fn head(
@@ -295,101 +303,19 @@ pub(super) async fn head(
         ..Default::default()
     };
     if input.checksum_mode.is_some()
-        && let Some(checksums) = &about.checksums
+        && let Some(shown) = found.checksum(input.part_number)
     {
-        let shown = checksums_out(checksums);
         output.checksum_crc32 = shown.checksum_crc32;
         output.checksum_crc32c = shown.checksum_crc32c;
         output.checksum_crc64nvme = shown.checksum_crc64nvme;
         output.checksum_sha1 = shown.checksum_sha1;
         output.checksum_sha256 = shown.checksum_sha256;
-        output.checksum_type = Some(checksum_type(checksums));
+        output.checksum_type = shown.checksum_type;
     }
-    Ok(S3Response::new(output))
-}
-
-pub(super) async fn attributes(
-    front: &Front,
-    request: S3Request<GetObjectAttributesInput>,
-) -> S3Result<S3Response<GetObjectAttributesOutput>> {
-    let input = request.input;
-    let bucket = front.account.bucket(&input.bucket)?;
-    let object = front.account.object(&bucket, &input.key, input.version_id.as_deref())?;
-    let object = front.account.follow(object)?;
-    let content = front.account.content(&object)?;
-    let wants = |name| input.object_attributes.iter().any(|wanted| wanted.as_str() == name);
-    let checksum = object.about.checksums.as_ref().map(|checksums| Checksum {
-        checksum_type: Some(checksum_type(checksums)),
-        ..checksums_out(checksums)
-    });
-    let parts = part_count(&object).map(|count| GetObjectAttributesParts {
-        total_parts_count: Some(count),
-        ..Default::default()
-    });
-    Ok(S3Response::new(GetObjectAttributesOutput {
-        checksum: checksum.filter(|_| wants(ObjectAttributes::CHECKSUM)),
-        e_tag: wants(ObjectAttributes::ETAG).then(|| etag(&content.etag)),
-        object_parts: parts.filter(|_| wants(ObjectAttributes::OBJECT_PARTS)),
-        object_size: wants(ObjectAttributes::OBJECT_SIZE).then(|| content.body.length() as i64),
-        storage_class: wants(ObjectAttributes::STORAGE_CLASS)
-            .then(|| StorageClass::from_static(StorageClass::STANDARD)),
-        last_modified: Some(timestamp(object.modified_us)),
-        version_id: shown_version(&object),
-        ..Default::default()
-    }))
-}
-
-pub(super) async fn delete(
-    front: &Front,
-    request: S3Request<DeleteObjectInput>,
-) -> S3Result<S3Response<DeleteObjectOutput>> {
-    let input = request.input;
-    let bucket = front.account.bucket(&input.bucket)?;
-    if let Some(rule) = input.if_match {
-        precondition(Some(rule), None)
-            .check(bucket.index().current(&input.key).map(|object| &**object))?;
+    let mut response = S3Response::new(output);
+    if !about.tags.is_empty() {
+        let count = http::HeaderValue::from(about.tags.len());
+        response.headers.insert("x-amz-tagging-count", count);
     }
-    let deleted = front.account.delete(&bucket, &input.key, input.version_id.as_deref()).await?;
-    Ok(S3Response::new(DeleteObjectOutput {
-        delete_marker: deleted.is_marker.then_some(true),
-        version_id: deleted.version_id,
-        ..Default::default()
-    }))
-}
-
-pub(super) async fn delete_many(
-    front: &Front,
-    request: S3Request<DeleteObjectsInput>,
-) -> S3Result<S3Response<DeleteObjectsOutput>> {
-    let input = request.input;
-    if input.delete.objects.len() > 1000 {
-        return Err(s3_error!(MalformedXML, "at most 1000 keys can be deleted at once"));
-    }
-    let bucket = front.account.bucket(&input.bucket)?;
-    let is_quiet = input.delete.quiet.unwrap_or(false);
-    let mut output = DeleteObjectsOutput::default();
-    for named in input.delete.objects {
-        match front.account.delete(&bucket, &named.key, named.version_id.as_deref()).await {
-            Ok(deleted) if !is_quiet => {
-                let marker = deleted.is_marker && named.version_id.is_none();
-                output.deleted.get_or_insert_default().push(DeletedObject {
-                    key: Some(named.key),
-                    delete_marker: deleted.is_marker.then_some(true),
-                    delete_marker_version_id: deleted.version_id.filter(|_| marker),
-                    version_id: named.version_id,
-                });
-            }
-            Ok(_) => {}
-            Err(refusal) => {
-                let error = S3Error::from(refusal);
-                output.errors.get_or_insert_default().push(Error {
-                    code: Some(error.code().as_str().to_owned()),
-                    key: Some(named.key),
-                    message: error.message().map(str::to_owned),
-                    version_id: named.version_id,
-                });
-            }
-        }
-    }
-    Ok(S3Response::new(output))
+    Ok(response)
 }

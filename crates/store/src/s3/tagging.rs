@@ -4,7 +4,7 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
-use super::translate::{tags_in, tags_out};
+use super::translate::{BUCKET_TAGS_MAX, OBJECT_TAGS_MAX, tags_in, tags_out};
 
 pub(super) async fn of_bucket(
     front: &Front,
@@ -22,7 +22,7 @@ pub(super) async fn set_of_bucket(
     request: S3Request<PutBucketTaggingInput>,
 ) -> S3Result<S3Response<PutBucketTaggingOutput>> {
     let bucket = front.account.bucket(&request.input.bucket)?;
-    let tags = tags_in(request.input.tagging.tag_set);
+    let tags = tags_in(request.input.tagging.tag_set, BUCKET_TAGS_MAX)?;
     front.account.change_bucket(&bucket, |settings| settings.tags = tags)?;
     Ok(S3Response::with_status(PutBucketTaggingOutput::default(), http::StatusCode::NO_CONTENT))
 }
@@ -52,7 +52,7 @@ pub(super) async fn set_of_object(
     request: S3Request<PutObjectTaggingInput>,
 ) -> S3Result<S3Response<PutObjectTaggingOutput>> {
     let input = request.input;
-    let tags = tags_in(input.tagging.tag_set);
+    let tags = tags_in(input.tagging.tag_set, OBJECT_TAGS_MAX)?;
     change(front, &input.bucket, &input.key, input.version_id.as_deref(), tags).await?;
     Ok(S3Response::new(PutObjectTaggingOutput { version_id: input.version_id }))
 }

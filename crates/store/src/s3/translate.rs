@@ -1,16 +1,31 @@
 //! Between the types of S3 and those of the store.
 
-use s3s::checksum::ChecksumHasher;
-use s3s::crypto::Checksum as _;
-use s3s::dto::{Checksum, ETag, ETagCondition, Metadata, ObjectCannedACL, Tag, Timestamp};
-use s3s::{S3Error, S3Result, TrailingHeaders, s3_error};
+use s3s::dto::{ETag, ETagCondition, Metadata, Owner, Tag, Timestamp};
+use s3s::{S3Error, S3Result, s3_error};
 
+use super::door::OWNER;
 use crate::clock;
 use crate::index::{EtagRule, Precondition};
-use crate::object::{About, Checksums, Object};
+use crate::object::{About, Object};
 
 /// The most bytes that one PUT or one part may have.
 pub(super) const UPLOAD_BYTES_MAX: u64 = 5 << 30;
+
+/// The most bytes that names and values of an object's own metadata may have.
+const METADATA_BYTES_MAX: usize = 2048;
+
+/// The most tags of an object and of a bucket.
+pub(super) const OBJECT_TAGS_MAX: usize = 10;
+pub(super) const BUCKET_TAGS_MAX: usize = 50;
+
+/// The longest name and value of a tag, in characters.
+const TAG_NAME_MAX: usize = 128;
+const TAG_VALUE_MAX: usize = 256;
+
+/// Returns the owner of everything in this store.
+pub(super) fn owner() -> Owner {
+    Owner { id: Some(OWNER.to_owned()), display_name: Some(OWNER.to_owned()) }
+}
 
 pub(super) fn etag(text: &str) -> ETag {
     ETag::Strong(text.to_owned())
@@ -58,8 +73,19 @@ impl ReadCondition {
             Some(rule) => rule.matches(&object.etag),
             None => self.if_modified_since.is_some_and(|since| modified <= since),
         };
-        if is_unchanged { Err(s3_error!(NotModified)) } else { Ok(()) }
+        if is_unchanged { Err(not_modified(object)) } else { Ok(()) }
     }
+}
+
+/// Returns the answer 304, with the headers that a cache goes on with.
+fn not_modified(object: &Object) -> S3Error {
+    let mut error = s3_error!(NotModified);
+    let mut headers = http::HeaderMap::new();
+    let modified = clock::format_http_date(object.modified_us);
+    headers.extend(format!("\"{}\"", object.etag).parse().map(|v| (http::header::ETAG, v)));
+    headers.extend(modified.parse().map(|v| (http::header::LAST_MODIFIED, v)));
+    error.set_headers(headers);
+    error
 }
 
 pub(super) fn metadata(pairs: &[(String, String)]) -> Option<Metadata> {
@@ -77,13 +103,17 @@ pub(super) struct Described {
     pub(super) expires: Option<Timestamp>,
     pub(super) metadata: Option<Metadata>,
     pub(super) tagging: Option<String>,
-    pub(super) acl: Option<ObjectCannedACL>,
 }
 
 impl Described {
     pub(super) fn into_about(self) -> S3Result<About> {
-        if self.acl.is_some_and(|acl| acl.as_str() != ObjectCannedACL::PRIVATE) {
-            return Err(s3_error!(NotImplemented, "this store keeps every object private"));
+        let metadata: Vec<_> = self.metadata.into_iter().flatten().collect();
+        let bytes: usize = metadata.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if bytes > METADATA_BYTES_MAX {
+            return Err(s3_error!(
+                MetadataTooLarge,
+                "the metadata has {bytes} bytes, and at most {METADATA_BYTES_MAX} are kept"
+            ));
         }
         let mut headers = Vec::new();
         let mut keep = |name: &str, value: Option<String>| {
@@ -99,8 +129,8 @@ impl Described {
         Ok(About {
             content_type: self.content_type.map(Into::into),
             headers,
-            metadata: self.metadata.into_iter().flatten().collect(),
-            tags: self.tagging.map(|text| parse_tags(&text)).unwrap_or_default(),
+            metadata,
+            tags: allowed_tags(parse_tags(&self.tagging.unwrap_or_default()), OBJECT_TAGS_MAX)?,
             ..About::default()
         })
     }
@@ -109,7 +139,7 @@ impl Described {
 fn without_aws_chunked(encoding: String) -> Option<String> {
     let rest: Vec<_> =
         encoding.split(',').map(str::trim).filter(|part| *part != "aws-chunked").collect();
-    (!rest.is_empty()).then(|| rest.join(","))
+    (!rest.is_empty()).then(|| rest.join(", "))
 }
 
 /// Reads `a=b&c=d`.
@@ -125,10 +155,37 @@ fn parse_tags(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-pub(super) fn tags_in(tags: Vec<Tag>) -> Vec<(String, String)> {
-    tags.into_iter()
-        .map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default()))
-        .collect()
+pub(super) fn tags_in(tags: Vec<Tag>, count_max: usize) -> S3Result<Vec<(String, String)>> {
+    let pairs = tags.into_iter();
+    let pairs = pairs.map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default()));
+    allowed_tags(pairs.collect(), count_max)
+}
+
+/// Sorts tags by name, and refuses those that S3 does not keep.
+fn allowed_tags(
+    mut tags: Vec<(String, String)>,
+    count_max: usize,
+) -> S3Result<Vec<(String, String)>> {
+    tags.sort();
+    let invalid = |problem: String| Err(s3_error!(InvalidTag, "{problem}"));
+    if tags.len() > count_max {
+        return invalid(format!(
+            "{} tags were given, and at most {count_max} are kept",
+            tags.len()
+        ));
+    }
+    for (name, value) in &tags {
+        if !(1..=TAG_NAME_MAX).contains(&name.chars().count()) {
+            return invalid(format!("a tag's name has 1 to {TAG_NAME_MAX} characters"));
+        }
+        if value.chars().count() > TAG_VALUE_MAX {
+            return invalid(format!("a tag's value has at most {TAG_VALUE_MAX} characters"));
+        }
+    }
+    match tags.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        Some(pair) => invalid(format!("the tag \"{}\" was given twice", pair[0].0)),
+        None => Ok(tags),
+    }
 }
 
 pub(super) fn tags_out(tags: &[(String, String)]) -> Vec<Tag> {
@@ -142,70 +199,6 @@ pub(super) fn header(about: &About, name: &str) -> Option<String> {
     about.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
 }
 
-/// The digests that a client sent with a body, to be compared with the body's own.
-pub(super) struct Promise {
-    pub(super) md5: Option<String>,
-    pub(super) checksums: Checksums,
-    /// Of the form `CRC32`: the algorithm that is named, its value perhaps in the trailer.
-    pub(super) algorithm: Option<String>,
-    pub(super) trailer: Option<TrailingHeaders>,
-}
-
-impl Promise {
-    /// Returns a hasher for what was promised.
-    pub(super) fn hasher(&self, trailer_names: Option<&str>) -> ChecksumHasher {
-        let trailer_names = trailer_names.unwrap_or_default().to_ascii_lowercase();
-        let algorithm = self.algorithm.as_deref().unwrap_or_default();
-        let wants = |given: bool, name: &str| {
-            given
-                || algorithm.eq_ignore_ascii_case(name)
-                || trailer_names
-                    .split(',')
-                    .filter_map(|known| known.trim().strip_prefix("x-amz-checksum-"))
-                    .any(|known| known.eq_ignore_ascii_case(name))
-        };
-        let given = &self.checksums;
-        ChecksumHasher {
-            crc32: wants(given.crc32.is_some(), "CRC32").then(s3s::crypto::Crc32::new),
-            crc32c: wants(given.crc32c.is_some(), "CRC32C").then(s3s::crypto::Crc32c::new),
-            crc64nvme: wants(given.crc64nvme.is_some(), "CRC64NVME")
-                .then(s3s::crypto::Crc64Nvme::new),
-            sha1: wants(given.sha1.is_some(), "SHA1").then(s3s::crypto::Sha1::new),
-            sha256: wants(given.sha256.is_some(), "SHA256").then(s3s::crypto::Sha256::new),
-        }
-    }
-
-    /// Refuses a body that is not what was promised.
-    pub(super) fn check(self, md5: &[u8; 16], found: &Checksums) -> S3Result<()> {
-        if let Some(promised) = self.md5 {
-            let promised = decode_base64(&promised).filter(|bytes| bytes.len() == 16);
-            let promised = promised.ok_or_else(|| s3_error!(InvalidDigest))?;
-            if promised != md5 {
-                return Err(s3_error!(BadDigest, "the Content-MD5 does not match the body"));
-            }
-        }
-        let trailer = self.trailer.and_then(|trailer| trailer.take());
-        let in_trailer = |name: &str| {
-            let value = trailer.as_ref()?.get(format!("x-amz-checksum-{name}"))?;
-            value.to_str().ok().map(str::to_owned)
-        };
-        let pairs = [
-            ("crc32", &self.checksums.crc32, &found.crc32),
-            ("crc32c", &self.checksums.crc32c, &found.crc32c),
-            ("crc64nvme", &self.checksums.crc64nvme, &found.crc64nvme),
-            ("sha1", &self.checksums.sha1, &found.sha1),
-            ("sha256", &self.checksums.sha256, &found.sha256),
-        ];
-        for (name, promised, found) in pairs {
-            let promised = promised.clone().or_else(|| in_trailer(name));
-            if promised.is_some() && promised != *found {
-                return Err(s3_error!(BadDigest, "the {name} checksum does not match the body"));
-            }
-        }
-        Ok(())
-    }
-}
-
 pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.decode(text).ok()
@@ -214,17 +207,6 @@ pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
 pub(super) fn encode_base64(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(bytes)
-}
-
-/// Returns the checksums as S3 shows them.
-pub(super) fn checksums_out(checksums: &Checksums) -> Checksum {
-    let mut shown = Checksum::default();
-    shown.checksum_crc32.clone_from(&checksums.crc32);
-    shown.checksum_crc32c.clone_from(&checksums.crc32c);
-    shown.checksum_crc64nvme.clone_from(&checksums.crc64nvme);
-    shown.checksum_sha1.clone_from(&checksums.sha1);
-    shown.checksum_sha256.clone_from(&checksums.sha256);
-    shown
 }
 
 /// Turns a number that S3 allows to be negative into a count.

@@ -43,10 +43,12 @@ impl From<Refusal> for Failure {
             Refusal::BucketExists | Refusal::BucketNotEmpty | Refusal::Segment(_) => {
                 StatusCode::CONFLICT
             }
-            Refusal::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+            Refusal::PreconditionFailed | Refusal::NothingToMatch => {
+                StatusCode::PRECONDITION_FAILED
+            }
             Refusal::InvalidPart | Refusal::InvalidPartOrder => StatusCode::BAD_REQUEST,
             // Swift's own status for a client that went away.
-            Refusal::Incomplete | Refusal::Body(_) => {
+            Refusal::Incomplete | Refusal::Body(_) | Refusal::NotAsSigned => {
                 StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST)
             }
             Refusal::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,

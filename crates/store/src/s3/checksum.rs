@@ -1,0 +1,236 @@
+//! Checksums: those that clients promise, and those of uploads in parts.
+
+use std::pin::Pin;
+
+use futures_core::Stream;
+use s3s::checksum::ChecksumHasher;
+use s3s::crypto::Checksum as _;
+use s3s::dto::{Checksum, ChecksumAlgorithm, ChecksumType};
+use s3s::{S3Result, TrailingHeaders, s3_error};
+
+use super::translate::decode_base64;
+use crate::body::Body;
+use crate::error::Refusal;
+use crate::object::{About, Algorithm, ChecksumRule, Checksums};
+
+/// The digests that a client sent with a body, to be compared with the body's own.
+pub(super) struct Promise {
+    pub(super) md5: Option<String>,
+    pub(super) checksums: Checksums,
+    /// The algorithm that is named, its value perhaps in the trailer.
+    pub(super) algorithm: Option<Algorithm>,
+    pub(super) trailer: Option<TrailingHeaders>,
+}
+
+impl Promise {
+    /// Returns a hasher for what was promised and for what the store wants to know itself.
+    pub(super) fn hasher(
+        &self,
+        trailer_names: Option<&str>,
+        wanted: Option<Algorithm>,
+    ) -> ChecksumHasher {
+        let trailer_names = trailer_names.unwrap_or_default().to_ascii_lowercase();
+        hasher(|algorithm| {
+            let header = format!("x-amz-checksum-{}", algorithm.name());
+            self.checksums.of(algorithm).is_some()
+                || [self.algorithm, wanted].contains(&Some(algorithm))
+                || trailer_names.split(',').any(|name| name.trim() == header)
+        })
+    }
+
+    /// Refuses a body that is not what was promised.
+    pub(super) fn check(self, md5: &[u8; 16], found: &Checksums) -> S3Result<()> {
+        if let Some(promised) = self.md5 {
+            let promised = decode_base64(&promised).filter(|bytes| bytes.len() == 16);
+            let promised = promised.ok_or_else(|| s3_error!(InvalidDigest))?;
+            if promised != md5 {
+                return Err(s3_error!(BadDigest, "the Content-MD5 does not match the body"));
+            }
+        }
+        let trailer = self.trailer.and_then(|trailer| trailer.take());
+        for algorithm in Algorithm::ALL {
+            let header = format!("x-amz-checksum-{}", algorithm.name());
+            let trailed = || trailer.as_ref()?.get(&header)?.to_str().ok();
+            let Some(promised) = self.checksums.of(algorithm).or_else(trailed) else { continue };
+            if found.of(algorithm) != Some(promised) {
+                return Err(s3_error!(BadDigest, "the {header} does not match the body"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a part whose checksum is not of the upload's algorithm.
+    pub(super) fn fits(&self, rule: Option<ChecksumRule>) -> S3Result<()> {
+        let Some(rule) = rule else { return Ok(()) };
+        let other = Algorithm::ALL
+            .into_iter()
+            .filter(|algorithm| *algorithm != rule.algorithm)
+            .find(|algorithm| {
+                self.checksums.of(*algorithm).is_some() || self.algorithm == Some(*algorithm)
+            });
+        match other {
+            None => Ok(()),
+            Some(other) => Err(s3_error!(
+                InvalidRequest,
+                "the upload was begun with the checksum {}, and this part brings {}",
+                rule.algorithm.name(),
+                other.name()
+            )),
+        }
+    }
+}
+
+fn hasher(wants: impl Fn(Algorithm) -> bool) -> ChecksumHasher {
+    ChecksumHasher {
+        crc32: wants(Algorithm::Crc32).then(s3s::crypto::Crc32::new),
+        crc32c: wants(Algorithm::Crc32c).then(s3s::crypto::Crc32c::new),
+        crc64nvme: wants(Algorithm::Crc64nvme).then(s3s::crypto::Crc64Nvme::new),
+        sha1: wants(Algorithm::Sha1).then(s3s::crypto::Sha1::new),
+        sha256: wants(Algorithm::Sha256).then(s3s::crypto::Sha256::new),
+    }
+}
+
+/// Returns the algorithm that a client names.
+pub(super) fn algorithm(name: Option<&ChecksumAlgorithm>) -> Option<Algorithm> {
+    let name = name?.as_str();
+    Algorithm::ALL.into_iter().find(|algorithm| algorithm.name().eq_ignore_ascii_case(name))
+}
+
+/// Returns what an upload is begun with: of CRC-64 there is no composite, of SHA nothing else.
+pub(super) fn rule(
+    name: Option<&ChecksumAlgorithm>,
+    kind: Option<&ChecksumType>,
+) -> S3Result<Option<ChecksumRule>> {
+    let Some(algorithm) = algorithm(name) else {
+        return match (name, kind) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => Err(s3_error!(InvalidRequest, "a checksum type needs an algorithm")),
+            (Some(_), _) => Err(s3_error!(InvalidRequest, "the checksum algorithm is not known")),
+        };
+    };
+    let is_composite = match kind.map(ChecksumType::as_str) {
+        Some(kind) => kind == ChecksumType::COMPOSITE,
+        None => algorithm != Algorithm::Crc64nvme,
+    };
+    let is_possible = match algorithm {
+        Algorithm::Crc32 | Algorithm::Crc32c => true,
+        Algorithm::Crc64nvme => !is_composite,
+        Algorithm::Sha1 | Algorithm::Sha256 => is_composite,
+    };
+    if is_possible {
+        return Ok(Some(ChecksumRule { algorithm, is_composite }));
+    }
+    Err(s3_error!(InvalidRequest, "{} has no checksum of this type", algorithm.name()))
+}
+
+/// Returns the name of a rule's algorithm as S3 shows it.
+pub(super) fn shown_algorithm(rule: ChecksumRule) -> ChecksumAlgorithm {
+    ChecksumAlgorithm::from(rule.algorithm.name().to_ascii_uppercase())
+}
+
+pub(super) fn shown_type(is_composite: bool) -> ChecksumType {
+    ChecksumType::from_static(match is_composite {
+        true => ChecksumType::COMPOSITE,
+        false => ChecksumType::FULL_OBJECT,
+    })
+}
+
+/// Computes the checksum of joined parts, and refuses it where the client promised another.
+pub(super) async fn of_parts(
+    rule: Option<ChecksumRule>,
+    promised: &Checksums,
+    kind: Option<&ChecksumType>,
+    body: &Body,
+    parts: &[Checksums],
+) -> S3Result<Option<(ChecksumRule, Checksums)>> {
+    let named = Algorithm::ALL.into_iter().find(|algorithm| promised.of(*algorithm).is_some());
+    let claims_composite = kind.map(|kind| kind.as_str() == ChecksumType::COMPOSITE);
+    if let Some(rule) = rule
+        && (named.is_some_and(|named| named != rule.algorithm)
+            || claims_composite.is_some_and(|claimed| claimed != rule.is_composite))
+    {
+        return Err(s3_error!(InvalidRequest, "the upload was begun with another checksum"));
+    }
+    // A value of the form "…-2" is a checksum of checksums, which announces itself.
+    let is_counted = named.and_then(|named| promised.of(named)).is_some_and(|v| v.contains('-'));
+    let implied = named.map(|algorithm| ChecksumRule {
+        algorithm,
+        is_composite: claims_composite.unwrap_or(is_counted),
+    });
+    let Some(rule) = rule.or(implied) else { return Ok(None) };
+    let missing = || s3_error!(InvalidRequest, "a part has no {} checksum", rule.algorithm.name());
+    let found = match rule.is_composite {
+        true => composite(rule, parts).ok_or_else(missing)?,
+        false => of_body(rule.algorithm, body).await?,
+    };
+    let value = found.of(rule.algorithm).unwrap_or_default();
+    let bare = value.split('-').next();
+    if let Some(promised) = promised.of(rule.algorithm)
+        && promised != value
+        // Some clients leave the number of parts away.
+        && Some(promised) != bare
+    {
+        return Err(s3_error!(BadDigest, "the checksum announced is not that of the parts joined"));
+    }
+    Ok(Some((rule, found)))
+}
+
+/// Returns the checksum of the parts' checksums, with their number.
+fn composite(rule: ChecksumRule, parts: &[Checksums]) -> Option<Checksums> {
+    let mut hasher = hasher(|algorithm| algorithm == rule.algorithm);
+    for part in parts {
+        hasher.update(&decode_base64(part.of(rule.algorithm)?)?);
+    }
+    let found = Checksums::from(hasher.finalize());
+    let value = format!("{}-{}", found.of(rule.algorithm)?, parts.len());
+    Some(Checksums::one(rule, value))
+}
+
+/// Reads a body that is in the store already for its checksum.
+pub(super) async fn of_body(algorithm: Algorithm, body: &Body) -> S3Result<Checksums> {
+    let mut hasher = hasher(|wanted| wanted == algorithm);
+    let mut stream = body.stream();
+    while let Some(piece) =
+        std::future::poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await
+    {
+        hasher.update(&piece.map_err(|error| Refusal::Body(error.to_string()))?);
+    }
+    Ok(hasher.finalize().into())
+}
+
+/// Returns the checksums as S3 shows them.
+pub(super) fn checksums_out(checksums: &Checksums) -> Checksum {
+    let mut shown = Checksum::default();
+    shown.checksum_crc32.clone_from(&checksums.crc32);
+    shown.checksum_crc32c.clone_from(&checksums.crc32c);
+    shown.checksum_crc64nvme.clone_from(&checksums.crc64nvme);
+    shown.checksum_sha1.clone_from(&checksums.sha1);
+    shown.checksum_sha256.clone_from(&checksums.sha256);
+    shown.checksum_type = Some(shown_type(checksums.is_composite));
+    shown
+}
+
+/// Returns the checksum of a part that an object was put together from, as S3 shows it.
+pub(super) fn of_part(about: &About, index: usize) -> Option<Checksum> {
+    let whole = about.checksums.as_deref()?;
+    let algorithm = Algorithm::ALL.into_iter().find(|name| whole.of(*name).is_some())?;
+    let rule = ChecksumRule { algorithm, is_composite: whole.is_composite };
+    let value = about.part_checksums.get(index)?.clone();
+    Some(checksums_out(&Checksums::one(rule, value)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::translate::encode_base64;
+    use super::*;
+
+    #[test]
+    fn a_composite_is_the_checksum_of_the_parts_checksums_with_their_number() {
+        let rule = ChecksumRule { algorithm: Algorithm::Crc32, is_composite: true };
+        let part = |bytes: [u8; 4]| Checksums::one(rule, encode_base64(&bytes));
+        let found = composite(rule, &[part([1, 2, 3, 4]), part([5, 6, 7, 8])]).unwrap();
+        // The CRC-32 of the bytes 1 to 8.
+        assert_eq!(found.of(Algorithm::Crc32), Some("P8qIxQ==-2"));
+        assert!(composite(rule, &[Checksums::default()]).is_none());
+    }
+}

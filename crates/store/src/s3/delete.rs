@@ -1,0 +1,104 @@
+//! Deletes: one object, or many at once, perhaps under conditions.
+
+use s3s::dto::*;
+use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
+
+use super::Front;
+use super::translate::rule;
+use crate::bucket::Bucket;
+use crate::error::Refusal;
+use crate::index::EtagRule;
+
+/// What a delete asks of the object's state; an object that is gone already fits every condition.
+struct DeleteCondition {
+    etag: Option<EtagRule>,
+    modified: Option<Timestamp>,
+    bytes: Option<i64>,
+}
+
+impl DeleteCondition {
+    fn check(self, bucket: &Bucket, key: &str, version_id: Option<&str>) -> S3Result<()> {
+        let index = bucket.index();
+        let found = match version_id {
+            Some(version_id) => index.version(key, version_id),
+            None => index.current(key),
+        };
+        let Some(object) = found.filter(|o| o.is_delete_marker() || o.is_live()) else {
+            return Ok(());
+        };
+        let seconds = |at: Timestamp| time::OffsetDateTime::from(at).unix_timestamp();
+        let modified_s = (object.modified_us / 1_000_000) as i64;
+        let fits = self.etag.is_none_or(|rule| rule.matches(&object.etag))
+            && self.modified.is_none_or(|at| seconds(at) == modified_s)
+            && self.bytes.is_none_or(|bytes| bytes == object.length() as i64);
+        if fits { Ok(()) } else { Err(s3_error!(PreconditionFailed)) }
+    }
+}
+
+pub(super) async fn one(
+    front: &Front,
+    request: S3Request<DeleteObjectInput>,
+) -> S3Result<S3Response<DeleteObjectOutput>> {
+    let input = request.input;
+    let bucket = front.account.bucket(&input.bucket)?;
+    let condition = DeleteCondition {
+        etag: rule(input.if_match),
+        modified: input.if_match_last_modified_time,
+        bytes: input.if_match_size,
+    };
+    let version_id = input.version_id.as_deref();
+    condition.check(&bucket, &input.key, version_id)?;
+    let deleted = front.account.delete(&bucket, &input.key, version_id).await?;
+    Ok(S3Response::new(DeleteObjectOutput {
+        delete_marker: deleted.is_marker.then_some(true),
+        version_id: deleted.version_id,
+        ..Default::default()
+    }))
+}
+
+pub(super) async fn many(
+    front: &Front,
+    request: S3Request<DeleteObjectsInput>,
+) -> S3Result<S3Response<DeleteObjectsOutput>> {
+    let input = request.input;
+    if input.delete.objects.len() > 1000 {
+        return Err(s3_error!(MalformedXML, "at most 1000 keys can be deleted at once"));
+    }
+    let bucket = front.account.bucket(&input.bucket)?;
+    let is_quiet = input.delete.quiet.unwrap_or(false);
+    let mut output = DeleteObjectsOutput::default();
+    for named in input.delete.objects {
+        let condition = DeleteCondition {
+            etag: named.e_tag.map(|etag| EtagRule::parse(etag.value())),
+            modified: named.last_modified_time,
+            bytes: named.size,
+        };
+        let version_id = named.version_id.as_deref();
+        let deleted = match condition.check(&bucket, &named.key, version_id) {
+            Ok(()) => front.account.delete(&bucket, &named.key, version_id).await,
+            Err(_) => Err(Refusal::PreconditionFailed),
+        };
+        match deleted {
+            Ok(deleted) if !is_quiet => {
+                let marker = deleted.is_marker && named.version_id.is_none();
+                output.deleted.get_or_insert_default().push(DeletedObject {
+                    key: Some(named.key),
+                    delete_marker: deleted.is_marker.then_some(true),
+                    delete_marker_version_id: deleted.version_id.filter(|_| marker),
+                    version_id: named.version_id,
+                });
+            }
+            Ok(_) => {}
+            Err(refusal) => {
+                let error = S3Error::from(refusal);
+                output.errors.get_or_insert_default().push(Error {
+                    code: Some(error.code().as_str().to_owned()),
+                    key: Some(named.key),
+                    message: error.message().map(str::to_owned),
+                    version_id: named.version_id,
+                });
+            }
+        }
+    }
+    Ok(S3Response::new(output))
+}
