@@ -186,6 +186,7 @@ def test_the_megabyte_of_the_small_downloads_is_told_and_that_of_10_mb_left_open
     (finding,) = found("cern", "megabyte-base")
     assert "downloads of 4 KB" in finding.statement
     assert "2^20" in finding.statement
+    assert "(1 exactly" in finding.statement
 
 
 def test_the_spread_without_a_meaning_is_reported() -> None:
@@ -211,6 +212,9 @@ def test_the_network_is_the_bottleneck_of_skyhook_once_units_are_converted() -> 
     (finding,) = found("skyhook", "lowest-ceiling")
     assert finding.statement.startswith("the network is the bottleneck")
     assert "996·10⁶ B/s after conversion" in finding.statement
+    held = " ".join(one.metric for one in finding.evidence)
+    assert "device" in held
+    assert "OSD" not in held
     (mixed,) = found("skyhook", "mixed-units")
     assert "rados bench counts 2^20" in mixed.statement
 

@@ -81,6 +81,12 @@ def test_the_damaged_copies_of_cern_are_kept_and_never_used() -> None:
     assert "2.9 ± 8.7" not in rendered("cern").replace("42.9 ± 8.7", "")
 
 
+def test_the_call_outs_the_summary_and_the_issues_of_cern_are_shown() -> None:
+    details = published.find("cern").details()
+    for words in ("620 FILES/SEC", "CLIENT SOCKET CONSUMPTION", "118Hz", "Client memory limit"):
+        assert words in details
+
+
 def test_a_blank_cell_of_cern_is_no_measurement() -> None:
     account = published.find("cern").account()
     downloads = [one for one in account.of(RATE) if one.workload == "downloads of 4 KB"]
@@ -104,7 +110,11 @@ def test_skyhook_counts_each_figure_in_the_units_of_its_tool() -> None:
     assert ceilings["network"].bytes_per_s == pytest.approx(951.25e6)
     assert ceilings["network"].high == pytest.approx(1031.25e6)
     assert ceilings["device"].bytes_per_s == 2540e6
-    assert ceilings["server"].count == 4
+    assert (ceilings["server"].count, ceilings["server"].bounds) == (4, "write")
+    assert ceilings["server"].is_count_inferred
+    said = {(one.parameters["threads"], one.parameters["OSDs"]): one for one in account.hinted}
+    assert said.keys() == {(4, 4), (8, 4), (10, 1)}
+    assert said[10, 1].value == 475 * 2**20
     assert "* Min. Bandwidth: `6.5 Gb/s`" in rendered("skyhook")
     assert "The average is `7.61 Gb/s` (951 MB/s)." in rendered("skyhook")
 

@@ -80,7 +80,8 @@ class Ceiling:
 
     `resource` is network, device or server; `count` of them work side by side. `low` and `high` are
     the extremes that were seen. `targets` and `bounds` say whose ceiling it is, for reads or for
-    writes; without them it is one for all.
+    writes; without them it is one for all. `is_count_inferred` says that nobody stated that so many
+    side by side let so much more through.
     """
 
     resource: Literal["network", "device", "server", "client"]
@@ -94,6 +95,7 @@ class Ceiling:
     place: str = ""
     targets: tuple[str, ...] = ()
     bounds: Literal["read", "write"] | None = None
+    is_count_inferred: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +151,8 @@ class Account:
     `run` identifies the run that the trials were interleaved in. `comparable` holds, per target,
     the facts that must agree before a ratio is drawn. `identical` names pairs of targets that are
     one target under two names: the control of A against A. `planned_threads` lists the loads that a
-    sweep set out to measure, also where nothing is printed.
+    sweep set out to measure, also where nothing is printed. `hinted` was said in words only, its
+    value follows from them; it is drawn so, and no rule or comparison takes it for a number.
     """
 
     name: str
@@ -163,6 +166,7 @@ class Account:
     comparable: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     identical: tuple[tuple[str, str], ...] = ()
     planned_threads: tuple[int, ...] = ()
+    hinted: tuple[Measurement, ...] = ()
 
     @property
     def targets(self) -> tuple[str, ...]:

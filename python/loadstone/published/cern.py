@@ -32,9 +32,11 @@ def render() -> str:
 
 
 def details() -> str:
-    """Return the set-up, the configuration, and the damaged copies as they are."""
+    """Return the set-up, the call-outs, the summary with its issues, and the damaged copies."""
     facts = read.read_facts(FILE)
     parts = ["\n".join(facts["setup"]) + "\n", facts["text"]["configuration"]]
+    parts += ["called out on the slides: " + ", ".join(facts["call_outs"]) + "\n"]
+    parts += [f"summary\n{facts['text']['summary']}"]
     parts += [
         f"damaged, not used: {copy['operation']} {copy['size']}, {copy['slide']}\n{copy['text']}"
         for copy in facts["damaged_copies"]

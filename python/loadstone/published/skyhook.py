@@ -17,6 +17,7 @@ def account() -> Account:
         name=FILE,
         title=facts["title"],
         measurements=tuple(_measurement(entry, facts["target"]) for entry in facts["rates"]),
+        hinted=tuple(_measurement(entry, facts["target"]) for entry in facts["hinted"]),
         ceilings=tuple(_ceiling(entry) for entry in facts["ceilings"]),
         disclosure=read.disclosure(facts),
         planned_threads=tuple(facts["threads"]),
@@ -45,7 +46,7 @@ def render() -> str:
         lines.append(f"| {entry['name']} | {text} | {entry['tool']} |")
     for entry in facts["rates"]:
         lines.append(f"| {_load(entry)} | {entry['text']} | {entry['tool']} |")
-    lines += [f"| {load} | {words} | rados bench |" for load, words in facts["words"].items()]
+    lines += [f"| {_load(one)} | {one['text']} | {one['tool']} |" for one in facts["hinted"]]
     return "\n".join(lines) + "\n"
 
 
@@ -56,9 +57,8 @@ def details() -> str:
 
 
 def _load(entry: Mapping[str, Any]) -> str:
-    return f"read, {entry['threads']} threads, {entry['osds']} OSDs".replace(
-        "1 threads", "1 thread"
-    )
+    threads = "1 thread" if entry["threads"] == 1 else f"{entry['threads']} threads"
+    return f"read, {threads}, {entry['osds']} OSD{'s' * (entry['osds'] > 1)}"
 
 
 def _measurement(entry: Mapping[str, Any], target: str) -> Measurement:
@@ -68,7 +68,9 @@ def _measurement(entry: Mapping[str, Any], target: str) -> Measurement:
         operation="read",
         parameters={"threads": entry["threads"], "OSDs": entry["osds"]},
         metric=BYTE_RATE,
-        value=printed_units.parse_rate_bytes(entry["text"].lstrip("~"), entry["tool"]),
+        value=printed_units.parse_rate_bytes(
+            entry.get("value", entry["text"].lstrip("~")), entry["tool"]
+        ),
         text=entry["text"],
         tool=entry["tool"],
         place=entry["place"],
@@ -89,6 +91,8 @@ def _ceiling(entry: Mapping[str, Any]) -> Ceiling:
         low=rate("low"),
         high=rate("high"),
         count=entry["count"],
+        is_count_inferred=entry.get("is_count_inferred", False),
+        bounds=entry.get("bounds"),
         text=entry["text"],
         tool=entry["tool"],
         place=entry["place"],

@@ -89,7 +89,13 @@ def charts_of_stated_ceilings(account: Account) -> Iterable[Picture]:
     for members in grouped(measured, lambda one: (one.target, one.operation)).values():
         panel = f"{members[0].target}, {members[0].operation}"
         rows += [_stated_point(one, name, panel) for one in members]
-        values = [float(str(one.parameters[name])) for one in members]
+        said = [
+            one
+            for one in account.hinted
+            if (one.target, one.operation) == (members[0].target, members[0].operation)
+        ]
+        rows += [_stated_point(one, name, panel) | {"series": _hint(one, name)} for one in said]
+        values = [float(str(one.parameters[name])) for one in (*members, *said)]
         highest = max(one.value for one in members)
         held = _held_against(members[0].target, members[0].operation, account.ceilings)
         far += _far(panel, held, highest)
@@ -101,7 +107,15 @@ def charts_of_stated_ceilings(account: Account) -> Iterable[Picture]:
     caption += " ceilings that were measured apart; shaded: between the lowest and the highest that"
     caption += " was seen of one." if any(one.low for one in account.ceilings) else ""
     caption += "" if has_line else " Loads of which no number was printed have no point."
+    if account.hinted:
+        caption += " What is said in words only stands where the words put it, and is inferred."
     yield _picture(rows, name, caption + _far_note(far), planned=planned, has_line=has_line)
+
+
+def _hint(one: Measurement, name: str) -> str:
+    """Return the series of a point that was said in words: with what else sets it apart."""
+    others = [f"{value} {key}" for key, value in one.parameters.items() if key != name]
+    return ", ".join(["in words, inferred", *others])
 
 
 def _stated_point(one: Measurement, name: str, panel: str) -> dict[str, Any]:
@@ -262,7 +276,8 @@ def _held_against(target: str, operation: str, ceilings: Sequence[Ceiling]) -> l
 
 def _label(ceiling: Ceiling) -> str:
     times = f"{ceiling.count} × " if ceiling.count > 1 else ""
-    return f"{times}{ceiling.name}"
+    inferred = ", inferred" if times and ceiling.is_count_inferred else ""
+    return f"{times}{ceiling.name}{inferred}"
 
 
 def _limit_words(ceiling: Ceiling) -> str:

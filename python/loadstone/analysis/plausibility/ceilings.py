@@ -13,6 +13,7 @@ from loadstone.analysis.account import (
     grouped,
 )
 from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.measured_ceilings import bounds_of
 from loadstone.analysis.naming import describe_size
 from loadstone.analysis.plausibility import bottleneck
 
@@ -99,7 +100,7 @@ def socket_ceiling(account: Account) -> Iterator[Finding]:
 
 def stated_ceiling(account: Account) -> Iterator[Finding]:
     """Hold the best result against the ceilings that were measured apart, in one unit."""
-    if any(one.bounds for one in account.ceilings):
+    if account.ceilings and all(one.bounds for one in account.ceilings):
         yield from bottleneck.bottlenecks(account)
         return
     measured = _with_bytes(account)
@@ -107,9 +108,13 @@ def stated_ceiling(account: Account) -> Iterator[Finding]:
         return
     top = max(measured, key=_bits)
     rate = _bits(top) / 8
-    lowest = min(account.ceilings, key=lambda ceiling: ceiling.bytes_per_s * ceiling.count)
+    bounds = bounds_of(top.operation)
+    held = [one for one in account.ceilings if one.bounds in (None, bounds)]
+    if not held:
+        return
+    lowest = min(held, key=lambda ceiling: ceiling.bytes_per_s * ceiling.count)
     limit = lowest.bytes_per_s * lowest.count
-    evidence = [_ceiling_evidence(ceiling, rate) for ceiling in account.ceilings]
+    evidence = [_ceiling_evidence(ceiling, rate) for ceiling in held]
     reached = rate >= TOUCHES * limit
     extremes = (
         f", which was seen between {_megabytes(lowest.low)} and {_megabytes(lowest.high)}"
@@ -118,9 +123,12 @@ def stated_ceiling(account: Account) -> Iterator[Finding]:
     )
     others = ", ".join(
         f"{ceiling.name} {_megabytes(ceiling.bytes_per_s * ceiling.count)}"
-        for ceiling in account.ceilings
+        for ceiling in held
         if ceiling is not lowest
     )
+    apart = [one for one in account.ceilings if one not in held]
+    words = ", ".join(f"{one.name}, which bounds {one.bounds}s" for one in apart)
+    left_out = f"; not held against {bounds}s: {words}" if apart else ""
     if reached:
         statement = (
             f"the {lowest.resource} is the bottleneck: the best result, {top.text or ''}"
@@ -136,7 +144,7 @@ def stated_ceiling(account: Account) -> Iterator[Finding]:
     yield Finding(
         rule="lowest-ceiling",
         severity="problem" if reached and lowest.resource in ("network", "client") else "note",
-        statement=statement,
+        statement=statement + left_out,
         evidence=tuple(evidence),
         cases=(describe_case(top),),
     )
@@ -184,6 +192,7 @@ def _link_finding(
 def _ceiling_evidence(ceiling: Ceiling, rate: float) -> Evidence:
     limit = ceiling.bytes_per_s * ceiling.count
     times = f"{ceiling.count} × " if ceiling.count > 1 else ""
+    times += "(inferred) " if times and ceiling.is_count_inferred else ""
     return Evidence(
         metric=f"share of {times}{ceiling.name} ({ceiling.text or _megabytes(limit)})",
         value=rate / limit,

@@ -83,7 +83,8 @@ def megabyte_base(account: Account) -> Iterator[Finding]:
             severity="caution",
             statement=(
                 f'{cells[0][0].workload}: "MB" is {best[1]} bytes, and a request {best[0]}:'
-                f" {fits[best]} of {len(cells)} cells fit so, {fits[second]} with {second[0]} bytes"
+                f" {fits[best]} of {len(cells)} cells fit so ({_exactness(cells, best)}),"
+                f" {fits[second]} with {second[0]} bytes"
                 f" and {second[1]}"
             ),
             evidence=tuple(
@@ -96,6 +97,17 @@ def megabyte_base(account: Account) -> Iterator[Finding]:
             ),
             is_inferred=True,
         )
+
+
+def _exactness(cells: Sequence[tuple[Measurement, Measurement]], reading: tuple[int, str]) -> str:
+    """Say how many cells fit to their last digit, and how many only next to it."""
+    factor = reading[0] / (2**20 if reading[1] == "2^20" else 10**6)
+    exact = sum(
+        abs(rate.value * factor - printed.value)
+        <= 0.5 * _last_digit(printed.text or f"{printed.value:g}")
+        for rate, printed in cells
+    )
+    return f"{exact} exactly, the others to ±1 in the last digit"
 
 
 def contradicting_statements(account: Account) -> Iterator[Finding]:
