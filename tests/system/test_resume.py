@@ -1,6 +1,8 @@
 """A run that was killed at any moment is read as it is, and goes on where it was."""
 
+import json
 import random
+import signal
 import time
 from pathlib import Path
 
@@ -12,7 +14,12 @@ from tests.system.command import loadstone
 
 
 def contents(folder: Path, names: set[str]) -> dict[str, bytes]:
-    files = [path for path in folder.rglob("*") if path.is_file() and path.name[:4] in names]
+    # A stream that a kill left beside its record goes away with the resumption.
+    files = [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and path.name[:4] in names and path.suffix != ".arrows"
+    ]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
@@ -59,12 +66,117 @@ def test_finished_trials_outlive_a_kill_at_any_moment_and_are_never_run_again(
     assert not list(folder.rglob("*.arrows"))
 
 
-def test_a_finished_run_is_not_resumed(tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_finished_run_and_that_is_no_error(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK.replace("rounds: 2", "rounds: 1"))
     assert loadstone("run", file, "-o", tmp_path / "run").code == 0
+    before = contents(tmp_path / "run", {"mani", "0001"})
     said = loadstone("run", file, "-o", tmp_path / "run", "--resume")
-    assert said.code == 1
+    assert said.code == 0, said.err
     assert "is finished" in said.err
+    assert contents(tmp_path / "run", {"mani", "0001"}) == before
+
+
+def test_a_folder_that_was_left_before_its_manifest_begins(tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, campaigns.QUICK.replace("rounds: 2", "rounds: 1"))
+    for name in ("trials", "probes"):
+        (tmp_path / "run" / name).mkdir(parents=True)
+    (tmp_path / "run" / ".lock").touch()
+    said = loadstone("run", file, "-o", tmp_path / "run", "--resume")
+    assert said.code == 0, said.err
+    assert read_run(tmp_path / "run").state == "finished"
+
+
+def test_failures_before_an_interruption_count_at_the_end_of_the_whole(tmp_path: Path) -> None:
+    # Nothing was put, so that every get of the first phase fails; the second goes well.
+    text = """\
+name: gaps
+targets: {here: {driver: file, path: DIRECTORY}}
+dataset: {objects: 20, size: 4KiB, prefix: "gaps-"}
+load: {threads: 1}
+phases: [{op: put, requests: 5}, get, {op: put, name: again}, {op: get, name: long, duration: 10m}]
+prepare: never
+"""
+    (tmp_path / "data").mkdir()
+    file = campaigns.write(tmp_path, text.replace("DIRECTORY", str(tmp_path / "data")))
+    folder = tmp_path / "run"
+    process = campaigns.start("run", file, "-o", folder)
+    campaigns.wait_for(process, "here long round 1")
+    process.send_signal(signal.SIGINT)
+    campaigns.end(process)
+    assert process.returncode == 130
+    failed = read_run(folder).manifest["failed_requests"]
+    assert failed == 15
+    # The rest of the plan is made short by hand: only its failures before matter here.
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for document in manifest["plan"]:
+        if document["phase"] == "long":
+            document["stop"]["duration_ns"] = 100_000_000
+    for phase in manifest["campaign"]["phases"]:
+        if isinstance(phase, dict) and phase.get("name") == "long":
+            phase["duration"] = "100ms"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    file.write_text(file.read_text().replace("10m", "100ms"))
+    for _ in range(2):
+        said = loadstone("run", file, "-o", folder, "--resume")
+        assert said.code == 1, said.err
+        run = read_run(folder)
+        assert (run.state, run.manifest["failed_requests"]) == ("finished", failed)
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ("round_pause: 1s\n", "round_pause"),
+        ("hooks: [{run: ['true'], at: before_run}]\n", "hooks"),
+        ("schedule: {every: 1h}\n", "schedule"),
+    ],
+)
+def test_what_changes_what_is_measured_is_refused(tmp_path: Path, more: str, key: str) -> None:
+    file, folder = interrupted(tmp_path)
+    before = contents(folder, {"mani"})
+    file.write_text(campaigns.LONG + more)
+    said = loadstone("run", file, "-o", folder, "--resume")
+    assert said.code == 1
+    assert key in said.err.splitlines()[0]
+    assert "loadstone clean" in said.err
+    assert contents(folder, {"mani"}) == before
+
+
+def test_what_changes_how_a_run_is_judged_is_recorded_with_both_texts(tmp_path: Path) -> None:
+    file, folder = interrupted(tmp_path)
+    file.write_text(campaigns.LONG + "expect: {failures: true}\n")
+    process = campaigns.start("run", file, "-o", folder, "--resume")
+    campaigns.wait_for(process, "%")
+    process.send_signal(signal.SIGINT)
+    campaigns.end(process)
+    manifest = read_run(folder).manifest
+    (change,) = manifest["changes"]
+    assert change["keys"] == {
+        "expect": {"before": {"failures": False}, "after": {"failures": True}}
+    }
+    assert change["campaign_file"] == {"before": campaigns.LONG, "after": file.read_text()}
+    assert change["time"] > manifest["started"]
+    assert manifest["campaign"]["expect"] == {"failures": True}
+    # A default that is written out is no change.
+    file.write_text(campaigns.LONG + "expect: {failures: true}\nblocks: 1\n")
+    process = campaigns.start("run", file, "-o", folder, "--resume")
+    campaigns.wait_for(process, "%")
+    process.send_signal(signal.SIGINT)
+    campaigns.end(process)
+    assert [set(change["keys"]) for change in read_run(folder).manifest["changes"]] == [
+        {"expect"},
+        set(),
+    ]
+
+
+def interrupted(folder: Path) -> tuple[Path, Path]:
+    """Return a campaign file, and the folder of a run of it that was interrupted."""
+    file = campaigns.write(folder, campaigns.LONG)
+    process = campaigns.start("run", file, "-o", folder / "run")
+    campaigns.wait_for(process, "%")
+    process.send_signal(signal.SIGINT)
+    campaigns.end(process)
+    return file, folder / "run"
 
 
 def test_another_campaign_does_not_go_on_with_a_run(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from loadstone.campaign.changes import RECORDED, Change, changes
 from loadstone.campaign.plan import Plan, make_plan
 from loadstone.campaign.resume import resume as resume_plan
 from loadstone.campaign.schema import Campaign
@@ -15,10 +16,10 @@ from loadstone.errors import InputError
 from loadstone.execution import host_limits, runner
 from loadstone.execution.ceilings import check_programs
 from loadstone.results import calibration
-from loadstone.results.layout import read_manifest
+from loadstone.results.layout import MANIFEST, read_manifest
 from loadstone.results.record import Record
 from loadstone.results.store import read_run
-from loadstone.results.writer import RunWriter
+from loadstone.results.writer import RunWriter, is_only_begun
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -51,8 +52,13 @@ def measure(
     find_report(form)
     if text is None and file is not None:
         text = file.read_text(encoding="utf-8")
+    if resume and is_only_begun(folder):
+        print(f"run folder {folder} was left before its run began: it begins now", file=sys.stderr)
+        resume = False
+    if resume and read_manifest(folder)["state"] == "finished":
+        return _finished(campaign, folder, form)
     if resume:
-        writer, plan = _take_up(campaign, folder)
+        writer, plan = _take_up(campaign, folder, text)
     else:
         plan = make_plan(campaign, run=uuid.uuid4().hex)
         check_programs(plan.ceilings, plan.hooks)
@@ -81,8 +87,72 @@ def measure(
         return EXIT_FAILED if end.was_stopped_by_hook else EXIT_INTERRUPTED
     _print_report(folder, form)
     print(f"run folder: {folder}", file=sys.stderr)
+    return _exit_code(end, campaign)
+
+
+def _exit_code(end: runner.RunEnd, campaign: Campaign) -> int:
     is_failed = bool(end.problems) or (end.failed_requests and not campaign.expect.failures)
     return EXIT_FAILED if is_failed else 0
+
+
+def _finished(campaign: Campaign, folder: Path, form: str) -> int:
+    """Say that nothing is left of a run, and how it went as a whole."""
+    _changes(campaign, read_manifest(folder), folder)
+    run = read_run(folder)
+    print(f"run {folder} is finished: nothing is left to run", file=sys.stderr)
+    _print_report(folder, form)
+    end = runner.whole_end(
+        {"trial": record.trial, "summary": record.summary, "labels": record.labels}
+        for record in run.records
+    )
+    for problem in end.problems:
+        print(f"error: {problem}", file=sys.stderr)
+    return _exit_code(end, campaign)
+
+
+def _changes(campaign: Campaign, manifest: Mapping[str, Any], folder: Path) -> dict[str, Change]:
+    """Return what the campaign says differently of how a run is judged and shown.
+
+    Whatever else differs would make two runs in one folder: it is refused.
+    """
+    before = manifest.get("campaign")
+    found = changes(before, campaign) if isinstance(before, dict) else {}
+    wrong = [key for key in found if key not in RECORDED]
+    if wrong:
+        raise InputError(
+            f'run "{folder}" was planned differently: {", ".join(wrong)} of its campaign '
+            f"{'differs' if len(wrong) == 1 else 'differ'} from what it began with",
+            "resume with the campaign file and the --set values that the run began with (its "
+            f"{MANIFEST} keeps the file), or run the new campaign into another folder and remove "
+            f"what this run left with: loadstone clean {folder}",
+        )
+    return found
+
+
+def _amended(
+    campaign: Campaign, manifest: Mapping[str, Any], folder: Path, text: str | None
+) -> dict[str, Any]:
+    """Return what a resumption changes in a manifest where the campaign's file says other things.
+
+    Both texts are kept, with the time.
+    """
+    found = _changes(campaign, manifest, folder)
+    before = manifest.get("campaign_file")
+    if not found and (text is None or text == before):
+        return {}
+    change = {
+        "time": runner.now().isoformat(),
+        "keys": {key: change.document() for key, change in found.items()},
+        "campaign_file": {"before": before, "after": text},
+    }
+    if found:
+        names = ", ".join(found)
+        print(f"changed since the run began, and recorded: {names}", file=sys.stderr)
+    return {
+        "campaign": campaign.document(),
+        "campaign_file": text,
+        "changes": [*manifest.get("changes", ()), change],
+    }
 
 
 def _manifest(
@@ -109,11 +179,14 @@ def _circumstances(plan: Plan) -> dict[str, Any]:
     return {**found, "calibration": calibration.copy_for(found["host"], build, drivers)}
 
 
-def _take_up(campaign: Campaign, folder: Path) -> tuple[RunWriter, Plan]:
+def _take_up(campaign: Campaign, folder: Path, text: str | None) -> tuple[RunWriter, Plan]:
     """Return the writer of an interrupted run, and what is left of its plan."""
-    plan = make_plan(campaign, run=read_manifest(folder)["run"])
+    before = read_manifest(folder)
+    _changes(campaign, before, folder)
+    plan = make_plan(campaign, run=before["run"])
     writer = RunWriter.reopen(folder)
     try:
+        amended = _amended(campaign, writer.manifest, folder, text)
         planned = writer.manifest["plan"]
         ceilings = writer.manifest.get("ceilings") or []
         known = {document["id"]: document for document in (*planned, *ceilings)}
@@ -123,14 +196,19 @@ def _take_up(campaign: Campaign, folder: Path) -> tuple[RunWriter, Plan]:
                 what = "ceiling" if "kind" in document else "trial"
                 raise InputError(
                     f'{what} {document["id"]} of run "{folder}" was planned differently',
-                    "resume with the campaign file and the --set values that the run began with",
+                    "resume with the campaign file, the --set values and the loadstone that the "
+                    f"run began with, or remove what it left with: loadstone clean {folder}",
                 )
         check_programs(plan.ceilings, plan.hooks)
         # What a search had to find out, it never asks again.
         searched = (writer.manifest.get("searches") or {}).keys()
         remaining = resume_plan(plan, writer.finished | searched)
-        resumed = [*writer.manifest.get("resumed", ()), runner.circumstances()]
-        writer.amend({"plan": _plan_with(planned, remaining), "resumed": resumed})
+        ends = ("ended", "problems", "failed", "skipped", "not_run")
+        left = {key: writer.manifest[key] for key in ends if key in writer.manifest}
+        resumed = [
+            *writer.manifest.get("resumed", ()), {**runner.circumstances(), "left_as": left}
+        ]  # fmt: skip
+        writer.amend({**amended, "plan": _plan_with(planned, remaining), "resumed": resumed})
     except BaseException:
         writer.close()
         raise

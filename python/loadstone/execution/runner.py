@@ -3,7 +3,7 @@
 import contextlib
 import datetime
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from loadstone.execution.hooks import HookError
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.searching import Observe, Search
 from loadstone.execution.surroundings import Surroundings
+from loadstone.results.record import STOPPED
 from loadstone.results.writer import RunWriter
 
 Listen = Callable[[Event], None]
@@ -55,6 +56,7 @@ class RunEnd:
         return {
             "state": self.state,
             "ended": now().isoformat(),
+            "failed_requests": self.failed_requests,
             "problems": [problem.message for problem in self.problems],
             "failed": self.failed,
             "ceilings_failed": self.ceilings_failed,
@@ -92,10 +94,11 @@ def execute(
     `observe` reads what a search needs to know of a trial's record: a plan with a search needs it,
     since nothing is concluded here.
 
-    A target that cannot be used ends its own trials, not those of others: they are skipped, with
-    the reason. The schedule counts from the manifest's `started`, so that a run that is resumed
-    keeps to its days. Raises ResultError when the run folder cannot be written; what had ended
-    before is safe, and the run counts as interrupted.
+    What earlier sessions of a run observed counts too: failed requests and stopped trials are those
+    of the whole run. A target that cannot be used ends its own trials, not those of others: they
+    are skipped, with the reason. The schedule counts from the manifest's `started`, so that a run
+    that is resumed keeps to its days. Raises ResultError when the run folder cannot be written;
+    what had ended before is safe, and the run counts as interrupted.
     """
     interrupt = interrupt or Interrupt()
     around = Surroundings.of(plan, writer, listen, interrupt)
@@ -104,6 +107,7 @@ def execute(
     )
     started = datetime.datetime.fromisoformat(writer.manifest["started"])
     begins = starts(schedule, started.astimezone())
+    session.recall()
     try:
         with interrupt.watching():
             session.run_all(plan.trials, begins)
@@ -116,6 +120,27 @@ def execute(
         raise
     session.finish(plan.trials)
     return session.end
+
+
+def whole_end(records: Iterable[Mapping[str, Any]]) -> RunEnd:
+    """Return what went wrong in trials that ran to their end, from their records.
+
+    Beyond the capacity requests fail, and a search says so: its trials did not go wrong.
+    """
+    end = RunEnd()
+    for record in records:
+        document, summary = record["trial"], record["summary"]
+        if "of" not in (document.get("search") or {}):
+            end.failed_requests += summary.get("failed", 0)
+        if STOPPED in record["labels"]:
+            end.problems.append(_stopped(document, summary))
+    return end
+
+
+def _stopped(document: Mapping[str, Any], summary: Mapping[str, Any]) -> TargetError:
+    target = document["target"]["name"]
+    reason = f"trial {document['id']} was stopped: {summary.get('reason')}"
+    return TargetError(f'target "{target}": {reason}')
 
 
 @dataclass(slots=True, kw_only=True)
@@ -158,6 +183,10 @@ class _Session:
                 self._stop_by_hook(error)
             finally:
                 self.around.close()
+
+    def recall(self) -> None:
+        """Count what went wrong in the trials that earlier sessions finished."""
+        self.end = whole_end(self.writer.records())
 
     def skip(self, planned: PlannedTrial) -> bool:
         """Skip a trial whose target was found unusable; return whether it was."""
@@ -202,9 +231,9 @@ class _Session:
             return
         self.end.failed_requests += summary["failed"]
         if summary["state"] == "stopped":
-            reason = f"trial {planned.id} was stopped: {summary['reason']}"
-            self.unusable[target] = reason
-            self.end.problems.append(TargetError(f'target "{target}": {reason}'))
+            problem = _stopped(document, summary)
+            self.unusable[target] = problem.message
+            self.end.problems.append(problem)
         self.listen(TrialEnded(document=document, summary=summary))
 
     def search(self, search: Search, number: int) -> None:
@@ -216,7 +245,7 @@ class _Session:
                 return
             failed = self.end.failed_requests
             self.run(step, number)
-            # Beyond the capacity requests fail, and the search says so: the run did not go wrong.
+            # As `whole_end` has it: the search says what failed beyond the capacity.
             self.end.failed_requests = failed
             if step.document["target"]["name"] in self.unusable:
                 self.end.skipped[search.document["id"]] = f"trial {step.id} failed"

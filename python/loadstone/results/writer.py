@@ -1,7 +1,7 @@
 """Writes a run folder so that a kill at any moment loses nothing that had ended."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +19,7 @@ from loadstone.results.layout import (
     PROBES,
     RECORD_SUFFIX,
     TRIALS,
+    read_json,
     read_manifest,
 )
 from loadstone.results.record import (
@@ -90,6 +91,11 @@ class RunWriter:
             for kind in (TRIALS, PROBES):
                 with contextlib.suppress(OSError):
                     (self.path / kind / (trial + tables.STREAM_SUFFIX)).unlink(missing_ok=True)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield the records of the trials that ran to their end, as they stand in their files."""
+        for name in sorted(self.finished):
+            yield read_json(self.path / TRIALS / (name + RECORD_SUFFIX))
 
     @property
     def finished(self) -> frozenset[str]:
@@ -250,6 +256,23 @@ class TrialWriter:
                 path.unlink(missing_ok=True)
 
 
+def is_only_begun(path: str | Path) -> bool:
+    """Tell whether a folder holds no more than what a run makes before its manifest."""
+    try:
+        names = {entry.name for entry in Path(path).iterdir()}
+        return bool(names) and _is_begun(Path(path), names)
+    except OSError:
+        return False
+
+
+def _is_begun(folder: Path, names: set[str]) -> bool:
+    # What `create` makes before the manifest may be there: a kill can come between the two.
+    begun = {LOCK, TRIALS, PROBES, MANIFEST + ".tmp"}
+    return not (
+        names - begun or any(any((folder / name).iterdir()) for name in names & {TRIALS, PROBES})
+    )
+
+
 def _refuse_what_is_there(folder: Path) -> None:
     try:
         names = {entry.name for entry in folder.iterdir()}
@@ -264,9 +287,7 @@ def _refuse_what_is_there(folder: Path) -> None:
             f'cannot write a run to "{folder}": there is one already',
             "choose another folder with -o, or go on with an interrupted run with --resume",
         )
-    # What `create` makes before the manifest may be there: a kill can come between the two.
-    begun = {LOCK, TRIALS, PROBES, MANIFEST + ".tmp"}
-    if names - begun or any(any((folder / name).iterdir()) for name in names & {TRIALS, PROBES}):
+    if not _is_begun(folder, names):
         raise ResultError(
             f'cannot write a run to "{folder}": it is no run folder, and not empty',
             "choose a new or an empty folder with -o",
