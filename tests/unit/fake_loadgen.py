@@ -44,6 +44,7 @@ class FakeLoadgen:
         self.behave: dict[str, Callable[[Control], dict[str, Any] | None]] = {}
         self.documents: list[dict[str, Any]] = []
         self.seconds = 3
+        self.makes: dict[str, list[str]] = {}
 
     def run_trial(
         self,
@@ -55,6 +56,8 @@ class FakeLoadgen:
     ) -> str:
         document = json.loads(trial_json)
         self.documents.append(document)
+        if on_intent is not None and document["id"] in self.makes:
+            on_intent(self.makes[document["id"]])
         behaviour = self.behave.get(document["id"])
         changes = behaviour(control) if behaviour is not None else None
         for second in range(self.seconds):

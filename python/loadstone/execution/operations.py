@@ -1,5 +1,6 @@
 """A trial of storage operations: through the load generator, with probes, into the run folder."""
 
+import datetime
 import json
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from loadstone.execution.events import Event, TrialProgress
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.own_host import is_on_own_host
 from loadstone.probes import Collector
+from loadstone.results.intents import note_intent
 from loadstone.results.record import STOPPED
 from loadstone.results.writer import RunWriter, TrialWriter
 
@@ -30,9 +32,10 @@ def run_trial(
     folder cannot be written, and HookError when a hook stopped it, with what there is left as an
     interrupted trial.
     """
+    document = writer.intents.adopted(document)
     around.look_before()
     trial = writer.begin_trial(document)
-    observer = _Observer(document, trial, listen, around)
+    observer = _Observer(document, writer, trial, listen, around)
     try:
         with observer.collector:
             told = _call(document, observer, interrupt, around)
@@ -64,6 +67,7 @@ class _Observer:
     def __init__(
         self,
         document: dict[str, Any],
+        writer: RunWriter,
         trial: TrialWriter,
         listen: Callable[[Event], None],
         around: AroundTrial,
@@ -71,6 +75,7 @@ class _Observer:
         self.collector = Collector()
         self.error: BaseException | None = None
         self._document = document
+        self._folder = writer.path
         self._trial = trial
         self._listen = listen
         self._around = around
@@ -93,6 +98,14 @@ class _Observer:
             self.error = self.error or error
             raise
 
+    def on_intent(self, names: list[str]) -> None:
+        try:
+            time = datetime.datetime.now(datetime.UTC).isoformat()
+            note_intent(self._folder, self._document, names, time)
+        except BaseException as error:
+            self.error = self.error or error
+            raise
+
     def write_probes(self) -> None:
         for rows in (*self.collector.take(), *self._around.take()):
             self._trial.write_probes(rows)
@@ -105,7 +118,11 @@ def _call(
     around.start(control.stop)
     try:
         return _loadgen.run_trial(
-            json.dumps(document), observer.on_interval, control, observer.on_requests
+            json.dumps(document),
+            observer.on_interval,
+            control,
+            observer.on_requests,
+            observer.on_intent,
         )
     except (_loadgen.TargetError, ValueError, OSError) as error:
         if observer.error is not None:

@@ -62,6 +62,38 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
     write_file(path, text.encode() + b"\n")
 
 
+def append_line(path: Path, entry: Mapping[str, Any]) -> None:
+    """Add one line of JSON to a log, and make it durable, the log's name too."""
+    line = json.dumps(entry, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    is_new = not path.exists()
+    with writing(path), path.open("ab+") as stream:
+        # A line that a kill cut off would swallow this one.
+        if stream.tell() and os.pread(stream.fileno(), 1, stream.tell() - 1) != b"\n":
+            line = b"\n" + line
+        stream.write(line)
+        stream.flush()
+        os.fsync(stream.fileno())
+    if is_new:
+        sync_folder(path.parent)
+
+
+def read_lines(path: Path) -> tuple[Mapping[str, Any], ...]:
+    """Read all whole lines of such a log."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError:
+        return ()
+    found = []
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            found.append(entry)
+    return tuple(found)
+
+
 def sync_folder(path: Path) -> None:
     """Make the names in a folder durable."""
     with writing(path):

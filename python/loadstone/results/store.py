@@ -9,6 +9,7 @@ RUN/
 ├── probes/NNNN.parquet      what the probes saw (.arrows as above)
 ├── operations/              requests one by one, where the campaign asked for them
 ├── ceilings/CNNN.json       a measured ceiling, and beside it what its programs printed
+├── intents.jsonl            buckets and directories that were about to be made, noted before
 └── hooks.jsonl              the campaign's own commands that were run, a line each
 """
 

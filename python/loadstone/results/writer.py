@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from loadstone.errors import ResultError
 from loadstone.results import durable, tables
+from loadstone.results.intents import Intents
 from loadstone.results.layout import (
     LOCK,
     MANIFEST,
@@ -38,6 +39,8 @@ class RunWriter:
         self.path = path
         self.manifest = manifest
         self._lock = lock
+        # What is noted from here on is made and marked by this process, or its trial fails.
+        self.intents = Intents(path, self.finished)
 
     @classmethod
     def create(cls, path: str | Path, manifest: Mapping[str, Any]) -> Self:

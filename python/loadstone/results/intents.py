@@ -1,0 +1,53 @@
+"""The journal of the places that a run was about to make, in `intents.jsonl`.
+
+To make a bucket and to mark it are two steps of most stores, and a kill can come between them. What
+stands here, on disk before any of it is asked for, is known to be the run's own when it goes on.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from loadstone.results import durable
+
+INTENTS = "intents.jsonl"
+
+
+def note_intent(folder: Path, document: Mapping[str, Any], names: Sequence[str], time: str) -> None:
+    """Note that a trial is about to make places, and make the note durable."""
+    entry = {**_key(document), "trial": document["id"], "time": time, "names": list(names)}
+    durable.append_line(folder / INTENTS, entry)
+
+
+class Intents:
+    """What earlier sessions of a run were about to make and may not have marked."""
+
+    def __init__(self, folder: Path, finished: Collection[str]) -> None:
+        """Read the journal; trials that are finished have marked all that they made."""
+        self._entries = [
+            entry
+            for entry in durable.read_lines(folder / INTENTS)
+            if isinstance(entry.get("names"), list) and entry.get("trial") not in finished
+        ]
+
+    def adopted(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a trial's document with the places that it may take for the run's own."""
+        key = _key(document)
+        mine = [
+            name
+            for entry in self._entries
+            if all(entry.get(part) == value for part, value in key.items())
+            for name in entry["names"]
+        ]
+        if not mine:
+            return dict(document)
+        ownership = document.get("ownership") or {}
+        adopt = list(dict.fromkeys([*ownership.get("adopt", ()), *mine]))
+        return {**document, "ownership": {**ownership, "adopt": adopt}}
+
+
+def _key(document: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "target": document["target"]["name"],
+        "bucket_prefix": document["dataset"]["bucket_prefix"],
+    }

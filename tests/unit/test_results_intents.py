@@ -1,0 +1,73 @@
+"""What a run was about to make is on disk before it is made, and known when the run goes on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.campaign.parse import parse_campaign
+from loadstone.campaign.plan import make_plan
+from loadstone.execution import runner
+from loadstone.results.intents import INTENTS, Intents, note_intent
+from loadstone.results.writer import RunWriter
+from tests.unit.campaign_drivers import DRIVERS, STORE
+from tests.unit.fake_loadgen import FakeLoadgen
+
+
+def document(name: str = "0001", prefix: str = "b-", target: str = "one") -> dict[str, Any]:
+    return {
+        "id": name,
+        "target": {"name": target},
+        "dataset": {"bucket_prefix": prefix},
+        "ownership": {"adopt": [], "runs": [], "written": [[1, 2]]},
+    }
+
+
+def test_only_places_of_unfinished_trials_of_the_same_dataset_are_adopted(tmp_path: Path) -> None:
+    note_intent(tmp_path, document("0001"), ["b-0"], "now")
+    note_intent(tmp_path, document("0002"), ["b-1", "b-2"], "now")
+    note_intent(tmp_path, document("0003", prefix="c-"), ["c-0"], "now")
+    note_intent(tmp_path, document("0004", target="two"), ["b-3"], "now")
+    with (tmp_path / INTENTS).open("a") as stream:
+        stream.write('{"trial": "0002", "names": ["b-9"], "cut o')
+    note_intent(tmp_path, document("0002"), ["b-2", "b-4"], "now")
+    intents = Intents(tmp_path, {"0001"})
+    assert intents.adopted(document("0009"))["ownership"] == {
+        "adopt": ["b-1", "b-2", "b-4"],
+        "runs": [],
+        "written": [[1, 2]],
+    }
+    assert intents.adopted(document(prefix="d-")) == document(prefix="d-")
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_run_that_goes_on_adopts_what_it_was_about_to_make(
+    tmp_path: Path, loadgen: FakeLoadgen, is_noted: bool
+) -> None:
+    text = f"name: test\n{STORE}dataset: {{objects: 10, size: 1}}\nload: {{threads: 1}}\n"
+    campaign = parse_campaign(text + "phases: [put, get]\n", drivers=DRIVERS, environ={})
+    plan = make_plan(campaign, DRIVERS)
+    begun = {"name": "test", "plan": plan.documents(), "started": runner.now().isoformat()}
+    writer = RunWriter.create(tmp_path / "run", begun)
+    # Killed between the journal and the mark: nothing else of the trial is there.
+    if is_noted:
+        note_intent(writer.path, plan.trials[0].document, ["loadstone"], "now")
+    writer.close()
+    runner.execute(plan, RunWriter.reopen(tmp_path / "run"), lambda event: None)
+    adopted = [document["ownership"]["adopt"] for document in loadgen.documents]
+    assert adopted == [["loadstone"] if is_noted else []] * len(plan.trials)
+
+
+def test_what_the_load_generator_is_about_to_make_is_on_disk_before_it_goes_on(
+    tmp_path: Path, loadgen: FakeLoadgen
+) -> None:
+    text = f"name: test\n{STORE}dataset: {{objects: 10, size: 1}}\nload: {{threads: 1}}\n"
+    campaign = parse_campaign(text + "phases: [put]\n", drivers=DRIVERS, environ={})
+    plan = make_plan(campaign, DRIVERS)
+    begun = {"name": "test", "plan": plan.documents(), "started": runner.now().isoformat()}
+    loadgen.makes = {"0001": ["b-0", "b-1"]}
+    runner.execute(plan, RunWriter.create(tmp_path / "run", begun), lambda event: None)
+    (line,) = (tmp_path / "run" / INTENTS).read_text().splitlines()
+    assert json.loads(line)["names"] == ["b-0", "b-1"]
+    assert json.loads(line)["trial"] == "0001"
