@@ -100,12 +100,40 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One thing said about the set-up, so that two places that disagree can be found."""
+    """One thing said about the set-up, so that two places that disagree can be found.
+
+    A limit that is said to be one `per` bucket, client or the like has the `count` of them that it
+    was seen with. `carried_by` names the quantity of what lies beneath, and cannot be passed.
+    """
 
     quantity: str
     value: float
     unit: str
     place: str
+    per: str = ""
+    count: float = 1
+    carried_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedRatio:
+    """A ratio said in words, with the two numbers that it is of."""
+
+    words: str
+    value: float
+    base: float
+    unit: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedLoad:
+    """Threads of which it is said that they are all that the host has, or fewer; of how many."""
+
+    threads: int
+    share: Literal["all", "fewer"]
+    place: str
+    available: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +154,7 @@ class Disclosure:
     aggregate: str | None = None
     tuning: str | None = None
     dataset_bytes: int | None = None
+    dataset_objects: int | None = None
     client_memory_bytes: int | None = None
     cache: Literal["cold", "warm", "mixed"] | None = None
     fill: str | None = None
@@ -167,6 +196,8 @@ class Account:
     identical: tuple[tuple[str, str], ...] = ()
     planned_threads: tuple[int, ...] = ()
     hinted: tuple[Measurement, ...] = ()
+    ratios: tuple[StatedRatio, ...] = ()
+    loads: tuple[StatedLoad, ...] = ()
 
     @property
     def targets(self) -> tuple[str, ...]:

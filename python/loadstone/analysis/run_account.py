@@ -199,6 +199,7 @@ def _disclosure(run: Run, parts: Sequence[Part], tops: Mapping[str, Peaks]) -> D
         percentiles="merged histograms",
         correction="Holm",
         dataset_bytes=_dataset_bytes(measured),
+        dataset_objects=_dataset_objects(measured),
         client_memory_bytes=run.manifest.get("host", {}).get("memory_bytes"),
         instrument_ceiling=_instrument_ceiling(totals),
         client_cost=f"{min(costs):.1f} to {max(costs):.1f} µs of CPU a request" if costs else None,
@@ -240,6 +241,12 @@ def _dataset_bytes(measured: Sequence[Mapping[str, Any]]) -> int | None:
         if "objects" in dataset and "bytes" in size:
             found.append(int(dataset["objects"]) * int(size["bytes"]))
     return min(found, default=None)
+
+
+def _dataset_objects(measured: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return how many objects each trial had, where all had as many."""
+    found = {int((trial.get("dataset") or {}).get("objects") or 0) for trial in measured}
+    return (found.pop() or None) if len(found) == 1 else None
 
 
 def _payload(measured: Sequence[Mapping[str, Any]]) -> str | None:

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from loadstone.analysis.account import Disclosure, Statement
+from loadstone.analysis.account import Disclosure, StatedLoad, StatedRatio, Statement
 
 Row = Mapping[str, str]
 
@@ -37,6 +37,16 @@ def disclosure(facts: Mapping[str, Any]) -> Disclosure:
 def statements(facts: Mapping[str, Any]) -> tuple[Statement, ...]:
     """Return what a report says of its set-up in numbers."""
     return tuple(Statement(**entry) for entry in facts.get("statements", ()))
+
+
+def ratios(facts: Mapping[str, Any]) -> tuple[StatedRatio, ...]:
+    """Return the ratios that a report gives in words."""
+    return tuple(StatedRatio(**entry) for entry in facts.get("ratios", ()))
+
+
+def loads(facts: Mapping[str, Any]) -> tuple[StatedLoad, ...]:
+    """Return what a report says of its numbers of threads."""
+    return tuple(StatedLoad(**entry) for entry in facts.get("loads", ()))
 
 
 def _data(name: str) -> str:

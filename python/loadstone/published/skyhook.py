@@ -20,6 +20,8 @@ def account() -> Account:
         hinted=tuple(_measurement(entry, facts["target"]) for entry in facts["hinted"]),
         ceilings=tuple(_ceiling(entry) for entry in facts["ceilings"]),
         disclosure=read.disclosure(facts),
+        ratios=read.ratios(facts),
+        loads=read.loads(facts),
         planned_threads=tuple(facts["threads"]),
     )
 

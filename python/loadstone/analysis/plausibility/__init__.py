@@ -18,6 +18,7 @@ from loadstone.analysis.plausibility import (
     quantised,
     queueing,
     repetition,
+    stated,
 )
 
 
@@ -90,6 +91,41 @@ RULES: tuple[Rule, ...] = (
         name="contradicting-statements",
         summary="one quantity stated twice",
         check=consistency.contradicting_statements,
+    ),
+    Rule(
+        name="contradicting-statements",
+        summary="one device with two speeds",
+        check=stated.two_speeds,
+    ),
+    Rule(
+        name="contradicting-spread",
+        summary="two ± of the same trials that differ",
+        check=consistency.contradicting_spread,
+    ),
+    Rule(
+        name="limit-does-not-scale",
+        summary="limits per bucket, client or the like that more of them do not multiply",
+        check=stated.limits_that_do_not_scale,
+    ),
+    Rule(
+        name="faster-than-beneath",
+        summary="a layer faster than what carries it",
+        check=stated.faster_than_beneath,
+    ),
+    Rule(
+        name="ratio-in-words",
+        summary="ratios in words that the numbers do not have",
+        check=stated.ratios_in_words,
+    ),
+    Rule(
+        name="threads-and-cores",
+        summary="labels of threads that contradict each other or the cores",
+        check=stated.threads_and_cores,
+    ),
+    Rule(
+        name="working-set",
+        summary="reads of so few bytes that a cache holds all of them",
+        check=stated.working_set,
     ),
     Rule(
         name="unequal-repetitions",

@@ -1,5 +1,6 @@
 """Numbers that cannot all be right together, and units that are not what they seem."""
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -55,6 +56,60 @@ def contradicting_cell(account: Account) -> Iterator[Finding]:
                 ),
                 cases=(describe_case(rate),),
             )
+
+
+def contradicting_spread(account: Account) -> Iterator[Finding]:
+    """Find cells whose two ± cannot be of the same trials.
+
+    Requests of one size have the same relative spread in requests and in megabytes per second, as
+    far as the printed digits tell.
+    """
+    for cells in _pairs(account):
+        odd = [pair for pair in cells if _spreads_differ(*pair)]
+        if not odd:
+            continue
+        worst = max(odd, key=lambda pair: abs(math.log(_relative(pair[0]) / _relative(pair[1]))))
+        rate, printed = worst
+        yield Finding(
+            rule="contradicting-spread",
+            severity="caution",
+            statement=(
+                f"{len(odd)} of {len(cells)} cells of {rate.workload} have a ± of MB/s that is not"
+                f" that of their requests, most {describe_case(rate)}: {rate.value:g} ±"
+                f" {rate.spread:g} is ±{_relative(rate):.1%}, {printed.value:g} ±"
+                f" {printed.spread:g} is ±{_relative(printed):.2%}"
+            ),
+            evidence=tuple(
+                Evidence(
+                    metric="relative ± of MB/s / of requests",
+                    value=_relative(size) / _relative(one),
+                    threshold=1,
+                    place=one.place,
+                )
+                for one, size in odd
+            ),
+            cases=tuple(describe_case(one) for one, _ in odd),
+        )
+
+
+def _relative(one: Measurement) -> float:
+    return (one.spread or 0.0) / one.value
+
+
+def _spreads_differ(rate: Measurement, printed: Measurement) -> bool:
+    """Tell whether no digits behind the printed ones give both the same relative spread."""
+    if not (rate.spread and printed.spread and rate.value > 0 and printed.value > 0):
+        return False
+    spans = []
+    for one in (rate, printed):
+        digit = _last_digit(f"{one.spread:g}")
+        low, high = _rounded_span(one, slack=0.0)
+        least = max(0.0, (one.spread or 0.0) - 1.5 * digit)
+        spans.append(
+            (least / high, ((one.spread or 0.0) + 1.5 * digit) / low if low > 0 else math.inf)
+        )
+    (low, high), (other_low, other_high) = spans
+    return high < other_low or other_high < low
 
 
 def megabyte_base(account: Account) -> Iterator[Finding]:
@@ -228,5 +283,6 @@ def _printed_megabytes(text: str | None) -> float | None:
 def _by_quantity(account: Account) -> dict[tuple[str, str], list[Statement]]:
     groups: dict[tuple[str, str], list[Statement]] = {}
     for statement in account.statements:
-        groups.setdefault((statement.quantity, statement.unit), []).append(statement)
+        if not statement.per:
+            groups.setdefault((statement.quantity, statement.unit), []).append(statement)
     return groups

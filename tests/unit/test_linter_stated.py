@@ -1,0 +1,174 @@
+"""What is said beside the numbers: rules that hold words, labels and limits against numbers."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from loadstone import published
+from loadstone.analysis import plausibility, run_account
+from loadstone.analysis.account import (
+    BYTE_RATE,
+    MEGABYTE_RATE,
+    Account,
+    Ceiling,
+    Disclosure,
+    StatedLoad,
+    StatedRatio,
+    Statement,
+)
+from loadstone.analysis.finding import Finding
+from loadstone.analysis.plausibility.stated import multiple_in
+from loadstone.results.store import read_run
+from tests.unit.synthetic_run import write_rounds, write_sweep
+from tests.unit.test_linter import account, measurement, rules
+
+RULES = {
+    "contradicting-spread", "limit-does-not-scale", "faster-than-beneath", "ratio-in-words",
+    "threads-and-cores", "working-set",
+}  # fmt: skip
+
+
+def found(made: Account, rule: str) -> list[Finding]:
+    return [one for one in plausibility.judge(made) if one.rule == rule]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("hummingbird", set()),
+        ("datasafe", set()),
+        ("theflash", {"faster-than-beneath"}),
+        ("cern", {"contradicting-spread", "limit-does-not-scale", "working-set"}),
+        ("skyhook", {"ratio-in-words", "threads-and-cores"}),
+    ],
+)
+def test_each_rule_speaks_of_the_published_reports_that_it_concerns(
+    name: str, expected: set[str]
+) -> None:
+    assert rules(published.find(name).account()) & RULES == expected
+
+
+@pytest.mark.parametrize("write", [write_rounds, write_sweep])
+def test_runs_of_our_own_raise_none_of_them(
+    write: Callable[[Path, int], Path], tmp_path: Path
+) -> None:
+    made = run_account.read_account(read_run(write(tmp_path / "run", 8)))
+    assert not rules(made) & RULES
+
+
+def limits(*values: tuple[float, float], per: str = "client") -> Account:
+    stated = tuple(
+        Statement(quantity="q", value=value, unit="1/s", place="p", per=per, count=count)
+        for count, value in values
+    )
+    return account([measurement(1.0)], statements=stated)
+
+
+def test_a_limit_per_client_that_more_clients_multiply_is_one() -> None:
+    assert not rules(limits((1, 300), (4, 1150))) & RULES
+    (finding,) = found(limits((1, 300), (4, 520)), "limit-does-not-scale")
+    assert finding.evidence[0].value == pytest.approx(520 / 300 / 4)
+    assert not rules(limits((2, 300), (2, 301))) & RULES
+    # Of what is not said per something, two values contradict each other as ever.
+    assert "contradicting-statements" in rules(limits((1, 300), (4, 520), per=""))
+    assert "contradicting-statements" not in rules(limits((1, 300), (4, 520)))
+
+
+def test_a_layer_is_slower_than_what_carries_it_or_it_is_said() -> None:
+    below = Statement(quantity="disk", value=200.0, unit="MB/s", place="p")
+    above = Statement(quantity="fs", value=190.0, unit="MB/s", place="q", carried_by="disk")
+    made = account([measurement(1.0)], statements=(below, above))
+    assert not rules(made) & RULES
+    faster = replace(made, statements=(below, replace(above, value=260.0)))
+    assert found(faster, "faster-than-beneath")[0].evidence[0].value == pytest.approx(1.3)
+    other_unit = replace(above, value=260.0, unit="1/s")
+    assert not rules(replace(made, statements=(below, other_unit))) & RULES
+
+
+def test_one_device_with_two_speeds_is_told_and_two_devices_are_not() -> None:
+    disk = Ceiling(resource="device", name="sda", bytes_per_s=500e6, text="500 MB/s")
+    rate = measurement(90e6, metric=BYTE_RATE)
+
+    def told(*ceilings: Ceiling, run: str = "") -> bool:
+        made = account([rate], ceilings=ceilings, run=run)
+        return "contradicting-statements" in rules(made)
+
+    twice = replace(disk, bytes_per_s=230e6, text="230 MB/s")
+    assert told(disk, twice)
+    assert not told(disk, replace(twice, name="sdb"))
+    assert not told(replace(disk, bounds="read"), replace(twice, bounds="write"))
+    assert not told(disk, replace(disk, bytes_per_s=520e6))
+    assert not told(disk, twice, run="r")
+
+
+@pytest.mark.parametrize(
+    ("words", "multiple"),
+    [
+        ("almost thrice", 3), ("nearly double", 2), ("half of it", 0.5), ("2.5x faster", 2.5),
+        ("about 4 times", 4), ("much more", None),
+    ],
+)  # fmt: skip
+def test_a_multiple_in_words_is_read(words: str, multiple: float | None) -> None:
+    assert multiple_in(words) == multiple
+
+
+def test_words_that_miss_their_numbers_by_a_tenth_are_told() -> None:
+    def told(words: str, value: float) -> bool:
+        ratio = StatedRatio(words=words, value=value, base=100.0, unit="MB/s", place="p")
+        return "ratio-in-words" in rules(account([measurement(1.0)], ratios=(ratio,)))
+
+    assert not told("almost twice", 188.0)
+    assert told("almost twice", 170.0)
+    assert told("half", 62.0)
+    assert not told("somewhat more", 170.0)
+
+
+def test_threads_that_are_all_and_fewer_at_once_are_told() -> None:
+    def told(*loads: StatedLoad) -> bool:
+        return "threads-and-cores" in rules(account([measurement(1.0)], loads=loads))
+
+    every = StatedLoad(threads=16, share="all", place="p")
+    assert not told(every, StatedLoad(threads=12, share="fewer", place="q"))
+    assert told(every, StatedLoad(threads=20, share="fewer", place="q"))
+    assert told(every, StatedLoad(threads=24, share="all", place="q"))
+    assert not told(replace(every, available=16))
+    assert told(replace(every, available=32))
+    assert told(StatedLoad(threads=8, share="fewer", place="p", available=8))
+
+
+@pytest.mark.parametrize(
+    ("objects", "size", "operation", "is_told"),
+    [
+        (200, 8192, "get", True),
+        (200, 2**20, "get", False),
+        (10**6, 8192, "get", False),
+        (200, 8192, "put", False),
+    ],
+)
+def test_reads_that_a_cache_holds_are_told(
+    objects: int, size: int, operation: str, *, is_told: bool
+) -> None:
+    one = measurement(9000.0, operation=operation, parameters={"size": size, "threads": 4})
+    made = account([one], disclosure=Disclosure(dataset_objects=objects))
+    assert ("working-set" in rules(made)) == is_told
+
+
+def test_two_spreads_of_the_same_trials_agree_as_far_as_their_digits_tell() -> None:
+    def told(spread_of_megabytes: float) -> bool:
+        cells = []
+        for threads, rate in ((2, 20.0), (4, 41.0), (8, 83.0), (16, 150.0)):
+            given = {"parameters": {"size": 2**20, "threads": threads}}
+            last = threads == 16
+            cells.append(measurement(rate, text=f"{rate:g}", spread=0.1 * rate, **given))
+            spread = spread_of_megabytes if last else 0.1 * rate
+            cells.append(
+                measurement(rate, text=f"{rate:g}", spread=spread, metric=MEGABYTE_RATE, **given)
+            )
+        return "contradicting-spread" in rules(account(cells))
+
+    assert not told(15.0)
+    assert not told(14.0)
+    assert told(3.0)
+    assert told(60.0)
