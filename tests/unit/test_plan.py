@@ -13,6 +13,8 @@ from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS, STORE
 
 SECOND = 1_000_000_000
+RUN = "0123456789abcdef" * 2
+LEAD = f"loadstone-test-store-{RUN[:8]}-1-"
 DATASET = "dataset: {objects: 100, size: 4KiB, buckets: 10}\n"
 
 
@@ -21,7 +23,7 @@ def planned(text: str, *overrides: str) -> Plan:
     text = text if "targets" in keys else STORE + text
     text = text if "name" in keys else "name: test\n" + text
     campaign = parse_campaign(text, overrides, drivers=DRIVERS, environ={})
-    return make_plan(campaign, DRIVERS)
+    return make_plan(campaign, DRIVERS, RUN)
 
 
 def outline(plan: Plan) -> list[str]:
@@ -118,7 +120,7 @@ phases:
             "bucket_prefix": "b-1-",
             "buckets": 100,
             "objects": 1000,
-            "object_prefix": "bench-",
+            "object_prefix": f"bench-{plan.run[:8]}-",
             "size": {"kind": "fixed", "bytes": 4096},
             "compressible": 0.3,
             "duplicate": 0.0,
@@ -257,12 +259,12 @@ def test_late_clean_up_writes_to_fresh_buckets_and_deletes_at_the_end() -> None:
         DATASET + "load: {threads: 1}\nphases: [put]\nsweep: {threads: [1, 2, 3]}\nclean_up: late\n"
     )
     assert outline(plan) == [
-        "put 1 loadstone-test-1-",
-        "put 1 loadstone-test-1-g2-",
-        "put 1 loadstone-test-1-g3-",
-        "clean-up 1 loadstone-test-1-",
-        "clean-up 1 loadstone-test-1-g2-",
-        "clean-up 1 loadstone-test-1-g3-",
+        f"put 1 {LEAD}",
+        f"put 1 {LEAD}g2-",
+        f"put 1 {LEAD}g3-",
+        f"clean-up 1 {LEAD}",
+        f"clean-up 1 {LEAD}g2-",
+        f"clean-up 1 {LEAD}g3-",
     ]
 
 
@@ -272,10 +274,10 @@ def test_kept_data_is_never_deleted_and_never_written_over() -> None:
         + "load: {threads: 1}\nphases: [put, get]\nsweep: {threads: [1, 2]}\nkeep_data: true\n"
     )
     assert outline(plan) == [
-        "put 1 loadstone-test-1-",
-        "get 1 loadstone-test-1-",
-        "put 1 loadstone-test-1-g2-",
-        "get 1 loadstone-test-1-g2-",
+        f"put 1 {LEAD}",
+        f"get 1 {LEAD}",
+        f"put 1 {LEAD}g2-",
+        f"get 1 {LEAD}g2-",
     ]
 
 
@@ -287,7 +289,7 @@ def test_datasets_that_differ_get_buckets_that_differ() -> None:
         trial.document["dataset"]["size"]["bytes"]: trial.document["dataset"]["bucket_prefix"]
         for trial in plan.trials
     }
-    assert prefixes == {4096: "loadstone-test-1-", 8192: "loadstone-test-1-d2-"}
+    assert prefixes == {4096: f"{LEAD}", 8192: f"{LEAD}d2-"}
     assert Counter(phases(plan)) == {"prepare": 2, "get": 4, "clean-up": 2}
 
 

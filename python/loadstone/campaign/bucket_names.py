@@ -1,5 +1,6 @@
 """How the buckets of a dataset are called, and whether two datasets would share one."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -66,6 +67,18 @@ def bucket_prefix(dataset: Dataset, fields: Mapping[str, str]) -> str:
         buckets=dataset.buckets,
         objects=dataset.objects_total,
     )
+
+
+def short(name: str, length: int) -> str:
+    """Return a name as it can stand in a default prefix, which every store has to allow.
+
+    One that is too long is cut, with four digits of its own, so that two of them stay apart.
+    """
+    text = slug(name).replace(".", "-")
+    if len(text) <= length:
+        return text
+    digest = hashlib.blake2b(name.encode(), digest_size=2).hexdigest()
+    return f"{text[: length - 5].rstrip('-')}-{digest}"
 
 
 def slug(name: str) -> str:

@@ -261,7 +261,7 @@ class Dataset(BaseModel):
         default=None, description="How large the objects are. Required, here or in the sweep."
     )
     prefix: Prefix = Field(
-        default="loadstone-{name}-{round}-",
+        default="loadstone-{name}-{target}-{run}-{round}-",
         min_length=1,
         description="What bucket names begin with; the bucket's number follows. Braces may hold "
         + ", ".join(PREFIX_FIELDS)

@@ -5,10 +5,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone.campaign.bucket_names import Buckets, bucket_prefix, slug
+from loadstone.campaign.bucket_names import Buckets, bucket_prefix, short, slug
 from loadstone.campaign.case import Case
 from loadstone.campaign.dataset import Dataset
 from loadstone.campaign.phase import Phase
+
+# What the default prefix has room for, among the 63 characters of a bucket's name.
+NAME_MAX = 16
+TARGET_MAX = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,9 @@ def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str
         "round": str(round_number),
         "run": run[:8],
     }
+    if "prefix" not in dataset.model_fields_set:
+        # Names that are free cost nothing to cut, and no campaign is refused for its long name.
+        fields |= {"name": short(name, NAME_MAX), "target": short(case.target, TARGET_MAX)}
     content = json.dumps(content_document(dataset), sort_keys=True)
     return DatasetKey(case.target, bucket_prefix(dataset, fields), content)
 

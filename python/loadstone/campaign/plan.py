@@ -219,6 +219,8 @@ class _Planner:
                     "settings": resolve_settings(target, drivers)[0],
                 },
                 allow_foreign=name in campaign.allow_foreign,
+                # What is never prepared was put there by somebody, and is read by its own name.
+                is_beside_others=name in campaign.allow_foreign and campaign.prepare != "never",
             )
             for name, target in campaign.targets.items()
         }

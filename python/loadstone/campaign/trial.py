@@ -73,6 +73,7 @@ class Setting:
     driver: Driver
     target: Mapping[str, Any]
     allow_foreign: bool
+    is_beside_others: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,7 @@ def measured_document(setting: Setting, step: Step) -> dict[str, Any]:
     """Return the document of a phase; its id and its dataset's place are filled in later."""
     case, phase = step.case, step.phase
     workload, load = case.workload, case.load(phase)
-    dataset = _dataset(step)
+    dataset = _dataset(step, setting)
     options = _options(phase)
     timeout_ns = phase.timeout_ns or workload.timeout_ns
     verify = workload.verify if phase.verify is None else phase.verify
@@ -228,8 +229,13 @@ def _unmeasured(
     }
 
 
-def _dataset(step: Step) -> dict[str, Any]:
-    return {"bucket_prefix": "", **content_document(step.case.dataset(step.phase)), "version": 1}
+def _dataset(step: Step, setting: Setting) -> dict[str, Any]:
+    dataset = step.case.dataset(step.phase)
+    content = content_document(dataset)
+    if setting.is_beside_others and "object_prefix" not in dataset.model_fields_set:
+        # Objects of somebody else may have the names that ours have otherwise.
+        content["object_prefix"] += f"{setting.run[:8]}-"
+    return {"bucket_prefix": "", **content, "version": 1}
 
 
 def _options(phase: Phase) -> dict[str, Any]:
