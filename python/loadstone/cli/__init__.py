@@ -52,6 +52,11 @@ COMMANDS = (
         summary="Run one workload from flags, without a file.",
         module="loadstone.cli.bench",
     ),
+    Command(
+        name="clean",
+        summary="Remove what a run left on its targets.",
+        module="loadstone.cli.clean",
+    ),
     Command(name="report", summary="Render what a run measured.", module="loadstone.cli.report"),
     Command(
         name="compare",

@@ -15,6 +15,7 @@ from loadstone.campaign.search import Goal, Observation
 from loadstone.errors import InputError
 from loadstone.execution import host_limits, runner
 from loadstone.execution.ceilings import check_programs
+from loadstone.execution.cleaning import what_is_left
 from loadstone.results import calibration
 from loadstone.results.layout import MANIFEST, read_manifest
 from loadstone.results.record import Record
@@ -23,6 +24,7 @@ from loadstone.results.writer import RunWriter, is_only_begun
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
+REMAINS_SHOWN = 8
 
 
 def default_folder(name: str) -> Path:
@@ -82,12 +84,25 @@ def measure(
         # No report here: whoever stops a run wants it to stop, and analysis takes its time.
         print(f"run folder: {folder}", file=sys.stderr)
         print(f"hint: see what there is with: loadstone report {folder}", file=sys.stderr)
+        _print_remains(folder)
         if file is not None:
             print(f"hint: go on with: loadstone run {file} -o {folder} --resume", file=sys.stderr)
         return EXIT_FAILED if end.was_stopped_by_hook else EXIT_INTERRUPTED
     _print_report(folder, form)
     print(f"run folder: {folder}", file=sys.stderr)
+    _print_remains(folder)
     return _exit_code(end, campaign)
+
+
+def _print_remains(folder: Path) -> None:
+    """Say what is left on the targets, and how it goes away."""
+    found = what_is_left(folder)
+    for one in found[:REMAINS_SHOWN]:
+        print(f"left on {one.describe()}", file=sys.stderr)
+    if len(found) > REMAINS_SHOWN:
+        print(f"and {len(found) - REMAINS_SHOWN} datasets more", file=sys.stderr)
+    if found:
+        print(f"hint: remove it with: loadstone clean {folder}", file=sys.stderr)
 
 
 def _exit_code(end: runner.RunEnd, campaign: Campaign) -> int:

@@ -19,6 +19,12 @@ def note_intent(folder: Path, document: Mapping[str, Any], names: Sequence[str],
     durable.append_line(folder / INTENTS, entry)
 
 
+def intended(folder: Path) -> set[str]:
+    """Return the ids of the trials that were about to make places."""
+    entries = durable.read_lines(folder / INTENTS)
+    return {str(entry["trial"]) for entry in entries if "trial" in entry}
+
+
 class Intents:
     """What earlier sessions of a run were about to make and may not have marked."""
 

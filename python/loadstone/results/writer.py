@@ -1,6 +1,7 @@
 """Writes a run folder so that a kill at any moment loses nothing that had ended."""
 
 import contextlib
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -79,6 +80,11 @@ class RunWriter:
                     f'run "{folder}" is finished: there is nothing to go on with',
                     "choose another folder with -o to run the campaign again",
                 )
+            if manifest.get("cleaned"):
+                raise ResultError(
+                    f'run "{folder}" cannot go on: "loadstone clean" deleted what it wrote',
+                    "choose another folder with -o to run the campaign again",
+                )
             manifest["state"] = "running"
             durable.write_json(folder / MANIFEST, manifest)
             run = cls(folder, manifest, lock)
@@ -87,6 +93,23 @@ class RunWriter:
             lock.release()
             raise
         return run
+
+    @classmethod
+    def lock(cls, path: str | Path) -> Self:
+        """Hold a run folder as it is, so that nobody goes on with it meanwhile."""
+        folder = Path(path)
+        read_manifest(folder)
+        lock = durable.FolderLock(folder / LOCK)
+        try:
+            return cls(folder, read_manifest(folder), lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def note_cleaning(self) -> None:
+        """Note that what the run wrote is being deleted from its targets."""
+        now = datetime.datetime.now(datetime.UTC).isoformat()
+        self.amend({"cleaned": [*self.manifest.get("cleaned", ()), now]})
 
     def _remove_streams_of_finished(self) -> None:
         """Remove what a trial's own end would have removed, had no kill come between."""

@@ -1,0 +1,82 @@
+"""What a run may have left on its targets, told from its plan and from the trials that began."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.campaign import beyond, lifecycle, trial
+from loadstone.campaign.bucket_names import Buckets
+from loadstone.campaign.drivers import Drivers
+from loadstone.campaign.lifecycle import Document
+
+_MAKES = frozenset(
+    {
+        "put", "multipart_put", "write", "append", "copy", "delete", "bulk_delete",
+        "create_bucket", "delete_bucket",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """A dataset that is still there, or may be."""
+
+    target: str
+    driver: str
+    buckets: Buckets
+    clean_up: dict[str, Any]
+    """The document of a trial that deletes it."""
+
+    def describe(self) -> str:
+        """Return where it lies, in a few words."""
+        first, last = self.buckets.first(), self.buckets.last()
+        names = f'"{first}"' if first == last else f'"{first}" to "{last}"'
+        return f"target {self.target} ({self.driver}): {names}"
+
+
+def remains(
+    plan: Iterable[Document], begun: Mapping[str, Mapping[str, Any]], drivers: Drivers
+) -> list[Remains]:
+    """Return what is left of a run; `begun` maps each trial that began to its summary.
+
+    A trial that did not end has an empty summary. What the run only read, or what another run
+    made, is not among it.
+    """
+    documents = list(plan)
+    left: dict[tuple[str, str], Document] = {}
+    for document in sorted(documents, key=lambda one: _began(begun.get(one["id"]))):
+        summary = begun.get(document["id"])
+        if summary is None or not lifecycle.can_clean_up(drivers[document["target"]["driver"]]):
+            continue
+        if document["phase"] == lifecycle.CLEAN_UP:
+            is_done = summary.get("state") == "finished" and not summary.get("buckets_left")
+            if is_done and not summary.get("failed"):
+                left.pop(_place(document), None)
+        elif set(lifecycle.operations_of(document)) & _MAKES:
+            left.setdefault(_place(document), document)
+    return [
+        Remains(
+            target=document["target"]["name"],
+            driver=document["target"]["driver"],
+            buckets=Buckets(document["dataset"]["bucket_prefix"], document["dataset"]["buckets"]),
+            clean_up=_clean_up(document, documents, number),
+        )
+        for number, document in enumerate(left.values(), start=1)
+    ]
+
+
+def _began(summary: Mapping[str, Any] | None) -> float:
+    # One that did not end is the last of its session, whenever it began.
+    return float((summary or {}).get("started_unix_ns", "inf"))
+
+
+def _clean_up(document: Document, plan: Iterable[Document], number: int) -> dict[str, Any]:
+    same = [one for one in plan if _place(one) == _place(document)]
+    written = [found for one in same if (found := beyond.written_beyond(one)) is not None]
+    load = document["load"]
+    threads = load["clients"] if load["kind"] == "closed" else trial.PREPARE_THREADS_OPEN
+    return {**trial.clean_up_of(document, threads, written), "id": f"clean-{number}"}
+
+
+def _place(document: Document) -> tuple[str, str]:
+    return (document["target"]["name"], document["dataset"]["bucket_prefix"])

@@ -1,0 +1,90 @@
+"""What a run left behind is said with the command that removes it, and that removes only that."""
+
+import json
+import signal
+from pathlib import Path
+
+from loadstone.results.store import read_run
+from tests.system import campaigns
+from tests.system.command import loadstone
+
+CAMPAIGN = """\
+name: left
+targets: {here: {driver: file, path: DIRECTORY}}
+dataset: {objects: 20, size: 4KiB, buckets: 2}
+load: {threads: 2}
+phases: [put, {mix: {get: 1, put: 1}, requests: 40}, {op: get, name: long, duration: 10m}]
+"""
+
+
+def begun(folder: Path) -> tuple[Path, Path, Path]:
+    """Return the campaign, the run and the directory of a run that was interrupted."""
+    data = folder / "data"
+    data.mkdir()
+    (data / "somebody").mkdir()
+    (data / "somebody" / "bench-0").write_text("mine")
+    file = campaigns.write(folder, CAMPAIGN.replace("DIRECTORY", str(data)))
+    process = campaigns.start("run", file, "-o", folder / "run")
+    campaigns.wait_for(process, "here long round 1")
+    process.send_signal(signal.SIGINT)
+    _, said = campaigns.end(process)
+    assert process.returncode == 130
+    assert f"loadstone clean {folder / 'run'}" in said
+    return file, folder / "run", data
+
+
+def files(data: Path) -> set[str]:
+    return {str(path.relative_to(data)) for path in data.rglob("*") if path.is_file()}
+
+
+def test_clean_removes_what_an_interrupted_run_wrote_and_nothing_else(tmp_path: Path) -> None:
+    file, run, data = begun(tmp_path)
+    assert len(files(data)) > 30
+    before = files(data)
+    assert loadstone("clean", run, "--dry-run").code == 0
+    refused = loadstone("clean", run)
+    assert (refused.code, files(data)) == (1, before)
+    assert "--yes" in refused.err
+    said = loadstone("clean", run, "--yes")
+    assert said.code == 0, said.err
+    assert files(data) == {"somebody/bench-0"}
+    # What is gone cannot be gone on with, and a second time there is nothing to remove.
+    assert loadstone("run", file, "-o", run, "--resume").code == 1
+    assert loadstone("clean", run, "--yes").code == 0
+    assert read_run(run).state == "interrupted"
+
+
+def test_a_run_that_cleaned_up_leaves_nothing_and_kept_data_is_named(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    said = loadstone("bench", "put,get", data, "-n", "20", "-t", "2", "-o", tmp_path / "one")
+    assert said.code == 0, said.err
+    assert "loadstone clean" not in said.err
+    kept = loadstone(
+        "bench", "put", data, "-n", "20", "-t", "2", "--keep-data", "-o", tmp_path / "two"
+    )
+    assert f"loadstone clean {tmp_path / 'two'}" in kept.err
+    before = files(data)
+    # A later run of the same kind neither meets nor deletes them.
+    later = loadstone("bench", "get", data, "-n", "20", "-t", "2", "-o", tmp_path / "three")
+    assert later.code == 0, later.err
+    assert files(data) == before
+    assert loadstone("clean", tmp_path / "two", "--yes").code == 0
+    assert files(data) == set()
+
+
+def test_a_run_that_was_killed_in_its_first_trial_can_be_cleaned(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    text = CAMPAIGN.replace("DIRECTORY", str(data)).replace("[put, {mix", "[{op: put, {mix")
+    text = text.replace("[{op: put, {mix", "[{op: put, rate_limit: 5/s}, {mix")
+    file = campaigns.write(tmp_path, text)
+    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    campaigns.wait_for(process, "%")
+    process.kill()
+    process.communicate()
+    assert files(data)
+    said = loadstone("clean", tmp_path / "run", "--yes")
+    assert said.code == 0, said.err
+    assert files(data) == set()
+    assert len(json.loads((tmp_path / "run" / "manifest.json").read_text())["cleaned"]) == 1
