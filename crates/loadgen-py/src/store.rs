@@ -43,6 +43,12 @@ impl Store {
         self.inner.address().to_string()
     }
 
+    /// What its data directory holds that cannot be served, a line for each.
+    #[getter]
+    fn damage(&self) -> Vec<String> {
+        self.inner.damage().to_vec()
+    }
+
     /// Stops it; a second call does nothing.
     fn stop(&mut self, py: Python<'_>) {
         let inner = &mut self.inner;

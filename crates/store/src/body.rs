@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use s3s::stream::{ByteStream, RemainingLength};
 use tokio::task::JoinHandle;
 
 use crate::budget::Reservation;
+use crate::disk::Disk;
 
 /// Bytes read from a file at once, and the size of a page in memory.
 pub(crate) const PAGE_BYTES: usize = 1 << 20;
@@ -42,37 +43,43 @@ impl MemoryPage {
     }
 }
 
-/// A file that holds the bytes of one object or part.
+/// A file that holds the bytes of objects and parts.
 ///
-/// A doomed file leaves the disk when its last reader lets go of it, so that a read that has
-/// begun is never cut by a delete.
+/// It counts the sidecars that name it. One that none names leaves the disk when its last reader
+/// lets go of it, so that a read that has begun is never cut by a delete.
 #[derive(Debug)]
 pub(crate) struct ExtentFile {
-    pub(crate) path: PathBuf,
-    doomed: AtomicBool,
+    disk: Arc<Disk>,
+    pub(crate) id: u64,
+    sidecars: AtomicUsize,
 }
 
 impl ExtentFile {
-    /// A file that no stored object refers to yet.
-    pub(crate) fn provisional(path: PathBuf) -> Arc<ExtentFile> {
-        Arc::new(ExtentFile { path, doomed: AtomicBool::new(true) })
+    /// A file that no sidecar names yet.
+    pub(crate) fn new(disk: Arc<Disk>, id: u64) -> Arc<ExtentFile> {
+        Arc::new(ExtentFile { disk, id, sidecars: AtomicUsize::new(0) })
     }
 
-    /// A file that a sidecar refers to.
-    pub(crate) fn kept(path: PathBuf) -> Arc<ExtentFile> {
-        Arc::new(ExtentFile { path, doomed: AtomicBool::new(false) })
+    pub(crate) fn path(&self) -> PathBuf {
+        self.disk.bytes_path(self.id)
     }
 
-    pub(crate) fn set_doomed(&self, doomed: bool) {
-        self.doomed.store(doomed, Ordering::Relaxed);
+    /// Counts a sidecar that names it.
+    pub(crate) fn keep(&self) {
+        self.sidecars.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes back what [`keep`](ExtentFile::keep) has counted.
+    fn let_go(&self) {
+        self.sidecars.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Drop for ExtentFile {
     fn drop(&mut self) {
-        if *self.doomed.get_mut() {
-            // Nothing refers to the file any more; one that stays behind is swept at the next start.
-            let _ = std::fs::remove_file(&self.path);
+        if *self.sidecars.get_mut() == 0 {
+            // One that stays behind is swept at the next start.
+            let _ = self.disk.remove(&self.path());
         }
     }
 }
@@ -115,6 +122,23 @@ impl Body {
 
     pub(crate) fn extents(&self) -> &[Extent] {
         &self.extents
+    }
+
+    /// Counts a sidecar that names the files of this body.
+    pub(crate) fn keep(&self) {
+        self.files().for_each(|file| file.keep());
+    }
+
+    /// Takes back what [`keep`](Body::keep) has counted.
+    pub(crate) fn let_go(&self) {
+        self.files().for_each(|file| file.let_go());
+    }
+
+    fn files(&self) -> impl Iterator<Item = &Arc<ExtentFile>> {
+        self.extents.iter().filter_map(|extent| match &extent.source {
+            Source::File(file) => Some(file),
+            Source::Memory(_) => None,
+        })
     }
 
     /// Joins bodies end to end.
@@ -213,7 +237,8 @@ impl BodyStream {
                     let open = self.file.clone();
                     let offset = extent.offset + self.inside;
                     let length = (extent.length - self.inside).min(PAGE_BYTES as u64) as usize;
-                    let file = match open.map_or_else(|| File::open(&kept.path).map(Arc::new), Ok) {
+                    let file = match open.map_or_else(|| File::open(kept.path()).map(Arc::new), Ok)
+                    {
                         Ok(file) => file,
                         Err(error) => return Poll::Ready(Some(Err(error))),
                     };
@@ -293,9 +318,12 @@ mod tests {
     }
 
     fn file(text: &str, name: &str) -> Body {
-        let path = std::env::temp_dir().join(format!("loadstone-{name}-{}", std::process::id()));
-        std::fs::write(&path, text).unwrap();
-        let source = Source::File(ExtentFile::provisional(path));
+        let root = std::env::temp_dir().join(format!("loadstone-{name}-{}", std::process::id()));
+        let disk = Arc::new(Disk::new(&root, false));
+        std::fs::create_dir_all(&root).unwrap();
+        disk.settle(disk.bytes_path(1).parent().unwrap()).unwrap();
+        std::fs::write(disk.bytes_path(1), text).unwrap();
+        let source = Source::File(ExtentFile::new(disk, 1));
         Body::new(vec![Extent { source, offset: 0, length: text.len() as u64 }])
     }
 
@@ -325,10 +353,17 @@ mod tests {
     }
 
     #[test]
-    fn a_doomed_file_stays_until_its_last_reader_is_done() {
+    fn a_file_that_no_sidecar_names_stays_until_its_last_reader_is_done() {
         let body = file("bytes", "doomed");
         let Source::File(kept) = &body.extents()[0].source else { unreachable!() };
-        let path = kept.path.clone();
+        let path = kept.path();
+        // Of two objects that share it, each takes only its own share away.
+        body.keep();
+        body.keep();
+        body.let_go();
+        drop(body.clone());
+        assert!(path.exists());
+        body.let_go();
         let reader = body.stream();
         drop(body);
         assert!(path.exists());

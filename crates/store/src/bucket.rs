@@ -17,6 +17,8 @@ pub(crate) struct Bucket {
     pub(crate) id: u64,
     pub(crate) created_us: u64,
     settings: RwLock<Settings>,
+    /// Held while the settings change on the disk as well.
+    pub(crate) turn: Mutex<()>,
     index: RwLock<Index>,
     uploads: Mutex<BTreeMap<Box<str>, Arc<Upload>>>,
 }
@@ -44,6 +46,7 @@ impl Bucket {
             id,
             created_us,
             settings: RwLock::new(settings),
+            turn: Mutex::default(),
             index: RwLock::default(),
             uploads: Mutex::default(),
         })

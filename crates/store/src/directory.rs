@@ -1,18 +1,18 @@
 //! Objects kept in a directory: a file of bytes and a sidecar of facts for each.
 //!
 //! ```text
-//! DIR/store.json                     the format, and the lock against a second store
-//! DIR/data/7f/000000000000127f.bytes the bytes
-//! DIR/buckets/BUCKET/bucket.json     name and settings of a bucket
-//! DIR/buckets/BUCKET/80/….json       the sidecar of an object: key, facts, names of byte files
+//! DIR/store.json                       the format, and the lock against a second store
+//! DIR/data/7f/000000000000127f.bytes   the bytes
+//! DIR/buckets/BUCKET/bucket.json       name and settings of a bucket
+//! DIR/buckets/BUCKET/80/….json         the sidecar of an object: key, facts, names of byte files
+//! DIR/buckets/BUCKET/uploads/UPLOAD/   upload.json, and a sidecar for each part: 00001.json …
 //! ```
 //!
 //! An object exists when its sidecar does. The sidecar is written beside its place and renamed,
 //! so that a kill at any moment leaves either the old object or the new one. Of two sidecars of
-//! the null version of one key the later counts; byte files that no sidecar names are swept at
-//! the next start.
+//! the null version of one key the later counts. Several sidecars may name one byte file (a copy,
+//! the parts of a finished upload); those that none names are swept at the next start.
 
-use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
@@ -21,19 +21,21 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::body::{Body, Extent, ExtentFile, Source};
+use crate::body::{Body, ExtentFile, Source};
 use crate::bucket::Settings;
+use crate::disk::Disk;
 use crate::error::StoreError;
-use crate::object::{About, Object};
+use crate::object::{About, Checksums, Object};
+use crate::upload::{Part, Upload, UploadFacts};
 
-const FORMAT: u32 = 1;
+/// Format 2 has shared byte files and uploads that survive; a store of format 1 is read as it is.
+const FORMAT: u32 = 2;
+const FORMAT_OLDEST: u32 = 1;
 
 /// A data directory that this process has locked.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    root: PathBuf,
-    /// Flush to the disk before an object counts as written.
-    is_synced: bool,
+    pub(crate) disk: Arc<Disk>,
     _lock: File,
 }
 
@@ -50,41 +52,31 @@ pub(crate) struct BucketRecord {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Sidecar {
-    key: String,
-    id: u64,
-    is_null_version: bool,
-    etag: Box<str>,
-    modified_us: u64,
-    about: About,
-    extents: Vec<ExtentRecord>,
-    flaw: Option<u64>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ExtentRecord {
-    file: String,
-    offset: u64,
-    length: u64,
-}
-
-/// What was found on the disk.
-#[derive(Default)]
-pub(crate) struct Found {
-    pub(crate) buckets: Vec<(u64, BucketRecord, Vec<FoundObject>)>,
-    /// The largest number in use.
-    pub(crate) id_max: u64,
-}
-
-/// An object found on the disk.
-pub(crate) struct FoundObject {
+pub(crate) struct Sidecar {
     pub(crate) key: String,
     pub(crate) id: u64,
     pub(crate) is_null_version: bool,
     pub(crate) etag: Box<str>,
     pub(crate) modified_us: u64,
     pub(crate) about: About,
-    pub(crate) body: Body,
+    pub(crate) extents: Vec<ExtentRecord>,
+    pub(crate) flaw: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct PartSidecar {
+    pub(crate) md5: [u8; 16],
+    pub(crate) modified_us: u64,
+    pub(crate) checksums: Checksums,
+    pub(crate) extents: Vec<ExtentRecord>,
+    pub(crate) flaw: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ExtentRecord {
+    pub(crate) file: String,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
 }
 
 impl Directory {
@@ -104,9 +96,6 @@ impl Directory {
                 hint: "name an empty or new directory",
             });
         }
-        for part in ["data", "buckets"] {
-            fs::create_dir_all(root.join(part)).map_err(|error| failed(root, error))?;
-        }
         let mut lock = OpenOptions::new()
             .read(true)
             .write(true)
@@ -123,58 +112,71 @@ impl Directory {
             });
         }
         let text = io::read_to_string(&lock).map_err(|error| failed(&marker, error))?;
-        if text.is_empty() {
-            let written = serde_json::to_vec(&Marker { format: FORMAT })?;
-            lock.write_all(&written).map_err(|error| failed(&marker, error))?;
-        } else if serde_json::from_str::<Marker>(&text)?.format != FORMAT {
+        // An empty one was cut off by a kill.
+        let found = match text.is_empty() {
+            true => None,
+            false => Some(serde_json::from_str::<Marker>(&text)?.format),
+        };
+        if found.is_some_and(|format| !(FORMAT_OLDEST..=FORMAT).contains(&format)) {
             return Err(StoreError::Directory {
                 path: marker,
                 problem: format!("is of another format than {FORMAT}"),
                 hint: "use the loadstone that wrote it",
             });
         }
-        Ok(Directory { root: root.to_owned(), is_synced, _lock: lock })
+        if found != Some(FORMAT) {
+            use std::os::unix::fs::FileExt;
+            let written = serde_json::to_vec(&Marker { format: FORMAT })?;
+            let written = match found {
+                None => lock.write_all(&written),
+                Some(_) => lock.write_all_at(&written, 0),
+            };
+            written.and_then(|()| lock.sync_all()).map_err(|error| failed(&marker, error))?;
+        }
+        let disk = Arc::new(Disk::new(root, is_synced));
+        for part in ["data", "buckets"] {
+            disk.settle(&root.join(part)).map_err(|error| failed(root, error))?;
+        }
+        Ok(Directory { disk, _lock: lock })
     }
 
     /// Makes a new file for bytes; it goes away again unless an object comes to hold it.
     pub(crate) fn create_bytes(&self, id: u64) -> io::Result<(File, Arc<ExtentFile>)> {
-        let path = self.bytes_path(id);
-        let file = create_in_shard(&path)?;
-        Ok((file, ExtentFile::provisional(path)))
+        let kept = ExtentFile::new(self.disk.clone(), id);
+        Ok((self.disk.create(&kept.path())?, kept))
+    }
+
+    /// Writes into a file of bytes.
+    pub(crate) fn write_bytes(
+        &self,
+        file: &File,
+        kept: &ExtentFile,
+        bytes: &[u8],
+        offset: u64,
+    ) -> io::Result<()> {
+        self.disk.write(file, &kept.path(), bytes, offset)
     }
 
     /// Ends the writing of a file of bytes.
-    pub(crate) fn finish_bytes(&self, file: &File) -> io::Result<()> {
-        if self.is_synced { file.sync_data() } else { Ok(()) }
+    pub(crate) fn finish_bytes(&self, file: &File, kept: &ExtentFile) -> io::Result<()> {
+        let path = kept.path();
+        self.disk.sync(file, &path)?;
+        self.disk.sync_names(&path)
     }
 
-    /// Returns a body of its own with the same bytes, by hard links.
-    pub(crate) fn share(&self, body: &Body, mut ids: impl FnMut() -> u64) -> io::Result<Body> {
-        let mut extents = Vec::with_capacity(body.extents().len());
-        for extent in body.extents() {
-            let source = match &extent.source {
-                Source::Memory(page) => Source::Memory(page.clone()),
-                Source::File(kept) => {
-                    let path = self.bytes_path(ids());
-                    in_shard(&path, |path| fs::hard_link(&kept.path, path))?;
-                    Source::File(ExtentFile::provisional(path))
-                }
-            };
-            extents.push(Extent { source, offset: extent.offset, length: extent.length });
-        }
-        Ok(Body::new(extents).with_flaw(body.flaw))
-    }
-
-    /// Writes the sidecar of an object: from here on it survives.
+    /// Writes the sidecar of a new object: from here on it survives.
     pub(crate) fn write_object(&self, bucket: u64, key: &str, object: &Object) -> io::Result<()> {
-        let mut extents = Vec::with_capacity(object.body.extents().len());
-        for extent in object.body.extents() {
-            let Source::File(kept) = &extent.source else {
-                return Err(io::Error::other("a page of memory cannot be kept in a directory"));
-            };
-            let name = kept.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            extents.push(ExtentRecord { file: name, offset: extent.offset, length: extent.length });
+        let written = self.rewrite_object(bucket, key, object);
+        match &written {
+            Ok(()) => object.body.keep(),
+            // Refused to the client: it must not turn up after a restart.
+            Err(_) => drop(self.disk.remove(&self.sidecar_path(bucket, object.id))),
         }
+        written
+    }
+
+    /// Writes the sidecar of an object that has one: its facts have changed, its bytes have not.
+    pub(crate) fn rewrite_object(&self, bucket: u64, key: &str, object: &Object) -> io::Result<()> {
         let sidecar = Sidecar {
             key: key.to_owned(),
             id: object.id,
@@ -182,216 +184,103 @@ impl Directory {
             etag: object.etag.clone(),
             modified_us: object.modified_us,
             about: object.about.clone(),
-            extents,
+            extents: extent_records(&object.body)?,
             flaw: object.body.flaw,
         };
-        self.write_json(&self.sidecar_path(bucket, object.id), &sidecar)?;
-        set_doomed(object, false);
-        Ok(())
+        self.write_json(&self.sidecar_path(bucket, object.id), &sidecar)
     }
 
     /// Takes an object off the disk; its bytes go when their last reader is done.
     pub(crate) fn forget_object(&self, bucket: u64, object: &Object) -> io::Result<()> {
-        set_doomed(object, true);
-        match fs::remove_file(self.sidecar_path(bucket, object.id)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        let path = self.sidecar_path(bucket, object.id);
+        self.disk.remove(&path)?;
+        self.disk.sync_names(&path)?;
+        object.body.let_go();
+        Ok(())
+    }
+
+    /// Writes an upload that has just begun.
+    pub(crate) fn write_upload(
+        &self,
+        bucket: u64,
+        upload: u64,
+        facts: &UploadFacts,
+    ) -> io::Result<()> {
+        self.write_json(&self.upload_path(bucket, upload).join("upload.json"), facts)
+    }
+
+    /// Writes a part of an upload, in the place of one with the same number.
+    pub(crate) fn write_part(
+        &self,
+        bucket: u64,
+        upload: u64,
+        number: i32,
+        part: &Part,
+    ) -> io::Result<()> {
+        let sidecar = PartSidecar {
+            md5: part.md5,
+            modified_us: part.modified_us,
+            checksums: part.checksums.clone(),
+            extents: extent_records(&part.body)?,
+            flaw: part.body.flaw,
+        };
+        let path = self.upload_path(bucket, upload).join(format!("{number:05}.json"));
+        self.write_json(&path, &sidecar)?;
+        part.body.keep();
+        Ok(())
+    }
+
+    /// Takes an upload off the disk; its parts' bytes go unless an object has them.
+    pub(crate) fn forget_upload(&self, bucket: u64, upload: &Upload) -> io::Result<()> {
+        let path = self.upload_path(bucket, upload.number);
+        // The record goes first: without it the rest is no upload.
+        let record = path.join("upload.json");
+        self.disk.remove(&record)?;
+        self.disk.sync_names(&record)?;
+        self.disk.remove_tree(&path)?;
+        upload.parts().values().for_each(|part| part.body.let_go());
+        Ok(())
     }
 
     pub(crate) fn write_bucket(&self, id: u64, record: &BucketRecord) -> io::Result<()> {
-        fs::create_dir_all(self.bucket_path(id))?;
         self.write_json(&self.bucket_path(id).join("bucket.json"), record)
     }
 
     pub(crate) fn forget_bucket(&self, id: u64) -> io::Result<()> {
         // The record goes first: without it the rest is no bucket.
-        fs::remove_file(self.bucket_path(id).join("bucket.json"))?;
-        fs::remove_dir_all(self.bucket_path(id))
+        let record = self.bucket_path(id).join("bucket.json");
+        self.disk.remove(&record)?;
+        self.disk.sync_names(&record)?;
+        self.disk.remove_tree(&self.bucket_path(id))
     }
 
     fn write_json(&self, path: &Path, value: &impl Serialize) -> io::Result<()> {
-        let beside = path.with_extension("new");
-        let mut file = create_in_shard(&beside)?;
-        file.write_all(&serde_json::to_vec(value)?)?;
-        if self.is_synced {
-            file.sync_data()?;
-        }
-        fs::rename(&beside, path)?;
-        match path.parent().filter(|_| self.is_synced) {
-            Some(parent) => File::open(parent)?.sync_all(),
-            None => Ok(()),
-        }
-    }
-
-    fn bytes_path(&self, id: u64) -> PathBuf {
-        self.root.join("data").join(format!("{:02x}/{id:016x}.bytes", id & 0xff))
+        self.disk.replace(path, &serde_json::to_vec(value)?)
     }
 
     fn bucket_path(&self, id: u64) -> PathBuf {
-        self.root.join("buckets").join(format!("{id:016x}"))
+        self.disk.root().join("buckets").join(format!("{id:016x}"))
+    }
+
+    fn upload_path(&self, bucket: u64, id: u64) -> PathBuf {
+        self.bucket_path(bucket).join("uploads").join(format!("{id:016x}"))
     }
 
     fn sidecar_path(&self, bucket: u64, id: u64) -> PathBuf {
         self.bucket_path(bucket).join(format!("{:02x}/{id:016x}.json", id & 0xff))
     }
-
-    /// Reads everything that is kept, and sweeps what is left over from a kill.
-    pub(crate) fn load(&self) -> Result<Found, StoreError> {
-        let mut found = Found::default();
-        let mut named = HashSet::new();
-        for entry in self.entries(&self.root.join("buckets"))? {
-            let Some(id) = hex_stem(&entry) else { continue };
-            found.id_max = found.id_max.max(id);
-            let record_path = entry.join("bucket.json");
-            if !record_path.exists() {
-                let _ = fs::remove_dir_all(&entry);
-                continue;
-            }
-            let record: BucketRecord = self.read_json(&record_path)?;
-            let objects = self.load_objects(id, &entry, &mut named)?;
-            found.id_max = objects.iter().map(|object| object.id).fold(found.id_max, u64::max);
-            found.buckets.push((id, record, objects));
-        }
-        for shard in self.entries(&self.root.join("data"))? {
-            for path in self.entries(&shard)? {
-                found.id_max = found.id_max.max(hex_stem(&path).unwrap_or(0));
-                if !named.contains(&path) {
-                    let _ = fs::remove_file(&path);
-                }
-            }
-        }
-        Ok(found)
-    }
-
-    fn load_objects(
-        &self,
-        bucket: u64,
-        path: &Path,
-        named: &mut HashSet<PathBuf>,
-    ) -> Result<Vec<FoundObject>, StoreError> {
-        let mut objects: Vec<FoundObject> = Vec::new();
-        let mut null_versions: HashMap<String, usize> = HashMap::new();
-        for shard in self.entries(path)? {
-            if !shard.is_dir() {
-                continue;
-            }
-            for sidecar_path in self.entries(&shard)? {
-                if sidecar_path.extension().is_none_or(|extension| extension != "json") {
-                    let _ = fs::remove_file(&sidecar_path);
-                    continue;
-                }
-                let object = self.found(self.read_json(&sidecar_path)?)?;
-                if !object.is_null_version {
-                    objects.push(object);
-                    continue;
-                }
-                match null_versions.get(&object.key) {
-                    None => {
-                        null_versions.insert(object.key.clone(), objects.len());
-                        objects.push(object);
-                    }
-                    Some(&other) => {
-                        let older = objects[other].id.min(object.id);
-                        if object.id > objects[other].id {
-                            objects[other] = object;
-                        }
-                        let _ = fs::remove_file(self.sidecar_path(bucket, older));
-                    }
-                }
-            }
-        }
-        for object in &objects {
-            named.extend(object.body.extents().iter().filter_map(|extent| match &extent.source {
-                Source::File(kept) => Some(kept.path.clone()),
-                Source::Memory(_) => None,
-            }));
-        }
-        Ok(objects)
-    }
-
-    fn found(&self, sidecar: Sidecar) -> Result<FoundObject, StoreError> {
-        let mut extents = Vec::with_capacity(sidecar.extents.len());
-        for record in sidecar.extents {
-            let id = hex_stem(Path::new(&record.file)).unwrap_or_default();
-            let path = self.bytes_path(id);
-            let length = fs::metadata(&path).map_or(0, |facts| facts.len());
-            if length < record.offset + record.length {
-                return Err(StoreError::Directory {
-                    problem: format!(
-                        "holds {length} bytes where object \"{}\" needs {}",
-                        sidecar.key,
-                        record.offset + record.length
-                    ),
-                    path,
-                    hint: "the directory was damaged; restore it or start with a new one",
-                });
-            }
-            extents.push(Extent {
-                source: Source::File(ExtentFile::kept(path)),
-                offset: record.offset,
-                length: record.length,
-            });
-        }
-        Ok(FoundObject {
-            key: sidecar.key,
-            id: sidecar.id,
-            is_null_version: sidecar.is_null_version,
-            etag: sidecar.etag,
-            modified_us: sidecar.modified_us,
-            about: sidecar.about,
-            body: Body::new(extents).with_flaw(sidecar.flaw),
-        })
-    }
-
-    fn entries(&self, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
-        let read = || {
-            fs::read_dir(path)?
-                .map(|entry| entry.map(|found| found.path()))
-                .collect::<io::Result<Vec<_>>>()
-        };
-        read().map_err(|error: io::Error| unreadable(path, &error))
-    }
-
-    fn read_json<T: for<'a> Deserialize<'a>>(&self, path: &Path) -> Result<T, StoreError> {
-        let text = fs::read(path).map_err(|error| unreadable(path, &error))?;
-        serde_json::from_slice(&text).map_err(|error| unreadable(path, &error))
-    }
 }
 
-fn unreadable(path: &Path, error: &dyn std::error::Error) -> StoreError {
-    StoreError::Directory {
-        path: path.to_owned(),
-        problem: format!("cannot be read: {error}"),
-        hint: "the directory was damaged; restore it or start with a new one",
-    }
-}
-
-fn set_doomed(object: &Object, doomed: bool) {
-    for extent in object.body.extents() {
-        if let Source::File(kept) = &extent.source {
-            kept.set_doomed(doomed);
+fn extent_records(body: &Body) -> io::Result<Vec<ExtentRecord>> {
+    let record = |extent: &crate::body::Extent| match &extent.source {
+        Source::File(kept) => Ok(ExtentRecord {
+            file: format!("{:016x}.bytes", kept.id),
+            offset: extent.offset,
+            length: extent.length,
+        }),
+        Source::Memory(_) => {
+            Err(io::Error::other("a page of memory cannot be kept in a directory"))
         }
-    }
-}
-
-fn create_in_shard(path: &Path) -> io::Result<File> {
-    in_shard(path, |path| {
-        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)
-    })
-}
-
-/// Runs `make`, and once more after making the folder if that was missing.
-fn in_shard<T>(path: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
-    match make(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(path.parent().unwrap_or(path))?;
-            make(path)
-        }
-        other => other,
-    }
-}
-
-fn hex_stem(path: &Path) -> Option<u64> {
-    u64::from_str_radix(path.file_stem()?.to_str()?, 16).ok()
+    };
+    body.extents().iter().map(record).collect()
 }

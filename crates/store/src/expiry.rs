@@ -31,14 +31,8 @@ impl Account {
     pub(crate) fn sweep_bucket(&self, bucket: &Bucket, now_s: u64) {
         let expired = bucket.index().expired(now_s);
         for (key, object) in expired {
-            let Ok(mut index) = bucket.open_index() else { break };
-            if index.remove_exactly(&key, object.id).is_none() {
-                continue;
-            }
-            if let Some(directory) = &self.storage.directory {
-                // What cannot be unlinked now is unlinked by the next sweep after a restart.
-                let _ = directory.forget_object(bucket.id, &object);
-            }
+            // What cannot be removed now is seen by nobody, and tried again by the next sweep.
+            let _ = self.remove_exactly(bucket, &key, object.id);
         }
     }
 }

@@ -121,6 +121,11 @@ impl Index {
         versions.iter().find(|object| object.version_id() == version_id)
     }
 
+    /// Returns the version with this identity.
+    pub(crate) fn exactly(&self, key: &str, id: u64) -> Option<&Arc<Object>> {
+        self.slots.get(key)?.versions().iter().find(|object| object.id == id)
+    }
+
     /// Adds a version; returns those it replaces, itself among them when a later one is there.
     pub(crate) fn insert(&mut self, key: &str, object: Arc<Object>) -> Vec<Arc<Object>> {
         if !self.slots.contains_key(key) {
@@ -163,8 +168,7 @@ impl Index {
 
     /// Takes exactly this version out, if it is still there.
     pub(crate) fn remove_exactly(&mut self, key: &str, id: u64) -> Option<Arc<Object>> {
-        let versions = self.slots.get(key)?.versions();
-        let version_id = versions.iter().find(|object| object.id == id)?.version_id();
+        let version_id = self.exactly(key, id)?.version_id();
         self.remove(key, Some(&version_id))
     }
 

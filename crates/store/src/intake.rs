@@ -4,7 +4,6 @@ use std::fmt::Display;
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -178,7 +177,7 @@ impl<'s> Writer<'s> {
                 Some(open) => open,
                 None => directory.create_bytes(id).map(|(file, kept)| (Arc::new(file), kept))?,
             };
-            file.write_all_at(&page, offset)?;
+            directory.write_bytes(&file, &kept, &page, offset)?;
             Ok((file, kept))
         });
         self.file = Some(written.await?);
@@ -191,8 +190,8 @@ impl<'s> Writer<'s> {
         self.end_page().await?;
         if let (Some((file, kept)), Some(directory)) = (self.file, &self.storage.directory) {
             let directory = directory.clone();
-            blocking(move || directory.finish_bytes(&file)).await?;
-            let source = Source::File(kept);
+            let source = Source::File(kept.clone());
+            blocking(move || directory.finish_bytes(&file, &kept)).await?;
             self.extents.push(Extent { source, offset: 0, length: self.file_bytes });
         }
         Ok(Body::new(self.extents))

@@ -13,18 +13,25 @@ mod body;
 mod bucket;
 mod budget;
 mod chance;
+mod change;
 mod clock;
 mod config;
 mod content;
+#[cfg(test)]
+mod crash_points;
 mod directory;
+mod disk;
 mod error;
 mod expiry;
 mod faults;
 mod index;
 mod intake;
+#[cfg(test)]
+mod linearizability;
 mod listing;
 mod null;
 mod object;
+mod recovery;
 mod reply;
 mod request_body;
 mod route;

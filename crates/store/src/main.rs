@@ -38,6 +38,9 @@ type Failure = Box<dyn std::error::Error>;
 
 fn serve(path: &str) -> Result<(), Failure> {
     let store = start(&read(path)?)?;
+    for line in store.damage() {
+        eprint(&format!("warning: damaged and not served: {line}\n"));
+    }
     announce(&format!("listening on http://{}\n", store.address()))?;
     run_for_ever()
 }

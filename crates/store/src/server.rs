@@ -52,6 +52,8 @@ pub struct StoreCounters {
     pub connections_open: u64,
     /// Bytes held in memory now.
     pub memory_bytes: u64,
+    /// Objects, parts, uploads and buckets that were found damaged at the start.
+    pub damaged: u64,
 }
 
 /// What all threads of a store share.
@@ -61,6 +63,8 @@ struct Service {
     swift: Swift,
     gate: Option<Gate>,
     pacer: Option<Arc<Pacer>>,
+    /// What the data directory holds that cannot be served, a line for each.
+    damage: Vec<String>,
     requests: AtomicU64,
     connections: AtomicU64,
     /// Open connections of each thread.
@@ -81,7 +85,8 @@ impl Store {
         let threads = config.threads.unwrap_or_else(|| {
             std::thread::available_parallelism().map_or(1, |threads| threads.get())
         });
-        let account = Arc::new(open_account(&config)?);
+        let (account, damage) = open_account(&config)?;
+        let account = Arc::new(account);
         let listener = listen(&config.bind, config.port)?;
         let address = listener
             .local_addr()
@@ -95,6 +100,7 @@ impl Store {
             connections: AtomicU64::new(0),
             open: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
             account,
+            damage,
         });
         let (stop, stopped) = watch::channel(false);
         let mut store = Store { address, stop, threads: Vec::new(), service };
@@ -144,7 +150,14 @@ impl Store {
             connections: service.connections.load(Ordering::Relaxed),
             connections_open: open as u64,
             memory_bytes: service.account.storage.budget.bytes(),
+            damaged: service.damage.len() as u64,
         }
+    }
+
+    /// Returns what the data directory holds that cannot be served, a line for each. It is left as
+    /// it is, and everything else is served.
+    pub fn damage(&self) -> &[String] {
+        &self.service.damage
     }
 
     /// Returns the lies told so far, oldest first: the truth for a detector's test.
@@ -169,11 +182,12 @@ impl Drop for Store {
     }
 }
 
-fn open_account(config: &StoreConfig) -> Result<Account, StoreError> {
+/// Opens what the store keeps; returns beside it what is damaged.
+fn open_account(config: &StoreConfig) -> Result<(Account, Vec<String>), StoreError> {
     let budget = Budget::new(config.memory_bytes_max);
     let lies = Lies::new(&config.faults.lies, config.faults.seed)?;
     let Some(root) = &config.data else {
-        return Ok(Account::new(Storage::new(budget, None), lies));
+        return Ok((Account::new(Storage::new(budget, None), lies), Vec::new()));
     };
     std::fs::create_dir_all(root).map_err(|error| StoreError::Directory {
         path: root.clone(),
@@ -181,10 +195,11 @@ fn open_account(config: &StoreConfig) -> Result<Account, StoreError> {
         hint: "name a directory that can be made and written to",
     })?;
     let directory = Directory::open(root, config.fsync)?;
-    let found = directory.load()?;
+    let mut found = directory.load()?;
+    let damage = std::mem::take(&mut found.damage);
     let account = Account::new(Storage::new(budget, Some(directory)), lies);
     account.restore(found)?;
-    Ok(account)
+    Ok((account, damage))
 }
 
 fn listen(bind: &str, port: u16) -> Result<StdListener, StoreError> {

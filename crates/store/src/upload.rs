@@ -1,25 +1,41 @@
-//! Multipart uploads: parts that wait to become an object.
+//! Multipart uploads: parts that wait to become an object. They survive a restart.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use md5::{Digest, Md5};
+use serde::{Deserialize, Serialize};
 
+use crate::account::Account;
 use crate::body::Body;
+use crate::bucket::Bucket;
+use crate::budget::Reservation;
 use crate::error::Refusal;
+use crate::index::Precondition;
 use crate::intake::hex;
-use crate::object::{About, ChecksumRule, Checksums};
+use crate::object::{About, ChecksumRule, Checksums, Draft, Object};
 
-/// An open multipart upload. It does not survive a restart.
-#[derive(Debug)]
-pub(crate) struct Upload {
-    pub(crate) id: Box<str>,
+/// What is known of an upload from its beginning; kept on the disk as it is here.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct UploadFacts {
     pub(crate) key: Box<str>,
     pub(crate) started_us: u64,
     pub(crate) about: About,
     /// The checksum that the whole will have; fixed when the upload begins.
     pub(crate) rule: Option<ChecksumRule>,
+}
+
+/// An open multipart upload.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    pub(crate) number: u64,
+    /// The number as clients name it.
+    pub(crate) id: Box<str>,
+    pub(crate) facts: UploadFacts,
     parts: Mutex<BTreeMap<i32, Part>>,
+    /// It was completed or aborted. Parts arrive side by side; it ends when none is arriving.
+    is_closed: RwLock<bool>,
+    _record: Reservation,
 }
 
 /// A part of an upload.
@@ -39,22 +55,28 @@ pub(crate) struct Completed {
     pub(crate) part_checksums: Vec<Checksums>,
 }
 
+impl UploadFacts {
+    /// Returns the bytes to reserve for the record of the upload.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.about.record_bytes(&self.key)
+    }
+}
+
 impl Upload {
-    pub(crate) fn new(
-        id: u64,
-        key: &str,
-        started_us: u64,
-        about: About,
-        rule: Option<ChecksumRule>,
-    ) -> Arc<Upload> {
+    pub(crate) fn new(number: u64, facts: UploadFacts, record: Reservation) -> Arc<Upload> {
         Arc::new(Upload {
-            id: format!("{id:016x}").into(),
-            key: key.into(),
-            started_us,
-            about,
-            rule,
+            number,
+            id: format!("{number:016x}").into(),
+            facts,
             parts: Mutex::default(),
+            is_closed: RwLock::default(),
+            _record: record,
         })
+    }
+
+    /// Returns its place in the order of uploads: by key, then by age.
+    pub(crate) fn place(&self) -> Box<str> {
+        place(&self.facts.key, &self.id)
     }
 
     pub(crate) fn parts(&self) -> MutexGuard<'_, BTreeMap<i32, Part>> {
@@ -101,13 +123,124 @@ pub(crate) fn digest(etag: &str) -> Option<[u8; 16]> {
     u128::from_str_radix(etag, 16).ok().filter(|_| etag.len() == 32).map(u128::to_be_bytes)
 }
 
+/// Returns an upload's place in the order of uploads.
+pub(crate) fn place(key: &str, id: &str) -> Box<str> {
+    // No key holds the character 0: XML has no form for it.
+    format!("{key}\0{id}").into()
+}
+
+impl Account {
+    /// Begins an upload.
+    pub(crate) async fn open_upload(
+        self: &Arc<Account>,
+        bucket: &Arc<Bucket>,
+        facts: UploadFacts,
+    ) -> Result<Arc<Upload>, Refusal> {
+        let bucket = bucket.clone();
+        self.carry_out(move |account| {
+            let record = account.storage.budget.reserve(facts.record_bytes())?;
+            let upload = Upload::new(account.storage.next_id(), facts, record);
+            if let Some(directory) = &account.storage.directory {
+                directory.write_upload(bucket.id, upload.number, &upload.facts)?;
+            }
+            bucket.uploads().insert(upload.place(), upload.clone());
+            Ok(upload)
+        })
+        .await
+    }
+
+    /// Adds a part to an upload, in the place of one with the same number.
+    pub(crate) async fn add_part(
+        self: &Arc<Account>,
+        bucket: &Arc<Bucket>,
+        upload: &Arc<Upload>,
+        number: i32,
+        part: Part,
+    ) -> Result<(), Refusal> {
+        let (bucket, upload) = (bucket.clone(), upload.clone());
+        self.carry_out(move |account| {
+            let is_closed = upload.is_closed.read().unwrap_or_else(PoisonError::into_inner);
+            if *is_closed {
+                return Err(Refusal::NoSuchUpload);
+            }
+            let _turn = account.turn(upload.number, &number.to_string());
+            let directory = account.storage.directory.as_ref();
+            if let Some(directory) = directory {
+                directory.write_part(bucket.id, upload.number, number, &part)?;
+            }
+            let replaced = upload.parts().insert(number, part);
+            if let (Some(_), Some(old)) = (directory, replaced) {
+                old.body.let_go();
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Turns an upload into an object: of several that try, one does.
+    pub(crate) async fn complete_upload(
+        self: &Arc<Account>,
+        bucket: &Arc<Bucket>,
+        upload: &Arc<Upload>,
+        draft: Draft,
+        precondition: &Precondition,
+    ) -> Result<Arc<Object>, Refusal> {
+        let (bucket, upload) = (bucket.clone(), upload.clone());
+        let precondition = precondition.clone();
+        self.carry_out(move |account| {
+            let mut is_closed = upload.is_closed.write().unwrap_or_else(PoisonError::into_inner);
+            if *is_closed {
+                return Err(Refusal::NoSuchUpload);
+            }
+            let object = account.put_now(&bucket, &upload.facts.key, draft, &precondition)?;
+            account.close_upload(&bucket, &upload, &mut is_closed)?;
+            Ok(object)
+        })
+        .await
+    }
+
+    /// Ends an upload without an object.
+    pub(crate) async fn abort_upload(
+        self: &Arc<Account>,
+        bucket: &Arc<Bucket>,
+        upload: &Arc<Upload>,
+    ) -> Result<(), Refusal> {
+        let (bucket, upload) = (bucket.clone(), upload.clone());
+        self.carry_out(move |account| {
+            let mut is_closed = upload.is_closed.write().unwrap_or_else(PoisonError::into_inner);
+            match *is_closed {
+                true => Err(Refusal::NoSuchUpload),
+                false => account.close_upload(&bucket, &upload, &mut is_closed),
+            }
+        })
+        .await
+    }
+
+    fn close_upload(
+        &self,
+        bucket: &Bucket,
+        upload: &Upload,
+        is_closed: &mut bool,
+    ) -> Result<(), Refusal> {
+        if let Some(directory) = &self.storage.directory {
+            directory.forget_upload(bucket.id, upload)?;
+        }
+        *is_closed = true;
+        bucket.uploads().remove(&upload.place());
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
 
     #[test]
     fn parts_join_only_in_ascending_order_and_with_the_right_entity_tags() {
-        let upload = Upload::new(1, "k", 0, About::default(), None);
+        let about = About::default();
+        let facts = UploadFacts { key: "k".into(), started_us: 0, about, rule: None };
+        let upload = Upload::new(1, facts, Budget::new(1).reserve(0).unwrap());
         let part = Part {
             body: Body::empty(),
             md5: [7; 16],

@@ -136,16 +136,38 @@ fn a_directory_belongs_to_one_store_at_a_time_and_is_never_a_strangers() {
 }
 
 #[test]
-fn damage_is_told_with_the_file_it_is_in() {
+fn what_is_damaged_is_reported_and_set_apart_while_the_rest_is_served() {
     let folder = Folder::new("damaged");
     {
         let store = Store::start(folder.config()).unwrap();
         ask(&store, "PUT", "c", b"");
-        ask(&store, "PUT", "c/o", b"whole");
+        ask(&store, "PUT", "c/short", b"whole");
     }
     let bytes = folder.files("data").remove(0);
     fs::write(&bytes, b"who").unwrap();
-    let refused = Store::start(folder.config()).expect_err("refused").to_string();
-    assert!(refused.contains(&*bytes.to_string_lossy()), "{refused}");
-    assert!(refused.contains("object \"o\" needs 5"), "{refused}");
+    {
+        let store = Store::start(folder.config()).unwrap();
+        assert_eq!(ask(&store, "PUT", "c/other", b"other").status(), 201);
+        assert_eq!(ask(&store, "PUT", "c/unread", b"bytes").status(), 201);
+    }
+    for path in folder.sidecars() {
+        if fs::read_to_string(&path).unwrap().contains("unread") {
+            fs::write(&path, b"{\"key\": \"unr").unwrap();
+        }
+    }
+    // At every start again, and nothing of it is swept: somebody may restore it.
+    for _ in 0..2 {
+        let store = Store::start(folder.config()).unwrap();
+        let damage = store.damage().join("\n");
+        assert_eq!((store.damage().len(), store.counters().damaged), (2, 2), "{damage}");
+        assert!(damage.contains(&*bytes.to_string_lossy()), "{damage}");
+        assert!(damage.contains("object \"short\" in bucket \"c\""), "{damage}");
+        assert_eq!(ask(&store, "GET", "c/other", b"").body, b"other");
+        assert_eq!(ask(&store, "GET", "c/short", b"").status(), 404);
+        assert_eq!((folder.sidecars().len(), folder.files("data").len()), (3, 3));
+    }
+    fs::write(&bytes, b"whole").unwrap();
+    let store = Store::start(folder.config()).unwrap();
+    assert_eq!(store.damage().len(), 1);
+    assert_eq!(ask(&store, "GET", "c/short", b"").body, b"whole");
 }

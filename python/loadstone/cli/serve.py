@@ -18,6 +18,7 @@ import json
 import os
 import resource
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +90,8 @@ def _run(start: Callable[[], Any], what: str) -> None:
     except (OSError, ValueError) as error:
         message, _, hint = str(error).partition("\nhint: ")
         raise LoadstoneError(message, hint or None) from error
+    for line in getattr(server, "damage", ()):
+        print(f"warning: damaged and not served: {line}", file=sys.stderr)
     print(f"listening on http://{server.address} ({what})", flush=True)
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

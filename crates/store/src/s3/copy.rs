@@ -75,9 +75,7 @@ pub(super) async fn object(
     let kept = if replaces_metadata { given } else { source.about.clone() };
     let about = About { tags, ..as_one(kept, &source) };
     let shown = about.checksums.as_deref().map(checksums_out).unwrap_or_default();
-    let body =
-        front.account.storage.share(&content.body).await.map_err(crate::error::Refusal::Io)?;
-    let draft = Draft { body, etag: content.etag, about };
+    let draft = Draft { body: content.body, etag: content.etag, about };
     let copied = front.account.put(&bucket, &input.key, draft, &Precondition::default()).await?;
     Ok(S3Response::new(CopyObjectOutput {
         copy_object_result: Some(CopyObjectResult {
@@ -119,7 +117,7 @@ pub(super) async fn part(
         if_modified_since: input.copy_source_if_modified_since,
         if_unmodified_since: input.copy_source_if_unmodified_since,
     };
-    let upload = multipart::find(front, &input.bucket, &input.key, &input.upload_id)?;
+    let (bucket, upload) = multipart::find(front, &input.bucket, &input.key, &input.upload_id)?;
     let (source, content) = source(front, &input.copy_source, condition)?;
     let length = content.body.length();
     let range = match &input.copy_source_range {
@@ -133,9 +131,8 @@ pub(super) async fn part(
             range.check(length).map_err(|_| s3_error!(InvalidRange))?
         }
     };
-    let shared = front.account.storage.share(&content.body.slice(range)).await;
-    let shared = shared.map_err(crate::error::Refusal::Io)?;
-    let part = multipart::add_copied(&upload, input.part_number, shared).await?;
+    let bytes = content.body.slice(range);
+    let part = multipart::add_copied(front, &bucket, &upload, input.part_number, bytes).await?;
     let shown = checksums_out(&part.checksums);
     Ok(S3Response::new(UploadPartCopyOutput {
         copy_part_result: Some(CopyPartResult {

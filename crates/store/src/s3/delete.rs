@@ -5,9 +5,9 @@ use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
 use super::translate::rule;
-use crate::bucket::Bucket;
 use crate::error::Refusal;
 use crate::index::EtagRule;
+use crate::object::Object;
 
 /// What a delete asks of the object's state; an object that is gone already fits every condition.
 struct DeleteCondition {
@@ -17,12 +17,7 @@ struct DeleteCondition {
 }
 
 impl DeleteCondition {
-    fn check(self, bucket: &Bucket, key: &str, version_id: Option<&str>) -> S3Result<()> {
-        let index = bucket.index();
-        let found = match version_id {
-            Some(version_id) => index.version(key, version_id),
-            None => index.current(key),
-        };
+    fn check(self, found: Option<&Object>) -> Result<(), Refusal> {
         let Some(object) = found.filter(|o| o.is_delete_marker() || o.is_live()) else {
             return Ok(());
         };
@@ -31,7 +26,7 @@ impl DeleteCondition {
         let fits = self.etag.is_none_or(|rule| rule.matches(&object.etag))
             && self.modified.is_none_or(|at| seconds(at) == modified_s)
             && self.bytes.is_none_or(|bytes| bytes == object.length() as i64);
-        if fits { Ok(()) } else { Err(s3_error!(PreconditionFailed)) }
+        if fits { Ok(()) } else { Err(Refusal::PreconditionFailed) }
     }
 }
 
@@ -47,8 +42,8 @@ pub(super) async fn one(
         bytes: input.if_match_size,
     };
     let version_id = input.version_id.as_deref();
-    condition.check(&bucket, &input.key, version_id)?;
-    let deleted = front.account.delete(&bucket, &input.key, version_id).await?;
+    let check = |found: Option<&Object>| condition.check(found);
+    let deleted = front.account.delete(&bucket, &input.key, version_id, check).await?;
     Ok(S3Response::new(DeleteObjectOutput {
         delete_marker: deleted.is_marker.then_some(true),
         version_id: deleted.version_id,
@@ -74,11 +69,8 @@ pub(super) async fn many(
             bytes: named.size,
         };
         let version_id = named.version_id.as_deref();
-        let deleted = match condition.check(&bucket, &named.key, version_id) {
-            Ok(()) => front.account.delete(&bucket, &named.key, version_id).await,
-            Err(_) => Err(Refusal::PreconditionFailed),
-        };
-        match deleted {
+        let check = |found: Option<&Object>| condition.check(found);
+        match front.account.delete(&bucket, &named.key, version_id, check).await {
             Ok(deleted) if !is_quiet => {
                 let marker = deleted.is_marker && named.version_id.is_none();
                 output.deleted.get_or_insert_default().push(DeletedObject {

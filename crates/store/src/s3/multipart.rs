@@ -19,7 +19,7 @@ use crate::error::Refusal;
 use crate::intake::{hex, take_in};
 use crate::listing::{self, Entry, Query};
 use crate::object::{About, Algorithm, Checksums, Draft, Object};
-use crate::upload::{self, Upload};
+use crate::upload::{self, Upload, UploadFacts, place};
 
 const PART_NUMBER_MAX: i32 = 10_000;
 
@@ -43,9 +43,13 @@ pub(super) async fn create(
         tagging: input.tagging,
     };
     let rule = checksum::rule(input.checksum_algorithm.as_ref(), input.checksum_type.as_ref())?;
-    let id = front.account.storage.next_id();
-    let upload = Upload::new(id, &input.key, clock::now_us(), described.into_about()?, rule);
-    bucket.uploads().insert(place(&input.key, &upload.id), upload.clone());
+    let facts = UploadFacts {
+        key: input.key.as_str().into(),
+        started_us: clock::now_us(),
+        about: described.into_about()?,
+        rule,
+    };
+    let upload = front.account.open_upload(&bucket, facts).await?;
     Ok(S3Response::new(CreateMultipartUploadOutput {
         bucket: Some(input.bucket),
         key: Some(input.key),
@@ -56,21 +60,15 @@ pub(super) async fn create(
     }))
 }
 
-/// Returns an upload's place in the order of uploads: by key, then by age.
-fn place(key: &str, id: &str) -> Box<str> {
-    // XML has no form for the character 0: no key that a client lists holds it.
-    format!("{key}\0{id}").into()
-}
-
 pub(super) fn find(
     front: &Front,
     bucket: &str,
     key: &str,
     upload_id: &str,
-) -> S3Result<Arc<Upload>> {
+) -> S3Result<(Arc<Bucket>, Arc<Upload>)> {
     let bucket = front.account.bucket(bucket)?;
     let found = bucket.uploads().get(&place(key, upload_id)).cloned();
-    Ok(found.ok_or(Refusal::NoSuchUpload)?)
+    Ok((bucket, found.ok_or(Refusal::NoSuchUpload)?))
 }
 
 fn check_number(number: i32) -> S3Result<()> {
@@ -102,9 +100,10 @@ pub(super) async fn part(
         algorithm: checksum::algorithm(input.checksum_algorithm.as_ref()),
         trailer: request.trailing_headers,
     };
-    let upload = find(front, &input.bucket, &input.key, &input.upload_id)?;
-    promise.fits(upload.rule)?;
-    let hasher = promise.hasher(trailer_names, upload.rule.map(|rule| rule.algorithm));
+    let (bucket, upload) = find(front, &input.bucket, &input.key, &input.upload_id)?;
+    let rule = upload.facts.rule;
+    promise.fits(rule)?;
+    let hasher = promise.hasher(trailer_names, rule.map(|rule| rule.algorithm));
     let body = input.body.map_or_else(s3s::Body::empty, s3s::Body::from);
     let taken = take_in(&front.account.storage, body, length, UPLOAD_BYTES_MAX, hasher).await?;
     promise.check(&taken.md5, &taken.checksums)?;
@@ -116,7 +115,7 @@ pub(super) async fn part(
         modified_us: clock::now_us(),
         checksums: taken.checksums,
     };
-    upload.parts().insert(input.part_number, part);
+    front.account.add_part(&bucket, &upload, input.part_number, part).await?;
     Ok(S3Response::new(UploadPartOutput {
         e_tag: Some(etag(&tag)),
         checksum_crc32: shown.checksum_crc32,
@@ -129,7 +128,13 @@ pub(super) async fn part(
 }
 
 /// Adds bytes that are in the store already as a part.
-pub(super) async fn add_copied(upload: &Upload, number: i32, body: Body) -> S3Result<upload::Part> {
+pub(super) async fn add_copied(
+    front: &Front,
+    bucket: &Arc<Bucket>,
+    upload: &Arc<Upload>,
+    number: i32,
+    body: Body,
+) -> S3Result<upload::Part> {
     check_number(number)?;
     let mut md5 = Md5::new();
     let mut stream = body.stream();
@@ -138,13 +143,13 @@ pub(super) async fn add_copied(upload: &Upload, number: i32, body: Body) -> S3Re
     {
         md5.update(piece.map_err(|error| Refusal::Body(error.to_string()))?);
     }
-    let checksums = match upload.rule {
+    let checksums = match upload.facts.rule {
         Some(rule) => checksum::of_body(rule.algorithm, &body).await?,
         None => Checksums::default(),
     };
     let md5 = md5.finalize().into();
     let part = upload::Part { body, md5, modified_us: clock::now_us(), checksums };
-    upload.parts().insert(number, part.clone());
+    front.account.add_part(bucket, upload, number, part.clone()).await?;
     Ok(part)
 }
 
@@ -161,7 +166,7 @@ pub(super) async fn complete(
         .collect();
     let named = named.ok_or_else(|| s3_error!(MalformedXML))?;
     let upload = match find(front, &input.bucket, &input.key, &input.upload_id) {
-        Ok(upload) => upload,
+        Ok((_, upload)) => upload,
         Err(missing) => {
             let object = completed_before(&bucket, &input.key, &named).ok_or(missing)?;
             return Ok(S3Response::new(completed(input.bucket, input.key, &object)));
@@ -182,7 +187,8 @@ pub(super) async fn complete(
     };
     let kind = input.checksum_type.as_ref();
     let sums = &joined.part_checksums;
-    let found = checksum::of_parts(upload.rule, &promised, kind, &joined.body, sums).await?;
+    let rule = upload.facts.rule;
+    let found = checksum::of_parts(rule, &promised, kind, &joined.body, sums).await?;
     let (checksums, part_checksums) = match found {
         None => (None, Vec::new()),
         Some((rule, whole)) => {
@@ -191,11 +197,17 @@ pub(super) async fn complete(
         }
     };
     let part_bytes = joined.part_bytes;
-    let about = About { part_bytes, part_checksums, checksums, ..upload.about.clone() };
+    let about = About { part_bytes, part_checksums, checksums, ..upload.facts.about.clone() };
     let draft = Draft { body: joined.body, etag: joined.etag, about };
     let precondition = precondition(input.if_match, input.if_none_match);
-    let object = front.account.put(&bucket, &input.key, draft, &precondition).await?;
-    bucket.uploads().remove(&place(&input.key, &input.upload_id));
+    let done = front.account.complete_upload(&bucket, &upload, draft, &precondition).await;
+    let object = match done {
+        // Another was first with the same parts.
+        Err(Refusal::NoSuchUpload) => {
+            completed_before(&bucket, &input.key, &named).ok_or(Refusal::NoSuchUpload)?
+        }
+        done => done?,
+    };
     Ok(S3Response::new(completed(input.bucket, input.key, &object)))
 }
 
@@ -253,9 +265,8 @@ pub(super) async fn abort(
     request: S3Request<AbortMultipartUploadInput>,
 ) -> S3Result<S3Response<AbortMultipartUploadOutput>> {
     let input = request.input;
-    let bucket = front.account.bucket(&input.bucket)?;
-    let removed = bucket.uploads().remove(&place(&input.key, &input.upload_id));
-    removed.ok_or(Refusal::NoSuchUpload)?;
+    let (bucket, upload) = find(front, &input.bucket, &input.key, &input.upload_id)?;
+    front.account.abort_upload(&bucket, &upload).await?;
     Ok(S3Response::new(AbortMultipartUploadOutput::default()))
 }
 
@@ -264,7 +275,7 @@ pub(super) async fn list_parts(
     request: S3Request<ListPartsInput>,
 ) -> S3Result<S3Response<ListPartsOutput>> {
     let input = request.input;
-    let upload = find(front, &input.bucket, &input.key, &input.upload_id)?;
+    let (_, upload) = find(front, &input.bucket, &input.key, &input.upload_id)?;
     let limit = count(input.max_parts, 1000)?.min(1000);
     let marker = input.part_number_marker.unwrap_or(0);
     let known = upload.parts();
@@ -294,8 +305,8 @@ pub(super) async fn list_parts(
         max_parts: Some(input.max_parts.unwrap_or(1000)),
         is_truncated: Some(is_truncated),
         parts: (!parts.is_empty()).then_some(parts),
-        checksum_algorithm: upload.rule.map(shown_algorithm),
-        checksum_type: upload.rule.map(|rule| shown_type(rule.is_composite)),
+        checksum_algorithm: upload.facts.rule.map(shown_algorithm),
+        checksum_type: upload.facts.rule.map(|rule| shown_type(rule.is_composite)),
         owner: Some(owner()),
         ..Default::default()
     }))
@@ -342,14 +353,14 @@ pub(super) async fn list_uploads(
                 output.common_prefixes.get_or_insert_default().push(prefix);
             }
             Entry::Key(_, upload) => {
-                output.next_key_marker = Some(upload.key.to_string());
+                output.next_key_marker = Some(upload.facts.key.to_string());
                 output.next_upload_id_marker = Some(upload.id.to_string());
                 output.uploads.get_or_insert_default().push(MultipartUpload {
-                    key: Some(upload.key.to_string()),
+                    key: Some(upload.facts.key.to_string()),
                     upload_id: Some(upload.id.to_string()),
-                    initiated: Some(timestamp(upload.started_us)),
-                    checksum_algorithm: upload.rule.map(shown_algorithm),
-                    checksum_type: upload.rule.map(|rule| shown_type(rule.is_composite)),
+                    initiated: Some(timestamp(upload.facts.started_us)),
+                    checksum_algorithm: upload.facts.rule.map(shown_algorithm),
+                    checksum_type: upload.facts.rule.map(|rule| shown_type(rule.is_composite)),
                     owner: Some(owner()),
                     ..Default::default()
                 });

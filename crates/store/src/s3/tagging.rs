@@ -75,8 +75,7 @@ async fn change(
 ) -> S3Result<()> {
     let bucket = front.account.bucket(bucket)?;
     let object = front.account.object(&bucket, key, version_id)?;
-    let modified_us = object.modified_us;
     let change = |about: &mut crate::object::About| about.tags = tags;
-    front.account.change_object(&bucket, key, &object, modified_us, change).await?;
+    front.account.change_object(&bucket, key, object.id, None, change).await?;
     Ok(())
 }

@@ -78,7 +78,7 @@ pub(super) async fn delete_each(swift: &Swift, paths: Vec<(String, String)>) -> 
             "" => swift.account.delete_bucket(&container).map(|()| true),
             object => match swift.account.bucket(&container) {
                 Ok(bucket) => {
-                    let deleted = swift.account.delete(&bucket, object, None).await;
+                    let deleted = swift.account.delete(&bucket, object, None, |_| Ok(())).await;
                     deleted.map(|deleted| deleted.existed)
                 }
                 Err(refusal) => Err(refusal),

@@ -7,7 +7,6 @@ use super::call::{Call, Place, decode};
 use super::object::{created, describe, precondition};
 use super::{Swift, large};
 use crate::clock;
-use crate::error::Refusal;
 use crate::object::{About, Draft, Form};
 use crate::reply::Reply;
 
@@ -57,7 +56,6 @@ async fn copy(
     };
     let mut about = About { form, part_bytes: Vec::new(), ..source.about.clone() };
     apply_given(&mut about, call)?;
-    let body = account.storage.share(&body).await.map_err(Refusal::Io)?;
     let draft = Draft { body, etag, about };
     let copied = account.put(&to, &to_object, draft, &precondition(call)).await?;
     let mut reply = created(&copied, &copied.etag);

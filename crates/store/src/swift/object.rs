@@ -137,7 +137,7 @@ pub(super) async fn post(swift: &Swift, call: &Call, place: &Place) -> Result<Re
     let object = swift.account.object(&bucket, &place.object, call.parameter("version-id"))?;
     let given = describe(call)?;
     let changes_type = call.header(header::CONTENT_TYPE.as_str()).is_some();
-    let change = |about: &mut About| {
+    let change = move |about: &mut About| {
         about.metadata = given.metadata;
         about.headers = given.headers;
         about.expires_at_s = given.expires_at_s;
@@ -145,8 +145,8 @@ pub(super) async fn post(swift: &Swift, call: &Call, place: &Place) -> Result<Re
             about.content_type = given.content_type;
         }
     };
-    let now_us = clock::now_us();
-    swift.account.change_object(&bucket, &place.object, &object, now_us, change).await?;
+    let now_us = Some(clock::now_us());
+    swift.account.change_object(&bucket, &place.object, object.id, now_us, change).await?;
     Ok(text(StatusCode::ACCEPTED, ""))
 }
 
@@ -157,7 +157,7 @@ pub(super) async fn delete(swift: &Swift, call: &Call, place: &Place) -> Result<
     }
     let bucket = swift.account.bucket(&place.container)?;
     let version_id = call.parameter("version-id");
-    let deleted = swift.account.delete(&bucket, &place.object, version_id).await?;
+    let deleted = swift.account.delete(&bucket, &place.object, version_id, |_| Ok(())).await?;
     if !deleted.existed {
         return Err(Failure::new(StatusCode::NOT_FOUND, "the object does not exist"));
     }

@@ -1,0 +1,264 @@
+//! What is done to objects: put, change, delete, each in its turn.
+//!
+//! A change counts when it is on the disk, and is seen when it is in the index: first the one, then
+//! the other, so that nobody sees what a crash takes back. Both happen in the object's turn.
+
+use std::sync::Arc;
+
+use crate::account::{Account, Deleted};
+use crate::body::Body;
+use crate::bucket::Bucket;
+use crate::clock;
+use crate::error::Refusal;
+use crate::faults::WriteLie;
+use crate::index::{Precondition, Versioning};
+use crate::object::{About, Draft, Form, Object};
+
+impl Account {
+    /// Writes an object: it is there, whole, when this returns.
+    pub(crate) async fn put(
+        self: &Arc<Account>,
+        bucket: &Arc<Bucket>,
+        key: &str,
+        draft: Draft,
+        precondition: &Precondition,
+    ) -> Result<Arc<Object>, Refusal> {
+        let (bucket, key, precondition) = (bucket.clone(), key.to_owned(), precondition.clone());
+        self.carry_out(move |account| account.put_now(&bucket, &key, draft, &precondition)).await
+    }
+
+    /// Writes an object, unless the lie that is due says otherwise.
+    pub(crate) fn put_now(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        mut draft: Draft,
+        precondition: &Precondition,
+    ) -> Result<Arc<Object>, Refusal> {
+        let length = draft.body.length();
+        match self.lies.as_ref().and_then(|lies| lies.write(&bucket.name, key, length)) {
+            None => {}
+            Some(WriteLie::Lost) => return Ok(Arc::new(self.number(bucket, key, draft)?)),
+            Some(WriteLie::CorruptByte(at)) => draft.body.flaw = Some(at),
+            Some(WriteLie::Torn(at)) => draft.body = torn(bucket, key, &draft.body, at),
+        }
+        self.commit(bucket, key, draft, |current| precondition.check(current))
+    }
+
+    /// Gives a draft its place in the order of writes and its share of the budget.
+    fn number(&self, bucket: &Bucket, key: &str, draft: Draft) -> Result<Object, Refusal> {
+        let record = self.storage.budget.reserve(draft.about.record_bytes(key))?;
+        self.note_expiry(&draft.about);
+        Ok(Object {
+            id: self.storage.next_id(),
+            is_null_version: bucket.versioning() != Versioning::Enabled,
+            body: draft.body,
+            etag: draft.etag,
+            modified_us: clock::now_us(),
+            about: draft.about,
+            _record: record,
+        })
+    }
+
+    fn commit(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        draft: Draft,
+        check: impl FnOnce(Option<&Object>) -> Result<(), Refusal>,
+    ) -> Result<Arc<Object>, Refusal> {
+        let _turn = self.turn(bucket.id, key);
+        check(bucket.index().current(key).map(|current| &**current))?;
+        // Numbered in its turn: the order of numbers is the order in which writes count.
+        let object = Arc::new(self.number(bucket, key, draft)?);
+        let directory = self.storage.directory.as_deref();
+        if let Some(directory) = directory
+            && let Err(error) = directory.write_object(bucket.id, key, &object)
+        {
+            // The bucket may have gone, and its directories with it.
+            drop(bucket.open_index()?);
+            return Err(error.into());
+        }
+        let replaced = match bucket.open_index() {
+            Ok(mut index) => index.insert(key, object.clone()),
+            Err(refusal) => {
+                directory
+                    .map(|directory| directory.forget_object(bucket.id, &object))
+                    .transpose()?;
+                return Err(refusal);
+            }
+        };
+        if let Some(lies) = &self.lies {
+            lies.keep_previous(&bucket.name, key, replaced.first());
+        }
+        // In the same turn, so that no delete is acknowledged while an older sidecar is there.
+        if let Some(directory) = directory {
+            for old in &replaced {
+                directory.forget_object(bucket.id, old)?;
+            }
+        }
+        Ok(object)
+    }
+
+    /// Changes what is known about a version without touching its bytes. Its time of change stays
+    /// unless `modified_us` is given.
+    pub(crate) async fn change_object(
+        self: &Arc<Account>,
+        bucket: &Arc<Bucket>,
+        key: &str,
+        id: u64,
+        modified_us: Option<u64>,
+        change: impl FnOnce(&mut About) + Send + 'static,
+    ) -> Result<Arc<Object>, Refusal> {
+        let (bucket, key) = (bucket.clone(), key.to_owned());
+        self.carry_out(move |account| {
+            let _turn = account.turn(bucket.id, &key);
+            let old = bucket.index().exactly(&key, id).cloned().ok_or(Refusal::NoSuchKey)?;
+            let mut about = old.about.clone();
+            change(&mut about);
+            account.note_expiry(&about);
+            let changed = Arc::new(Object {
+                id,
+                is_null_version: old.is_null_version,
+                body: old.body.clone(),
+                etag: old.etag.clone(),
+                modified_us: modified_us.unwrap_or(old.modified_us),
+                _record: account.storage.budget.reserve(about.record_bytes(&key))?,
+                about,
+            });
+            if let Some(directory) = &account.storage.directory {
+                directory.rewrite_object(bucket.id, &key, &changed)?;
+            }
+            bucket.open_index()?.replace(&key, changed.clone());
+            Ok(changed)
+        })
+        .await
+    }
+
+    /// Deletes an object, or one version of it, if `check` allows it: it is asked in the object's
+    /// turn, about what is to be deleted.
+    pub(crate) async fn delete(
+        self: &Arc<Account>,
+        bucket: &Arc<Bucket>,
+        key: &str,
+        version_id: Option<&str>,
+        check: impl FnOnce(Option<&Object>) -> Result<(), Refusal> + Send + 'static,
+    ) -> Result<Deleted, Refusal> {
+        let covers = version_id.is_none() && bucket.versioning() != Versioning::Off;
+        let (kept, owned_key) = (bucket.clone(), key.to_owned());
+        let version = version_id.map(str::to_owned);
+        let removed = self.carry_out(move |account| match covers {
+            true => account.cover(&kept, &owned_key, check).map(Err),
+            false => account.remove(&kept, &owned_key, version.as_deref(), check).map(Ok),
+        });
+        let removed = match removed.await? {
+            Ok(removed) => removed,
+            Err(covered) => return Ok(covered),
+        };
+        if let (Some(lies), Some(object)) = (&self.lies, &removed) {
+            lies.keep_previous(&bucket.name, key, None);
+            if let Some(after) = lies.resurrect(&bucket.name, key) {
+                self.resurrect(bucket, key, object.clone(), after);
+            }
+        }
+        Ok(Deleted {
+            existed: removed.as_ref().is_some_and(|o| version_id.is_some() || o.is_live()),
+            version_id: version_id.map(str::to_owned),
+            is_marker: removed.is_some_and(|object| object.is_delete_marker()),
+        })
+    }
+
+    fn remove(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        version_id: Option<&str>,
+        check: impl FnOnce(Option<&Object>) -> Result<(), Refusal>,
+    ) -> Result<Option<Arc<Object>>, Refusal> {
+        let _turn = self.turn(bucket.id, key);
+        let found = {
+            let index = bucket.index();
+            let found = index.version(key, version_id.unwrap_or("null"));
+            check(found.map(|object| &**object))?;
+            found.map(|object| object.id)
+        };
+        match found {
+            Some(id) => self.remove_in_turn(bucket, key, id),
+            None => Ok(None),
+        }
+    }
+
+    /// Removes a version by its identity, if it is still there.
+    pub(crate) fn remove_exactly(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: u64,
+    ) -> Result<Option<Arc<Object>>, Refusal> {
+        let _turn = self.turn(bucket.id, key);
+        self.remove_in_turn(bucket, key, id)
+    }
+
+    /// Removes a version: from the disk first, so that nobody sees a delete that a crash undoes.
+    fn remove_in_turn(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: u64,
+    ) -> Result<Option<Arc<Object>>, Refusal> {
+        let found = bucket.index().exactly(key, id).cloned();
+        if let (Some(directory), Some(object)) = (&self.storage.directory, &found) {
+            directory.forget_object(bucket.id, object)?;
+        }
+        Ok(bucket.open_index()?.remove_exactly(key, id))
+    }
+
+    /// Writes a delete marker over the current version.
+    fn cover(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        check: impl FnOnce(Option<&Object>) -> Result<(), Refusal>,
+    ) -> Result<Deleted, Refusal> {
+        let existed = bucket.index().current(key).is_some_and(|object| object.is_live());
+        let about = About { form: Form::DeleteMarker, ..About::default() };
+        let draft = Draft { body: Body::empty(), etag: "".into(), about };
+        let marker = self.commit(bucket, key, draft, check)?;
+        Ok(Deleted { existed, version_id: Some(marker.version_id()), is_marker: true })
+    }
+
+    /// Brings a deleted object back after a while: the lie "resurrect".
+    fn resurrect(
+        self: &Arc<Account>,
+        bucket: &Arc<Bucket>,
+        key: &str,
+        object: Arc<Object>,
+        after: std::time::Duration,
+    ) {
+        let (account, bucket, key) = (self.clone(), bucket.clone(), key.to_owned());
+        tokio::spawn(async move {
+            let (body, etag) = (object.body.clone(), object.etag.clone());
+            let draft = Draft { body, etag, about: object.about.clone() };
+            tokio::time::sleep(after).await;
+            let brought = account.carry_out(move |account| {
+                account.commit(&bucket, &key, draft, |current| match current {
+                    Some(_) => Err(Refusal::PreconditionFailed),
+                    None => Ok(()),
+                })
+            });
+            // A lie that cannot be told is none.
+            let _ = brought.await;
+        });
+    }
+}
+
+/// Returns the beginning of the new body with the end of the old one.
+fn torn(bucket: &Bucket, key: &str, body: &Body, at: u64) -> Body {
+    let length = body.length();
+    let old = bucket.index().current(key).cloned();
+    let tail = match old.filter(|old| old.body.length() >= length) {
+        Some(old) => old.body.slice(at..length),
+        None => body.slice(0..length - at),
+    };
+    Body::join([&body.slice(0..at), &tail])
+}
