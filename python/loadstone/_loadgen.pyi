@@ -11,9 +11,11 @@ __all__ = [
     "Store",
     "TargetError",
     "__version__",
+    "blot",
     "check",
     "drivers",
     "operations",
+    "plain",
     "run_trial",
 ]
 
@@ -103,6 +105,12 @@ def drivers(*, with_tests: bool = False) -> list[dict[str, Any]]:
 
 def operations() -> list[dict[str, Any]]:
     """Return the operations."""
+
+def blot(text: str, secrets: list[str]) -> str:
+    """Return a text with secrets, and parts of eight bytes and more of them, blotted out."""
+
+def plain(text: str) -> str:
+    """Return a text without characters that could steer a terminal; line breaks stay."""
 
 def check(trial_json: str) -> None:
     """Raise ValueError with every mistake of a trial document, one a line."""

@@ -168,8 +168,8 @@ _OTHER_SITE = ("Location", "http://127.0.0.1:1/elsewhere")
 # Those whose outcome is "ok" are odd but within the protocol: they must do no harm.
 CASES = [
     _case("internal error", _status("500 Internal Server Error"), "http_500"),
-    _case("slow down", _status("503 Slow Down", body=_XML_ERROR), "http_503"),
-    _case("too many requests", _status("429 Too Many Requests", ("Retry-After", "1")), "http_429"),
+    _case("slow down", _status("503 Slow Down", body=_XML_ERROR), "throttled"),
+    _case("too many requests", _status("429 Too Many Requests", ("Retry-After", "1")), "throttled"),
     _case("forbidden", _status("403 Forbidden", body=_XML_ERROR), "http_403"),
     _case("not found", _status("404 Not Found"), "http_404"),
     _case("redirect", _status("307 Temporary Redirect", _OTHER_SITE), "http_307"),

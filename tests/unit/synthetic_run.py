@@ -125,7 +125,7 @@ def trial(number, target, operation, **changes):
     return document | changes
 
 
-def trial_rows(document, rate, seconds, *, failed_per_s=0, kind="http_503", wobble=0.05):
+def trial_rows(document, rate, seconds, *, failed_per_s=0, kind="throttled", wobble=0.05):
     """The interval rows of a trial: each iteration runs so many seconds at about this rate.
 
     The rates of the seconds swing around `rate`, and their mean is exactly `rate`.
@@ -214,7 +214,7 @@ def summary(document, rows, seconds, started_unix_ns, **changes):
         "features": {"io_uring": False},
         "clients_requests_min": 1,
         "clients_requests_max": 1,
-        "error_examples": {"http_503": "SlowDown: please reduce your request rate"},
+        "error_examples": {"throttled": "SlowDown: please reduce your request rate"},
         "buckets_created": [],
         "buckets_deleted": [],
     } | changes

@@ -410,7 +410,7 @@ def test_waiting_threads_and_exhausted_ports_are_seen_in_the_summary() -> None:
     assert flags(*idle, thread_run_delay_ns=[1, 6 * 10**8]) == {"INSTRUMENT_CPU"}
     assert flags(*idle, thread_run_delay_ns=[1, 4 * 10**8]) == set()
     assert flags(*idle, error_examples={"no_ports": "EADDRNOTAVAIL"}) == {"INSTRUMENT_SOCKETS"}
-    assert flags(*idle, error_examples={"http_503": "slow down"}) == set()
+    assert flags(*idle, error_examples={"throttled": "slow down"}) == set()
 
 
 def test_a_full_processor_of_a_host_shared_with_the_target_may_be_either_s() -> None:

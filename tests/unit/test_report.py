@@ -196,7 +196,7 @@ def test_a_stock_reader_reads_every_request_of_the_histogram_log(rounds, tmp_pat
     assert reader.base_time_sec == 1_767_254_400
     # Two rounds of eight seconds, three iterations each.
     assert counts["hummingbird.get.4096.response.ok"] == sum(ROUNDS["hummingbird", "get"]) * 24
-    assert counts["ceph.get.4096.response.http_503"] == 3 * 24
+    assert counts["ceph.get.4096.response.throttled"] == 3 * 24
     cell = next(c for c in rounds[1].totals if (c.target, c.operation) == ("ceph", "delete"))
     assert longest["ceph.delete.4096.response.ok"] >= cell.headline.max_ns * 0.999
 

@@ -82,7 +82,7 @@ def test_the_page_refers_to_nothing_outside_itself(page):
 def test_no_chart_names_an_address(run):
     for picture in pictures(analyse(run)):
         assert "http" not in json.dumps(picture.specification(with_title=True)).replace(
-            "http_503", ""
+            "throttled", ""
         )
 
 

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 
 mod histogram;
 mod null_server;
+mod secrecy;
 mod store;
 mod tables;
 mod trial;
@@ -20,6 +21,8 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<trial::Control>()?;
     module.add_function(wrap_pyfunction!(tables::drivers, module)?)?;
     module.add_function(wrap_pyfunction!(tables::operations, module)?)?;
+    module.add_function(wrap_pyfunction!(secrecy::blot, module)?)?;
+    module.add_function(wrap_pyfunction!(secrecy::plain, module)?)?;
     module.add_function(wrap_pyfunction!(trial::check, module)?)?;
     module.add_function(wrap_pyfunction!(trial::run_trial, module)?)?;
     Ok(())

@@ -7,6 +7,7 @@ use loadstone_wire::sigv4;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::secrecy::remember;
 
 /// Returns the text that a setting holds or refers to; `None` when it is absent.
 ///
@@ -14,26 +15,56 @@ use crate::error::Error;
 /// The environment variable is not set, or the file cannot be read.
 pub fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option<String>, Error> {
     let what = || format!("read setting \"{key}\"");
+    // Who asks is no secret, and messages need it.
+    let is_name = matches!(key, "access_key" | "application_credential_id");
+    let kept = if is_name { line } else { secret };
     match settings.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
         Some(value) => {
             let reference = |kind| value.get(kind).and_then(Value::as_str);
             if let Some(name) = reference("env") {
-                return std::env::var(name).map(Some).map_err(|_| {
+                let value = std::env::var(name).map_err(|_| {
                     Error::target(what(), format!("environment variable \"{name}\" is not set"))
                         .with_hint(format!("export {name}, or refer to a file instead"))
-                });
+                })?;
+                return kept(value, &format!("environment variable \"{name}\"")).map(Some);
             }
             let Some(path) = reference("file") else {
                 return Err(Error::target(what(), "it is neither a text nor a reference"));
             };
             match std::fs::read_to_string(path) {
-                Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned())),
+                Ok(text) => {
+                    let value = text.trim_end_matches(['\r', '\n']).to_owned();
+                    kept(value, &format!("file \"{path}\"")).map(Some)
+                }
                 Err(error) => Err(Error::target(what(), format!("file \"{path}\": {error}"))),
             }
         }
     }
+}
+
+/// Returns a secret, and remembers it so that it is blotted from whatever comes back.
+///
+/// # Errors
+/// It holds a control character: a line break in it would begin a header of its own.
+fn secret(value: String, place: &str) -> Result<String, Error> {
+    remember(&value);
+    line(value, place)
+}
+
+/// Returns a value that goes into a header.
+fn line(value: String, place: &str) -> Result<String, Error> {
+    if value.chars().any(char::is_control) {
+        return Err(Error::target(
+            format!("use the value in {place}"),
+            "it holds a line break or another control character",
+        )
+        .with_hint(
+            "a key or password is one line of text: see that nothing else was put in with it",
+        ));
+    }
+    Ok(value)
 }
 
 /// What is known of an S3 account.
@@ -72,7 +103,12 @@ pub fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Error> {
         && let (Some(access_key), Some(secret_key)) =
             (env("AWS_ACCESS_KEY_ID"), env("AWS_SECRET_ACCESS_KEY"))
     {
-        let session_token = env("AWS_SESSION_TOKEN");
+        let of = |name: &str| format!("environment variable \"{name}\"");
+        let access_key = line(access_key, &of("AWS_ACCESS_KEY_ID"))?;
+        let secret_key = secret(secret_key, &of("AWS_SECRET_ACCESS_KEY"))?;
+        let session_token = env("AWS_SESSION_TOKEN")
+            .map(|token| secret(token, &of("AWS_SESSION_TOKEN")))
+            .transpose()?;
         let credentials = sigv4::Credentials { access_key, secret_key, session_token };
         return Ok(S3Account { credentials, region: env_region() });
     }
@@ -81,6 +117,13 @@ pub fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Error> {
     let profile = read_profile(name)?;
     match profile.credentials {
         Some(credentials) => {
+            let place = format!("profile \"{name}\"");
+            let sigv4::Credentials { access_key, secret_key, session_token } = credentials;
+            let credentials = sigv4::Credentials {
+                access_key: line(access_key, &place)?,
+                secret_key: secret(secret_key, &place)?,
+                session_token: session_token.map(|token| secret(token, &place)).transpose()?,
+            };
             Ok(S3Account { credentials, region: profile.region.or_else(env_region) })
         }
         None => Err(Error::target(
@@ -147,6 +190,18 @@ mod tests {
         let text = |key| resolve(&settings, key).expect_err("nothing is there").to_string();
         assert!(text("a").contains("\"LOADSTONE_NO_SUCH\" is not set"), "{}", text("a"));
         assert!(text("b").contains("/no/such"), "{}", text("b"));
+    }
+
+    #[test]
+    fn a_line_break_inside_a_secret_is_refused_and_not_repeated() {
+        let path = std::env::temp_dir().join(format!("loadstone-broken-{}", std::process::id()));
+        for value in ["hunter\r\nX-Evil: 1", "hunter\nx", "hunter\0x", "hunter\x1b[31m"] {
+            std::fs::write(&path, value).expect("the temporary directory is writable");
+            let settings = map(json!({"password": {"file": path.to_str()}}));
+            let error = resolve(&settings, "password").expect_err(value).to_string();
+            assert!(error.contains("control character") && !error.contains("hunter"), "{error}");
+        }
+        std::fs::remove_file(&path).expect("it was just written");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Errors of ours: what keeps a trial from running. What a target answers under load is an
 //! [`Outcome`](crate::outcome::Outcome), not an error.
 
+use crate::secrecy::{foreign_text, plain};
+
 /// Why a trial cannot run or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -32,9 +34,10 @@ fn hint_line(hint: &Option<String>) -> String {
 }
 
 impl Error {
-    /// Makes the error of a target.
+    /// Makes the error of a target, whose words are made fit for people.
     pub fn target(what: impl Into<String>, came_back: impl Into<String>) -> Self {
-        Self::Target { what: what.into(), came_back: came_back.into(), hint: None }
+        let came_back = foreign_text(&came_back.into());
+        Self::Target { what: plain(&what.into()), came_back, hint: None }
     }
 
     /// Adds what the user can do.

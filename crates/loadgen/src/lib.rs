@@ -24,6 +24,7 @@ pub mod requests;
 pub mod ring;
 pub mod run;
 pub mod schedule;
+pub mod secrecy;
 pub mod trial;
 
 mod hiccup;

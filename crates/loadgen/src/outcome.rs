@@ -50,6 +50,7 @@ kinds! {
     26 STALE          "stale"          "An older version than the one written last.";
     27 PHANTOM        "phantom"        "A version that was never written.";
     28 FOREIGN        "foreign"        "A sound page of another run.";
+    29 THROTTLED      "throttled"      "The target asked for fewer requests.";
 }
 
 impl Outcome {

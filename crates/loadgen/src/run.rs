@@ -12,13 +12,14 @@ use serde::Serialize;
 use crate::batch;
 use crate::clock::{ClockFacts, monotonic_ns, thread_cpu_ns, thread_run_delay_ns, unix_ns};
 use crate::control::{Buckets, ready_buckets, sweep_buckets};
-use crate::drivers::{Driver, Traffic};
+use crate::drivers::{Driver, LogIns, Traffic};
 use crate::error::Error;
 use crate::hiccup::{Hiccup, Jitter};
 use crate::live::{Live, Progress};
 use crate::recorder::{Collector, Recorder};
 use crate::requests::Requests;
 use crate::schedule::Schedule;
+pub use crate::shared::IterationTimes;
 use crate::shared::{Shared, Window};
 use crate::trial::Trial;
 use crate::worker::{Tally, Worker};
@@ -66,27 +67,6 @@ pub enum State {
     Stopped,
 }
 
-/// The times of one iteration, in nanoseconds since the trial's start.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct IterationTimes {
-    /// From 1.
-    pub iteration: u32,
-    /// When its load began.
-    pub start_ns: u64,
-    /// When its measured part began.
-    pub measure_start_ns: u64,
-    /// When its measured part ended: at the planned time, or with the last counted request.
-    pub measure_end_ns: u64,
-    /// When the first client found nothing more to do: from then on fewer than the clients asked
-    /// for were at work. `None` under open load, whose clients take turns ahead of time.
-    pub first_done_ns: Option<u64>,
-    /// When the last request had ended.
-    pub end_ns: u64,
-    /// The integral of the requests in flight over the measured part. Whatever stage a request
-    /// counts in, its overlap with that part is in here: so Little's law can be checked.
-    pub in_flight_ns: u64,
-}
-
 /// What a trial leaves beside its intervals. Observed, never concluded.
 #[derive(Debug, Clone, Serialize)]
 #[expect(missing_docs, reason = "the record format documents these keys")]
@@ -107,6 +87,8 @@ pub struct Summary {
     pub bytes_sent: u64,
     pub bytes_received: u64,
     pub requests_repeated: u64,
+    #[serde(flatten)]
+    pub log_ins: LogIns,
     pub cores: usize,
     pub clients: u32,
     pub thread_cpu_ns: Vec<u64>,
@@ -204,7 +186,19 @@ pub fn run<D: Driver>(
         buckets = sweep_buckets(&driver, trial, &control.stop)?;
     }
     let times = std::mem::take(&mut *times.lock().expect("all threads have ended"));
-    Ok(summary(trial, &shared, &ends, times, start, &progress, hiccup, &driver.features(), buckets))
+    let log_ins = driver.log_ins();
+    let summary = summary(
+        trial,
+        &shared,
+        &ends,
+        times,
+        start,
+        &progress,
+        hiccup,
+        &driver.features(),
+        buckets,
+    );
+    Ok(Summary { log_ins, ..summary })
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -430,6 +424,7 @@ fn summary(
         bytes_sent: traffic.bytes_sent,
         bytes_received: traffic.bytes_received,
         requests_repeated: traffic.requests_repeated,
+        log_ins: LogIns::default(),
         cores: ends.len(),
         clients: trial.load.clients(),
         thread_cpu_ns: ends.iter().map(|end| end.cpu_ns).collect(),
@@ -446,15 +441,5 @@ fn summary(
         buckets_deleted: buckets.deleted,
         buckets_left: buckets.left,
         objects_swept: buckets.objects_swept,
-    }
-}
-
-impl Traffic {
-    /// Adds what another client moved.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.connections_opened += other.connections_opened;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.requests_repeated += other.requests_repeated;
     }
 }

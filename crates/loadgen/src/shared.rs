@@ -5,11 +5,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::recorder::Stage;
 use crate::requests::{Tickets, bulk_requests};
+use crate::secrecy::foreign_text;
 use crate::trial::{Load, Trial};
+
+/// The times of one iteration, in nanoseconds since the trial's start.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct IterationTimes {
+    /// From 1.
+    pub iteration: u32,
+    /// When its load began.
+    pub start_ns: u64,
+    /// When its measured part began.
+    pub measure_start_ns: u64,
+    /// When its measured part ended: at the planned time, or with the last counted request.
+    pub measure_end_ns: u64,
+    /// When the first client found nothing more to do: from then on fewer than the clients asked
+    /// for were at work. `None` under open load, whose clients take turns ahead of time.
+    pub first_done_ns: Option<u64>,
+    /// When the last request had ended.
+    pub end_ns: u64,
+    /// The integral of the requests in flight over the measured part. Whatever stage a request
+    /// counts in, its overlap with that part is in here: so Little's law can be checked.
+    pub in_flight_ns: u64,
+}
 
 /// When the stages of an iteration begin and end.
 #[derive(Debug, Clone, Copy, Default)]
@@ -163,7 +187,9 @@ impl Shared {
     #[cold]
     pub(crate) fn note_failure(&self, outcome: Outcome, text: impl FnOnce() -> Option<String>) {
         let mut examples = self.examples.lock().expect("nobody panics while holding it");
-        examples.entry(outcome).or_insert_with(|| text().unwrap_or_else(|| outcome.name().into()));
+        examples.entry(outcome).or_insert_with(|| {
+            text().map_or_else(|| outcome.name().into(), |text| foreign_text(&text))
+        });
         drop(examples);
         let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
         if failures > self.failures_max {

@@ -63,7 +63,7 @@ fn an_upload_that_fails_late_is_given_up_and_told() {
         })
     });
     let summary = run(&s3_trial(&server, "multipart_put", 1, json!({})));
-    let text = &summary.error_examples["http_503"];
+    let text = &summary.error_examples["throttled"];
     assert!(text.contains("POST /b/o0?uploadId=u") && text.contains("SlowDown"), "{text}");
     assert_eq!(server.lines().last().unwrap(), "DELETE /b/o0?uploadId=u HTTP/1.1");
 }
@@ -108,6 +108,38 @@ fn ranges_of_one_answer_are_checked_each() {
 }
 
 #[test]
+fn a_target_that_cannot_do_several_ranges_is_unsupported_and_no_loss_of_data() {
+    for status in ["200 OK", "206 Partial Content"] {
+        for operation in ["multi_range_get", "range_get"] {
+            let nowhere =
+                Server { address: "127.0.0.1:1".parse().unwrap(), asked: Default::default() };
+            let object = payload(&s3_trial(&nowhere, operation, 4, json!({})));
+            let server = Server::start(move |asked| {
+                let range =
+                    asked.head.lines().find_map(|line| line.strip_prefix("range: bytes=")).unwrap();
+                if status.starts_with("200") {
+                    return say(status, "", &object);
+                }
+                let range = range.split(',').next().unwrap();
+                let (first, last) = range.split_once('-').unwrap();
+                let (first, last): (usize, usize) = (first.parse().unwrap(), last.parse().unwrap());
+                let header = format!("Content-Range: bytes {range}/4096\r\n");
+                say(status, &header, &object[first..=last])
+            });
+            let summary = run(&s3_trial(&server, operation, 4, json!({})));
+            let kinds: Vec<&str> = summary.error_examples.keys().map(String::as_str).collect();
+            // One range is answered by one range: nothing is wrong with that.
+            let is_right = status.starts_with("206") && operation == "range_get";
+            let expected: &[&str] = if is_right { &[] } else { &["unsupported"] };
+            assert_eq!(kinds, expected, "{operation}, {status}");
+            assert_eq!(summary.connections_opened, 1, "the answers were whole");
+            let told = summary.error_examples.values().next().map_or("", String::as_str);
+            assert!(told.len() < 200, "no payload in a message: {told}");
+        }
+    }
+}
+
+#[test]
 fn a_bucket_that_is_not_ours_is_refused_before_load() {
     let script = |asked: &scripted::Asked| match asked.is("HEAD /b/.loadstone-mark") {
         true => say("404 Not Found", "", b""),
@@ -129,6 +161,85 @@ fn swift_settings(server: &Server) -> Value {
         "user": "test:tester",
         "password": {"file": secret_file()},
     })
+}
+
+#[test]
+fn a_token_that_is_old_by_this_hosts_clock_makes_no_storm_of_log_ins() {
+    // Expired at once, an expiry beyond the end of time, and one that is not understood.
+    for life in ["0", "18446744073709551615", "-5"] {
+        let server = Server::start(move |asked| {
+            let host = asked.head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+            if asked.is("GET /auth/v1.0") {
+                let headers = format!(
+                    "X-Storage-Url: http://{host}/v1/AUTH_test\r\nX-Auth-Token: token\r\n\
+                     X-Auth-Token-Expires: {life}\r\n"
+                );
+                return say("200 OK", &headers, b"");
+            }
+            say("200 OK", "", b"")
+        });
+        let changes = json!({"load": {"kind": "closed", "clients": 4}, "verify": 0.0});
+        let summary = run(&trial("swift", swift_settings(&server), "head", 200, changes));
+        let asked = server.lines().iter().filter(|line| line.contains("/auth/v1.0")).count();
+        assert_eq!((asked, summary.log_ins.count, summary.requests), (1, 0, 200), "{life}");
+    }
+}
+
+#[test]
+fn log_ins_that_the_target_asks_for_are_counted() {
+    let server = Server::start(|asked| {
+        let host = asked.head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+        if asked.is("GET /auth/v1.0") {
+            let headers =
+                format!("X-Storage-Url: http://{host}/v1/AUTH_test\r\nX-Auth-Token: token\r\n");
+            return say("200 OK", &headers, b"");
+        }
+        say("401 Unauthorized", "", b"")
+    });
+    let changes = json!({"verify": 0.0});
+    let summary = run(&trial("swift", swift_settings(&server), "head", 5, changes));
+    let asked = server.lines().iter().filter(|line| line.contains("/auth/v1.0")).count();
+    assert_eq!(summary.log_ins.count + 1, asked as u64);
+    assert!(summary.log_ins.count >= 5 && summary.log_ins.took_ns > 0, "{:?}", summary.log_ins);
+}
+
+#[test]
+fn a_store_of_swift_asks_for_fewer_requests_by_429_and_498_alone() {
+    for (status, kind) in [
+        ("429 Too Many Requests", "throttled"),
+        ("498 Rate Limited", "throttled"),
+        ("503 Service Unavailable", "http_503"),
+        ("507 Insufficient Storage", "no_space"),
+    ] {
+        let server = Server::start(move |asked| {
+            let host = asked.head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+            if asked.is("GET /auth/v1.0") {
+                let headers =
+                    format!("X-Storage-Url: http://{host}/v1/AUTH_test\r\nX-Auth-Token: token\r\n");
+                return say("200 OK", &headers, b"");
+            }
+            say(status, "", b"")
+        });
+        let changes = json!({"verify": 0.0});
+        let summary = run(&trial("swift", swift_settings(&server), "get", 2, changes));
+        assert_eq!(summary.error_examples.keys().collect::<Vec<_>>(), [kind]);
+    }
+}
+
+#[test]
+fn a_log_in_that_sends_back_what_it_was_sent_tells_no_secret() {
+    let secret = std::fs::read_to_string(secret_file()).unwrap();
+    let server = Server::start(|asked| {
+        let body = format!("{}: you sent {}", ".".repeat(170), asked.head);
+        say("403 Forbidden", "", body.as_bytes())
+    });
+    let document = trial("swift", swift_settings(&server), "get", 1, json!({}));
+    let parsed = Trial::parse(&document.to_string()).unwrap();
+    let error = run_trial(&parsed, &Control::default(), &mut |_| true).unwrap_err().to_string();
+    assert!(error.contains("HTTP 403"), "{error}");
+    for start in 0..secret.trim().len() - 3 {
+        assert!(!error.contains(&secret[start..start + 4]), "{error}");
+    }
 }
 
 #[test]

@@ -212,9 +212,42 @@ fn an_error_document_is_told_and_the_connection_kept() {
         let body = b"<Error><Code>SlowDown</Code><Message>reduce your rate</Message></Error>";
         say("503 Slow Down", "Retry-After: 1\r\n", body)
     });
-    expect_failure(&got, "http_503");
+    expect_failure(&got, "throttled");
     assert!(got.text.contains("HTTP 503 SlowDown: reduce your rate"), "{got:?}");
     assert_eq!(got.connections, 1);
+}
+
+#[test]
+fn what_asks_for_fewer_requests_is_told_from_what_failed() {
+    let error = |code| format!("<Error><Code>{code}</Code><Message>m</Message></Error>");
+    for (status, body, kind) in [
+        ("429 Too Many Requests", String::new(), "throttled"),
+        ("503 Slow Down", error("SlowDown"), "throttled"),
+        ("503 Busy", error("SlowDownWrite"), "throttled"),
+        ("503 Service Unavailable", error("ServiceUnavailable"), "http_503"),
+        ("503 Service Unavailable", "<html>no healthy upstream</html>".to_owned(), "http_503"),
+        ("503 Service Unavailable", String::new(), "http_503"),
+        ("507 Insufficient Storage", String::new(), "no_space"),
+    ] {
+        let got = second_of_four(json!({}), move |_| say(status, "", body.as_bytes()));
+        expect_failure(&got, kind);
+    }
+}
+
+#[test]
+fn data_that_came_with_a_status_of_success_is_never_told() {
+    let got = second_of_four(json!({}), |_| say("203 Other", "", b"payload-of-somebody"));
+    expect_failure(&got, "http_203");
+    assert!(!got.text.contains("payload"), "{got:?}");
+}
+
+#[test]
+fn a_page_for_browsers_is_told_by_its_words() {
+    let page = b"<!DOCTYPE html><html><head><style>h1 {color: red}</style></head>\
+        <body><h1>Bad Gateway</h1></body></html>";
+    let got = second_of_four(json!({}), move |_| say("502 Bad Gateway", "", page));
+    expect_failure(&got, "http_502");
+    assert!(got.text.contains("HTTP 502 Bad Gateway") && !got.text.contains('<'), "{got:?}");
 }
 
 #[test]

@@ -22,7 +22,8 @@ Flags = Mapping[str, Mapping[str, Sequence[Evidence]]]
 NullRates = Mapping[tuple[str, int | None, int | None], float]
 """Requests per second of a null target, by operation, size and requests in flight."""
 
-THROTTLES = ("http_429", "http_503")
+THROTTLES = ("throttled",)
+"""What drivers take for being asked for fewer requests, each by its own protocol."""
 OWN_FAILURES = ("no_ports", "no_descriptors")
 AT_THE_CAP = 0.9
 

@@ -49,6 +49,7 @@ LABELS: Mapping[str, str] = {
     UNHEALTHY: "the target's cluster was not HEALTH_OK before or after the load",
     REBALANCING: "the target's cluster moved or repaired data before or after the load",
     HOOK: "a hook of the campaign failed, or its moment never came",
+    "LOG_INS": "the client logged in again more than a few times, or for over 1 % of the time",
     "LAG": "requests left later than they were due: the load generator could not keep the schedule",
 }
 
@@ -66,6 +67,9 @@ REMARKS = frozenset({"n=1", "SHORT", "IMPORTED"})
 SHORT_S = 60
 SHORT_REQUESTS = 1000
 LITTLE_REQUESTS_PER_CLIENT = 100
+LOG_INS_MAX = 3
+LOG_INS_PER_HOUR = 6
+LOG_INS_SHARE = 0.01
 CHANCE = 3.0
 """Standard deviations by which the number of arrivals may differ from the number wanted."""
 
@@ -79,8 +83,19 @@ def label_trial(record: Record) -> tuple[str, ...]:
     labels += ["CORRUPT"] if any((record.summary.get("mismatches") or {}).values()) else []
     stall = stall_of(record) if record.trial.get("measured") else None
     labels += [STALLED if stall.is_invalid else "NOISY"] if stall is not None else []
+    labels += ["LOG_INS"] if _logs_in_often(record) else []
     labels += labels_around(record)
     return tuple(dict.fromkeys(labels))
+
+
+def _logs_in_often(record: Record) -> bool:
+    """Say whether the identity service had a share in what was measured."""
+    count, took_ns = record.summary.get("log_ins") or 0, record.summary.get("log_ins_ns") or 0
+    iterations = record.summary.get("iterations") or ()
+    lasted_ns = max((times["end_ns"] for times in iterations), default=0)
+    hours = lasted_ns / (3600 * SECOND_NS)
+    is_often = count > LOG_INS_MAX + LOG_INS_PER_HOUR * hours
+    return bool(is_often or (count and took_ns > LOG_INS_SHARE * lasted_ns))
 
 
 def label_cell(cell: "Cell", parts: Sequence[Part]) -> tuple[str, ...]:

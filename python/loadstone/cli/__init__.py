@@ -184,12 +184,22 @@ def main(arguments: list[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def plain(text: str) -> str:
+    """Return a text that does not steer the terminal it is printed on."""
+    if text.replace("\n", "").isprintable():
+        return text
+    # Asked for here, since most commands end well and need no load generator.
+    from loadstone import _loadgen
+
+    return _loadgen.plain(text)
+
+
 def _fail_reading(error: Exception) -> int:
     """Say that what was read does not fit together; most likely a file was edited by hand."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}, line {last.lineno}"
     what = f"{type(error).__name__}: {error}"
-    print(f"error: what was read does not fit together: {what} ({place})", file=sys.stderr)
+    print(plain(f"error: what was read does not fit together: {what} ({place})"), file=sys.stderr)
     print(
         "hint: take the files that were written, not edited ones; if they are, this is a defect of"
         " loadstone: say --debug before the command, and report what it prints",
@@ -201,9 +211,10 @@ def _fail_reading(error: Exception) -> int:
 def _fail(error: LoadstoneError) -> int:
     if os.environ.get("LOADSTONE_DEBUG"):
         raise error
-    print(f"error: {error.message}", file=sys.stderr)
+    # What is wrong may be quoted from a file or a target.
+    print(plain(f"error: {error.message}"), file=sys.stderr)
     if error.hint:
-        print(f"hint: {error.hint}", file=sys.stderr)
+        print(plain(f"hint: {error.hint}"), file=sys.stderr)
     return EXIT_FAILED
 
 
@@ -212,7 +223,7 @@ def _fail_usage(error: Any) -> int:
         error.show()
         return EXIT_USAGE
     message = error.format_message().rstrip(".")
-    print(f"error: {message[:1].lower()}{message[1:]}", file=sys.stderr)
+    print(plain(f"error: {message[:1].lower()}{message[1:]}"), file=sys.stderr)
     path = error.ctx.command_path if getattr(error, "ctx", None) else "loadstone"
     print(f"hint: see {path} --help", file=sys.stderr)
     return EXIT_USAGE

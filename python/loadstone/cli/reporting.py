@@ -1,16 +1,20 @@
 """From a run folder to a report on the screen or in a file."""
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
+from loadstone import _loadgen
 from loadstone.analysis import Findings, analyse
 from loadstone.errors import InputError, ResultError
 from loadstone.report import REPORTS, Options, Report
 from loadstone.report.templates import NO_TABLE
 from loadstone.results import Run
+
+COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
 def find_report(name: str) -> Report:
@@ -50,6 +54,14 @@ def report_options(run: Run, report: Report, *, is_terminal: bool, **chosen: Any
     return Options(width=width, color=color, **values)
 
 
+def for_screen(content: bytes) -> bytes:
+    """Return a report without what could steer a terminal, but colours."""
+    parts = COLOUR.split(content.decode(errors="replace"))
+    return "".join(
+        part if number % 2 else _loadgen.plain(part) for number, part in enumerate(parts)
+    ).encode()
+
+
 def write(
     report: Report,
     run: Run,
@@ -67,7 +79,7 @@ def write(
         if output is None:
             content = report.render(run, findings, options)
             sys.stdout.flush()
-            sys.stdout.buffer.write(content)
+            sys.stdout.buffer.write(for_screen(content) if sys.stdout.isatty() else content)
             sys.stdout.buffer.flush()
         elif report.is_folder:
             output.mkdir(parents=True, exist_ok=True)

@@ -49,6 +49,9 @@ def command(
         list[str] | None,
         typer.Option(help="Target whose unmarked buckets may be written to.", metavar="TARGET"),
     ] = None,
+    allow_commands: Annotated[
+        bool, typer.Option("--allow-commands", help="Run the campaign's commands without asking.")
+    ] = False,
 ) -> int:
     from loadstone import units
     from loadstone.campaign.parse import read_campaign
@@ -67,4 +70,7 @@ def command(
         raise InputError("--resume needs the run folder to go on with", "name it with -o")
     folder = output or session.default_folder(campaign.name)
     words = shlex.join(["loadstone", *context.obj])
-    return session.measure(campaign, folder, resume=resume, file=campaign_file, command=words)
+    return session.measure(
+        campaign, folder, resume=resume, file=campaign_file, command=words,
+        allow_commands=allow_commands,
+    )  # fmt: skip

@@ -12,6 +12,7 @@ from loadstone.campaign.plan import Plan, make_plan
 from loadstone.campaign.resume import resume as resume_plan
 from loadstone.campaign.schema import Campaign
 from loadstone.campaign.search import Goal, Observation
+from loadstone.cli import consent, plain
 from loadstone.errors import InputError
 from loadstone.execution import host_limits, runner
 from loadstone.execution.ceilings import check_programs
@@ -42,6 +43,7 @@ def measure(
     text: str | None = None,
     command: str | None = None,
     form: str = "terminal",
+    allow_commands: bool = False,
 ) -> int:
     """Run a campaign into a folder, print its report, and return the exit code.
 
@@ -60,10 +62,11 @@ def measure(
     if resume and read_manifest(folder)["state"] == "finished":
         return _finished(campaign, folder, form)
     if resume:
-        writer, plan = _take_up(campaign, folder, text)
+        writer, plan = _take_up(campaign, folder, text, allow_commands)
     else:
         plan = make_plan(campaign, run=uuid.uuid4().hex)
         check_programs(plan.ceilings, plan.hooks)
+        consent.ask(plan, is_allowed=allow_commands)
         for worry in host_limits.check(plan):
             print(f"warning: {worry.text}\nhint: {worry.hint}", file=sys.stderr)
         writer = RunWriter.create(folder, _manifest(campaign, plan, text, command))
@@ -79,7 +82,7 @@ def measure(
     finally:
         view.close()
     for problem in end.problems:
-        print(f"error: {problem}", file=sys.stderr)
+        print(plain(f"error: {problem}"), file=sys.stderr)
     if end.state == "interrupted":
         # No report here: whoever stops a run wants it to stop, and analysis takes its time.
         print(f"run folder: {folder}", file=sys.stderr)
@@ -121,7 +124,7 @@ def _finished(campaign: Campaign, folder: Path, form: str) -> int:
         for record in run.records
     )
     for problem in end.problems:
-        print(f"error: {problem}", file=sys.stderr)
+        print(plain(f"error: {problem}"), file=sys.stderr)
     return _exit_code(end, campaign)
 
 
@@ -194,11 +197,14 @@ def _circumstances(plan: Plan) -> dict[str, Any]:
     return {**found, "calibration": calibration.copy_for(found["host"], build, drivers)}
 
 
-def _take_up(campaign: Campaign, folder: Path, text: str | None) -> tuple[RunWriter, Plan]:
+def _take_up(
+    campaign: Campaign, folder: Path, text: str | None, allow_commands: bool
+) -> tuple[RunWriter, Plan]:
     """Return the writer of an interrupted run, and what is left of its plan."""
     before = read_manifest(folder)
     _changes(campaign, before, folder)
     plan = make_plan(campaign, run=before["run"])
+    consent.ask(plan, is_allowed=allow_commands)
     writer = RunWriter.reopen(folder)
     try:
         amended = _amended(campaign, writer.manifest, folder, text)

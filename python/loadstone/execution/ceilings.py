@@ -252,7 +252,8 @@ def _last(ended: Ended) -> str:
     except (ValueError, AttributeError):
         told = None
     lines = [line.strip() for line in ended.said.splitlines() if line.strip()]
-    return str(told or "; ".join(lines[-3:]) or "nothing was said")
+    said = str(told or "; ".join(lines[-3:]) or "nothing was said")
+    return secrets.hide(said, ())
 
 
 def _measurements(

@@ -7,6 +7,7 @@ from typing import Any
 from loadstone.campaign.ceiling_plan import command_via, rados_words
 from loadstone.campaign.plan import Plan
 from loadstone.campaign.target_probe import CephProbe
+from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.program import Ended, run_programs
 from loadstone.probes.ceph import QUESTIONS, digest
@@ -72,5 +73,5 @@ def _answers(found: Sequence[Ended], absent: dict[str, str]) -> dict[str, Any]:
                 raise ValueError(lines[-1] if ended.state == "ended" else ended.state)
             answers[name] = json.loads(ended.output)
         except ValueError as error:
-            absent[f"ceph {' '.join(question)}"] = str(error)
+            absent[f"ceph {' '.join(question)}"] = secrets.hide(str(error), ())
     return answers

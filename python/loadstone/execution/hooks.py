@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.campaign.hook import Hook
-from loadstone.errors import InputError, LoadstoneError
+from loadstone.errors import LoadstoneError
 from loadstone.execution import secrets
 from loadstone.execution.events import Event, HookEnded
 from loadstone.execution.interrupt import Interrupt
@@ -45,7 +45,7 @@ class HookRunner:
         self._listen = listen
         self._interrupt = interrupt
         self._lock = threading.Lock()
-        self._secrets = list(_known_secrets(campaign)) if hooks else []
+        self._secrets = secrets.values_in(campaign, os.environ) if hooks else []
 
     def run(self, point: str, document: Document | None = None) -> None:
         """Run the hooks of a point in the campaign's order.
@@ -102,7 +102,7 @@ class HookRunner:
                 "LOADSTONE_ROUND": str(document["round"]),
                 "LOADSTONE_BLOCK": str(document["block"]),
             }
-        return {**os.environ, **told, **own}
+        return {**secrets.inherited(), **told, **own}
 
     def _entry(self, hook: Hook, document: Document | None, ended: Ended | None) -> dict[str, Any]:
         said = "" if ended is None else secrets.hide(ended.said, self._values(hook))
@@ -190,12 +190,3 @@ def _failure(hook: Hook, entry: Mapping[str, Any]) -> HookError:
         f'hook "{hook.label}" at {entry["at"]}{where}: {how}{said}',
         "put it right and go on with --resume; on_failure: label goes on without it",
     )
-
-
-def _known_secrets(campaign: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the values of every secret that the campaign names, as far as they are here."""
-    for reference in secrets.references_in(campaign):
-        try:
-            yield secrets.resolve(reference, os.environ)
-        except InputError:
-            continue

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loadstone.errors import LoadstoneError
+from loadstone.execution import secrets
 
 
 @contextlib.contextmanager
@@ -28,6 +29,7 @@ def null_servers(trials: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env=secrets.inherited(),
     )
     assert process.stdin is not None
     assert process.stdout is not None

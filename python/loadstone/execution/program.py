@@ -15,11 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Literal
 
+from loadstone.execution import secrets
+
 GRACE_S = 2.0
 POLL_S = 0.05
 DRAIN_S = 1.0
 OUTPUT_MAX_BYTES = 64 << 20
 TAIL_BYTES = 4096
+# Left out where the tail was cut: a shorter part of a secret would not be known for one.
+LOST_BYTES = 24
 
 State = Literal["ended", "timeout", "stopped", "not started"]
 
@@ -56,6 +60,7 @@ class Program:
         self._output: deque[bytes] = deque()
         self._size = 0
         self._tail = bytearray()
+        self._is_cut = False
         self._failed = ""
         self._state: State = "ended"
         self._process: subprocess.Popen[bytes] | None = None
@@ -66,7 +71,7 @@ class Program:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=dict(environment) if environment is not None else None,
+                env=dict(environment if environment is not None else secrets.inherited()),
                 # Ctrl-C on the terminal is ours to pass on, and its group ours to end.
                 start_new_session=True,
             )
@@ -94,7 +99,8 @@ class Program:
     @property
     def said(self) -> str:
         """Return the last that it printed, of both streams."""
-        return bytes(self._tail).decode(errors="replace").strip() or self._failed
+        lost = LOST_BYTES if self._is_cut else 0
+        return bytes(self._tail[lost:]).decode(errors="replace").strip() or self._failed
 
     def stop(self, why: State) -> None:
         """End it with all that it started: first politely, then not."""
@@ -135,6 +141,7 @@ class Program:
     def _read(self, stream: IO[bytes], is_output: bool) -> None:
         with stream:
             while part := os.read(stream.fileno(), 1 << 16):
+                self._is_cut |= len(self._tail) + len(part) > TAIL_BYTES
                 self._tail = (self._tail + part)[-TAIL_BYTES:]
                 if is_output and self._size < OUTPUT_MAX_BYTES:
                     self._size += len(part)

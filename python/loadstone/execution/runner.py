@@ -13,7 +13,7 @@ from loadstone.campaign.schedule import starts
 from loadstone.campaign.schema import Schedule
 from loadstone.campaign.trial import PlannedTrial
 from loadstone.errors import LoadstoneError, TargetError
-from loadstone.execution import host, operations
+from loadstone.execution import host, operations, secrets
 from loadstone.execution.events import (
     Event,
     Resting,
@@ -101,6 +101,7 @@ def execute(
     what had ended before is safe, and the run counts as interrupted.
     """
     interrupt = interrupt or Interrupt()
+    secrets.keep_from_programs(writer.manifest.get("campaign"))
     around = Surroundings.of(plan, writer, listen, interrupt)
     session = _Session(
         writer=writer, listen=listen, interrupt=interrupt, around=around, observe=observe

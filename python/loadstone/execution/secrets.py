@@ -1,13 +1,26 @@
 """Values of secrets, for the commands that need them; never for a record."""
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from loadstone import _loadgen
 from loadstone.errors import InputError
 
-HIDDEN = "***"
-# A shorter value would be found in words that have nothing to do with it.
-SHORTEST = 4
+KEPT_FROM_PROGRAMS = frozenset(
+    {
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "OS_APPLICATION_CREDENTIAL_SECRET",
+        "OS_AUTH_TOKEN",
+        "OS_PASSWORD",
+        "OS_TOKEN",
+        "ST_KEY",
+    }
+)
+"""Variables that hold secrets whatever a campaign says of them."""
+
+_NAMED: set[str] = set()
 
 
 def resolve(reference: Mapping[str, str], environ: Mapping[str, str]) -> str:
@@ -27,11 +40,33 @@ def resolve(reference: Mapping[str, str], environ: Mapping[str, str]) -> str:
 
 
 def hide(text: str, values: Iterable[str]) -> str:
-    """Return a text with the values of secrets blotted out."""
-    for value in sorted(set(values), key=len, reverse=True):
-        if len(value) >= SHORTEST:
-            text = text.replace(value, HIDDEN)
-    return text
+    """Return a text fit for a record: secrets blotted out, no characters that steer a terminal."""
+    return _loadgen.plain(_loadgen.blot(text, list(values)))
+
+
+def values_in(document: object, environ: Mapping[str, str]) -> list[str]:
+    """Return the values of every secret that a document names, as far as they are here."""
+    found = []
+    for reference in references_in(document):
+        try:
+            found.append(resolve(reference, environ))
+        except InputError:
+            continue
+    return found
+
+
+def keep_from_programs(document: object) -> None:
+    """Take the variables that a campaign names as secrets out of what programs inherit."""
+    _NAMED.update(reference["env"] for reference in references_in(document) if "env" in reference)
+
+
+def inherited() -> dict[str, str]:
+    """Return the environment of a program that a run starts: it inherits no secret.
+
+    One that needs a secret is given it by name, as a hook is in its own `env`.
+    """
+    hidden = KEPT_FROM_PROGRAMS | _NAMED
+    return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
 def references_in(document: object) -> Iterable[Mapping[str, str]]:

@@ -2,10 +2,11 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,19 @@ from loadstone.campaign.target_probe import PrometheusProbe
 
 QUIT_S = 2.0
 BATCHES_MAX = 10_000
+INHERITED = (
+    "HOME",
+    "LANG",
+    "LC_",
+    "LD_",
+    "PATH",
+    "PYTHON",
+    "SSL_CERT_",
+    "TMPDIR",
+    "TZ",
+    "VIRTUAL_ENV",
+)
+"""What the scraper needs of the environment: no secret is in it."""
 
 
 class Exporters:
@@ -37,6 +51,7 @@ class Exporters:
             stderr=subprocess.DEVNULL,
             # Ctrl-C is told to it by the end of its input, when its rows are no longer wanted.
             start_new_session=True,
+            env={name: os.environ[name] for name in os.environ if name.startswith(INHERITED)},
         )
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -119,9 +134,17 @@ def _document(probes: Iterable[PrometheusProbe]) -> bytes:
             "timeout_ns": probe.timeout_ns or probe.every_ns,
             "answer_max_bytes": probe.answer_max_bytes,
             "series_max": probe.series_max,
-            "bearer_token": probe.bearer_token,
+            "bearer_token": _by_value(probe.bearer_token),
             "ca_file": probe.ca_file,
         }
         for probe in probes
     ]
     return json.dumps(entries).encode() + b"\n"
+
+
+def _by_value(reference: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Return a token of the environment itself: the scraper does not inherit it."""
+    if reference is None or "env" not in reference:
+        return reference
+    value = os.environ.get(reference["env"])
+    return None if value is None else {"value": value}

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from prometheus_client.parser import text_string_to_metric_families
 
+from loadstone import _loadgen
 from loadstone.results.record import PROBE_SCHEMA
 
 Row = tuple[int, str, str, str, str, float]
@@ -157,6 +158,8 @@ def read_exporter(url: str, probe: Mapping[str, Any], token: str | None) -> list
     """Return the rows of one reading: the series wanted, or the gap and its reason."""
     host, name = place_of(url, probe["urls"]), f"prometheus:{probe['name']}"
     time_ns = time.time_ns()
+    # What follows the path of a URL may be a secret too.
+    secrets = [secret for secret in (token, urlsplit(url).query) if secret]
     try:
         series = list(
             itertools.islice(
@@ -165,15 +168,23 @@ def read_exporter(url: str, probe: Mapping[str, Any], token: str | None) -> list
             )
         )
     except GapError as gap:
-        return [_gap(time_ns, host, name, str(gap))]
+        return [_gap(time_ns, host, name, fit(str(gap), secrets))]
     except Exception as error:
         # Whatever an exporter sends, it takes down neither its thread nor the others'.
-        return [_gap(time_ns, host, name, f"not understood: {error}")]
-    rows = [(time_ns, host, name, *one) for one in series[: probe["series_max"]]]
+        return [_gap(time_ns, host, name, fit(f"not understood: {error}", secrets))]
+    rows = [
+        (time_ns, host, name, fit(labels, secrets), metric, value)
+        for labels, metric, value in series[: probe["series_max"]]
+    ]
     # The count tells of an answer without a single wanted name, and of more than are kept.
     rows.append((time_ns, host, name, "", "up", 1.0))
     rows.append((time_ns, host, name, "", "series", float(len(series))))
     return rows
+
+
+def fit(text: str, secrets: list[str]) -> str:
+    """Return what an exporter said without secrets that it sent back, and without escapes."""
+    return _loadgen.plain(_loadgen.blot(text, secrets)) if secrets else _loadgen.plain(text)
 
 
 def _gap(time_ns: int, host: str, name: str, reason: str) -> Row:
@@ -234,8 +245,8 @@ def _end_with(source: Any) -> None:
 
 def _token(reference: Mapping[str, str] | None) -> str | None:
     match reference:
-        case {"env": name}:
-            return os.environ.get(name)
+        case {"value": value}:
+            return value
         case {"file": path}:
             with contextlib.suppress(OSError):
                 return Path(path).read_text(encoding="utf-8").strip()

@@ -11,7 +11,6 @@ import contextlib
 import datetime
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 from loadstone.errors import InputError, LoadstoneError, ResultError
 from loadstone.results import durable
-from loadstone.results.layout import check_format, read_json
+from loadstone.results.layout import check_format, read_json, state_folder
 
 CALIBRATION_FORMAT = 1
 
@@ -176,10 +175,8 @@ class Calibration:
 
 
 def folder() -> Path:
-    """Return where calibrations are kept: in XDG_STATE_HOME, or else in ~/.local/state."""
-    home = os.environ.get("XDG_STATE_HOME")
-    base = Path(home) if home else Path("~/.local/state").expanduser()
-    return base / "loadstone" / "calibration"
+    """Return where calibrations are kept."""
+    return state_folder() / "calibration"
 
 
 def identity_of(host: Mapping[str, Any]) -> dict[str, Any]:

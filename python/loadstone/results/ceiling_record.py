@@ -46,7 +46,7 @@ class CeilingWriter:
         self._document = document
         self._outputs = 0
         with durable.writing(self._folder):
-            self._folder.mkdir(exist_ok=True)
+            durable.make_folder(self._folder)
             for path in self._folder.glob(f"{document['id']}*"):
                 path.unlink()
 

@@ -16,7 +16,25 @@ from loadstone.errors import ResultError
 # A writer therefore tries for a moment before it believes that another writer has it.
 LOCK_PATIENCE_S = 0.2
 
+SHARE = "LOADSTONE_SHARE"
+"""Set to 1, run folders and their files may be read by whom the umask lets."""
+
 _OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that is its owner's alone, unless runs are shared; it may be there already."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o777 if _is_shared() else 0o700, exist_ok=True)
+
+
+def open_private(path: str | Path, flags: int) -> int:
+    """Open a file that, where this makes it, is its owner's alone, unless runs are shared."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o666 if _is_shared() else 0o600)
+
+
+def _is_shared() -> bool:
+    return os.environ.get(SHARE, "") not in ("", "0")
 
 
 @contextlib.contextmanager
@@ -44,7 +62,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     draft = path.with_name(path.name + ".tmp")
     with writing(path):
         try:
-            with open(draft, "wb") as stream:
+            with open(draft, "wb", opener=open_private) as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -66,7 +84,7 @@ def append_line(path: Path, entry: Mapping[str, Any]) -> None:
     """Add one line of JSON to a log, and make it durable, the log's name too."""
     line = json.dumps(entry, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     is_new = not path.exists()
-    with writing(path), path.open("ab+") as stream:
+    with writing(path), open(path, "ab+", opener=open_private) as stream:
         # A line that a kill cut off would swallow this one.
         if stream.tell() and os.pread(stream.fileno(), 1, stream.tell() - 1) != b"\n":
             line = b"\n" + line
@@ -111,7 +129,7 @@ class FolderLock:
         """Take the lock in the file `path`, or raise ResultError naming who holds it."""
         self._path = path
         with writing(path):
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
         if not _lock_within(self._descriptor, LOCK_PATIENCE_S):
             holder = os.pread(self._descriptor, 200, 0).decode(errors="replace").strip()
             os.close(self._descriptor)

@@ -1,10 +1,12 @@
 """The layout of a run folder, and the manifest that makes a folder a run."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from loadstone import _loadgen
 from loadstone.errors import ResultError
 from loadstone.results.shape import check_manifest, check_trial
 
@@ -19,6 +21,13 @@ RECORD_SUFFIX = ".json"
 PARTIAL_SUFFIX = ".partial.json"
 
 _MANIFEST_KEYS = {"state": str, "name": str, "plan": list}
+
+
+def state_folder() -> Path:
+    """Return where what outlives a run is kept: in XDG_STATE_HOME, or else in ~/.local/state."""
+    home = os.environ.get("XDG_STATE_HOME")
+    base = Path(home) if home else Path("~/.local/state").expanduser()
+    return base / "loadstone"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -49,7 +58,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def read_json(path: Path) -> dict[str, Any]:
     """Read one JSON object."""
     try:
-        document = json.loads(path.read_bytes())
+        document = plain(json.loads(path.read_bytes()))
     except OSError as error:
         raise ResultError(f'cannot read "{path}": {error.strerror}') from error
     except (ValueError, RecursionError) as error:
@@ -57,6 +66,18 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ResultError(f'"{path}" holds no JSON object')
     return document
+
+
+def plain(value: Any) -> Any:
+    """Return a document whose texts steer no terminal: it may be a stranger's."""
+    match value:
+        case str():
+            return value if value.isprintable() else _loadgen.plain(value)
+        case dict():
+            return {plain(key): plain(one) for key, one in value.items()}
+        case list():
+            return [plain(one) for one in value]
+    return value
 
 
 def check_format(path: Path, document: Mapping[str, Any], key: str, newest: int) -> None:

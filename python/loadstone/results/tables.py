@@ -37,8 +37,8 @@ class StreamWriter:
         self._schema = schema
         self._good_bytes = 0
         with durable.writing(path):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-            self._descriptor = os.open(path, flags, 0o644)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            self._descriptor = durable.open_private(path, flags)
         try:
             self._append(memoryview(schema.serialize()))
         except BaseException:
@@ -91,7 +91,8 @@ class CompressedStream:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self.path = path
         with durable.writing(path):
-            self._file = path.open("wb", buffering=0)
+            descriptor = durable.open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            self._file = os.fdopen(descriptor, "wb", buffering=0)
             self._zstd = pa.CompressedOutputStream(self._file, "zstd")
             self._stream = pa.ipc.new_stream(self._zstd, schema)
 

@@ -53,13 +53,13 @@ class RunWriter:
         folder = Path(path)
         _refuse_what_is_there(folder)
         with durable.writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            durable.make_folder(folder)
         lock = durable.FolderLock(folder / LOCK)
         try:
             _refuse_what_is_there(folder)
             with durable.writing(folder):
-                (folder / TRIALS).mkdir(exist_ok=True)
-                (folder / PROBES).mkdir(exist_ok=True)
+                durable.make_folder(folder / TRIALS)
+                durable.make_folder(folder / PROBES)
             whole = {"format": MANIFEST_FORMAT, "state": "running", **manifest}
             durable.write_json(folder / MANIFEST, whole)
         except BaseException:
@@ -202,7 +202,7 @@ class TrialWriter:
         """Append requests one by one, compressed."""
         if self._operations is None:
             with durable.writing(self._operations_path):
-                self._operations_path.parent.mkdir(exist_ok=True)
+                durable.make_folder(self._operations_path.parent)
             self._operations = tables.CompressedStream(self._operations_path, batch.schema)
         self._operations.write(batch)
 

@@ -8,7 +8,7 @@ use loadstone_wire::xml;
 use crate::drivers::Traffic;
 use crate::drivers::exchange::{Exchange, Facts, Reading};
 pub(crate) use crate::drivers::failure::Failure;
-use crate::drivers::failure::Refusal;
+pub(crate) use crate::drivers::failure::Refusal;
 use crate::drivers::socket::{Buffers, Peer, SocketError, Stream};
 use crate::drivers::transfer::{Download, Upload};
 use crate::outcome::{Answer, Outcome};
@@ -24,6 +24,7 @@ pub(crate) struct Connection {
     reactor: Rc<Reactor>,
     buffers: Rc<Buffers>,
     is_per_request: bool,
+    judge: Judge,
     stream: Option<Stream>,
     parser: ResponseParser,
     refusal: Refusal,
@@ -32,6 +33,9 @@ pub(crate) struct Connection {
     refused: u32,
     traffic: Traffic,
 }
+
+/// Says what a refusal means: what a status tells is a matter of the protocol above HTTP.
+pub(crate) type Judge = fn(u16, &Refusal) -> Outcome;
 
 /// What is sent: the request line and the headers, finished, and statuses that mean success.
 #[derive(Debug, Clone, Copy)]
@@ -69,12 +73,14 @@ impl Connection {
         reactor: &Rc<Reactor>,
         buffers: &Rc<Buffers>,
         is_per_request: bool,
+        judge: Judge,
     ) -> Self {
         Self {
             peer,
             reactor: Rc::clone(reactor),
             buffers: Rc::clone(buffers),
             is_per_request,
+            judge,
             stream: None,
             parser: ResponseParser::default(),
             refusal: Refusal::default(),
@@ -222,7 +228,11 @@ impl Connection {
 
     #[cold]
     fn failed(&mut self, failure: Failure, facts: Facts, sent_ns: u64) -> Reply {
-        let reply = reply(failure.outcome(), facts, sent_ns, self.reactor.now_ns());
+        let outcome = match failure {
+            Failure::Status(status) => (self.judge)(status, &self.refusal),
+            _ => failure.outcome(),
+        };
+        let reply = reply(outcome, facts, sent_ns, self.reactor.now_ns());
         self.failure = Some(failure);
         reply
     }
@@ -243,7 +253,8 @@ impl Connection {
         let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
         let line = String::from_utf8_lossy(line.strip_suffix(b" HTTP/1.1").unwrap_or(line));
         let mut text = format!("{line} at {}: {failure}", self.peer.address);
-        if matches!(failure, Failure::Status(_)) {
+        // What came with a status of success is data, and has no place in a message.
+        if matches!(failure, Failure::Status(300..)) {
             self.refusal.describe(&mut text);
         }
         Some(text)

@@ -84,6 +84,11 @@ pub trait Driver: Send + Sync + Sized + 'static {
         index: u32,
     ) -> Result<Self::Client, Error>;
 
+    /// Returns the log-ins that followed the first, with which the driver opened.
+    fn log_ins(&self) -> LogIns {
+        LogIns::default()
+    }
+
     /// Returns what the host did not let the driver use, as name and reason, and how the driver did
     /// its work where it has several ways, for the record.
     fn features(&self) -> Vec<(String, String)> {
@@ -137,6 +142,17 @@ pub trait Client: 'static {
     }
 }
 
+/// Log-ins while load was on.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+pub struct LogIns {
+    /// How many, also those that failed.
+    #[serde(rename = "log_ins")]
+    pub count: u64,
+    /// How long they took.
+    #[serde(rename = "log_ins_ns")]
+    pub took_ns: u64,
+}
+
 /// What a client moved, beside payload.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Traffic {
@@ -148,6 +164,16 @@ pub struct Traffic {
     pub bytes_received: u64,
     /// Requests sent again because a kept connection had gone stale.
     pub requests_repeated: u64,
+}
+
+impl Traffic {
+    /// Adds what another client moved.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.connections_opened += other.connections_opened;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.requests_repeated += other.requests_repeated;
+    }
 }
 
 /// One key of a driver's settings.

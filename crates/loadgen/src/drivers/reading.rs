@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::chance::mix64;
 use crate::drivers::connection::{Connection, Failure, Sending};
-use crate::drivers::transfer::{CheckRanges, Discard, Nothing};
+use crate::drivers::transfer::{CheckRanges, Discard, Nothing, RangesMistake};
 use crate::outcome::{Answer, Outcome};
 use crate::payload::sealed::Opener;
 use crate::payload::{ObjectId, PayloadSpec, Verifier};
@@ -19,6 +19,20 @@ pub(crate) struct Wanted<'a> {
 
 /// Reads one stretch of an object.
 pub(crate) async fn read(
+    connection: &mut Connection,
+    sending: Sending<'_>,
+    wanted: &Wanted<'_>,
+    range: Range<u64>,
+) -> Answer {
+    let mut answer = read_stretch(connection, sending, wanted, range).await;
+    if answer.outcome == Outcome::http(200) && sending.expected == [206] {
+        let text = RangesMistake::Whole.to_string();
+        answer.outcome = connection.object_to(Failure::Told(Outcome::UNSUPPORTED, text));
+    }
+    answer
+}
+
+async fn read_stretch(
     connection: &mut Connection,
     sending: Sending<'_>,
     wanted: &Wanted<'_>,
@@ -78,6 +92,8 @@ pub(crate) async fn read_ranges(
     wanted: &Wanted<'_>,
     ranges: &[(u64, u64)],
 ) -> Answer {
+    // All of an object is no answer, but one to be looked at.
+    let sending = Sending { expected: &[200, 206], ..sending };
     let mut check = CheckRanges::new(wanted.spec, wanted.object, ranges, wanted.is_verified);
     let reply = connection.request(sending, &Nothing, &mut check).await;
     let mut answer = Answer { bytes: check.payload_bytes, ..reply.answer() };

@@ -10,7 +10,7 @@ use rustls::ClientConfig;
 
 use crate::credentials::s3_account;
 use crate::dataset::Dataset;
-use crate::drivers::connection::{Connection, Failure, Reply, Sending};
+use crate::drivers::connection::{Connection, Failure, Refusal, Reply, Sending};
 use crate::drivers::endpoint::{Endpoint, Url, peer_of};
 use crate::drivers::transfer::{Collect, Ignore, Upload};
 use crate::drivers::{
@@ -149,7 +149,7 @@ impl Driver for S3 {
         let (endpoint, peer) = peer_of(&self.endpoints, self.tls.as_ref(), index)?;
         let head = HeadWriter::new(&endpoint.url, self.is_per_request);
         Ok(S3Client {
-            connection: Connection::new(peer, reactor, &thread.buffers, self.is_per_request),
+            connection: Connection::new(peer, reactor, &thread.buffers, self.is_per_request, judge),
             thread,
             head,
             collect: Collect::default(),
@@ -162,6 +162,36 @@ impl Driver for S3 {
             told: None,
         })
     }
+}
+
+/// Says what a refusal means. A 503 without such a code is a failure of the store's.
+fn judge(status: u16, refusal: &Refusal) -> Outcome {
+    match status {
+        429 => Outcome::THROTTLED,
+        503 if refusal.error().is_some_and(|error| is_throttling(&error.code)) => {
+            Outcome::THROTTLED
+        }
+        507 => Outcome::NO_SPACE,
+        _ => Outcome::http(status),
+    }
+}
+
+/// Tells whether an error's code asks for fewer requests, in the words of AWS and of other stores.
+fn is_throttling(code: &str) -> bool {
+    matches!(
+        code,
+        "SlowDown"
+            | "SlowDownRead"
+            | "SlowDownWrite"
+            | "TooManyRequests"
+            | "TooManyRequestsException"
+            | "Throttling"
+            | "ThrottlingException"
+            | "ThrottledException"
+            | "RequestLimitExceeded"
+            | "RequestThrottled"
+            | "BandwidthLimitExceeded"
+    )
 }
 
 impl Client for S3Client {
@@ -240,7 +270,8 @@ impl S3Client {
         let outcome = match error {
             // The status that the same error has when it comes in time.
             xml::XmlError::Store(error) => match error.code.as_str() {
-                "SlowDown" | "ServiceUnavailable" => Outcome::http(503),
+                code if is_throttling(code) => Outcome::THROTTLED,
+                "ServiceUnavailable" => Outcome::http(503),
                 "NoSuchKey" | "NoSuchUpload" | "NoSuchBucket" => Outcome::http(404),
                 "AccessDenied" => Outcome::http(403),
                 _ => Outcome::http(500),

@@ -37,7 +37,9 @@ pub(crate) fn mistakes(table: &[Setting], settings: &Map<String, Value>) -> Vec<
 }
 
 fn check(kind: SettingKind, value: &Value) -> Result<(), String> {
-    let is_text = || value.as_str().is_some_and(|text| !text.is_empty());
+    // A line break would begin another header where the text goes into one.
+    let is_line = |text: &str| !text.is_empty() && !text.chars().any(char::is_control);
+    let is_text = || value.as_str().is_some_and(is_line);
     let (is_right, allowed) = match kind {
         SettingKind::Text => (is_text(), "a text".to_owned()),
         SettingKind::Choice(choices) => {
@@ -56,7 +58,7 @@ fn check(kind: SettingKind, value: &Value) -> Result<(), String> {
         SettingKind::Texts => (
             is_text()
                 || value.as_array().is_some_and(|list| {
-                    !list.is_empty() && list.iter().all(|item| item.as_str().is_some())
+                    !list.is_empty() && list.iter().all(|item| item.as_str().is_some_and(is_line))
                 }),
             "a text or a list of texts".to_owned(),
         ),
@@ -162,6 +164,13 @@ mod tests {
         assert!(all[0].starts_with("target.settings.endpoints: missing"));
         assert!(all[1].contains("found \"odd\", allowed: path, virtual"));
         assert!(all[2].starts_with("target.settings.colour: unknown key"));
+    }
+
+    #[test]
+    fn a_line_break_in_a_text_is_refused() {
+        let all = found(json!({"endpoints": ["a", "b\r\nx-evil: 1"], "style": "path"}));
+        assert_eq!(all.len(), 1, "{all:?}");
+        assert_eq!(found(json!({"endpoints": "a\n"})).len(), 1);
     }
 
     #[test]

@@ -12,12 +12,12 @@ use rustls::ClientConfig;
 
 use crate::clock::unix_ns;
 use crate::dataset::Dataset;
-use crate::drivers::connection::{Connection, Failure, Reply, Sending};
+use crate::drivers::connection::{Connection, Failure, Refusal, Reply, Sending};
 use crate::drivers::endpoint::{Endpoint, Url, peer_of};
 use crate::drivers::socket::Buffers;
 use crate::drivers::transfer::{Collect, Ignore, Upload};
 use crate::drivers::{
-    BucketState, Client, Driver, Setting, Traffic, limits, settings, thread, tls,
+    BucketState, Client, Driver, LogIns, Setting, Traffic, limits, settings, thread, tls,
 };
 use crate::error::Error;
 use crate::operation::Operation;
@@ -178,6 +178,10 @@ impl Driver for Swift {
         open_reactor()
     }
 
+    fn log_ins(&self) -> LogIns {
+        self.tokens.log_ins()
+    }
+
     fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<SwiftClient, Error> {
         let fits = |thread: &SwiftThread| Arc::ptr_eq(&thread.swift, self);
         let thread = thread::shared(fits, || SwiftThread {
@@ -188,7 +192,7 @@ impl Driver for Swift {
         });
         let (endpoint, peer) = peer_of(&self.endpoints, self.tls.as_ref(), index)?;
         Ok(SwiftClient {
-            connection: Connection::new(peer, reactor, &thread.buffers, self.is_per_request),
+            connection: Connection::new(peer, reactor, &thread.buffers, self.is_per_request, judge),
             thread,
             head: Vec::new(),
             path: Vec::new(),
@@ -205,6 +209,16 @@ impl Driver for Swift {
             told: None,
             is_refused: false,
         })
+    }
+}
+
+/// Says what a refusal means. A 503 is a back end that failed: Swift asks for fewer requests with
+/// 429, or with 498 as its rate limiter did first.
+fn judge(status: u16, _: &Refusal) -> Outcome {
+    match status {
+        429 | 498 => Outcome::THROTTLED,
+        507 => Outcome::NO_SPACE,
+        _ => Outcome::http(status),
     }
 }
 

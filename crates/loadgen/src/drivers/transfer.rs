@@ -200,6 +200,12 @@ pub(crate) enum RangesMistake {
     /// It holds other bytes.
     #[error("the answer holds other ranges than were asked for")]
     Other,
+    /// It is the whole object.
+    #[error("the target ignores the header Range: it sends the whole object")]
+    Whole,
+    /// It holds one range where several were asked for.
+    #[error("the target gives one range where {0} were asked for: it cannot do several at once")]
+    One(usize),
 }
 
 enum Form {
@@ -268,6 +274,7 @@ impl<'a> CheckRanges<'a> {
         }
         match &self.mistake {
             Some(RangesMistake::Form(RangesError::Truncated)) => Outcome::TRUNCATED,
+            Some(RangesMistake::Whole | RangesMistake::One(_)) => Outcome::UNSUPPORTED,
             Some(_) => Outcome::PROTOCOL,
             None if self.begun < self.wanted.len() => Outcome::TRUNCATED,
             None => Outcome::of_verdict(self.verdict),
@@ -277,11 +284,16 @@ impl<'a> CheckRanges<'a> {
 
 impl Download for CheckRanges<'_> {
     fn head(&mut self, head: &Head<'_>) {
-        if let Some(boundary) = head.header("content-type").and_then(parse_boundary) {
+        if head.status == 200 {
+            self.mistake = Some(RangesMistake::Whole);
+        } else if let Some(boundary) = head.header("content-type").and_then(parse_boundary) {
             self.form = Form::Multipart(RangesParser::new(boundary));
         } else if let Some(range) = head.header("content-range").and_then(parse_content_range) {
             self.form = Form::Single;
-            self.begin(range.first, range.length);
+            match self.wanted.len() {
+                1 => self.begin(range.first, range.length),
+                several => self.mistake = Some(RangesMistake::One(several)),
+            }
         } else {
             self.mistake = Some(RangesMistake::Other);
         }

@@ -10,6 +10,7 @@ use super::head::HeadSpec;
 use super::objects::{COPY_SUFFIX, Page};
 use crate::drivers::BucketState;
 use crate::drivers::connection::{Failure, Reply};
+use crate::drivers::failure::hint_to_reach;
 use crate::drivers::transfer::Nothing;
 use crate::error::Error;
 use crate::outcome::{Answer, Outcome};
@@ -295,7 +296,19 @@ impl S3Client {
                 "the keys need s3:CreateBucket, s3:ListBucket, s3:PutObject, s3:GetObject and s3:DeleteObject here; wrong keys answer so too"
             }
             (_, 301 | 307 | 308) => "set the endpoint and the region to those of the bucket",
-            (_, 0) => "check that the endpoint is right and the store is up",
+            (_, 0) => return error.with_hint(hint_to_reach("endpoints", reply.outcome)),
+            ("NoSuchBucket", _) if self.head.has_path() => {
+                "the URL of the endpoint has a path: a bucket does not belong there, buckets are \
+                 named by the dataset"
+            }
+            // An answer to HEAD has no body that could say more.
+            ("", 400) => {
+                return error.with_hint(format!(
+                    "stores answer so to a region that is not theirs (requests are signed for \
+                 \"{}\"): set region; or to keys or a bucket's name that they do not like",
+                    self.thread.s3.region
+                ));
+            }
             _ => return error,
         };
         error.with_hint(hint)

@@ -98,6 +98,11 @@ impl HeadWriter {
         }
     }
 
+    /// Tells whether the client's endpoint lies below a path.
+    pub(super) fn has_path(&self) -> bool {
+        !self.endpoint_path.is_empty()
+    }
+
     /// Points at an object of the dataset.
     #[inline]
     pub(super) fn at_object(&mut self, dataset: &Dataset, index: u64) {

@@ -8,14 +8,17 @@ use loadstone_wire::http1::{self, Method};
 use loadstone_wire::json::{Identity, TokenAnswer, token_request};
 use rustls::ClientConfig;
 
-use super::target::Login;
+use super::target::{Login, keystone_path};
 use crate::clock::unix_ns;
+use crate::drivers::LogIns;
 use crate::drivers::connection::{Connection, Sending};
 use crate::drivers::endpoint::{Endpoint, peer_of};
+use crate::drivers::failure::hint_to_reach;
 use crate::drivers::socket::Buffers;
 use crate::drivers::transfer::{Collect, Nothing};
 use crate::error::Error;
 use crate::reactor::Reactor;
+use crate::secrecy::remember;
 
 /// A token is renewed this long before its end, or after nine tenths of its life.
 const RENEW_EARLY_S: u64 = 60;
@@ -23,6 +26,9 @@ const RENEW_EARLY_S: u64 = 60;
 const LOOK_NS: u64 = 5_000_000;
 /// How long a renewal that failed is not tried again while the old token still holds.
 const TRY_AGAIN_S: u64 = 5;
+/// How far apart tokens are renewed by this host's clock. That clock may differ from the
+/// service's, by which a new token would be old at once: then the target's 401 tells the truth.
+const APART_S: u64 = 10;
 
 /// What a log-in gives.
 #[derive(Debug, Clone)]
@@ -57,7 +63,7 @@ impl AuthService {
         buffers: &Rc<Buffers>,
     ) -> Result<Token, Error> {
         let (endpoint, peer) = peer_of(std::slice::from_ref(&self.endpoint), self.tls.as_ref(), 0)?;
-        let mut connection = Connection::new(peer, reactor, buffers, true);
+        let mut connection = Connection::new(peer, reactor, buffers, true, super::judge);
         let mut collect = Collect::default();
         let (method, path, headers, body) = self.request_parts();
         let mut head = Vec::new();
@@ -90,10 +96,13 @@ impl AuthService {
             return Err(match reply.status {
                 401 | 403 => error.with_hint("check user, password, project and domains"),
                 300 | 404 => error.with_hint("check that auth_url ends in /auth/v1.0 or /v3"),
+                0 => error.with_hint(hint_to_reach("auth_url", reply.outcome)),
                 _ => error,
             });
         }
-        self.read_token(&collect)
+        let token = self.read_token(&collect)?;
+        remember(&token.value);
+        Ok(token)
     }
 
     fn request_parts(&self) -> (Method, String, Vec<(&'static str, String)>, Vec<u8>) {
@@ -112,6 +121,7 @@ impl AuthService {
             }
         };
         let headers = vec![("content-type", "application/json".to_owned())];
+        let path = keystone_path(path);
         (Method::Post, format!("{path}/auth/tokens"), headers, token_request(&identity))
     }
 
@@ -123,7 +133,7 @@ impl AuthService {
             return Ok(Token {
                 value: collect.header("x-auth-token").ok_or(missing("X-Auth-Token"))?.to_owned(),
                 storage_url: collect.header("x-storage-url").map(str::to_owned),
-                expires_unix_s: life_s.map(|life_s: u64| now_s + life_s),
+                expires_unix_s: life_s.map(|life_s: u64| now_s.saturating_add(life_s)),
             });
         }
         let value = collect.header("x-subject-token").ok_or(missing("X-Subject-Token"))?;
@@ -151,6 +161,8 @@ pub(super) struct TokenKeeper {
     generation: AtomicU64,
     renew_unix_s: AtomicU64,
     is_renewing: AtomicBool,
+    log_ins: AtomicU64,
+    log_ins_ns: AtomicU64,
 }
 
 impl TokenKeeper {
@@ -161,6 +173,8 @@ impl TokenKeeper {
             generation: AtomicU64::new(1),
             renew_unix_s: AtomicU64::new(renewal_of(token)),
             is_renewing: AtomicBool::new(false),
+            log_ins: AtomicU64::new(0),
+            log_ins_ns: AtomicU64::new(0),
         }
     }
 
@@ -174,6 +188,14 @@ impl TokenKeeper {
     #[inline]
     pub(super) fn is_old(&self, unix_s: u64) -> bool {
         unix_s >= self.renew_unix_s.load(Ordering::Relaxed)
+    }
+
+    /// Returns how often and how long this has logged in.
+    pub(super) fn log_ins(&self) -> LogIns {
+        LogIns {
+            count: self.log_ins.load(Ordering::Relaxed),
+            took_ns: self.log_ins_ns.load(Ordering::Relaxed),
+        }
     }
 
     /// Returns the token.
@@ -202,7 +224,10 @@ impl TokenKeeper {
             if self.generation() != generation {
                 return Ok(());
             }
+            let began_ns = reactor.now_ns();
             let result = self.service.log_in(reactor, buffers).await;
+            self.log_ins.fetch_add(1, Ordering::Relaxed);
+            self.log_ins_ns.fetch_add(reactor.now_ns() - began_ns, Ordering::Relaxed);
             match result {
                 Ok(token) => {
                     self.renew_unix_s.store(renewal_of(&token), Ordering::Relaxed);
@@ -230,6 +255,7 @@ impl Drop for LowerFlag<'_> {
 
 fn renewal_of(token: &Token) -> u64 {
     let Some(expires_s) = token.expires_unix_s else { return u64::MAX };
-    let life_s = expires_s.saturating_sub(unix_ns() / 1_000_000_000);
-    expires_s - RENEW_EARLY_S.min(life_s.div_ceil(10))
+    let now_s = unix_ns() / 1_000_000_000;
+    let life_s = expires_s.saturating_sub(now_s);
+    (expires_s - RENEW_EARLY_S.min(life_s.div_ceil(10))).max(now_s + APART_S)
 }

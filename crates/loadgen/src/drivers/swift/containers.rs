@@ -10,6 +10,7 @@ use super::objects::{COPY_SUFFIX, Page, SEGMENT_SUFFIX};
 use super::{HeadSpec, SwiftClient};
 use crate::drivers::BucketState;
 use crate::drivers::connection::{Failure, Reply};
+use crate::drivers::failure::hint_to_reach;
 use crate::drivers::transfer::Nothing;
 use crate::error::Error;
 use crate::outcome::{Answer, Outcome};
@@ -237,7 +238,7 @@ impl SwiftClient {
             401 => error.with_hint("the token is not taken here: check storage_url and region"),
             403 => error.with_hint("the user needs a role that may make and write containers"),
             400 => error.with_hint("check storage_policy, and that names are allowed"),
-            0 => error.with_hint("check that the storage URL is right and the store is up"),
+            0 => error.with_hint(hint_to_reach("storage_url", reply.outcome)),
             _ => error,
         }
     }

@@ -123,8 +123,33 @@ impl Login {
 
 fn auth_version(map: &Map<String, Value>) -> u64 {
     let url = settings::text(map, "auth_url").unwrap_or_default().trim_end_matches('/');
-    let guessed = if url.ends_with("/v3") { 3 } else { 1 };
+    // Keystone's URL is often told without its version, by its port or its place on a web server.
+    let is_keystone = [":5000", ":35357", "/identity", "/keystone"];
+    let guessed = match url {
+        _ if url.ends_with("/v3") => 3,
+        _ if url.contains("/v1") => 1,
+        _ if is_keystone.iter().any(|end| url.ends_with(end)) => 3,
+        _ if ["project", "user_domain"].iter().any(|key| map.contains_key(*key)) => 3,
+        _ => 1,
+    };
     map.get("auth_version").and_then(Value::as_u64).unwrap_or(guessed)
+}
+
+/// Returns the path at which tokens of Keystone are had.
+pub(super) fn keystone_path(path: &str) -> String {
+    if path.ends_with("/v3") { path.to_owned() } else { format!("{path}/v3") }
+}
+
+/// Returns the variable of the environment that fills a setting where the campaign does not.
+fn variable_of(key: &str, version: u64) -> &'static str {
+    match (key, version) {
+        ("user", 3) => "OS_USERNAME",
+        ("password", 3) => "OS_PASSWORD",
+        ("project", _) => "OS_PROJECT_NAME",
+        ("user", _) => "ST_USER",
+        ("password", _) => "ST_KEY",
+        _ => "OS_APPLICATION_CREDENTIAL_SECRET",
+    }
 }
 
 /// Returns the mistakes that only this driver sees.
@@ -142,8 +167,13 @@ pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
         (false, 3) => &["user", "password", "project"],
         (false, _) => &["user", "password"],
     };
-    for key in needed.iter().filter(|key| !map.contains_key(**key)) {
-        mistakes.push(format!("target.settings.{key}: missing; version {version} needs it"));
+    let is_there = |key: &str| map.get(key).is_some_and(|value| !value.is_null());
+    for key in needed.iter().filter(|key| !is_there(key)) {
+        let variable = variable_of(key, version);
+        mistakes.push(format!(
+            "target.settings.{key}: missing; authentication of version {version} needs it: give \
+             it here, or export {variable}"
+        ));
     }
     let endpoints = settings::texts(map, "endpoints");
     let keys = ["auth_url", "storage_url"].map(|key| (key, settings::text(map, key)));

@@ -1,0 +1,17 @@
+//! Texts of others made fit for people: secrets blotted, control characters replaced.
+
+use loadstone_loadgen::secrecy;
+use pyo3::prelude::*;
+
+/// Returns a text with secrets, and parts of eight bytes and more of them, blotted out.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python's list becomes a vector of ours")]
+pub(crate) fn blot(text: &str, secrets: Vec<String>) -> String {
+    secrecy::blot(text, secrets.iter().map(String::as_str))
+}
+
+/// Returns a text without characters that could steer a terminal; line breaks stay.
+#[pyfunction]
+pub(crate) fn plain(text: &str) -> String {
+    secrecy::plain(text)
+}

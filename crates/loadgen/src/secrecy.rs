@@ -1,0 +1,269 @@
+//! What others have said, made fit for records and terminals: without secrets or control characters.
+//!
+//! A server may send back what it was sent, whole or in part, and encoded. So a secret is looked
+//! for in every form in which a server would write it, and by all of its parts: any stretch of
+//! [`PART_BYTES`] bytes that a secret holds too is blotted. Blot first and cut afterwards: what a
+//! cut leaves of a secret may be too short to be known for one.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashSet};
+use std::fmt::Write as _;
+use std::sync::Mutex;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+/// What stands in the place of a secret.
+const HIDDEN: &str = "***";
+/// So many bytes in a row that a secret holds too are a part of it.
+pub const PART_BYTES: usize = 8;
+/// A shorter secret would be found in words that have nothing to do with it.
+const SHORTEST_BYTES: usize = 4;
+/// What stands in the place of a character that steers a terminal.
+const CONTROL: char = '\u{fffd}';
+
+static KNOWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Remembers a secret, so that no text of this process will hold it.
+pub(crate) fn remember(secret: &str) {
+    if secret.len() >= SHORTEST_BYTES {
+        KNOWN.lock().expect("nobody panics while holding it").insert(secret.to_owned());
+    }
+}
+
+/// Returns what a target said as one line for people.
+pub(crate) fn foreign_line(text: &str) -> String {
+    plain(&blot_known(text)).replace(['\n', '\t'], " ")
+}
+
+/// Returns a text in which a target may have had its say; its line breaks are ours.
+pub(crate) fn foreign_text(text: &str) -> String {
+    plain(&blot_known(text))
+}
+
+fn blot_known(text: &str) -> String {
+    let known = KNOWN.lock().expect("nobody panics while holding it");
+    blot(text, known.iter().map(String::as_str))
+}
+
+/// Replaces every character that could steer a terminal, but line breaks and tabulators.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    // Replaced, not removed: what they were put between must not grow together.
+    text.replace("\r\n", "\n").chars().map(|one| if steers(one) { CONTROL } else { one }).collect()
+}
+
+/// Tells whether a character moves the cursor, changes colours, or turns the order of others.
+fn steers(one: char) -> bool {
+    let is_direction =
+        matches!(one, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    (one.is_control() && one != '\n' && one != '\t') || is_direction
+}
+
+/// Returns a text with secrets, and parts of them, blotted out.
+#[must_use]
+pub fn blot<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> String {
+    let (mut parts, mut words) = (HashSet::new(), HashSet::new());
+    for form in secrets.into_iter().filter(|it| it.len() >= SHORTEST_BYTES).flat_map(forms_of) {
+        let form = form.to_ascii_lowercase();
+        if form.len() < PART_BYTES {
+            words.insert(form);
+        } else {
+            parts.extend(form.windows(PART_BYTES).map(<[u8]>::to_owned));
+        }
+    }
+    if parts.is_empty() && words.is_empty() {
+        return text.to_owned();
+    }
+    let bytes = text.as_bytes().to_ascii_lowercase();
+    let mut is_hidden = vec![false; bytes.len()];
+    for (start, window) in bytes.windows(PART_BYTES).enumerate() {
+        if parts.contains(window) {
+            is_hidden[start..start + PART_BYTES].fill(true);
+        }
+    }
+    for word in &words {
+        for (start, window) in bytes.windows(word.len()).enumerate() {
+            if window == word.as_slice() {
+                is_hidden[start..start + word.len()].fill(true);
+            }
+        }
+    }
+    without(text, &is_hidden)
+}
+
+/// Writes a text with one mark for each stretch of hidden bytes.
+fn without(text: &str, is_hidden: &[bool]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut was_hidden = false;
+    for (start, one) in text.char_indices() {
+        let is_now = is_hidden[start..start + one.len_utf8()].contains(&true);
+        match (was_hidden, is_now) {
+            (_, false) => out.push(one),
+            (false, true) => out.push_str(HIDDEN),
+            (true, true) => {}
+        }
+        was_hidden = is_now;
+    }
+    out
+}
+
+/// Returns a secret in all forms in which a server would write it back.
+fn forms_of(secret: &str) -> BTreeSet<Vec<u8>> {
+    let mut forms: BTreeSet<Vec<u8>> = [
+        secret.to_owned(),
+        percent(secret, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)),
+        percent(secret, |byte| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte)),
+        percent(secret, |byte| byte.is_ascii_graphic() && !b"%\"<>\\^`{|}#?".contains(&byte)),
+        percent(secret, |byte| byte.is_ascii_alphanumeric() || b"-._* ".contains(&byte))
+            .replace(' ', "+"),
+        in_json(secret, false),
+        in_json(secret, true),
+        in_json(secret, true).replace('/', "\\/"),
+        in_json(secret, false).replace('/', "\\/"),
+        secret.bytes().fold(String::new(), |mut out, byte| {
+            let _ = write!(out, "{byte:02x}");
+            out
+        }),
+    ]
+    .into_iter()
+    .map(String::into_bytes)
+    .collect();
+    for (quote, apostrophe) in [
+        ("\"", "'"),
+        ("&quot;", "'"),
+        ("&quot;", "&#39;"),
+        ("&#34;", "&#39;"),
+        ("&quot;", "&#x27;"),
+        ("&quot;", "&apos;"),
+    ] {
+        let text = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        forms.insert(text.replace('"', quote).replace('\'', apostrophe).into_bytes());
+    }
+    // In a longer text (`user:password`) it begins at any of three places of a group. The characters
+    // at both ends depend on what stands beside it.
+    for shift in 0..3 {
+        let shifted = [&b"\0\0\0"[..shift], secret.as_bytes()].concat();
+        let (first, last) = (usize::from(shift > 0) + shift, shifted.len() * 8 / 6);
+        for text in [STANDARD_NO_PAD.encode(&shifted), URL_SAFE_NO_PAD.encode(&shifted)] {
+            if let Some(own) = text.get(first..last).filter(|own| own.len() >= SHORTEST_BYTES) {
+                forms.insert(own.as_bytes().to_vec());
+            }
+        }
+    }
+    forms
+}
+
+fn percent(secret: &str, stays: impl Fn(u8) -> bool) -> String {
+    let mut out = String::new();
+    for byte in secret.bytes() {
+        if stays(byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+/// Writes the inside of a JSON string; `is_ascii` as the libraries do that escape all else.
+fn in_json(secret: &str, is_ascii: bool) -> String {
+    let quoted = serde_json::to_string(secret).expect("a text");
+    let inside = &quoted[1..quoted.len() - 1];
+    let mut out = String::new();
+    for one in inside.chars() {
+        let is_escaped = is_ascii && (!one.is_ascii() || "<>&'".contains(one));
+        if is_escaped {
+            for unit in one.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(one);
+        }
+    }
+    out
+}
+
+/// Cuts a text that has been blotted to so many characters.
+pub(crate) fn cut(text: &str, characters_max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(characters_max) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{} …", &text[..end])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "p/w+\"<ü&'%5> cat\\nary";
+
+    /// Returns the longest stretch of a secret that a text still holds.
+    fn left(text: &str, secret: &str) -> usize {
+        let starts = || secret.char_indices().map(|(start, _)| start);
+        let ends = |start| {
+            secret[start..].char_indices().map(move |(at, one)| start + at + one.len_utf8())
+        };
+        starts()
+            .flat_map(|start| ends(start).map(move |end| (start, end)))
+            .filter(|(start, end)| text.contains(&secret[*start..*end]))
+            .map(|(start, end)| end - start)
+            .max()
+            .unwrap_or(0)
+    }
+
+    #[test]
+    fn every_form_that_a_server_would_write_is_blotted() {
+        for form in forms_of(SECRET) {
+            let form = String::from_utf8(form).expect("forms are texts");
+            let found = blot(&format!("you sent '{form}', which is wrong"), [SECRET]);
+            assert!(!found.contains(&form), "{form}: {found}");
+            assert!(found.contains(HIDDEN) && found.contains("which is wrong"), "{found}");
+        }
+    }
+
+    #[test]
+    fn base64_of_user_and_password_is_blotted_wherever_it_begins() {
+        let secret = "canary-8d1f0b6ac3e94d72";
+        for user in ["", "a", "ab", "abc", "abcd"] {
+            for end in ["", "x", "xy"] {
+                let text = STANDARD_NO_PAD.encode(format!("{user}{secret}{end}"));
+                let found = blot(&text, [secret]);
+                let bare = found.replace(HIDDEN, "");
+                assert!(bare.len() <= text.len() - secret.len(), "{user}, {end}: {text} {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_eight_bytes_is_blotted_wherever_it_was_cut() {
+        let secret = "0123456789abcdefghij";
+        for start in 0..=secret.len() - PART_BYTES {
+            for end in start + PART_BYTES..=secret.len() {
+                let found = blot(&format!("<{}>", &secret[start..end]), [secret]);
+                assert_eq!(found, "<***>");
+            }
+        }
+        assert!(left("x0123456y", secret) < PART_BYTES);
+    }
+
+    #[test]
+    fn a_short_secret_is_blotted_as_a_whole_and_a_shorter_one_is_a_word() {
+        assert_eq!(blot("user u, key aB3$, kept", ["aB3$"]), "user u, key ***, kept");
+        assert_eq!(blot("the cat sat", ["cat"]), "the cat sat");
+        assert_eq!(blot("nothing is known", []), "nothing is known");
+    }
+
+    #[test]
+    fn what_steers_a_terminal_is_replaced_and_lines_stay() {
+        let told = "a\x1b[31mb\x07\r\nc\rd\u{9b}e\u{202e}f\tg";
+        assert_eq!(plain(told), "a\u{fffd}[31mb\u{fffd}\nc\u{fffd}d\u{fffd}e\u{fffd}f\tg");
+        assert_eq!(foreign_line("one\r\nerror: two\tx"), "one error: two x");
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(cut("üüüü", 2), "üü …");
+        assert_eq!(cut("üü", 2), "üü");
+    }
+}

@@ -1,0 +1,94 @@
+"""Leave to run a campaign's own commands: asked for once, and remembered for these commands alone.
+
+A campaign is a file that somebody may have sent. Its load goes where it says; its commands run
+here, as the user who starts it: nobody should find out afterwards which they were.
+"""
+
+import datetime
+import hashlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from loadstone.campaign.plan import Plan
+from loadstone.cli import plain
+from loadstone.errors import InputError, ResultError
+from loadstone.results import durable
+from loadstone.results.layout import state_folder
+
+FORMAT = 1
+ALLOWED = "commands.json"
+
+
+def ask(plan: Plan, *, is_allowed: bool) -> None:
+    """Ask whether the commands of a plan may be run; raise InputError where they may not."""
+    commands = list(commands_of(plan))
+    if is_allowed or not commands:
+        return
+    digest = hashlib.sha256(json.dumps(commands).encode()).hexdigest()
+    known = _known()
+    if digest in known:
+        return
+    what = "this campaign runs commands on this host that it did not run here before:"
+    print(what, file=sys.stderr)
+    for where, command in commands:
+        print(plain(f"  {where}: {command}"), file=sys.stderr)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InputError(
+            "the campaign's commands are not allowed yet, and nobody is there to ask",
+            "read them, and pass --allow-commands",
+        )
+    print("run them? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise InputError("the campaign's commands are not allowed", "nothing has been run")
+    _remember(digest, known)
+
+
+def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield what a campaign itself says is to be run: where, and the command.
+
+    Programs that loadstone chooses are not among these, but what they are reached through is, and
+    so are fio's job files, which may run commands too.
+    """
+    for hook in plan.hooks:
+        names = "".join(f"{name}=… " for name in sorted(hook.env))
+        yield f"hook {hook.label}", names + shlex.join(hook.command)
+    for planned in plan.ceilings:
+        document = planned.document
+        if document.get("job_file") is not None:
+            path = Path(document["job_file"])
+            content = path.read_bytes() if path.is_file() else b""
+            digest = hashlib.sha256(content).hexdigest()[:16]
+            yield f"ceiling {document['name']}", f"fio {shlex.quote(str(path))} (SHA-256 {digest}…)"
+        elif document["via"]:
+            yield f"ceiling {document['name']}", f"{shlex.join(document['via'])} …"
+    for probe in plan.probes.ceph:
+        if probe.via:
+            yield "probe ceph", f"{shlex.join(probe.via)} …"
+
+
+def _path() -> Path:
+    return state_folder() / ALLOWED
+
+
+def _known() -> dict[str, str]:
+    try:
+        document = json.loads(_path().read_bytes())
+        known = document["allowed"] if document["format"] == FORMAT else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _remember(digest: str, known: dict[str, str]) -> None:
+    now = datetime.datetime.now(datetime.UTC).isoformat()
+    try:
+        os.makedirs(_path().parent, mode=0o700, exist_ok=True)
+        durable.write_json(_path(), {"format": FORMAT, "allowed": {**known, digest: now}})
+        os.chmod(_path(), 0o600)
+    except (OSError, ResultError) as error:
+        # They run all the same: somebody has just said so.
+        print(plain(f"warning: not remembered: {error}"), file=sys.stderr)

@@ -1,0 +1,112 @@
+"""A campaign's own commands are run by leave alone, and leave is for these commands."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from loadstone.campaign.parse import parse_campaign
+from loadstone.campaign.plan import Plan, make_plan
+from loadstone.cli import consent
+from loadstone.errors import InputError
+
+CAMPAIGN = """
+name: with-hooks
+targets: {{nowhere: {{driver: "null"}}}}
+dataset: {{objects: 10, size: 4KiB}}
+load: {{threads: 1}}
+phases: [{{op: get, requests: 10}}]
+{more}
+"""
+HOOK = "hooks: [{at: before_run, run: [echo, %s]}]"
+
+
+class Terminal(io.StringIO):
+    """Somebody who answers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "loadstone" / "commands.json"
+
+
+def plan(more: str = "") -> Plan:
+    return make_plan(parse_campaign(CAMPAIGN.format(more=more), origin="x.yaml"), run="0" * 32)
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> Terminal:
+    monkeypatch.setattr(sys, "stdin", Terminal(text + "\n"))
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    return screen
+
+
+def test_a_campaign_without_commands_asks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    consent.ask(plan(), is_allowed=False)
+
+
+def test_without_a_terminal_commands_are_refused_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    with pytest.raises(InputError) as refused:
+        consent.ask(plan(HOOK % "one"), is_allowed=False)
+    assert "--allow-commands" in (refused.value.hint or "")
+    assert "echo one" in capsys.readouterr().err
+    consent.ask(plan(HOOK % "one"), is_allowed=True)
+
+
+def test_leave_is_remembered_for_the_same_commands_and_no_others(
+    monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    answer(monkeypatch, "y")
+    consent.ask(plan(HOOK % "one"), is_allowed=False)
+    assert state.stat().st_mode & 0o777 == 0o600
+    assert len(json.loads(state.read_text())["allowed"]) == 1
+    screen = answer(monkeypatch, "n")
+    consent.ask(plan(HOOK % "one"), is_allowed=False)
+    assert not screen.getvalue()
+    with pytest.raises(InputError):
+        consent.ask(plan(HOOK % "two"), is_allowed=False)
+    assert "echo two" in screen.getvalue()
+
+
+def test_what_a_command_hides_from_the_terminal_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = answer(monkeypatch, "")
+    with pytest.raises(InputError):
+        consent.ask(plan(HOOK % '"\\e[2K; rm -r /"'), is_allowed=False)
+    assert "\x1b" not in screen.getvalue()
+    assert "rm -r /" in screen.getvalue()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 9}', '{"format": 1, "allowed": 3}'])
+def test_a_broken_memory_is_no_leave(
+    content: str, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    state.parent.mkdir()
+    state.write_text(content)
+    answer(monkeypatch, "n")
+    with pytest.raises(InputError):
+        consent.ask(plan(HOOK % "one"), is_allowed=False)
+
+
+def test_commands_behind_which_others_run_are_asked_for(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs.fio"
+    jobs.write_text("[a]\nrw=read\nfilename=/dev/null\n")
+    more = f"""
+ceilings:
+  - {{kind: device, job_file: {jobs}}}
+  - {{kind: network, host: osd, via: [ssh, osd1]}}
+"""
+    found = list(consent.commands_of(plan(more)))
+    assert [where for where, _ in found] == ["ceiling device", "ceiling network"]
+    jobs.write_text("[a]\nrw=read\nfilename=/dev/null\nexec_prerun=id\n")
+    assert list(consent.commands_of(plan(more))) != found
