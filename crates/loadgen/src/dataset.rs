@@ -20,7 +20,11 @@ impl Dataset {
     #[must_use]
     pub fn new(trial: &Trial) -> Self {
         let spec = trial.dataset.clone();
-        Self { prefix_hash: prefix_hash(&spec), seed: mix64(trial.seed ^ 0x5349_5a45), spec }
+        Self {
+            prefix_hash: prefix_hash(&spec),
+            seed: mix64(trial.content_seed() ^ 0x5349_5a45),
+            spec,
+        }
     }
 
     /// Returns what the trial says of the dataset.

@@ -102,7 +102,7 @@ impl PayloadSpec {
     #[must_use]
     pub fn of_trial(trial: &Trial) -> Self {
         let dataset = &trial.dataset;
-        Self::new(trial.run_bytes(), trial.seed, dataset.compressible, dataset.duplicate)
+        Self::new(trial.run_bytes(), trial.content_seed(), dataset.compressible, dataset.duplicate)
     }
 
     fn page_seed(&self, object: &ObjectId, page: u64) -> u64 {

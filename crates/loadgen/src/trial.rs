@@ -151,6 +151,19 @@ pub struct DatasetSpec {
     /// Grows by one with every rewriting of the dataset.
     #[serde(default = "first_version")]
     pub version: u64,
+    /// The run that wrote the objects, where it was another one: what they hold is checked as its.
+    #[serde(default)]
+    pub written_by: Option<Origin>,
+}
+
+/// The run that objects come from: sizes and payload are functions of its identity and its seed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// The run: 32 hex digits.
+    pub run: String,
+    /// The seed of its campaign.
+    pub seed: u64,
 }
 
 fn first_version() -> u64 {
@@ -398,9 +411,16 @@ impl Trial {
         first.checked_add(BEYOND_MAX).map(|_| first)
     }
 
-    /// Returns the run's identity as bytes, for payloads.
+    /// Returns the identity of the run that the objects come from as bytes, for payloads.
     #[must_use]
     pub fn run_bytes(&self) -> [u8; 16] {
-        u128::from_str_radix(&self.run, 16).unwrap_or_default().to_be_bytes()
+        let run = self.dataset.written_by.as_ref().map_or(&self.run, |origin| &origin.run);
+        u128::from_str_radix(run, 16).unwrap_or_default().to_be_bytes()
+    }
+
+    /// Returns the seed that the objects' sizes and payload come from.
+    #[must_use]
+    pub fn content_seed(&self) -> u64 {
+        self.dataset.written_by.as_ref().map_or(self.seed, |origin| origin.seed)
     }
 }

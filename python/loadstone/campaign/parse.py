@@ -132,7 +132,9 @@ def _wrong_targets(data: Mapping[str, Any], drivers: Drivers) -> list[KeyMistake
     for name, target in (targets if isinstance(targets, dict) else {}).items():
         if isinstance(target, dict) and "driver" in target:
             settings = {
-                key: value for key, value in target.items() if key not in ("driver", "replication")
+                key: value
+                for key, value in target.items()
+                if key not in ("driver", "replication", "reuse")
             }
             _, wrong = resolve_raw(target["driver"], settings, drivers)
             found += [mistake.below(("targets", name)) for mistake in wrong]

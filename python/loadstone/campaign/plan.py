@@ -17,6 +17,7 @@ from loadstone.campaign.hook import Hook
 from loadstone.campaign.lifecycle import Need, State
 from loadstone.campaign.mistakes import KeyMistake
 from loadstone.campaign.placement import DatasetKey
+from loadstone.campaign.reuse import Reused
 from loadstone.campaign.schedule import suites
 from loadstone.campaign.schema import Campaign
 from loadstone.campaign.target import resolve_settings
@@ -61,12 +62,15 @@ class Plan:
 
 
 def make_plan(
-    campaign: Campaign, drivers: DriverTable | None = None, run: str | None = None
+    campaign: Campaign,
+    drivers: DriverTable | None = None,
+    run: str | None = None,
+    reused: Mapping[str, Reused] | None = None,
 ) -> Plan:
     """Plan a campaign; raise with every mistake if it cannot be run as it is.
 
     `run` is the run's identity, 32 hex digits. Without one it is made from the campaign, so that
-    the same campaign gives the same plan.
+    the same campaign gives the same plan. `reused` are the runs that targets name in `reuse`.
     """
     table = read_drivers(drivers)
     wrong = campaign_mistakes(campaign, table)
@@ -74,7 +78,7 @@ def make_plan(
         raise CampaignError([campaign.source.place(mistake) for mistake in wrong])
     run = run or _run_of(campaign)
     cases, _ = cases_of(campaign)
-    planner = _Planner(campaign, table, cases, run)
+    planner = _Planner(campaign, table, cases, run, reused or {})
     for stop in _stops(campaign, cases, run):
         planner.add(stop)
     planner.finish()
@@ -127,6 +131,8 @@ class _Held:
     version: int = 0
     generation: int = 1
     written: list[tuple[int, int]] = field(default_factory=list)
+    kept: Mapping[str, Any] | None = None
+    """What another run's documents said of it, where that run wrote it."""
 
 
 def _run_of(campaign: Campaign) -> str:
@@ -193,12 +199,18 @@ class _Planner:
     """Goes through the steps, carries the datasets' states, and puts in what they need."""
 
     def __init__(
-        self, campaign: Campaign, drivers: Drivers, cases: Sequence[Case], run: str
+        self,
+        campaign: Campaign,
+        drivers: Drivers,
+        cases: Sequence[Case],
+        run: str,
+        reused: Mapping[str, Reused],
     ) -> None:
         self.trials: list[PlannedTrial] = []
         self._campaign = campaign
         self._places = placement.places(cases, campaign.name, run)
         self._held: dict[DatasetKey, _Held] = {}
+        self._reused = reused
         self._left_over: list[_Held] = []
         self._pause_ns = 0
         self._suite = 0
@@ -254,12 +266,32 @@ class _Planner:
         held = self._held.get(stop.key)
         if held is None:
             threads = self._threads[stop.step.case.workload.name]
-            held = self._held[stop.key] = _Held(document, threads, self._places[stop.key])
+            held = _Held(document, threads, self._places[stop.key])
+            reused = self._reused.get(stop.step.case.target)
+            if reused is not None:
+                self._take_over(held, reused)
+            self._held[stop.key] = held
+        if held.kept is not None:
+            self._demand_reuse(document)
         # What is put in before a trial, or behind it, is named after that trial.
         held.document = document
         return held
 
+    def _take_over(self, held: _Held, reused: Reused) -> None:
+        found = reused.dataset_for(held.document)
+        if isinstance(found, KeyMistake):
+            raise CampaignError([self._campaign.source.place(found)])
+        held.kept, held.prefix, held.version = found, found["bucket_prefix"], found["version"]
+        held.state = State.FULL
+
+    def _demand_reuse(self, document: dict[str, Any]) -> None:
+        found = self._reused[document["case"]["target"]].dataset_for(document)
+        if isinstance(found, KeyMistake):
+            raise CampaignError([self._campaign.source.place(found)])
+
     def _meet(self, need: Need, held: _Held, key: DatasetKey) -> _Held:
+        if held.kept is not None:
+            return held
         if need is not Need.FULL and held.state is not State.ABSENT:
             held = self._remove(held, key)
         if self._campaign.prepare == "never":
@@ -295,7 +327,8 @@ class _Planner:
         return self._is_early() and next_need in (None, Need.FRESH, Need.ABSENT)
 
     def _clean_up(self, held: _Held) -> None:
-        if held.state is not State.ABSENT and lifecycle.can_clean_up(self._driver(held)):
+        is_ours = held.kept is None and held.state is not State.ABSENT
+        if is_ours and lifecycle.can_clean_up(self._driver(held)):
             self._emit(trial.clean_up_of(held.document, held.threads, held.written), held)
             held.written = []
 
@@ -311,6 +344,10 @@ class _Planner:
             "bucket_prefix": held.prefix,
             "version": max(1, held.version),
         }
+        if held.kept is not None:
+            dataset = {**held.kept, "version": max(1, held.version)}
+            runs = [held.kept["written_by"]["run"]]
+            document = {**document, "ownership": {**document["ownership"], "runs": runs}}
         document = {**document, "id": f"{len(self.trials) + 1:04d}", "dataset": dataset}
         if beyond.ordinals_of(document) > beyond.ORDINALS_MAX - self._ordinal:
             raise CampaignError([_too_many_trials(self._campaign)])

@@ -111,6 +111,7 @@ class Flags(TypedDict, total=False):
     prepare: str | None
     keep_data: bool
     allow_foreign: bool
+    reuse: str | None
 
 
 def campaign_from_flags(
@@ -133,7 +134,16 @@ def campaign_from_flags(
     operations = [name.strip() for name in operation.split(",") if name.strip()]
     data = {
         "name": "bench",
-        "targets": {driver: {"driver": driver, **target_settings, **(settings or {})}},
+        "targets": {
+            driver: _given(
+                {
+                    "driver": driver,
+                    **target_settings,
+                    **(settings or {}),
+                    "reuse": flags.get("reuse"),
+                }
+            )
+        },
         "dataset": _dataset(operations, flags),
         "load": _load(flags),
         "phases": _phases(operations, flags),

@@ -48,6 +48,8 @@ def remains(
         summary = begun.get(document["id"])
         if summary is None or not lifecycle.can_clean_up(drivers[document["target"]["driver"]]):
             continue
+        if document["dataset"].get("written_by"):
+            continue
         if document["phase"] == lifecycle.CLEAN_UP:
             is_done = summary.get("state") == "finished" and not summary.get("buckets_left")
             if is_done and not summary.get("failed"):

@@ -124,6 +124,9 @@ def _repairs(
     document: Document, driver: Driver, need: Need, written: list[tuple[int, int]]
 ) -> list[dict[str, Any]]:
     """Return the trials that bring a dataset in doubt into the state that a trial needs."""
+    if document["dataset"].get("written_by"):
+        # What another run kept is neither written again nor deleted.
+        return []
     load = document["load"]
     threads = load["clients"] if load["kind"] == "closed" else trial.PREPARE_THREADS_OPEN
     repairs: list[dict[str, Any]] = []

@@ -37,6 +37,12 @@ class Target(BaseModel):
         "4+2 erasure coding); only for the estimate of space.",
     )
 
+    reuse: str | None = Field(
+        default=None,
+        description="A run (its folder, or its identity of 32 hex digits) whose kept objects are "
+        "read instead of written anew; they are neither prepared nor deleted.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _name_a_driver(cls, value: Any) -> Any:

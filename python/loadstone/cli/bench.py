@@ -115,6 +115,10 @@ def command(
     allow_foreign: Annotated[
         bool, typer.Option("--allow-foreign", help="Write to buckets loadstone did not make.")
     ] = False,
+    reuse: Annotated[
+        str | None,
+        typer.Option(help="Read what this run kept: its folder or identity.", metavar="RUN"),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
     ] = None,
@@ -127,8 +131,13 @@ def command(
 ) -> int:
     from loadstone.campaign.plan import make_plan
     from loadstone.campaign.quick import campaign_from_flags
+    from loadstone.cli.reuse import flags_of, reused_by
     from loadstone.cli.settings import parse_settings
 
+    if reuse is not None:
+        like = flags_of(reuse)
+        count, size = like.get("count") if count is None else count, size or like.get("size")
+        buckets = buckets or like.get("buckets")
     changes = list(overrides or ())
     if log_requests:
         changes.append("log_requests=true")
@@ -165,9 +174,10 @@ def command(
         seed=seed,
         keep_data=keep_data,
         allow_foreign=allow_foreign,
+        reuse=reuse,
     )
     if dry_run:
-        preview.print_preview(make_plan(campaign), None, None)
+        preview.print_preview(make_plan(campaign, reused=reused_by(campaign)), None, None)
         return 0
     folder = output or session.default_folder("bench")
     words = shlex.join(["loadstone", *context.obj])

@@ -56,6 +56,7 @@ def command(
     from loadstone import units
     from loadstone.campaign.parse import read_campaign
     from loadstone.campaign.plan import make_plan
+    from loadstone.cli.reuse import reused_by
 
     changes = list(overrides or ())
     if allow_foreign:
@@ -64,7 +65,7 @@ def command(
     if dry_run:
         rate = units.parse_rate(assume_rate) if assume_rate else None
         bandwidth = float(units.parse_size(assume_bandwidth)) if assume_bandwidth else None
-        preview.print_preview(make_plan(campaign), rate, bandwidth)
+        preview.print_preview(make_plan(campaign, reused=reused_by(campaign)), rate, bandwidth)
         return 0
     if resume and output is None:
         raise InputError("--resume needs the run folder to go on with", "name it with -o")

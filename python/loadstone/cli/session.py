@@ -13,6 +13,7 @@ from loadstone.campaign.resume import resume as resume_plan
 from loadstone.campaign.schema import Campaign
 from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, plain
+from loadstone.cli.reuse import reused_by
 from loadstone.errors import InputError
 from loadstone.execution import host_limits, runner
 from loadstone.execution.ceilings import check_programs
@@ -64,7 +65,7 @@ def measure(
     if resume:
         writer, plan = _take_up(campaign, folder, text, allow_commands)
     else:
-        plan = make_plan(campaign, run=uuid.uuid4().hex)
+        plan = make_plan(campaign, run=uuid.uuid4().hex, reused=reused_by(campaign))
         check_programs(plan.ceilings, plan.hooks)
         consent.ask(plan, is_allowed=allow_commands)
         for worry in host_limits.check(plan):
@@ -203,7 +204,7 @@ def _take_up(
     """Return the writer of an interrupted run, and what is left of its plan."""
     before = read_manifest(folder)
     _changes(campaign, before, folder)
-    plan = make_plan(campaign, run=before["run"])
+    plan = make_plan(campaign, run=before["run"], reused=reused_by(campaign))
     consent.ask(plan, is_allowed=allow_commands)
     writer = RunWriter.reopen(folder)
     try:

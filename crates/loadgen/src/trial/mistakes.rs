@@ -79,6 +79,11 @@ impl Trial {
                 self.ticket_base, self.dataset.objects
             ));
         }
+        if let Some(origin) = self.dataset.written_by.as_ref().filter(|origin| !is_run(&origin.run))
+        {
+            let run = &origin.run;
+            mistakes.push(format!("dataset.written_by: found \"{run}\", allowed: 32 hex digits"));
+        }
         for run in self.ownership.runs.iter().filter(|run| !is_run(run)) {
             mistakes.push(format!("ownership.runs: found \"{run}\", allowed: 32 hex digits each"));
         }
