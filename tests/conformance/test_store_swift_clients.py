@@ -1,5 +1,6 @@
 """The embedded store as python-swiftclient and plain HTTP see it by the Swift API."""
 
+import base64
 import hashlib
 import hmac
 import io
@@ -10,6 +11,7 @@ import tarfile
 import time
 from collections.abc import Iterator
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import requests
@@ -359,3 +361,103 @@ def test_tokens_end_after_their_time() -> None:
 def test_info_tells_what_the_store_can_do(url: str) -> None:
     found = requests.get(f"{url}/info", timeout=30).json()
     assert {"swift", "slo", "bulk_delete"} <= set(json.loads(json.dumps(found)))
+
+
+def test_a_manifest_may_hold_bytes_of_its_own(raw: Raw, container: str) -> None:
+    raw("PUT", f"/{container}/seg", data=b"middle")
+    inline = {"data": base64.b64encode(b"first ").decode()}
+    put = f"/{container}/slo?multipart-manifest=put"
+    manifest = [
+        inline,
+        {"path": f"/{container}/seg"},
+        {"data": base64.b64encode(b" last").decode()},
+    ]
+    assert raw("PUT", put, json=manifest).status_code == 201
+    for path in ("slo", "copy"):
+        assert raw("GET", f"/{container}/{path}").content == b"first middle last"
+        part = raw("GET", f"/{container}/{path}", headers={"Range": "bytes=4-8"})
+        assert part.content == b"t mid"
+        shown = raw("GET", f"/{container}/{path}?multipart-manifest=get")
+        assert shown.json()[0] == inline
+        assert shown.headers["Etag"] == hashlib.md5(shown.content).hexdigest()
+        destination = {"Destination": f"{container}/copy"}
+        raw("COPY", f"/{container}/slo?multipart-manifest=get", headers=destination)
+    for wrong in ([inline], [{"path": f"/{container}/seg", "size": 6}], [{"data": "???"}]):
+        assert raw("PUT", put, json=wrong).status_code == 400
+
+
+def test_a_dynamic_large_object_s_manifest_is_read_copied_and_changed(
+    raw: Raw, container: str
+) -> None:
+    for name in ("a/1", "b/1"):
+        raw("PUT", f"/{container}/{name}", data=name.encode())
+    raw("PUT", f"/{container}/dlo", data=b"own", headers={"X-Object-Manifest": f"{container}/a/"})
+    assert raw("GET", f"/{container}/dlo").content == b"a/1"
+    assert raw("GET", f"/{container}/dlo?multipart-manifest=get").content == b"own"
+    raw("POST", f"/{container}/dlo", headers={"X-Object-Manifest": f"{container}/b/"})
+    assert raw("GET", f"/{container}/dlo").content == b"b/1"
+    raw("POST", f"/{container}/dlo", headers={"X-Object-Meta-K": "v"})
+    assert raw("GET", f"/{container}/dlo").content == b"own"
+
+
+def test_listings_come_as_xml_too_and_by_path(url: str, raw: Raw, container: str) -> None:
+    for name in ("d/", "d/<1>", "d/e/", "d/e/2", "d/f/3"):
+        raw("PUT", f"/{container}/{name}", data=b"x")
+    assert names(raw, container, "path=d") == ["d/<1>", "d/e/"]
+    listing = raw("GET", f"/{container}?format=xml&delimiter=/&prefix=d/")
+    assert listing.headers["Content-Type"] == "application/xml; charset=utf-8"
+    root = ElementTree.fromstring(listing.content)
+    assert (root.tag, root.get("name")) == ("container", container)
+    found = [(line.tag, line.findtext("name")) for line in root]
+    assert found == [
+        ("object", "d/"),
+        ("object", "d/<1>"),
+        ("subdir", "d/e/"),
+        ("subdir", "d/f/"),
+    ]
+    assert root.findtext("object/bytes") == "1"
+    root = ElementTree.fromstring(raw("GET", "", headers={"Accept": "text/xml"}).content)
+    assert container in [line.findtext("name") for line in root.iter("container")]
+    assert raw("GET", f"/{container}", headers={"Accept": "image/png"}).status_code == 406
+
+
+def test_metadata_has_its_limits(raw: Raw, container: str) -> None:
+    kinds = {"": "Account", f"/{container}": "Container", f"/{container}/o": "Object"}
+    raw("PUT", f"/{container}/o", data=b"x")
+    for path, kind in kinds.items():
+        for name, value in (("k" * 129, "v"), ("k", "v" * 257)):
+            headers = {f"X-{kind}-Meta-{name}": value}
+            assert raw("POST", path, headers=headers).status_code == 400, kind
+        many = {f"X-{kind}-Meta-{number}": "v" for number in range(91)}
+        assert raw("POST", path, headers=many).status_code == 400, kind
+    # What was set before counts as well.
+    large = [{f"X-Container-Meta-{n}-{m}": "v" * 250 for m in range(9)} for n in range(2)]
+    statuses = [raw("POST", f"/{container}", headers=headers).status_code for headers in large]
+    assert statuses == [204, 400]
+
+
+def test_a_copy_takes_the_range_it_was_asked_for(raw: Raw, container: str) -> None:
+    raw("PUT", f"/{container}/o", data=DATA)
+    headers = {"Destination": f"{container}/copy", "Range": "bytes=10-19"}
+    copied = raw("COPY", f"/{container}/o", headers=headers)
+    assert copied.headers["Etag"] == hashlib.md5(DATA[10:20]).hexdigest()
+    assert raw("GET", f"/{container}/copy").content == DATA[10:20]
+    headers["Range"] = f"bytes={len(DATA)}-"
+    assert raw("COPY", f"/{container}/o", headers=headers).status_code == 416
+
+
+def test_what_the_store_does_not_do_is_refused(raw: Raw, container: str) -> None:
+    raw("PUT", f"/{container}/o", data=DATA)
+    refused = [
+        ("PUT", "/o?version-id=1", {}),
+        ("GET", "/o?part-number=1", {}),
+        ("PUT", "/link", {"X-Symlink-Target": f"{container}/o", "X-Symlink-Target-Etag": MD5}),
+        ("POST", "", {"X-Container-Meta-Quota-Bytes": "1"}),
+        ("POST", "", {"X-Versions-Location": container}),
+        ("COPY", "/o", {"Destination": f"{container}/c", "Destination-Account": "AUTH_other"}),
+    ]
+    for method, path, headers in refused:
+        answer = raw(method, f"/{container}{path}", headers=headers)
+        assert answer.status_code == 501, path
+    assert names(raw, container) == ["o"]
+    assert raw("GET", f"/{container}/o").content == DATA

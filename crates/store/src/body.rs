@@ -13,12 +13,15 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_core::Stream;
 use http_body::{Frame, SizeHint};
+use md5::{Digest, Md5};
 use s3s::StdError;
 use s3s::stream::{ByteStream, RemainingLength};
 use tokio::task::JoinHandle;
 
 use crate::budget::Reservation;
 use crate::disk::Disk;
+use crate::error::Refusal;
+use crate::intake::hex;
 
 /// Bytes read from a file at once, and the size of a page in memory.
 pub(crate) const PAGE_BYTES: usize = 1 << 20;
@@ -179,6 +182,28 @@ impl Body {
     }
 
     /// Returns a stream over the bytes.
+    /// Reads the whole for its MD5, as an entity tag.
+    pub(crate) async fn md5(&self) -> Result<Box<str>, Refusal> {
+        let (mut md5, mut stream) = (Md5::new(), self.stream());
+        while let Some(piece) =
+            std::future::poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await
+        {
+            md5.update(piece.map_err(|error| Refusal::Body(error.to_string()))?);
+        }
+        Ok(hex(&md5.finalize()).into())
+    }
+
+    /// Reads the whole, which is known to be small.
+    pub(crate) async fn bytes(&self) -> Result<Vec<u8>, Refusal> {
+        let (mut bytes, mut stream) = (Vec::new(), self.stream());
+        while let Some(piece) =
+            std::future::poll_fn(|context| Pin::new(&mut stream).poll_next(context)).await
+        {
+            bytes.extend_from_slice(&piece.map_err(|error| Refusal::Body(error.to_string()))?);
+        }
+        Ok(bytes)
+    }
+
     pub(crate) fn stream(&self) -> BodyStream {
         BodyStream {
             body: self.clone(),

@@ -45,7 +45,7 @@ impl Account {
         match &object.about.form {
             Form::StaticLarge(segments) => {
                 let bodies: Result<Vec<_>, _> =
-                    segments.iter().map(|segment| self.segment(segment, depth)).collect();
+                    segments.iter().map(|segment| self.segment(object, segment, depth)).collect();
                 Ok(Content { body: Body::join(&bodies?), etag: object.etag.clone() })
             }
             Form::DynamicLarge(place) => self.dynamic_large(place, depth),
@@ -53,11 +53,15 @@ impl Account {
         }
     }
 
-    fn segment(&self, segment: &Segment, depth: usize) -> Result<Body, Refusal> {
+    fn segment(&self, manifest: &Object, segment: &Segment, depth: usize) -> Result<Body, Refusal> {
+        if let (true, Some((first, last))) = (segment.is_inline(), segment.range) {
+            return Ok(manifest.body.slice(first..last + 1));
+        }
         let place = || format!("/{}/{}", segment.container, segment.object);
         let found = self
             .bucket(&segment.container)
             .and_then(|bucket| self.object(&bucket, &segment.object, None))
+            .and_then(|found| self.follow(found))
             .map_err(|refusal| Refusal::Segment(format!("segment {}: {refusal}", place())))?;
         if *found.etag != *segment.etag {
             return Err(Refusal::Segment(format!("segment {} was overwritten", place())));

@@ -74,6 +74,7 @@ pub(crate) enum Form {
 /// A segment of a static large object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Segment {
+    /// Empty for bytes that stand in the manifest.
     pub(crate) container: String,
     pub(crate) object: String,
     pub(crate) etag: String,
@@ -177,6 +178,13 @@ impl Checksums {
     pub(crate) fn into_option(self) -> Option<Box<Checksums>> {
         (self != Checksums { is_composite: self.is_composite, ..Checksums::default() })
             .then(|| Box::new(self))
+    }
+}
+
+impl Segment {
+    /// Returns whether its bytes are the manifest's own, at `range`.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.container.is_empty()
     }
 }
 

@@ -1,12 +1,13 @@
 //! The account: its containers, and its own metadata.
 
-use http::{Method, StatusCode};
-use serde_json::{Value, json};
+use http::{Method, StatusCode, header};
+use serde_json::json;
 
 use super::Swift;
-use super::answer::{Failure, empty, json as json_reply, set, text};
-use super::call::Call;
+use super::answer::{Failure, empty, set};
+use super::call::{Call, check_metadata};
 use super::container::query;
+use super::listing::{Format, write};
 use crate::clock;
 use crate::listing::{self, Entry};
 use crate::reply::Reply;
@@ -14,7 +15,11 @@ use crate::reply::Reply;
 /// Answers GET and HEAD of the account.
 pub(super) fn show(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
     let mut reply = match call.method {
-        Method::HEAD => empty(StatusCode::NO_CONTENT),
+        Method::HEAD => {
+            let mut reply = empty(StatusCode::NO_CONTENT);
+            set(&mut reply, header::CONTENT_TYPE, Format::of(call)?.content_type());
+            reply
+        }
         _ => list(swift, call)?,
     };
     let buckets: Vec<_> = swift.account.buckets().values().cloned().collect();
@@ -35,28 +40,29 @@ pub(super) fn show(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
 
 fn list(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
     let page = listing::list(&swift.account.buckets(), query(call)?, |bucket| Some(bucket.clone()));
-    if call.wants_json() {
-        let lines = page.entries.iter().map(|entry| match entry {
+    let lines: Vec<_> = page
+        .entries
+        .iter()
+        .map(|entry| match entry {
             Entry::Prefix(prefix) => json!({"subdir": prefix}),
             Entry::Key(name, bucket) => {
                 let index = bucket.index();
                 json!({"name": name, "count": index.objects, "bytes": index.bytes,
                        "last_modified": clock::format_iso(bucket.created_us)})
             }
-        });
-        return Ok(json_reply(StatusCode::OK, &lines.collect::<Value>()));
-    }
-    if page.entries.is_empty() {
-        return Ok(empty(StatusCode::NO_CONTENT));
-    }
-    let lines: String = page.entries.iter().map(|entry| format!("{}\n", entry.name())).collect();
-    Ok(text(StatusCode::OK, lines))
+        })
+        .collect();
+    let account = swift.account_name();
+    Ok(write(Format::of(call)?, ("account", &account), "container", &lines))
 }
 
 /// Answers POST of the account.
 pub(super) fn change(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
     let (set, removed) =
-        (call.prefixed("x-account-meta-"), call.prefixed("x-remove-account-meta-"));
+        (call.metadata("x-account-meta-")?, call.prefixed("x-remove-account-meta-"));
+    let mut merged = swift.account.metadata();
+    merge(&mut merged, set.clone(), removed.clone());
+    check_metadata(&merged)?;
     swift.account.change_metadata(|metadata| merge(metadata, set, removed));
     Ok(empty(StatusCode::NO_CONTENT))
 }

@@ -67,16 +67,25 @@ pub(super) fn empty(status: StatusCode) -> Reply {
 
 /// Returns an answer with a line of text.
 pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Reply {
-    with_body(status, "text/plain; charset=utf-8", text)
+    document(status, "text/plain; charset=utf-8", text)
 }
 
 /// Returns an answer with a JSON document.
 pub(super) fn json(status: StatusCode, document: &serde_json::Value) -> Reply {
-    with_body(status, "application/json; charset=utf-8", document.to_string())
+    self::document(status, "application/json; charset=utf-8", document.to_string())
 }
 
-fn with_body(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Reply {
+/// Returns an answer with a document.
+pub(super) fn document(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Reply {
+    let body = body.into();
+    // Said here, because the answer to HEAD loses its body.
+    let length = HeaderValue::from(body.len());
     let mut reply = Response::new(ReplyBody::bytes(body));
+    reply.headers_mut().insert(header::CONTENT_LENGTH, length);
     *reply.status_mut() = status;
     reply.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     reply

@@ -12,6 +12,12 @@ use crate::request_body::RequestBody;
 const CONTAINER_BYTES_MAX: usize = 256;
 const OBJECT_BYTES_MAX: usize = 1024;
 
+/// Swift's limits of the metadata of one account, container or object.
+pub(super) const METADATA_NAME_MAX: usize = 128;
+pub(super) const METADATA_VALUE_MAX: usize = 256;
+pub(super) const METADATA_COUNT_MAX: usize = 90;
+pub(super) const METADATA_BYTES_MAX: usize = 4096;
+
 /// A request to the Swift API.
 pub(super) struct Call {
     pub(super) method: Method,
@@ -50,6 +56,18 @@ impl Call {
             container: parts.next().unwrap_or_default(),
             object: parts.next().unwrap_or_default(),
         };
+        if self.path.contains('\0') {
+            return Err(Failure::new(
+                StatusCode::PRECONDITION_FAILED,
+                "Invalid UTF8 or contains NULL",
+            ));
+        }
+        let is_missing = |name: &str, below: &str| name.is_empty() && !below.is_empty();
+        if is_missing(&place.account, &place.container)
+            || is_missing(&place.container, &place.object)
+        {
+            return Err(Failure::new(StatusCode::NOT_FOUND, "a part of the path is empty"));
+        }
         if place.container.len() > CONTAINER_BYTES_MAX || place.object.len() > OBJECT_BYTES_MAX {
             return Err(Failure::new(StatusCode::BAD_REQUEST, "the name is too long"));
         }
@@ -75,6 +93,16 @@ impl Call {
                 Some((name.to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
             })
             .collect()
+    }
+
+    /// Returns the metadata below `prefix`, within Swift's limits.
+    pub(super) fn metadata(&self, prefix: &str) -> Result<Vec<(String, String)>, Failure> {
+        let pairs = self.prefixed(prefix);
+        check_metadata(&pairs)?;
+        if self.headers.keys().any(|name| name.as_str() == prefix) {
+            return Err(Failure::new(StatusCode::BAD_REQUEST, "Metadata name cannot be empty"));
+        }
+        Ok(pairs)
     }
 
     /// Returns the host that the client asked, for addresses in answers.
@@ -115,6 +143,25 @@ impl Call {
                 .is_some_and(|accept| accept.contains("application/json")),
         }
     }
+}
+
+/// Refuses metadata that is longer or more than Swift allows.
+pub(super) fn check_metadata(pairs: &[(String, String)]) -> Result<(), Failure> {
+    let refused = |problem: String| Err(Failure::new(StatusCode::BAD_REQUEST, problem));
+    if let Some((name, _)) = pairs.iter().find(|(name, _)| name.len() > METADATA_NAME_MAX) {
+        return refused(format!("Metadata name longer than {METADATA_NAME_MAX}: {name}"));
+    }
+    if let Some((name, _)) = pairs.iter().find(|(_, value)| value.len() > METADATA_VALUE_MAX) {
+        return refused(format!("Metadata value longer than {METADATA_VALUE_MAX}: {name}"));
+    }
+    if pairs.len() > METADATA_COUNT_MAX {
+        return refused(format!("Too many metadata items; max {METADATA_COUNT_MAX}"));
+    }
+    let bytes: usize = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > METADATA_BYTES_MAX {
+        return refused(format!("Total metadata too large; max {METADATA_BYTES_MAX}"));
+    }
+    Ok(())
 }
 
 /// Returns a header as text.

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 
 use http::{Method, StatusCode, header};
+use md5::{Digest, Md5};
 use serde_json::{Value, json};
 
+use super::Swift;
 use super::account::merge;
 use super::answer::{Failure, empty, json as json_reply, set, text};
-use super::call::{Call, Place};
+use super::call::{Call, Place, check_metadata};
 use super::info::{DEFAULT_POLICY, LISTING_LIMIT};
-use super::{Swift, info};
+use super::listing::{Format, write};
 use crate::bucket::{Bucket, Settings};
 use crate::clock;
 use crate::error::Refusal;
 use crate::index::Versioning;
+use crate::intake::hex;
 use crate::listing::{Entry, Page, Query};
 use crate::object::Object;
 use crate::reply::Reply;
@@ -50,7 +53,11 @@ fn is_true(text: Option<&str>) -> bool {
 pub(super) fn show(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let bucket = swift.account.bucket(&place.container)?;
     let mut reply = match call.method {
-        Method::HEAD => empty(StatusCode::NO_CONTENT),
+        Method::HEAD => {
+            let mut reply = empty(StatusCode::NO_CONTENT);
+            set(&mut reply, header::CONTENT_TYPE, Format::of(call)?.content_type());
+            reply
+        }
         _ if call.parameter("versions").is_some() => list_versions(&bucket, call)?,
         _ => list(&bucket, call)?,
     };
@@ -83,23 +90,39 @@ pub(super) fn show(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, F
 }
 
 fn list(bucket: &Bucket, call: &Call) -> Result<Reply, Failure> {
-    let page: Page<Arc<Object>> = bucket.index().list(query(call)?);
-    if call.wants_json() {
-        let lines = page.entries.iter().map(|entry| match entry {
+    let page: Page<Arc<Object>> = match call.parameter("path") {
+        Some(path) => list_path(bucket, query(call)?, path),
+        None => bucket.index().list(query(call)?),
+    };
+    let lines: Vec<_> = page
+        .entries
+        .iter()
+        .map(|entry| match entry {
             Entry::Prefix(prefix) => json!({"subdir": prefix}),
             Entry::Key(name, object) => line(name, object),
-        });
-        return Ok(json_reply(StatusCode::OK, &lines.collect::<Value>()));
-    }
-    if page.entries.is_empty() {
-        return Ok(empty(StatusCode::NO_CONTENT));
-    }
-    let mut lines = String::new();
-    for entry in &page.entries {
-        lines.push_str(entry.name());
-        lines.push('\n');
-    }
-    Ok(text(StatusCode::OK, lines))
+        })
+        .collect();
+    Ok(write(Format::of(call)?, ("container", &bucket.name), "object", &lines))
+}
+
+/// Lists what lies directly in a pseudo-directory: objects, and directories that have an object of
+/// their own.
+fn list_path(bucket: &Bucket, query: Query<'_>, path: &str) -> Page<Arc<Object>> {
+    let path = path.trim_end_matches('/');
+    let prefix = if path.is_empty() { String::new() } else { format!("{path}/") };
+    let inside = Query { prefix: &prefix, delimiter: "/", limit: usize::MAX, ..query };
+    let index = bucket.index();
+    let mut page = index.list(inside);
+    let kept = page.entries.drain(..).filter_map(|entry| match entry {
+        Entry::Prefix(name) => {
+            let object = index.current(&name).filter(|object| object.is_live())?.clone();
+            Some(Entry::Key(name, object))
+        }
+        Entry::Key(name, _) if *name == *prefix => None,
+        key => Some(key),
+    });
+    let entries: Vec<_> = kept.take(query.limit).collect();
+    Page { entries, is_truncated: false }
 }
 
 fn line(name: &str, object: &Object) -> Value {
@@ -114,6 +137,13 @@ fn line(name: &str, object: &Object) -> Value {
 
 /// Lists all versions, newest first within a name.
 fn list_versions(bucket: &Bucket, call: &Call) -> Result<Reply, Failure> {
+    // Lines of text and Swift's XML have no place for versions.
+    let asked =
+        call.parameter("format").is_some() || call.header("accept").is_some_and(|a| a != "*/*");
+    if asked && Format::of(call)? != Format::Json {
+        let problem = "versions are listed as JSON only";
+        return Err(Failure::new(StatusCode::NOT_ACCEPTABLE, problem));
+    }
     let query = query(call)?;
     let page = bucket.index().list_versions(query);
     let mut lines = Vec::new();
@@ -121,11 +151,16 @@ fn list_versions(bucket: &Bucket, call: &Call) -> Result<Reply, Failure> {
         match entry {
             Entry::Prefix(prefix) => lines.push(json!({"subdir": prefix})),
             Entry::Key(name, versions) => {
-                for (age, object) in versions.iter().enumerate() {
+                let mut aged: Vec<_> = versions.iter().enumerate().collect();
+                if query.is_reversed {
+                    aged.reverse();
+                }
+                for (age, object) in aged {
                     let mut shown = line(name, object);
                     shown["version_id"] = json!(object.version_id());
                     shown["is_latest"] = json!(age == 0);
                     if object.is_delete_marker() {
+                        shown["hash"] = json!(hex(&Md5::digest(b"")));
                         shown["content_type"] =
                             json!("application/x-deleted;swift_versions_deleted=1");
                     }
@@ -134,7 +169,7 @@ fn list_versions(bucket: &Bucket, call: &Call) -> Result<Reply, Failure> {
             }
         }
     }
-    lines.truncate(info::LISTING_LIMIT);
+    lines.truncate(query.limit);
     Ok(json_reply(StatusCode::OK, &Value::Array(lines)))
 }
 
@@ -143,6 +178,7 @@ pub(super) fn create(swift: &Swift, call: &Call, place: &Place) -> Result<Reply,
     let policy = call.header("x-storage-policy").map(str::to_owned);
     let mut settings = Settings { policy: policy.clone(), ..Settings::default() };
     apply(&mut settings, call);
+    check_change(&settings, call)?;
     match swift.account.create_bucket(&place.container, settings) {
         Ok(_) => return Ok(text(StatusCode::CREATED, "")),
         Err(Refusal::BucketExists) => {}
@@ -155,6 +191,7 @@ pub(super) fn create(swift: &Swift, call: &Call, place: &Place) -> Result<Reply,
             "the container exists with another storage policy",
         ));
     }
+    check_change(&bucket.settings(), call)?;
     swift.account.change_bucket(&bucket, |settings| apply(settings, call))?;
     Ok(text(StatusCode::ACCEPTED, ""))
 }
@@ -162,8 +199,17 @@ pub(super) fn create(swift: &Swift, call: &Call, place: &Place) -> Result<Reply,
 /// Answers POST of a container.
 pub(super) fn change(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let bucket = swift.account.bucket(&place.container)?;
+    check_change(&bucket.settings(), call)?;
     swift.account.change_bucket(&bucket, |settings| apply(settings, call))?;
     Ok(empty(StatusCode::NO_CONTENT))
+}
+
+/// Refuses metadata that would be too much after the change.
+fn check_change(settings: &Settings, call: &Call) -> Result<(), Failure> {
+    call.metadata("x-container-meta-")?;
+    let mut after = settings.clone();
+    apply(&mut after, call);
+    check_metadata(&after.metadata)
 }
 
 fn apply(settings: &mut Settings, call: &Call) {

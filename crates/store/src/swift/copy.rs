@@ -5,6 +5,7 @@ use http::{StatusCode, header};
 use super::answer::{Failure, set};
 use super::call::{Call, Place, decode};
 use super::object::{created, describe, precondition};
+use super::ranges::{self, Wanted};
 use super::{Swift, large};
 use crate::clock;
 use crate::object::{About, Draft, Form};
@@ -52,7 +53,22 @@ async fn copy(
         (source.body.clone(), source.etag.clone(), source.about.form.clone())
     } else {
         let content = account.content(&source)?;
-        (content.body, content.etag, Form::Plain)
+        match ranges::parse(call.header(header::RANGE.as_str()), content.body.length()) {
+            Wanted::Whole => (content.body, content.etag, Form::Plain),
+            Wanted::Ranges(ranges) if ranges.len() == 1 => {
+                let body = content.body.slice(ranges[0].clone());
+                let etag = body.md5().await?;
+                (body, etag, Form::Plain)
+            }
+            Wanted::Ranges(_) => {
+                let problem = "this store copies one range at a time";
+                return Err(Failure::new(StatusCode::NOT_IMPLEMENTED, problem));
+            }
+            Wanted::Nothing => {
+                let problem = "the source has no such range";
+                return Err(Failure::new(StatusCode::RANGE_NOT_SATISFIABLE, problem));
+            }
+        }
     };
     let mut about = About { form, part_bytes: Vec::new(), ..source.about.clone() };
     apply_given(&mut about, call)?;

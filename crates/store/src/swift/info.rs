@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::answer::json as json_reply;
-use super::{Swift, bulk, large, object};
+use super::{Swift, bulk, call, large, object};
 use crate::reply::Reply;
 
 /// Listings hold at most this many lines.
@@ -21,6 +21,10 @@ pub(super) fn info(swift: &Swift) -> Reply {
             "max_file_size": object::OBJECT_BYTES_MAX,
             "max_container_name_length": 256,
             "max_object_name_length": 1024,
+            "max_meta_name_length": call::METADATA_NAME_MAX,
+            "max_meta_value_length": call::METADATA_VALUE_MAX,
+            "max_meta_count": call::METADATA_COUNT_MAX,
+            "max_meta_overall_size": call::METADATA_BYTES_MAX,
             "container_listing_limit": LISTING_LIMIT,
             "account_listing_limit": LISTING_LIMIT,
             "policies": [{"name": DEFAULT_POLICY, "aliases": DEFAULT_POLICY, "default": true}],

@@ -7,7 +7,7 @@ use md5::{Digest, Md5};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::answer::{Failure, json as json_reply, set};
+use super::answer::{Failure, document, set};
 use super::call::{Call, Place};
 use super::object::{check_etag, created, describe};
 use super::{Swift, bulk};
@@ -15,7 +15,7 @@ use crate::body::Body;
 use crate::bucket::Bucket;
 use crate::clock;
 use crate::index::Precondition;
-use crate::intake::hex;
+use crate::intake::{hex, take_in_bytes};
 use crate::object::{Draft, Form, Object, Segment};
 use crate::reply::Reply;
 
@@ -24,8 +24,13 @@ pub(super) const MANIFEST_BYTES_MAX: usize = 8 << 20;
 
 /// A segment as a client names it.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Named {
+    #[serde(default)]
     path: String,
+    /// Bytes that stand in the manifest itself, in base64.
+    #[serde(default)]
+    data: Option<String>,
     #[serde(default)]
     etag: Option<String>,
     #[serde(default)]
@@ -54,11 +59,19 @@ pub(super) async fn put(
         return Err(invalid(format!("a manifest has 1 to {SEGMENTS_MAX} segments")));
     }
     let (mut segments, mut problems) = (Vec::with_capacity(named.len()), Vec::new());
+    let mut inline = Vec::new();
     for segment in &named {
-        match find(swift, segment) {
+        let found = match &segment.data {
+            Some(data) => take_inline(segment, data, &mut inline),
+            None => find(swift, segment),
+        };
+        match found {
             Ok(found) => segments.push(found),
             Err(problem) => problems.push(format!("{}, {problem}", segment.path)),
         }
+    }
+    if segments.iter().all(Segment::is_inline) {
+        problems.push("a manifest needs at least one segment that is an object".to_owned());
     }
     if !problems.is_empty() {
         return Err(invalid(format!("Errors:\n{}", problems.join("\n"))));
@@ -66,17 +79,42 @@ pub(super) async fn put(
     let mut md5 = Md5::new();
     for segment in &segments {
         md5.update(match segment.range {
-            Some((first, last)) => format!("{}:{first}-{last};", segment.etag),
-            None => segment.etag.clone(),
+            Some((first, last)) if !segment.is_inline() => {
+                format!("{}:{first}-{last};", segment.etag)
+            }
+            _ => segment.etag.clone(),
         });
     }
     let etag = hex(&md5.finalize());
     check_etag(call, &etag)?;
     let mut about = describe(call)?;
     about.form = Form::StaticLarge(segments);
-    let draft = Draft { body: Body::empty(), etag: etag.as_str().into(), about };
+    let body = match inline.is_empty() {
+        true => Body::empty(),
+        false => take_in_bytes(&swift.account.storage, inline.into()).await?.body,
+    };
+    let draft = Draft { body, etag: etag.as_str().into(), about };
     let object = swift.account.put(bucket, &place.object, draft, precondition).await?;
     Ok(created(&object, &format!("\"{etag}\"")))
+}
+
+/// Appends the bytes of a segment that stand in the manifest to those of the manifest's own.
+fn take_inline(named: &Named, data: &str, inline: &mut Vec<u8>) -> Result<Segment, String> {
+    use base64::Engine;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(data).unwrap_or_default();
+    let has_more = named.etag.is_some() || named.size_bytes.is_some() || named.range.is_some();
+    if bytes.is_empty() || has_more || !named.path.is_empty() {
+        return Err("a segment has either a path or data in base64".to_owned());
+    }
+    let first = inline.len() as u64;
+    inline.extend_from_slice(&bytes);
+    Ok(Segment {
+        container: String::new(),
+        object: String::new(),
+        etag: hex(&Md5::digest(&bytes)),
+        bytes: bytes.len() as u64,
+        range: Some((first, inline.len() as u64 - 1)),
+    })
 }
 
 /// Finds a segment, which has to be what the client says of it.
@@ -121,9 +159,20 @@ fn parse_range(text: &str, length: u64) -> Option<(u64, u64)> {
 }
 
 /// Answers GET with `multipart-manifest=get`.
-pub(super) fn show(swift: &Swift, call: &Call, object: &Object, segments: &[Segment]) -> Reply {
+pub(super) async fn show(
+    swift: &Swift,
+    call: &Call,
+    object: &Object,
+    segments: &[Segment],
+) -> Result<Reply, Failure> {
+    use base64::Engine;
     let is_raw = call.parameter("format") == Some("raw");
+    let inline = object.body.bytes().await?;
     let lines = segments.iter().map(|segment| {
+        if let (true, Some((first, last))) = (segment.is_inline(), segment.range) {
+            let bytes = inline.get(first as usize..=last as usize).unwrap_or_default();
+            return json!({"data": base64::engine::general_purpose::STANDARD.encode(bytes)});
+        }
         let path = format!("/{}/{}", segment.container, segment.object);
         let range = segment.range.map(|(first, last)| format!("{first}-{last}"));
         let mut line = match is_raw {
@@ -147,10 +196,12 @@ pub(super) fn show(swift: &Swift, call: &Call, object: &Object, segments: &[Segm
         }
         line
     });
-    let mut reply = json_reply(StatusCode::OK, &lines.collect::<Value>());
+    let text = lines.collect::<Value>().to_string();
+    let etag = hex(&Md5::digest(&text));
+    let mut reply = document(StatusCode::OK, "application/json; charset=utf-8", text);
     set(&mut reply, "x-static-large-object", "True");
-    set(&mut reply, header::ETAG, &object.etag);
-    reply
+    set(&mut reply, header::ETAG, etag);
+    Ok(reply)
 }
 
 /// Answers DELETE with `multipart-manifest=delete`: the segments go with the manifest.
@@ -159,7 +210,8 @@ pub(super) async fn delete(swift: &Swift, call: &Call, place: &Place) -> Result<
     let object = swift.account.object(&bucket, &place.object, None)?;
     let mut paths = Vec::new();
     if let Form::StaticLarge(segments) = &object.about.form {
-        paths.extend(segments.iter().map(|s| (s.container.clone(), s.object.clone())));
+        let kept = segments.iter().filter(|segment| !segment.is_inline());
+        paths.extend(kept.map(|s| (s.container.clone(), s.object.clone())));
         // A segment may be used twice and can go only once.
         paths.sort();
         paths.dedup();

@@ -10,9 +10,11 @@ mod copy;
 mod identity;
 mod info;
 mod large;
+mod listing;
 mod object;
 mod ranges;
 mod read;
+mod refused;
 mod temp_url;
 mod token;
 
@@ -85,6 +87,7 @@ impl Swift {
 
     async fn store(&self, call: &mut Call) -> Result<Reply, Failure> {
         let place = call.place()?;
+        refused::check(call)?;
         self.authorize(call, &place)?;
         if let Some(format) = call.parameter("extract-archive").map(str::to_owned)
             && call.method == Method::PUT
@@ -104,7 +107,7 @@ impl Swift {
             ((true, false), "PUT") => container::create(self, call, &place),
             ((true, false), "POST") => container::change(self, call, &place),
             ((true, false), "DELETE") => container::delete(self, &place),
-            ((true, true), "GET" | "HEAD") => read::read(self, call, &place),
+            ((true, true), "GET" | "HEAD") => read::read(self, call, &place).await,
             ((true, true), "PUT") => object::put(self, call, &place).await,
             ((true, true), "POST") => object::post(self, call, &place).await,
             ((true, true), "DELETE") => object::delete(self, call, &place).await,

@@ -86,7 +86,7 @@ pub(super) fn describe(call: &Call) -> Result<About, Failure> {
     Ok(About {
         content_type: Some(Arc::from(content_type.unwrap_or("application/octet-stream"))),
         headers,
-        metadata: call.prefixed("x-object-meta-"),
+        metadata: call.metadata("x-object-meta-")?,
         expires_at_s: expiry(call)?,
         ..About::default()
     })
@@ -112,6 +112,7 @@ fn expiry(call: &Call) -> Result<Option<u64>, Failure> {
     }
 }
 
+/// Reads what kind of object a client makes.
 fn form(call: &Call) -> Result<Form, Failure> {
     let place = |name: &str| -> Result<Option<String>, Failure> {
         let Some(text) = call.header(name) else { return Ok(None) };
@@ -125,6 +126,13 @@ fn form(call: &Call) -> Result<Form, Failure> {
         }
         Ok(Some(place))
     };
+    if call.parameter("temp_url_sig").is_some()
+        && ["x-object-manifest", "x-symlink-target"].iter().any(|name| call.header(name).is_some())
+    {
+        // Else who may write one object could read every other.
+        let problem = "a signed address must not refer to other objects";
+        return Err(Failure::new(StatusCode::BAD_REQUEST, problem));
+    }
     if let Some(prefix) = place("x-object-manifest")? {
         return Ok(Form::DynamicLarge(prefix));
     }
@@ -136,11 +144,16 @@ pub(super) async fn post(swift: &Swift, call: &Call, place: &Place) -> Result<Re
     let bucket = swift.account.bucket(&place.container)?;
     let object = swift.account.object(&bucket, &place.object, call.parameter("version-id"))?;
     let given = describe(call)?;
+    let manifest = form(call)?;
     let changes_type = call.header(header::CONTENT_TYPE.as_str()).is_some();
     let change = move |about: &mut About| {
         about.metadata = given.metadata;
         about.headers = given.headers;
         about.expires_at_s = given.expires_at_s;
+        // The manifest of a dynamic large object is a header like its metadata.
+        if let (Form::DynamicLarge(_), _) | (_, Form::DynamicLarge(_)) = (&about.form, &manifest) {
+            about.form = manifest;
+        }
         if changes_type {
             about.content_type = given.content_type;
         }

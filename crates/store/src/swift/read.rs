@@ -15,7 +15,7 @@ use crate::object::{Form, Object};
 use crate::reply::{Reply, ReplyBody};
 
 /// Answers GET and HEAD of an object.
-pub(super) fn read(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
+pub(super) async fn read(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let bucket = swift.account.bucket(&place.container)?;
     let mut object = swift.account.object(&bucket, &place.object, call.parameter("version-id"))?;
     if object.is_delete_marker() {
@@ -27,9 +27,13 @@ pub(super) fn read(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, F
     if call.parameter("multipart-manifest") == Some("get")
         && let Form::StaticLarge(segments) = &object.about.form
     {
-        return Ok(large::show(swift, call, &object, segments));
+        return large::show(swift, call, &object, segments).await;
     }
-    let content = swift.account.content(&object)?;
+    let shows_manifest = call.parameter("multipart-manifest") == Some("get");
+    let content = match shows_manifest && large::is_large(&object) {
+        true => Content { body: object.body.clone(), etag: object.etag.clone() },
+        false => swift.account.content(&object)?,
+    };
     if let Some(mut reply) = unless_conditions_hold(call, &object, &content) {
         describe(&mut reply, &object, &content);
         return Ok(reply);
@@ -89,10 +93,9 @@ fn unless_conditions_hold(call: &Call, object: &Object, content: &Content) -> Op
     let date = |name: &str| call.header(name).and_then(clock::parse_http_date);
     let modified_s = object.modified_us.div_ceil(1_000_000);
     let rule = |name: &str| call.header(name).map(EtagRule::parse);
-    let is_refused = match rule("if-match") {
-        Some(rule) => !rule.matches(&content.etag),
-        None => date("if-unmodified-since").is_some_and(|since| modified_s > since),
-    };
+    // Unlike HTTP, Swift holds a reader to both conditions.
+    let is_refused = rule("if-match").is_some_and(|rule| !rule.matches(&content.etag))
+        || date("if-unmodified-since").is_some_and(|since| modified_s > since);
     if is_refused {
         return Some(empty(StatusCode::PRECONDITION_FAILED));
     }

@@ -30,6 +30,7 @@ pub(super) fn check(
         &Method::HEAD => &["HEAD", "GET", "PUT"],
         method => &[method.as_str()],
     };
+    let signature = &in_digits(signature).ok_or_else(refused)?;
     let is_signed = keys(swift, place).iter().any(|key| {
         methods.iter().any(|method| {
             let text = format!("{method}\n{expires}\n{}", call.path);
@@ -38,6 +39,15 @@ pub(super) fn check(
         })
     });
     if is_signed { Ok(()) } else { Err(refused()) }
+}
+
+/// Returns a signature in hexadecimal digits, also one of the form `sha256:BASE64`.
+fn in_digits(signature: &str) -> Option<String> {
+    use base64::Engine;
+    let Some((_, text)) = signature.split_once(':') else { return Some(signature.to_owned()) };
+    let text = text.trim_end_matches('=').replace('+', "-").replace('/', "_");
+    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(text).ok()?;
+    Some(hex(&bytes))
 }
 
 /// Returns the keys of the account and of the container.
