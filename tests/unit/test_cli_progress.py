@@ -211,3 +211,30 @@ def test_a_trial_takes_the_rate_of_its_own_kind_before_that_of_others() -> None:
     assert forecast.left_ns() == 11 * 10**9
     forecast.drop(document(3))
     assert forecast.left_ns() == 10**9
+
+
+def test_objects_that_a_clean_up_swept_are_counted_in_its_line() -> None:
+    line = progress.ending(summary(requests=0, objects_swept=29, buckets_left=["b-0"]))
+    assert "29 objects swept" in line
+    assert "1 buckets left" in line
+    assert "swept" not in progress.ending(summary(objects_swept=0))
+
+
+def test_gets_of_objects_whose_put_failed_are_told_apart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    view = progress._PlainView(4)
+    put = document(1, phase="put", mix=[{"operation": "put", "weight": 1.0}])
+    missing = {"failed": 3, "error_examples": {"not_found": "HTTP 404"}}
+    story = (
+        (put, summary(failed=3)),
+        (document(2), summary(**missing)),
+        (document(5), summary(failed=3, error_examples={"http_404": ""})),
+        (document(3), summary(failed=1, error_examples={"timeout": ""})),
+        (put, summary()),
+        (document(4), summary(**missing)),
+    )
+    for one, end in story:
+        view.show(TrialEnded(document=one, summary=end))
+    told = ["put had failed" in line for line in capsys.readouterr().err.splitlines()]
+    assert told == [False, True, True, False, False, False]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from loadstone import units
+from loadstone.campaign.lifecycle import CLEAN_UP, writes_dataset
 from loadstone.campaign.trial import PlannedTrial
 from loadstone.cli.forecast import Forecast
 from loadstone.execution.events import (
@@ -29,6 +30,9 @@ from loadstone.results.features import describe_refusal, refused
 PLAIN_EVERY_S = 1.0
 # A rest may last for hours, and a log needs no countdown.
 PLAIN_REST_EVERY_S = 60.0
+
+# The load generator's names for the outcome of asking for an object that is not there.
+ABSENT = frozenset({"not_found", "http_404"})
 
 
 class View(Protocol):
@@ -60,6 +64,27 @@ class _Refusals:
         found = set(refused(summary).items()) - self._told
         self._told |= found
         return [f"target {target}: {describe_refusal(*one)}" for one in sorted(found)]
+
+
+class _Holes:
+    """Puts that failed: a later trial that asks for those objects fails once more for each."""
+
+    def __init__(self) -> None:
+        self._failed: dict[tuple[str, str], int] = {}
+
+    def note(self, document: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+        """Take note of a trial, and return what its failures owe to puts before it, if anything."""
+        place = (document["target"]["name"], document["dataset"].get("bucket_prefix", ""))
+        if writes_dataset(document):
+            self._failed[place] = summary.get("failed", 0)
+            return ""
+        holes = self._failed.get(place, 0)
+        if document["phase"] == CLEAN_UP:
+            self._failed.pop(place, None)
+        kinds = ABSENT & (summary.get("error_examples") or {}).keys()
+        if not holes or not kinds:
+            return ""
+        return f"; up to {holes:,} of {min(kinds)} are of objects whose own put had failed"
 
 
 def describe(document: Mapping[str, Any]) -> str:
@@ -108,6 +133,10 @@ def ending(summary: Mapping[str, Any]) -> str:
         line += f", {units.format_byte_rate(summary['bytes'] / max(seconds, 1e-9))}"
     if summary.get("failed"):
         line += f", {summary['failed']:,} failed{_kinds(summary)}"
+    if summary.get("objects_swept"):
+        line += f", {summary['objects_swept']:,} objects swept"
+    if summary.get("buckets_left"):
+        line += f", {len(summary['buckets_left']):,} buckets left"
     if summary.get("state") != "finished":
         reason = f": {summary['reason']}" if summary.get("reason") else ""
         line += f" [{summary.get('state')}{reason}]"
@@ -168,6 +197,7 @@ class _PlainView:
         self._quiet_until = 0.0
         self._resting = ""
         self._refusals = _Refusals()
+        self._holes = _Holes()
 
     def show(self, event: Event) -> None:
         match event:
@@ -180,7 +210,8 @@ class _PlainView:
                 share = live.get("progress")
                 self._say(("" if share is None else f"{share:4.0%} ") + figures(live))
             case TrialEnded(document=document, summary=summary):
-                self._say(f"{describe(document)}: {ending(summary)}")
+                holes = self._holes.note(document, summary)
+                self._say(f"{describe(document)}: {ending(summary)}{holes}")
                 for line in self._refusals.new(document, summary):
                     self._say(line)
             case TrialFailed(document=document, reason=reason):
@@ -243,6 +274,7 @@ class _TerminalView:
         self._update: Callable[..., None] = self._progress.update
         self._number = 0
         self._refusals = _Refusals()
+        self._holes = _Holes()
         self._progress.start()
 
     def show(self, event: Event) -> None:
@@ -257,7 +289,9 @@ class _TerminalView:
                 self._set(describe(document), share, figures(live), self._left(left_ns(live)))
             case TrialEnded(document=document, summary=summary):
                 is_good = summary.get("state") == "finished" and not summary.get("failed")
-                self._keep("✓" if is_good else "!", f"{describe(document)}: {ending(summary)}")
+                holes = self._holes.note(document, summary)
+                words = f"{describe(document)}: {ending(summary)}{holes}"
+                self._keep("✓" if is_good else "!", words)
                 for line in self._refusals.new(document, summary):
                     self._keep("!", line)
             case TrialFailed(document=document, reason=reason):
