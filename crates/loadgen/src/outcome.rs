@@ -136,6 +136,8 @@ impl Outcome {
                 io::ErrorKind::UnexpectedEof => Self::CLOSED,
                 io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::RESET,
                 io::ErrorKind::InvalidData => Self::PROTOCOL,
+                io::ErrorKind::PermissionDenied => Self::DENIED,
+                io::ErrorKind::NotFound => Self::NOT_FOUND,
                 _ => Self::IO,
             },
         }

@@ -344,7 +344,11 @@ impl BlockClient {
         self.writes += u64::from(is_write);
         let is_flushed = is_write && self.block.flush.is_due(self.writes);
         if let Medium::Thread { buffer, .. } = &mut self.medium {
-            let file = self.block.place.file().expect("it was opened for the load").as_fd();
+            // Only a clean-up comes to where nothing is any more.
+            let Some(file) = self.block.place.file() else {
+                return Err(std::io::ErrorKind::NotFound.into());
+            };
+            let file = file.as_fd();
             let done = match operation {
                 Operation::Read => disk::read_full_at(file, &mut buffer[..io_bytes], stretch.at)?,
                 Operation::Write => {

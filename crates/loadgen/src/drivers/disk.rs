@@ -308,12 +308,6 @@ pub(crate) fn random_name() -> io::Result<String> {
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
-/// Returns the length of a file.
-pub(crate) fn length_at(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<u64> {
-    let status = fs::statat(directory, path, AtFlags::empty())?;
-    Ok(u64::try_from(status.st_size).unwrap_or(0))
-}
-
 /// Copies from one file to the same place in another, inside the kernel; returns how much, and
 /// zero at the end.
 pub(crate) fn copy_range(

@@ -2,12 +2,13 @@
 //!
 //! Each client blocks a thread of its own, as the programs do that work on files.
 
-use std::ffi::CString;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::clock::Clock;
 use crate::dataset::Dataset;
@@ -19,7 +20,7 @@ use crate::outcome::{Answer, Outcome};
 use crate::payload::{Held, ObjectId, PayloadSpec, SECTOR_BYTES};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
-use crate::trial::{Options, Trial};
+use crate::trial::{Options, Ownership, Trial};
 
 mod blocks;
 mod bucket;
@@ -28,11 +29,14 @@ mod reads;
 mod writes;
 
 use blocks::OpenFiles;
+use bucket::Bucket;
 
 /// What a copy's name has behind its object's.
 const COPY_SUFFIX: &[u8] = b".copy";
 /// What names of files that are not whole yet begin with.
 const TEMPORARY: &str = ".loadstone-tmp-";
+/// Buckets that a client keeps at hand.
+const BUCKETS_AT_HAND: u64 = 16;
 /// Bytes given to the kernel at once, unless the target says otherwise.
 const CHUNK_BYTES: u64 = 1 << 20;
 
@@ -53,6 +57,16 @@ pub struct FileTree {
     writes_blocks: bool,
     appends: bool,
     run: String,
+    ownership: Ownership,
+    /// The directories that the dataset's prefix names, and where the rest of it begins.
+    parents: String,
+    leaf_start: usize,
+    /// Whether a trial changes what is there, and whether it may make those directories.
+    changes: bool,
+    makes_parents: bool,
+    buckets: Mutex<HashMap<u64, Arc<Bucket>>>,
+    /// What a directory looks like that we make ourselves.
+    made: OnceLock<Option<rustix::fs::Stat>>,
 }
 
 /// How a file comes to stand under its name.
@@ -69,13 +83,19 @@ enum Layout {
 pub struct FileClient {
     tree: Arc<FileTree>,
     reactor: Rc<Reactor>,
-    index: u32,
     buffer: Buffer,
     /// What writes have left in the buffer.
     held: Held,
-    /// Path of the current object below the root.
+    /// Path of the current object below the root, for people; its name begins at `leaf`.
     path: Vec<u8>,
-    other_path: Vec<u8>,
+    leaf: usize,
+    /// The name of its copy.
+    copy: Vec<u8>,
+    /// The name of a file that is not whole yet.
+    temporary: CString,
+    buckets: Vec<Option<(u64, Arc<Bucket>)>>,
+    /// Whether the last file that was written was new.
+    expects_new: bool,
     ranges: Vec<(u64, u64)>,
     open_files: OpenFiles,
     writes: u64,
@@ -139,7 +159,10 @@ impl Driver for FileTree {
         mistakes.extend(chunk_mistake(trial));
         mistakes.extend(name_mistakes(trial));
         mistakes.extend(block_mistake(trial));
-        mistakes.extend(limits::file_mistake(trial, OpenFiles::MOST as u64 + 2));
+        mistakes.extend(limits::file_mistake(
+            trial,
+            OpenFiles::MOST as u64 + 2 + trial.dataset.buckets.min(BUCKETS_AT_HAND),
+        ));
         mistakes
     }
 
@@ -153,6 +176,8 @@ impl Driver for FileTree {
             _ => Layout::InPlace,
         };
         let chunk_bytes = settings.get("chunk_bytes").and_then(serde_json::Value::as_u64);
+        let prefix = &trial.dataset.object_prefix;
+        let leaf_start = prefix.rfind('/').map_or(0, |slash| slash + 1);
         let has = |wanted| trial.mix.iter().any(|share| share.operation == wanted);
         let tree = Self {
             dataset: Dataset::new(trial),
@@ -167,6 +192,13 @@ impl Driver for FileTree {
             appends: has(Operation::Append),
             options: trial.options.clone(),
             run: trial.run.clone(),
+            ownership: trial.ownership.clone(),
+            parents: prefix[..leaf_start].to_owned(),
+            leaf_start,
+            changes: trial.changes_objects() || trial.is_clean_up(),
+            makes_parents: trial.changes_objects(),
+            buckets: Mutex::default(),
+            made: OnceLock::new(),
             root,
             directory,
         };
@@ -186,15 +218,20 @@ impl Driver for FileTree {
         let largest = self.dataset.spec().size.max();
         let chunk = usize::try_from(largest).unwrap_or(usize::MAX).min(self.chunk_bytes);
         let block = usize::try_from(self.block_bytes).expect("checked against the limit");
+        let temporary = format!("{TEMPORARY}{}-{}-{index}", self.run, std::process::id());
+        let at_hand = self.dataset.spec().buckets.min(BUCKETS_AT_HAND);
         Ok(FileClient {
             tree: Arc::clone(self),
             reactor: Rc::clone(reactor),
-            index,
             // A range that starts and ends inside a sector needs one more at each end.
             buffer: Buffer::new(chunk.max(block) + 2 * disk::ALIGNMENT),
             held: Held::default(),
             path: Vec::new(),
-            other_path: Vec::new(),
+            leaf: 0,
+            copy: Vec::new(),
+            temporary: CString::new(temporary).expect("check refused zeroes in runs"),
+            buckets: (0..at_hand).map(|_| None).collect(),
+            expects_new: true,
             ranges: Vec::new(),
             open_files: OpenFiles::default(),
             writes: 0,
@@ -303,23 +340,7 @@ impl Client for FileClient {
         if !matches!(request.operation, Operation::Put | Operation::Write | Operation::Append) {
             self.held.forget();
         }
-        let done = match request.operation {
-            Operation::Put => self.put(request, &mut answer),
-            Operation::Get => self.get(request, &mut answer),
-            Operation::RangeGet => self.range_get(request, &mut answer),
-            Operation::Head => self.head(request, &mut answer),
-            Operation::List => self.list(request, &mut answer),
-            Operation::Delete => self.delete(request),
-            Operation::Copy => self.copy(request),
-            Operation::Post => self.post(request),
-            Operation::CreateBucket => self.create_bucket(request),
-            Operation::DeleteBucket => self.delete_bucket(request),
-            Operation::Read => self.read_block(request, &mut answer),
-            Operation::Write | Operation::Append => self.write_block(request, &mut answer),
-            Operation::MultiRangeGet | Operation::BulkDelete | Operation::MultipartPut => {
-                unreachable!("Trial::check refused what is not in OPERATIONS")
-            }
-        };
+        let done = self.carry_out(request, &mut answer);
         if answer.ended_ns == 0 {
             answer.ended_ns = self.reactor.now_ns();
         }
@@ -341,6 +362,7 @@ impl Client for FileClient {
 
     async fn sweep_bucket(&mut self, bucket: &str) -> Result<(u64, bool), Error> {
         self.open_files.close_all();
+        self.buckets.fill(None);
         self.tree.sweep(bucket)
     }
 
@@ -350,6 +372,55 @@ impl Client for FileClient {
 }
 
 impl FileClient {
+    fn carry_out(&mut self, request: &Request, answer: &mut Answer) -> std::io::Result<()> {
+        match request.operation {
+            Operation::List => return self.list(request, answer),
+            Operation::CreateBucket => return self.create_bucket(request),
+            Operation::DeleteBucket => return self.delete_bucket(request),
+            _ => {}
+        }
+        let number = self.tree.dataset.bucket_of(request.index);
+        let place = (number % self.buckets.len() as u64) as usize;
+        // Taken out and put back, so that no count that threads share is touched.
+        let bucket = match self.buckets[place].take().filter(|(found, _)| *found == number) {
+            Some((_, bucket)) => bucket,
+            None => {
+                self.at_object(request.index);
+                self.tree.bucket(number)?
+            }
+        };
+        let done = self.carry_out_in(&bucket, request, answer);
+        self.buckets[place] = Some((number, bucket));
+        done
+    }
+
+    #[inline]
+    fn carry_out_in(
+        &mut self,
+        bucket: &Bucket,
+        request: &Request,
+        answer: &mut Answer,
+    ) -> std::io::Result<()> {
+        match request.operation {
+            Operation::Put => self.put(bucket, request, answer),
+            Operation::Get => self.get(bucket, request, answer),
+            Operation::RangeGet => self.range_get(bucket, request, answer),
+            Operation::Head => self.head(bucket, request, answer),
+            Operation::Delete => self.delete(bucket, request),
+            Operation::Copy => self.copy(bucket, request),
+            Operation::Post => self.post(bucket, request),
+            Operation::Read => self.read_block(bucket, request, answer),
+            Operation::Write | Operation::Append => self.write_block(bucket, request, answer),
+            _ => unreachable!("Trial::check refused what is not in OPERATIONS"),
+        }
+    }
+
+    /// Returns the name of the current object in its directory.
+    #[inline]
+    fn name(&self) -> &CStr {
+        writes::c_path(&self.path[self.leaf..])
+    }
+
     /// Points at an object: writes its path and returns what it must hold.
     #[inline]
     fn at_object(&mut self, index: u64) -> ObjectId {
@@ -357,6 +428,7 @@ impl FileClient {
         self.path.clear();
         dataset.write_bucket(dataset.bucket_of(index), &mut self.path);
         self.path.push(b'/');
+        self.leaf = self.path.len() + self.tree.leaf_start;
         dataset.write_key(index, &mut self.path);
         self.path.push(0);
         ObjectId::new(dataset.key_hash(index), dataset.spec().version, dataset.size(index))

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use super::FileClient;
-use super::writes::c_path;
+use super::bucket::Bucket;
 use crate::drivers::disk;
 use crate::outcome::{Answer, Outcome};
 use crate::payload::{ObjectId, check_blocks};
@@ -49,10 +49,15 @@ impl FileClient {
         (offset, usize::try_from(bytes).expect("a block"))
     }
 
-    pub(super) fn read_block(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+    pub(super) fn read_block(
+        &mut self,
+        bucket: &Bucket,
+        request: &Request,
+        answer: &mut Answer,
+    ) -> io::Result<()> {
         let object = self.at_object(request.index);
         let (offset, bytes) = self.block_of(request, &object);
-        let file = self.open_block_file(request.index)?;
+        let file = self.open_block_file(bucket, request.index)?;
         let asked = if self.tree.is_direct { bytes.next_multiple_of(512) } else { bytes };
         let read = disk::read_full_at(file.as_fd(), &mut self.buffer[..asked], offset)?.min(bytes);
         answer.ended_ns = self.reactor.now_ns();
@@ -71,17 +76,21 @@ impl FileClient {
         Ok(())
     }
 
-    pub(super) fn write_block(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+    pub(super) fn write_block(
+        &mut self,
+        bucket: &Bucket,
+        request: &Request,
+        answer: &mut Answer,
+    ) -> io::Result<()> {
         let object = self.at_object(request.index);
         let (offset, bytes) = self.block_of(request, &object);
         self.held.fill(&self.tree.payload, &object, offset, &mut self.buffer[..bytes]);
         answer.sent_ns = self.reactor.now_ns();
-        let file = self.open_block_file(request.index)?;
+        let file = self.open_block_file(bucket, request.index)?;
         if self.tree.is_direct && bytes % 512 != 0 {
             // The end of an odd object: a file of its own, so that the others stay direct.
             let flags = libc::O_WRONLY | self.tree.flush.open_flags() | self.append_flag();
-            let directory = self.tree.directory.as_fd();
-            let odd = disk::open_at(directory, c_path(&self.path), flags)?;
+            let odd = super::writes::open_checked(bucket, self.name(), flags)?;
             disk::write_at(odd.as_fd(), &self.buffer[..bytes], offset)?;
         } else {
             disk::write_at(file.as_fd(), &self.buffer[..bytes], offset)?;
@@ -99,19 +108,26 @@ impl FileClient {
         if self.tree.appends { libc::O_APPEND } else { 0 }
     }
 
-    fn open_block_file(&mut self, index: u64) -> io::Result<Rc<OwnedFd>> {
+    fn open_block_file(&mut self, bucket: &Bucket, index: u64) -> io::Result<Rc<OwnedFd>> {
         if let Some(file) = self.open_files.find(index) {
             return Ok(file);
         }
         let mut flags = libc::O_RDONLY;
-        if self.tree.writes_blocks {
+        let is_written = self.tree.writes_blocks;
+        if is_written {
             flags = libc::O_RDWR | libc::O_CREAT | self.tree.flush.open_flags();
             flags |= self.append_flag();
         }
         if self.tree.is_direct {
             flags |= libc::O_DIRECT;
         }
-        let file = Rc::new(self.create_at(&self.path, flags)?);
+        let file = if is_written {
+            super::writes::open_checked(bucket, self.name(), flags)?
+        } else {
+            let flags = flags | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+            disk::open_at(bucket.keys.as_fd(), self.name(), flags)?
+        };
+        let file = Rc::new(file);
         self.open_files.keep(index, Rc::clone(&file));
         Ok(file)
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use super::writes::c_path;
+use super::bucket::{self, Bucket, CLAIM_SUFFIX};
 use super::{COPY_SUFFIX, FileClient};
 use crate::drivers::disk;
 use crate::drivers::reading::choose_ranges;
@@ -12,10 +12,14 @@ use crate::payload::Verifier;
 use crate::requests::Request;
 
 impl FileClient {
-    pub(super) fn get(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+    pub(super) fn get(
+        &mut self,
+        bucket: &Bucket,
+        request: &Request,
+        answer: &mut Answer,
+    ) -> io::Result<()> {
         let object = self.at_object(request.index);
-        let file =
-            disk::open_at(self.tree.directory.as_fd(), c_path(&self.path), self.read_flags())?;
+        let file = disk::open_at(bucket.keys.as_fd(), self.name(), self.read_flags())?;
         let mut verifier =
             request.is_verified.then(|| Verifier::new(&self.tree.payload, &object, 0));
         let mut offset = 0;
@@ -60,13 +64,17 @@ impl FileClient {
         }
     }
 
-    pub(super) fn range_get(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+    pub(super) fn range_get(
+        &mut self,
+        bucket: &Bucket,
+        request: &Request,
+        answer: &mut Answer,
+    ) -> io::Result<()> {
         let object = self.at_object(request.index);
         let range_bytes = self.tree.block_bytes;
         choose_ranges(request, object.length, range_bytes, 1, &mut self.ranges);
         let (first, end) = self.ranges[0];
-        let file =
-            disk::open_at(self.tree.directory.as_fd(), c_path(&self.path), self.read_flags())?;
+        let file = disk::open_at(bucket.keys.as_fd(), self.name(), self.read_flags())?;
         let alignment = if self.tree.is_direct { disk::ALIGNMENT as u64 } else { 1 };
         let start = first - first % alignment;
         let asked = usize::try_from((end - start).next_multiple_of(alignment)).expect("a range");
@@ -87,12 +95,20 @@ impl FileClient {
     }
 
     fn read_flags(&self) -> libc::c_int {
-        if self.tree.is_direct { libc::O_RDONLY | libc::O_DIRECT } else { libc::O_RDONLY }
+        // A link is not followed, and a pipe that somebody put there does not hold us up.
+        let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        if self.tree.is_direct { flags | libc::O_DIRECT } else { flags }
     }
 
-    pub(super) fn head(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+    pub(super) fn head(
+        &mut self,
+        bucket: &Bucket,
+        request: &Request,
+        answer: &mut Answer,
+    ) -> io::Result<()> {
         let object = self.at_object(request.index);
-        let length = disk::length_at(self.tree.directory.as_fd(), c_path(&self.path))?;
+        let found = bucket::look(bucket.keys.as_fd(), self.name())?;
+        let length = u64::try_from(found.st_size).unwrap_or(0);
         if request.is_verified {
             answer.outcome = length_outcome(length, object.length);
         }
@@ -111,19 +127,13 @@ impl FileClient {
             None => &tree.dataset.spec().object_prefix,
         };
         let (parents, start) = prefix.rsplit_once('/').unwrap_or(("", prefix));
-        self.path.pop();
-        if !parents.is_empty() {
-            self.path.push(b'/');
-            self.path.extend_from_slice(parents.as_bytes());
-        }
-        self.path.push(0);
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-        let directory = disk::open_at(self.tree.directory.as_fd(), c_path(&self.path), flags)?;
+        let directory = tree.open_page(request.index, parents)?;
         let (keys_max, mut keys) = (tree.options.page_keys, 0);
         super::directory::for_each_name(directory.as_fd(), &mut self.buffer, |name| {
             let is_key = name.starts_with(start.as_bytes())
                 && !name.starts_with(b".loadstone-")
-                && !name.ends_with(COPY_SUFFIX);
+                && !name.ends_with(COPY_SUFFIX)
+                && !name.ends_with(CLAIM_SUFFIX.as_bytes());
             keys += u32::from(is_key);
             keys < keys_max
         })?;

@@ -4,7 +4,8 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use super::{COPY_SUFFIX, FileClient, Layout, TEMPORARY};
+use super::bucket::{self, Bucket};
+use super::{COPY_SUFFIX, FileClient, Layout};
 use crate::drivers::disk;
 use crate::outcome::Answer;
 use crate::payload::ObjectId;
@@ -14,57 +15,40 @@ use crate::requests::Request;
 const ATTRIBUTE: &CStr = c"user.loadstone";
 
 impl FileClient {
-    pub(super) fn put(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+    pub(super) fn put(
+        &mut self,
+        bucket: &Bucket,
+        request: &Request,
+        answer: &mut Answer,
+    ) -> io::Result<()> {
         let object = self.at_object(request.index);
         self.writes += 1;
         if self.tree.layout == Layout::InPlace {
-            return self.write_file(&object, answer);
+            return self.write_file(bucket, &object, answer);
         }
-        std::mem::swap(&mut self.path, &mut self.other_path);
-        self.write_temporary_path();
-        let written = self.write_file(&object, answer).and_then(|()| self.rename());
+        let written = self
+            .write_file(bucket, &object, answer)
+            .and_then(|()| bucket.guard(self.name()))
+            .and_then(|()| disk::rename_at(bucket.keys.as_fd(), &self.temporary, self.name()));
         if written.is_err() {
             // Best effort: what failed is told anyway, and the next trial's clean-up looks again.
-            let _ = disk::remove_at(self.tree.directory.as_fd(), c_path(&self.path));
+            let _ = disk::remove_at(bucket.keys.as_fd(), &self.temporary);
         }
-        std::mem::swap(&mut self.path, &mut self.other_path);
-        written
+        written?;
+        if self.tree.flush.is_due(self.writes) {
+            // Only the directory knows the new name, and it has to be on the device too.
+            disk::flush(bucket.keys.as_fd(), false)?;
+        }
+        Ok(())
     }
 
-    /// Makes the path of a file that is not whole yet, in the bucket of the other path.
-    fn write_temporary_path(&mut self) {
-        use std::io::Write;
-        self.path.clear();
-        let bucket = self.other_path.split(|byte| *byte == b'/').next().unwrap_or_default();
-        self.path.extend_from_slice(bucket);
-        let process = std::process::id();
-        write!(self.path, "/{TEMPORARY}{process}-{}\0", self.index).expect("memory takes it");
-    }
-
-    fn rename(&mut self) -> io::Result<()> {
-        let directory = self.tree.directory.as_fd();
-        let (from, to) = (c_path(&self.path), c_path(&self.other_path));
-        let result = disk::rename_at(directory, from, to);
-        if is_without_parent(&result, &self.other_path) {
-            self.make_parents(&self.other_path.clone())?;
-            disk::rename_at(directory, from, to)?;
-        } else {
-            result?;
-        }
-        if !self.tree.flush.is_due(self.writes) {
-            return Ok(());
-        }
-        // Only the directory knows the new name, and it has to be on the device too.
-        let parent_bytes = self.other_path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-        let mut parent = self.other_path[..parent_bytes].to_vec();
-        parent.push(0);
-        let flags = libc::O_RDONLY | libc::O_DIRECTORY;
-        let parent = disk::open_at(directory, c_path(&parent), flags)?;
-        disk::flush(parent.as_fd(), false)
-    }
-
-    /// Writes the file at the path, piece by piece.
-    fn write_file(&mut self, object: &ObjectId, answer: &mut Answer) -> io::Result<()> {
+    /// Writes the object's file, or the one that becomes it, piece by piece.
+    fn write_file(
+        &mut self,
+        bucket: &Bucket,
+        object: &ObjectId,
+        answer: &mut Answer,
+    ) -> io::Result<()> {
         let chunk_bytes = self.tree.chunk_bytes;
         let mut file = None;
         let mut offset = 0;
@@ -76,7 +60,7 @@ impl FileClient {
                 Some(file) => file,
                 None => {
                     answer.sent_ns = self.reactor.now_ns();
-                    self.create_file()?
+                    self.create_file(bucket)?
                 }
             };
             self.write_chunk(&opened, bytes, offset)?;
@@ -104,57 +88,39 @@ impl FileClient {
         disk::write_at(file.as_fd(), rest, offset + aligned as u64)
     }
 
-    fn create_file(&mut self) -> io::Result<OwnedFd> {
-        let mut flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
-        flags |= self.tree.flush.open_flags();
+    fn create_file(&mut self, bucket: &Bucket) -> io::Result<OwnedFd> {
+        let mut flags = libc::O_WRONLY | self.tree.flush.open_flags();
         if self.tree.is_direct {
             flags |= libc::O_DIRECT;
         }
-        self.create_at(&self.path, flags)
+        let mut expects_new = self.expects_new;
+        let name = match self.tree.layout {
+            Layout::InPlace => self.name(),
+            Layout::Rename => &self.temporary,
+        };
+        let created = create(bucket, name, flags, &mut expects_new);
+        self.expects_new = expects_new;
+        created
     }
 
-    /// Opens a path that may have to be made, with the directories above it.
-    pub(super) fn create_at(&self, path: &[u8], flags: libc::c_int) -> io::Result<OwnedFd> {
-        let directory = self.tree.directory.as_fd();
-        let opened = disk::open_at(directory, c_path(path), flags);
-        if !is_without_parent(&opened, path) {
-            return opened;
-        }
-        self.make_parents(path)?;
-        disk::open_at(directory, c_path(path), flags)
-    }
-
-    /// Makes the directories above a path, but never the bucket.
-    fn make_parents(&self, path: &[u8]) -> io::Result<()> {
-        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-        for (place, _) in slashes.skip(1) {
-            let mut parent = path[..place].to_vec();
-            parent.push(0);
-            match disk::make_directory_at(self.tree.directory.as_fd(), c_path(&parent)) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                result => result?,
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn delete(&mut self, request: &Request) -> io::Result<()> {
+    pub(super) fn delete(&mut self, bucket: &Bucket, request: &Request) -> io::Result<()> {
         self.at_object(request.index);
-        disk::remove_at(self.tree.directory.as_fd(), c_path(&self.path))
+        bucket.guard(self.name())?;
+        disk::remove_at(bucket.keys.as_fd(), self.name())
     }
 
     /// Copies a file beside itself: inside the kernel, or through us where it cannot.
-    pub(super) fn copy(&mut self, request: &Request) -> io::Result<()> {
+    pub(super) fn copy(&mut self, bucket: &Bucket, request: &Request) -> io::Result<()> {
         self.at_object(request.index);
         self.writes += 1;
-        let directory = self.tree.directory.as_fd();
-        let source = disk::open_at(directory, c_path(&self.path), libc::O_RDONLY)?;
-        self.other_path.clear();
-        self.other_path.extend_from_slice(self.path.strip_suffix(&[0]).unwrap_or(&self.path));
-        self.other_path.extend_from_slice(COPY_SUFFIX);
-        self.other_path.push(0);
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | self.tree.flush.open_flags();
-        let copy = disk::open_at(directory, c_path(&self.other_path), flags)?;
+        let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let source = disk::open_at(bucket.keys.as_fd(), self.name(), flags)?;
+        self.copy.clear();
+        self.copy.extend_from_slice(self.path[self.leaf..].strip_suffix(&[0]).unwrap_or_default());
+        self.copy.extend_from_slice(COPY_SUFFIX);
+        self.copy.push(0);
+        let flags = libc::O_WRONLY | self.tree.flush.open_flags();
+        let copy = create(bucket, c_path(&self.copy), flags, &mut self.expects_new)?;
         self.copy_content(&source, &copy)?;
         if self.tree.flush.is_due(self.writes) {
             disk::flush(copy.as_fd(), self.tree.flush.is_data_only)?;
@@ -185,10 +151,9 @@ impl FileClient {
     }
 
     /// Replaces an extended attribute, which is the metadata that files have.
-    pub(super) fn post(&mut self, request: &Request) -> io::Result<()> {
+    pub(super) fn post(&mut self, bucket: &Bucket, request: &Request) -> io::Result<()> {
         self.at_object(request.index);
-        let directory = self.tree.directory.as_fd();
-        let file = disk::open_at(directory, c_path(&self.path), libc::O_RDONLY)?;
+        let file = open_checked(bucket, self.name(), libc::O_RDONLY)?;
         let value = request.chance.to_le_bytes();
         // SAFETY: name and value outlive the call, which takes as many bytes as we say.
         let result = unsafe {
@@ -209,8 +174,48 @@ pub(super) fn c_path(path: &[u8]) -> &CStr {
     CStr::from_bytes_with_nul(path).expect("a path ends with its only zero; check saw to it")
 }
 
-/// Tells whether a file could not be made because a directory above it, in its bucket, is absent.
-fn is_without_parent<T>(result: &io::Result<T>, path: &[u8]) -> bool {
-    let nests = path.iter().filter(|byte| **byte == b'/').count() > 1;
-    nests && result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+/// Opens a file to write it anew: one that is not there, or that is the run's and nothing else.
+///
+/// Which of both is tried first by what the file before was, so that neither costs a call in vain.
+fn create(
+    bucket: &Bucket,
+    name: &CStr,
+    flags: libc::c_int,
+    expects_new: &mut bool,
+) -> io::Result<OwnedFd> {
+    let directory = bucket.keys.as_fd();
+    let flags = flags | libc::O_CREAT;
+    if *expects_new {
+        match disk::open_at(directory, name, flags | libc::O_EXCL) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made,
+        }
+    }
+    match bucket::look(directory, name) {
+        Ok(found) => bucket.check(&found)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            *expects_new = true;
+            return disk::open_at(directory, name, flags | libc::O_EXCL);
+        }
+        Err(error) => return Err(error),
+    }
+    *expects_new = false;
+    if !bucket.is_guarded {
+        return disk::open_at(directory, name, flags | libc::O_NOFOLLOW | libc::O_TRUNC);
+    }
+    let file = open_checked(bucket, name, flags)?;
+    rustix::fs::ftruncate(&file, 0)?;
+    Ok(file)
+}
+
+/// Opens a file, and lets go of it if it is not the run's.
+pub(super) fn open_checked(
+    bucket: &Bucket,
+    name: &CStr,
+    flags: libc::c_int,
+) -> io::Result<OwnedFd> {
+    let flags = flags | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = disk::open_at(bucket.keys.as_fd(), name, flags)?;
+    bucket.check(&rustix::fs::fstat(&file)?)?;
+    Ok(file)
 }

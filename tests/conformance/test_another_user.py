@@ -1,0 +1,418 @@
+"""Another user works beside loadstone, at random: no byte changes that loadstone did not write.
+
+Each history is a seeded sequence of loadstone's own phases and of what somebody else does between
+them and during them: copies marks, makes links, second names and pipes, swaps directories,
+repartitions, formats and resizes. Everything that somebody else wrote is known, and looked at after
+each step. A phase of loadstone's succeeds, counts failures, or is refused with a target's error.
+"""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from loadstone import _loadgen
+from tests.conformance import trials
+from tests.conformance.targets import Place
+from tests.conformance.trials import Dataset
+
+SHORT, LONG = 15, 500
+STEPS = 12
+MIB = 1 << 20
+SOMEBODY = 4242
+SECTOR = 512
+
+
+class Neighbour:
+    """Somebody else in a directory, and all that they wrote there and beside it."""
+
+    def __init__(self, folder: Path, data: Dataset, chance: random.Random) -> None:
+        """Begin with files of their own, outside of what loadstone is told of."""
+        self.shared = folder / "shared"
+        self.home = folder / "home"
+        self.data, self.chance = data, chance
+        self.home.mkdir()
+        self.shared.mkdir()
+        self.shared.chmod(0o1777)
+        for number in range(4):
+            (self.home / f"object-{number}").write_bytes(self._words())
+        # Whatever stands in their own home, and the files that they put into shared places.
+        self.put: dict[Path, bytes] = {}
+
+    def _words(self) -> bytes:
+        return f"precious {self.chance.random()}\n".encode() * self.chance.randint(1, 300)
+
+    def _bucket(self) -> Path:
+        return self.shared / self.chance.choice(self.data.bucket_names)
+
+    def _name(self) -> str:
+        number = self.chance.randint(0, self.data.objects + 2)
+        return self.chance.choice([f"object-{number}", f"object-{number}.copy", "theirs", "one"])
+
+    def _own(self, path: Path) -> None:
+        if os.geteuid() == 0:
+            os.chown(path, SOMEBODY, SOMEBODY, follow_symlinks=False)
+
+    def snapshot(self) -> dict[str, bytes]:
+        """Give each byte that is theirs."""
+        found = {str(path): path.read_bytes() for path in self.home.iterdir()}
+        # A file of theirs in a shared place may be moved by themselves only; loadstone may replace
+        # no content of it under any of its names.
+        found |= {str(path): path.read_bytes() for path in self.put if path.exists()}
+        return found
+
+    def makes_a_bucket(self) -> None:
+        """With a file in it that has an object's name."""
+        bucket = self._bucket()
+        if not os.path.lexists(bucket):
+            bucket.mkdir()
+            self._own(bucket)
+            path = bucket / self._name()
+            path.write_bytes(self._words())
+            self._own(path)
+            self.put[path] = path.read_bytes()
+
+    def forges_a_bucket(self) -> None:
+        """With the mark of the run, copied, and a link to something precious."""
+        bucket = self._bucket()
+        if os.path.lexists(bucket) or os.geteuid() != 0:
+            return
+        bucket.mkdir()
+        (bucket / ".loadstone-mark").write_text(
+            json.dumps({"loadstone": 1, "run": self.data.run}) + "\n"
+        )
+        (bucket / "object-0").symlink_to(self.home / "object-0")
+        self._own(bucket / ".loadstone-mark")
+        self._own(bucket)
+
+    def links_a_bucket(self) -> None:
+        bucket = self._bucket()
+        if not os.path.lexists(bucket):
+            bucket.symlink_to(self.home)
+
+    def swaps_a_bucket(self) -> None:
+        """Moves it aside and puts a link to their home in its place, or their own back."""
+        bucket = self._bucket()
+        if bucket.is_dir() and not bucket.is_symlink():
+            aside = self.shared / f"aside-{uuid.UUID(int=self.chance.getrandbits(128)).hex}"
+            bucket.rename(aside)
+            self.put = {
+                aside / path.relative_to(bucket) if path.is_relative_to(bucket) else path: content
+                for path, content in self.put.items()
+            }
+            bucket.symlink_to(self.home)
+
+    def plants(self) -> None:
+        """A link, a second name or a pipe under an object's name."""
+        there = self._bucket() / self._name()
+        if not there.parent.is_dir() or there.parent.is_symlink():
+            return
+        if os.path.lexists(there):
+            # What was here is loadstone's, or theirs: then they take it away themselves.
+            self.put.pop(there, None)
+            if there.is_dir() and not there.is_symlink():
+                return
+            there.unlink()
+        theirs = self.home / f"object-{self.chance.randint(0, 3)}"
+        kind = self.chance.choice(["link", "hard link", "pipe", "dangling", "directory"])
+        match kind:
+            case "link":
+                there.symlink_to(theirs)
+            case "hard link":
+                there.hardlink_to(theirs)
+            case "pipe":
+                os.mkfifo(there)
+            case "dangling":
+                there.symlink_to(self.home / "not-there")
+            case _:
+                there.mkdir()
+
+    def puts_a_key(self) -> None:
+        """A key beyond the dataset, in whoever's bucket."""
+        bucket = self._bucket()
+        path = bucket / f"object-{self.data.objects + self.chance.randint(0, 9)}"
+        if bucket.is_dir() and not bucket.is_symlink() and not os.path.lexists(path):
+            path.write_bytes(self._words())
+            self._own(path)
+            self.put[path] = path.read_bytes()
+
+    def takes_links_away(self) -> None:
+        """So that loadstone gets on again."""
+        for path in [*self.shared.iterdir(), *self.shared.glob("*/*")]:
+            if path.is_symlink() or path.is_fifo():
+                path.unlink()
+
+    def deeds(self) -> list[Callable[[], None]]:
+        """All that they do."""
+        return [
+            self.makes_a_bucket,
+            self.forges_a_bucket,
+            self.links_a_bucket,
+            self.swaps_a_bucket,
+            self.plants,
+            self.plants,
+            self.puts_a_key,
+            self.takes_links_away,
+        ]
+
+
+@contextlib.contextmanager
+def meanwhile(deed: Callable[[], None]) -> Iterator[None]:
+    """Let somebody do something while a phase runs; what they meet is their affair."""
+
+    def do() -> None:
+        with contextlib.suppress(OSError):
+            deed()
+
+    thread = threading.Thread(target=do)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def phase(place: Place, data: Dataset, operation: str, **changes: object) -> str:
+    """Carry out a phase; it ends, or is refused as targets are."""
+    try:
+        match operation:
+            case "prepare":
+                trials.prepare(place, data, **changes)
+            case "clean-up":
+                trials.clean_up(place, data, **changes)
+            case _:
+                trials.run(trials.document(place, data, operation, **changes))
+    except _loadgen.TargetError as error:
+        assert str(error)
+        return "refused"
+    return "done"
+
+
+def beside_files(folder: Path, seed: int) -> list[str]:
+    """One history of driver `file`."""
+    chance = random.Random(seed)
+    data = Dataset(
+        objects=6,
+        buckets=2,
+        size_bytes=1024,
+        prefix=f"bench-{seed}-",
+        run=uuid.UUID(int=chance.getrandbits(128)).hex,
+    )
+    neighbour = Neighbour(folder, data, chance)
+    layout = chance.choice(["in_place", "rename"])
+    is_foreign = chance.random() < 0.3
+    settings = {"path": str(neighbour.shared), "layout": layout}
+    place = Place("file", settings, None, is_foreign=is_foreign)
+    operations = ["prepare", "prepare", "clean-up", "put", "get", "delete", "copy", "post"]
+    operations += ["list", "head", "write", "append", "create_bucket", "delete_bucket"]
+
+    def is_home(path: str) -> bool:
+        return Path(path).parent == neighbour.home
+
+    told: list[str] = []
+    for _ in range(STEPS):
+        chance.choice(neighbour.deeds())()
+        before = neighbour.snapshot()
+        operation = chance.choice(operations)
+        if chance.random() < 0.3:
+            # What they do to their own files meanwhile is no change of loadstone's.
+            with meanwhile(neighbour.swaps_a_bucket):
+                told.append(f"{operation}: {phase(place, data, operation)}")
+            before = {path: words for path, words in before.items() if is_home(path)}
+        else:
+            told.append(f"{operation}: {phase(place, data, operation)}")
+        after = neighbour.snapshot()
+        changed = {path for path in before if after.get(path) != before[path]}
+        assert not changed, (seed, told, changed)
+        assert not (neighbour.home / "not-there").exists(), (seed, told)
+        assert {path.name for path in neighbour.home.iterdir()} == {
+            f"object-{number}" for number in range(4)
+        }, (seed, told)
+    return told
+
+
+IMAGE_OBJECTS = 3
+
+
+def beside_blocks(folder: Path, seed: int) -> list[str]:
+    """One history of driver `block`, on an image file."""
+    chance = random.Random(seed)
+    data = Dataset(
+        objects=IMAGE_OBJECTS,
+        buckets=1,
+        size_bytes=256 << 10,
+        run=uuid.UUID(int=chance.getrandbits(128)).hex,
+    )
+    image, theirs = folder / "image", folder / "theirs"
+    theirs.write_bytes(b"precious" * 1024)
+    is_foreign = chance.random() < 0.3
+    place = Place(
+        "block",
+        {"path": str(image), "direct": False},
+        None,
+        fill="write",
+        read="read",
+        range_bytes=4096,
+        is_foreign=is_foreign,
+    )
+    told, is_theirs = [], False
+    for _ in range(STEPS):
+        deed = chance.choice(IMAGE_DEEDS)
+        if chance.random() < 0.6 and deed(image, theirs, chance):
+            is_theirs = True
+            told.append(deed.__name__)
+        before = image.read_bytes() if image.is_file() else None
+        was_link = image.is_symlink()
+        operation = chance.choice(["prepare", "prepare", "write", "read", "delete", "clean-up"])
+        ended = phase(place, data, operation)
+        told.append(f"{operation}: {ended}")
+        assert theirs.read_bytes() == b"precious" * 1024, (seed, told)
+        assert image.is_symlink() == was_link, (seed, told)
+        if is_theirs and before is not None and not is_foreign:
+            assert image.read_bytes() == before, (seed, told)
+        if is_foreign and before is not None and has_signature(before):
+            assert image.read_bytes() == before, (seed, told)
+        if chance.random() < 0.25:
+            image.unlink(missing_ok=True)
+            is_theirs = False
+            told.append("removes the image")
+    return told
+
+
+def has_signature(image: bytes) -> bool:
+    """Tell whether an image holds ext4, swap or a partition table, as their formats say."""
+    is_ext = image[0x438:0x43A] == b"\x53\xef"
+    is_swap = image[4086:4096] == b"SWAPSPACE2"
+    return is_ext or is_swap or image[512:520] == b"EFI PART"
+
+
+def is_image(image: Path) -> bool:
+    """Tell whether a file stands there, and not another by a link."""
+    return image.is_file() and not image.is_symlink() and image.stat().st_nlink == 1
+
+
+def tool(*command: object) -> bool:
+    """Run a program of the host's; one that is not there does nothing."""
+    if shutil.which(str(command[0])) is None:
+        return False
+    return subprocess.run([str(word) for word in command], capture_output=True).returncode == 0
+
+
+def partitions(image: Path, _: Path, __: random.Random) -> bool:
+    return is_image(image) and tool("sgdisk", "-o", "-n", "1:2048:0", image)
+
+
+def partitions_and_formats(image: Path, _: Path, __: random.Random) -> bool:
+    is_done = is_image(image) and tool("sgdisk", "-o", "-n", "1:2048:0", image)
+    return is_done and tool("mke2fs", "-q", "-F", "-E", f"offset={MIB}", image, "512k")
+
+
+def formats(image: Path, _: Path, __: random.Random) -> bool:
+    return is_image(image) and tool("mke2fs", "-q", "-F", image)
+
+
+def swaps(image: Path, _: Path, __: random.Random) -> bool:
+    return is_image(image) and tool("mkswap", image)
+
+
+def zaps_what_it_partitioned(image: Path, _: Path, __: random.Random) -> bool:
+    is_done = is_image(image) and tool("sgdisk", "-o", "-n", "1:2048:0", image)
+    return is_done and tool("sgdisk", "-z", image)
+
+
+def writes_into_an_end(image: Path, _: Path, chance: random.Random) -> bool:
+    if not is_image(image) or image.stat().st_size < 2 * MIB:
+        return False
+    size = image.stat().st_size
+    at = chance.choice([0, size - MIB]) + chance.randrange(MIB // SECTOR) * SECTOR
+    with image.open("r+b") as file:
+        file.seek(at)
+        file.write(bytes([chance.randint(1, 255)]) * SECTOR)
+    return True
+
+
+def resizes(image: Path, _: Path, chance: random.Random) -> bool:
+    if not is_image(image):
+        return False
+    os.truncate(image, image.stat().st_size + chance.choice([4096, MIB]))
+    return True
+
+
+def puts_a_link_there(image: Path, theirs: Path, _: random.Random) -> bool:
+    image.unlink(missing_ok=True)
+    image.symlink_to(theirs)
+    return True
+
+
+def puts_a_dangling_link_there(image: Path, theirs: Path, _: random.Random) -> bool:
+    image.unlink(missing_ok=True)
+    image.symlink_to(theirs.with_name("not-there"))
+    return True
+
+
+def puts_a_second_name_there(image: Path, theirs: Path, _: random.Random) -> bool:
+    image.unlink(missing_ok=True)
+    image.hardlink_to(theirs)
+    return True
+
+
+def puts_their_own_there(image: Path, _: Path, chance: random.Random) -> bool:
+    image.unlink(missing_ok=True)
+    image.write_bytes(chance.randbytes(4096) * 1024)
+    return True
+
+
+def copies_the_first_mib(image: Path, _: Path, chance: random.Random) -> bool:
+    """Their own image, with a copied half of a mark."""
+    if not is_image(image):
+        return False
+    head = image.read_bytes()[:MIB]
+    image.unlink()
+    image.write_bytes(head + chance.randbytes(4096) * 1024)
+    return True
+
+
+IMAGE_DEEDS = [
+    partitions,
+    partitions_and_formats,
+    formats,
+    swaps,
+    zaps_what_it_partitioned,
+    writes_into_an_end,
+    resizes,
+    puts_a_link_there,
+    puts_a_dangling_link_there,
+    puts_a_second_name_there,
+    puts_their_own_there,
+    copies_the_first_mib,
+]
+
+HISTORIES = {"file": beside_files, "block": beside_blocks}
+
+
+@pytest.mark.parametrize(
+    "histories", [SHORT, pytest.param(LONG, marks=pytest.mark.long)], ids=["short", "long"]
+)
+@pytest.mark.parametrize("driver", HISTORIES)
+def test_no_byte_changes_that_loadstone_did_not_write(
+    driver: str, histories: int, tmp_path: Path
+) -> None:
+    ends: dict[str, int] = {}
+    for seed in range(histories):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        for end in HISTORIES[driver](folder, seed):
+            ends[end] = ends.get(end, 0) + 1
+        shutil.rmtree(folder)
+    print(driver, histories, dict(sorted(ends.items())))
+    # Histories in which loadstone never got on, or was never refused, would show nothing.
+    assert ends.get("prepare: done", 0) > histories // 4
+    assert ends.get("prepare: refused", 0) > histories // 4
