@@ -1,5 +1,6 @@
 """Every flag of `loadstone bench` reaches the trial it is meant for."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,49 @@ def test_of_several_operations_only_reads_are_repeated(asked: dict[str, Any]) ->
     trials = [trial for trial in make_plan(asked["campaign"]).trials if trial.is_measured]
     repeats = {trial.phase: trial.document["iterations"] for trial in trials}
     assert repeats == {"put": 1, "get": 3, "delete": 1}
+
+
+def test_an_operation_may_come_again(asked: dict[str, Any]) -> None:
+    assert cli.main(["bench", "put,get,post,get", "s3+http://127.0.0.1:1"]) == 0
+    trials = [one.document for one in make_plan(asked["campaign"]).trials if one.is_measured]
+    assert [one["phase"] for one in trials] == ["put", "get", "post", "get-2"]
+    assert [one["mix"][0]["operation"] for one in trials] == ["put", "get", "post", "get"]
+
+
+def test_a_setting_inside_a_map_is_reached_by_a_dot(asked: dict[str, Any]) -> None:
+    words = ["put", "s3+https://h:1", "--target-set", "tls.ca_file=/a", "--target-set"]
+    settings = document(asked, *words, "tls.verify=false")["target"]["settings"]
+    assert settings["tls"] == {"ca_file": "/a", "verify": False}
+
+
+def test_what_a_setting_is_and_holds_at_once_is_refused(
+    asked: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["put", "s3+https://h:1", "--target-set", "tls=1", "--target-set", "tls.verify=false"]
+    assert cli.main(["bench", *words]) == 1
+    assert "tls" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "variables"),
+    [
+        ("swift+http://h:5000/v3", ["user=u", "password={env: P}"], ["OS_PROJECT_NAME"]),
+        ("swift+http://h:5000", ["user=u", "password={env: P}"], ["OS_PROJECT_NAME"]),
+        ("swift+http://h/auth/v1.0", [], ["ST_USER", "ST_KEY"]),
+        ("swift+http://h/v3", ["project=p"], ["OS_USERNAME", "OS_PASSWORD"]),
+    ],
+)
+def test_what_a_log_in_lacks_is_told_when_planning(
+    target: str,
+    settings: list[str],
+    variables: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in list(os.environ):
+        if name.startswith(("OS_", "ST_")):
+            monkeypatch.delenv(name)
+    flags = [word for setting in settings for word in ("--target-set", setting)]
+    assert cli.main(["bench", "put", target, *flags, "--dry-run"]) == 1
+    told = capsys.readouterr().err
+    assert all(variable in told for variable in variables), told

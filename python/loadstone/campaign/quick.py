@@ -229,7 +229,16 @@ def _phases(operations: Sequence[str], flags: Flags) -> list[dict[str, Any]]:
     if mix:
         return [{**shared, "mix": mix, **_own(list(mix), flags, is_only=True)}]
     is_only = len(operations) == 1
-    return [{**shared, "op": name, **_own([name], flags, is_only=is_only)} for name in operations]
+    return [
+        {**shared, **_named(operations, place), "op": name, **_own([name], flags, is_only=is_only)}
+        for place, name in enumerate(operations)
+    ]
+
+
+def _named(operations: Sequence[str], place: int) -> dict[str, str]:
+    """Return the name of an operation's phase where the operation has come before: get-2."""
+    before = operations[:place].count(operations[place])
+    return {"name": f"{operations[place]}-{before + 1}"} if before else {}
 
 
 def _own(operations: Sequence[str], flags: Flags, *, is_only: bool) -> dict[str, Any]:

@@ -7,10 +7,12 @@ from loadstone.campaign.plan import Plan
 from loadstone.cli import preview_surroundings
 from loadstone.cli.output import print_table
 from loadstone.execution import host_limits
+from loadstone.execution.documents import check_documents
 
 
 def print_preview(plan: Plan, rate: float | None, bandwidth: float | None) -> None:
     """Print the trials of a plan and what they cost."""
+    check_documents(plan)
     rows = []
     for planned in plan.trials:
         document = planned.document

@@ -18,6 +18,7 @@ from loadstone.errors import InputError
 from loadstone.execution import host_limits, runner
 from loadstone.execution.ceilings import check_programs
 from loadstone.execution.cleaning import what_is_left
+from loadstone.execution.documents import check_documents
 from loadstone.results import calibration
 from loadstone.results.layout import MANIFEST, read_manifest
 from loadstone.results.record import Record
@@ -66,6 +67,7 @@ def measure(
         writer, plan = _take_up(campaign, folder, text, allow_commands)
     else:
         plan = make_plan(campaign, run=uuid.uuid4().hex, reused=reused_by(campaign))
+        check_documents(plan)
         check_programs(plan.ceilings, plan.hooks)
         consent.ask(plan, is_allowed=allow_commands)
         for worry in host_limits.check(plan):

@@ -7,7 +7,7 @@ from loadstone.errors import InputError
 
 
 def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the settings; values are read as YAML."""
+    """Return the settings; values are YAML, and a dot leads into a map, as in tls.ca_file=PATH."""
     from ruamel.yaml import YAML
 
     found: dict[str, Any] = {}
@@ -15,5 +15,11 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         key, sign, text = pair.partition("=")
         if not sign or not key:
             raise InputError.of_value(pair, "KEY=VALUE, such as addressing=virtual")
-        found[key] = YAML(typ="safe", pure=True).load(text)
+        *outer, last = key.split(".")
+        place = found
+        for name in outer:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                raise InputError.of_value(pair, f'"{name}" as a value or as a map, not as both')
+        place[last] = YAML(typ="safe", pure=True).load(text)
     return found

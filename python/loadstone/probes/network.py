@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,12 @@ def shaped_cards() -> dict[str, float]:
     """
     try:
         told = subprocess.run(
-            ["tc", "-j", "qdisc", "show"], capture_output=True, timeout=5, check=True
+            ["tc", "-j", "qdisc", "show"],
+            capture_output=True,
+            timeout=5,
+            check=True,
+            # It needs nothing else of the environment, where secrets may be.
+            env={"PATH": os.environ.get("PATH", os.defpath)},
         )
         rows = json.loads(told.stdout or b"[]")
     except (OSError, ValueError, subprocess.SubprocessError):

@@ -1,0 +1,23 @@
+"""What the load generator says of a plan's documents, before anything is asked of a target."""
+
+import json
+
+from loadstone import _loadgen
+from loadstone.campaign.plan import Plan
+from loadstone.errors import TargetError
+
+
+def check_documents(plan: Plan) -> None:
+    """Raise TargetError with what a driver finds wrong; one trial of each kind stands for all."""
+    seen = set()
+    for planned in plan.trials:
+        document = planned.document
+        kind = (document["target"]["name"], document["case"]["workload"], document["phase"])
+        # The first load of a search is not known yet.
+        if kind in seen or planned.is_search:
+            continue
+        seen.add(kind)
+        try:
+            _loadgen.check(json.dumps(document))
+        except ValueError as error:
+            raise TargetError(f'target "{document["target"]["name"]}": {error}') from error
