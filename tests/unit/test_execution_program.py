@@ -49,7 +49,7 @@ def test_what_a_program_leaves_running_is_not_waited_for_and_not_ended(tmp_path:
 
 
 def test_only_the_last_of_what_a_program_says_is_told_and_all_of_its_output_kept() -> None:
-    ended = wait(["sh", "-c", "seq 1 20000; echo fault >&2; exit 3"])
+    ended = wait(["sh", "-c", "echo fault >&2; sleep 0.1; seq 1 20000; exit 3"])
     assert (ended.state, ended.exit_code) == ("ended", 3)
     assert ended.output.split()[0] == b"1"
     assert ended.output.split()[-1] == b"20000"

@@ -49,6 +49,25 @@ class Ended:
         return self.state == "ended" and self.exit_code == 0
 
 
+class _Tail:
+    """The last of what a stream gave."""
+
+    def __init__(self) -> None:
+        self._bytes = b""
+        self._is_cut = False
+
+    def add(self, part: bytes) -> None:
+        """Take what came."""
+        self._is_cut |= len(self._bytes) + len(part) > TAIL_BYTES
+        self._bytes = (self._bytes + part)[-TAIL_BYTES:]
+
+    def last(self, room: int) -> bytes:
+        """Return as much of the end as there is room for."""
+        begin = max(0, len(self._bytes) - room)
+        lost = LOST_BYTES if self._is_cut or begin > 0 else 0
+        return self._bytes[begin + lost :]
+
+
 class Program:
     """One program while it runs."""
 
@@ -59,8 +78,8 @@ class Program:
         self.started_unix_ns = time.time_ns()
         self._output: deque[bytes] = deque()
         self._size = 0
-        self._tail = bytearray()
-        self._is_cut = False
+        # One of each stream: much output never pushes out what was said on the other.
+        self._tails = {True: _Tail(), False: _Tail()}
         self._failed = ""
         self._state: State = "ended"
         self._process: subprocess.Popen[bytes] | None = None
@@ -98,9 +117,11 @@ class Program:
 
     @property
     def said(self) -> str:
-        """Return the last that it printed, of both streams."""
-        lost = LOST_BYTES if self._is_cut else 0
-        return bytes(self._tail[lost:]).decode(errors="replace").strip() or self._failed
+        """Return the last that it printed: as much of its errors as fits, output before them."""
+        errors = self._tails[False].last(TAIL_BYTES)
+        output = self._tails[True].last(max(0, TAIL_BYTES - 1 - len(errors)))
+        said = b"\n".join(filter(None, (output.strip(), errors.strip())))
+        return said.decode(errors="replace") or self._failed
 
     def stop(self, why: State) -> None:
         """End it with all that it started: first politely, then not."""
@@ -141,8 +162,7 @@ class Program:
     def _read(self, stream: IO[bytes], is_output: bool) -> None:
         with stream:
             while part := os.read(stream.fileno(), 1 << 16):
-                self._is_cut |= len(self._tail) + len(part) > TAIL_BYTES
-                self._tail = (self._tail + part)[-TAIL_BYTES:]
+                self._tails[is_output].add(part)
                 if is_output and self._size < OUTPUT_MAX_BYTES:
                     self._size += len(part)
                     self._output.append(part)
