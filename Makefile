@@ -157,6 +157,10 @@ bench: $(STAMPS)/extension ## compare CPU per request with wrk, oha, warp, fio a
 	@$(BIN)/python bench/block_vs_peers.py
 	@$(BIN)/python bench/file_vs_elbencho.py
 
+.PHONY: bench-report
+bench-report: $(STAMPS)/extension ## measure CPU and memory of reports against the number of trials
+	@$(BIN)/python bench/report.py
+
 .PHONY: docs
 docs: $(STAMPS)/extension ## build the documentation of the crates, and check that everything is documented
 	$(call quietly,rustdoc,RUSTDOCFLAGS='-D warnings' PYO3_PYTHON="$$PWD/$(BIN)/python" cargo doc --workspace --no-deps --quiet)

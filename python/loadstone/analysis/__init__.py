@@ -121,8 +121,7 @@ def analyse(run: Run) -> Findings:
     facts: dict[str, TrialFacts] = {}
     rate_points = timeline.points_per_trial(run.records)
     probe_points = resources.points_per_trial(run.records)
-    calibrated = read_calibration(run.manifest)
-    under_load_s, watch = 0.0, ExporterWatch()
+    calibrated, watch, under_load_s = read_calibration(run.manifest), ExporterWatch(), 0.0
     searches = read_searches(run)
     steps = left_out(run, searches)
     changed, changed_parts = changed_trials(run), list[Part]()
@@ -141,8 +140,9 @@ def analyse(run: Run) -> Findings:
         parts.extend(own)
         lines.extend(timeline.read_timelines(record, intervals, rate_points))
         peaks[record.id] = resources.peaks(probes)
-        flags[record.id] = client_limits.find_limits(record, probes)
-        servers[record.id] = find_utilisation(client_limits.lines_of(record, probes))
+        seen = client_limits.lines_of(record, probes)
+        flags[record.id] = client_limits.limits_of(record, seen)
+        servers[record.id] = find_utilisation(seen)
         series.extend(resources.read_resources(record, probes, under_load_s, probe_points))
         watch.look(record, probes, under_load_s)
         under_load_s += facts[record.id].duration_s or 0

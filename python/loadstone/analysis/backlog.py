@@ -12,6 +12,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from loadstone.analysis.rows import unless
+
 SECOND_NS = 1_000_000_000
 SHARE_MAX = 0.01
 """A deficit below it is no overload: 99 % of the rate asked for is enough."""
@@ -36,7 +38,7 @@ def window_of_work(
     `of_all_stages` those due in the warm-up too; `median_ns` is the median response time.
     """
     start_ns, end_ns = window_ns
-    answered = rows.filter(pc.field("outcome") != "not_sent")
+    answered = unless(rows, "outcome", "not_sent")
     if not answered.num_rows or "end_ns" not in entry:
         return window_ns
     seconds = answered["second"].to_numpy()
@@ -100,7 +102,7 @@ def _lasts_on(rows: pa.Table, window_ns: tuple[int, int], last_ns: int, median_n
     drain_ns = last_ns - end_ns
     if drain_ns <= max(DRAIN_SHARE * (end_ns - start_ns), DRAIN_MEDIANS * median_ns):
         return False
-    counts = _by_second(rows.filter(pc.field("outcome") != "not_sent"))
+    counts = _by_second(unless(rows, "outcome", "not_sent"))
     last, inside = end_ns // SECOND_NS, end_ns % SECOND_NS
     # The second that the window ends in counts by its parts before and behind the end.
     length_ns = min(SECOND_NS, last_ns - last * SECOND_NS)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from loadstone.analysis.instrument import jitter_of
-from loadstone.analysis.latency import latency
+from loadstone.analysis.latency import latency, merge
 from loadstone.analysis.part import Part, read_parts
 from loadstone.results.calibration import Point, costs_of
 from loadstone.results.record import Record, Run
@@ -21,7 +21,7 @@ def points_of(run: Run) -> Iterator[Point]:
 def _point(record: Record, part: Part) -> Point:
     trial, summary = record.trial, record.summary
     requests = summary.get("requests") or part.good
-    service = latency(part.histograms["service"])
+    service = latency(merge([part.histograms["service"]]))
     jitter = jitter_of([record])
     return Point(
         driver=trial["target"]["driver"],

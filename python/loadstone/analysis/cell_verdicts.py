@@ -11,7 +11,7 @@ from loadstone.analysis.interventions import CellKey
 from loadstone.analysis.labels import VOIDING, explain
 from loadstone.analysis.measured_ceilings import bounds_of
 from loadstone.analysis.part import NOT_SENT, Part
-from loadstone.analysis.summary import Cell, summarise
+from loadstone.analysis.summary import Cell, summarise_totals
 from loadstone.analysis.validity import LITTLE_INSTRUMENT, Gate, error_gate
 from loadstone.analysis.verdict import Observed, Trial, Tried, Verdict, decide
 from loadstone.results.record import Record
@@ -43,7 +43,7 @@ def decide_cells(
     what was changed to see whether a cell's limit moves.
     """
     if totals is None:
-        _, totals = summarise(parts, {})
+        totals = summarise_totals(parts, {})
     records = {part.record.id: part.record for part in parts}
     decided = []
     for cell in totals:

@@ -83,7 +83,11 @@ def find_limits(record: Record, probes: pa.Table) -> dict[str, list[Evidence]]:
 
     Where the target runs on the client's own host a full processor may be either's: SHARED_HOST.
     """
-    lines = lines_of(record, probes)
+    return limits_of(record, lines_of(record, probes))
+
+
+def limits_of(record: Record, lines: Lines) -> dict[str, list[Evidence]]:
+    """Return the same from what was read of the probes already."""
     flags: dict[str, list[Evidence]] = {}
     occupied, stolen = occupied_share(record), _stolen_share(lines)
     # A core that was taken away is one that somebody waited for, and it may have been the load.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from loadstone.analysis.part import Part
 from loadstone.analysis.resources import Peaks
 from loadstone.analysis.statistics import Ratio, paired_ratio, welch_ratio
-from loadstone.analysis.summary import Cell, summarise
+from loadstone.analysis.summary import Cell, summarise_totals
 from loadstone.analysis.verdict import Intervention, Trial, Tried
 from loadstone.results.record import Run
 
@@ -55,7 +55,7 @@ def compare_changes(
     totals: Sequence[Cell], parts: Sequence[Part], peaks: Mapping[str, Peaks]
 ) -> tuple[Change, ...]:
     """Return every change beside its base; `parts` are those of the changed trials."""
-    _, cells = summarise(parts, peaks)
+    cells = summarise_totals(parts, peaks)
     trials = {part.record.id: part.record.trial for part in parts}
     bases = {_key(cell, cell.parameters): cell for cell in totals}
     changes = []

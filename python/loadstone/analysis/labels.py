@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from loadstone import units
 from loadstone.analysis.finding import Severity
 from loadstone.analysis.instrument import HICCUP_SHARE
 from loadstone.analysis.part import SECOND_NS, Part
+from loadstone.analysis.rows import unless
 from loadstone.analysis.stalls import STALLED_SHARE, stall_of
 from loadstone.analysis.target_state import HOOK, REBALANCING, UNHEALTHY, labels_around
 from loadstone.analysis.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
@@ -174,7 +174,9 @@ def _instrument_labels(cell: "Cell") -> list[str]:
 
 def error_sentences(record: Record, intervals: pa.Table) -> list[str]:
     """Return one line per kind of error, with the first message that came back."""
-    failed = intervals.filter(pc.field("outcome") != "ok")
+    failed = unless(intervals, "outcome", "ok")
+    if not failed.num_rows:
+        return []
     counts = failed.group_by("outcome").aggregate([("requests", "sum")]).to_pylist()
     examples = record.summary.get("error_examples") or {}
     lines = []

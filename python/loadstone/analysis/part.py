@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from loadstone.analysis.backlog import window_of_work
 from loadstone.analysis.instrument import Share
 from loadstone.analysis.latency import combine, merge
+from loadstone.analysis.rows import unless, where
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 SECOND_NS = 1_000_000_000
 LATENCIES = ("response", "service", "first_byte", "lag")
 NOT_SENT = "not_sent"
+Encoded = bytes
+"""A histogram as the record holds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,7 @@ class Part:
 
     From `start_ns` to `end_ns` its work was done: that is the window in which it was due, of
     `window_ns`, but where an open load outran its target.
+    `histograms` stay encoded: as counts, those of thousands of trials would fill the memory.
     `rates` and `byte_rates` hold good work of each whole second inside the window. `instrument` is
     how much of its own ceiling the load generator used; where nobody can tell, `no_ceiling` says
     why.
@@ -65,7 +69,7 @@ class Part:
     objects: int
     bytes: int
     errors: Mapping[str, int]
-    histograms: Mapping[str, "Histogram | None"]
+    histograms: Mapping[str, Encoded | None]
     rates: NDArray[np.float64]
     byte_rates: NDArray[np.float64]
     mix: Mix
@@ -80,18 +84,19 @@ class Part:
 
 def read_parts(record: Record, intervals: pa.Table) -> Iterable[Part]:
     """Return the parts of one trial, iterations in order and operations as its mix lists them."""
-    measured = intervals.filter(pc.field("stage") == "measure")
+    measured = where(intervals, "stage", "measure")
     for iteration in sorted(set(measured["iteration"].to_pylist())):
-        rows = measured.filter(pc.field("iteration") == iteration)
-        of_all_stages = intervals.filter(pc.field("iteration") == iteration)
-        good = rows.filter(pc.field("outcome") == "ok")
+        rows = where(measured, "iteration", iteration)
+        of_all_stages = where(intervals, "iteration", iteration)
+        good = where(rows, "outcome", "ok")
         histograms = {
             operation: {name: merge(column(_of(good, operation), name)) for name in LATENCIES}
             for operation in _operations(record, rows)
         }
         mix = _mix(rows, histograms.values())
         for operation, times in histograms.items():
-            yield _part(record, operation, iteration, rows, of_all_stages, times, mix)
+            encoded = {name: None if one is None else one.encode() for name, one in times.items()}
+            yield _part(record, operation, iteration, rows, of_all_stages, encoded, mix)
 
 
 def _part(
@@ -100,11 +105,11 @@ def _part(
     iteration: int,
     rows_of_mix: pa.Table,
     of_all_stages: pa.Table,
-    histograms: Mapping[str, "Histogram | None"],
+    histograms: Mapping[str, Encoded | None],
     mix: Mix,
 ) -> Part:
     rows = _of(rows_of_mix, operation)
-    good = rows.filter(pc.field("outcome") == "ok")
+    good = where(rows, "outcome", "ok")
     entry = _entry(record, iteration)
     # A killed trial has no account of its iterations: the whole seconds on disk stand in for it.
     seconds = pc.min_max(rows_of_mix["second"]).as_py()
@@ -147,7 +152,7 @@ def _operations(record: Record, rows: pa.Table) -> list[str]:
 
 
 def _of(rows: pa.Table, operation: str) -> pa.Table:
-    return rows.filter(pc.field("operation") == operation)
+    return where(rows, "operation", operation)
 
 
 def column(rows: pa.Table, name: str) -> Iterable[bytes | None]:
@@ -161,10 +166,10 @@ def _entry(record: Record, iteration: int) -> Mapping[str, int]:
 
 
 def _mix(rows: pa.Table, good: Collection[Mapping[str, "Histogram | None"]]) -> Mix:
-    failed = merge(column(rows.filter(pc.field("outcome") != "ok"), "service"))
+    failed = merge(column(unless(rows, "outcome", "ok"), "service"))
     times = combine([*(one["service"] for one in good), failed])
     responses = combine(one["response"] for one in good)
-    answered = rows.filter(pc.field("outcome") != NOT_SENT)
+    answered = unless(rows, "outcome", NOT_SENT)
     return Mix(
         answered=_sum(answered, "requests"),
         due=_sum(rows, "requests"),
@@ -179,7 +184,9 @@ def _sum(rows: pa.Table, name: str) -> int:
 
 
 def _errors(rows: pa.Table) -> dict[str, int]:
-    failed = rows.filter(pc.field("outcome") != "ok")
+    failed = unless(rows, "outcome", "ok")
+    if not failed.num_rows:
+        return {}
     counts = failed.group_by("outcome").aggregate([("requests", "sum")]).to_pylist()
     return {row["outcome"]: row["requests_sum"] for row in counts if row["requests_sum"]}
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from loadstone.analysis.rows import where
 from loadstone.results.record import Record
 
 POINTS_PER_RUN = 2400
@@ -188,10 +189,8 @@ def _samples(
     """Return samples in the order of time, by host and by the name a reader knows them under."""
     if not probes.num_rows:
         return {}
-    found = probes.filter(
-        (pc.field("probe") == resource.probe)
-        & pc.field("metric").isin(pa.array(list(resource.metrics)))
-    )
+    found = where(probes, "probe", resource.probe)
+    found = found.filter(pc.is_in(found["metric"], pa.array(list(resource.metrics))))
     sums: dict[tuple[str, str], dict[int, float]] = {}
     for row in found.sort_by("time_unix_ns").to_pylist():
         if row["subject"] in resource.subjects_left_out:

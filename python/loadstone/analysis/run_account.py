@@ -23,7 +23,7 @@ from loadstone.analysis.measured_ceilings import ceilings_of, read_measured_ceil
 from loadstone.analysis.part import Part, read_parts
 from loadstone.analysis.resources import Peaks, peaks
 from loadstone.analysis.searches import left_out, read_searches
-from loadstone.analysis.summary import Cell, summarise
+from loadstone.analysis.summary import Cell, summarise_totals
 from loadstone.analysis.target_resources import find_utilisation
 from loadstone.results.record import Run
 
@@ -87,8 +87,9 @@ def read_measured(run: Run) -> Measured:
             probes = record.probes
             parts.extend(with_shares(read_parts(record, record.intervals), calibrated))
             tops[record.id] = peaks(probes)
-            flags[record.id] = client_limits.find_limits(record, probes)
-            servers[record.id] = find_utilisation(client_limits.lines_of(record, probes))
+            lines_of_probes = client_limits.lines_of(record, probes)
+            flags[record.id] = client_limits.limits_of(record, lines_of_probes)
+            servers[record.id] = find_utilisation(lines_of_probes)
     return Measured(parts=tuple(parts), peaks=tops, flags=flags, servers=servers)
 
 
@@ -127,7 +128,7 @@ def _measurements(measured: Measured) -> Iterator[Measurement]:
         order.setdefault(part.record.id, []).append(part)
     seen: dict[object, int] = {}
     for name, own in order.items():
-        _, totals = summarise(own, measured.peaks)
+        totals = summarise_totals(own, measured.peaks)
         block = own[0].record.trial["block"]
         for cell in totals:
             labels = tuple(label for label in cell.labels if label not in LABELS_OF_CELLS)
@@ -180,7 +181,7 @@ def _disclosure(run: Run, parts: Sequence[Part], tops: Mapping[str, Peaks]) -> D
     measured = [record.trial for record in run.records if record.trial["measured"]]
     if not measured:
         return Disclosure()
-    _, totals = summarise(parts, tops)
+    totals = summarise_totals(parts, tops)
     requests = sum(cell.requests for cell in totals)
     failed = sum(cell.failed for cell in totals)
     cpu = [cell.client.cpu_us_per_request for cell in totals]

@@ -11,7 +11,7 @@ from typing import Any
 from loadstone import units
 from loadstone.analysis.finding import Evidence, Finding
 from loadstone.analysis.instrument import stalled_share
-from loadstone.analysis.latency import combine
+from loadstone.analysis.latency import merge
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.part import NOT_SENT, read_parts
 from loadstone.analysis.statistics import Interval, mean_interval
@@ -118,7 +118,7 @@ def observe(record: Record, goal: Goal) -> Observation:
     """
     quantile = goal.quantile
     parts = list(read_parts(record, record.intervals))
-    good = combine(part.histograms["response"] or part.histograms["service"] for part in parts)
+    good = merge(part.histograms["response"] or part.histograms["service"] for part in parts)
     errors: dict[str, int] = {}
     for part in parts:
         for kind, count in part.errors.items():
@@ -283,5 +283,5 @@ def _step(record: Record, seen: Observation, trial: SearchTrial, is_counted: boo
 def _quantile(records: Sequence[Record], quantile: float) -> float | None:
     """Return the quantile of several trials together: counts are added, and it is read once."""
     parts = [part for record in records for part in read_parts(record, record.intervals)]
-    times = combine(part.histograms["response"] or part.histograms["service"] for part in parts)
+    times = merge(part.histograms["response"] or part.histograms["service"] for part in parts)
     return None if times is None else float(times.quantile(quantile))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from loadstone.analysis.instrument import Jitter, Share, combine_shares, jitter_of
 from loadstone.analysis.labels import label_cell
-from loadstone.analysis.latency import Latency, Timeouts, combine, latency, stated_latency
+from loadstone.analysis.latency import Latency, Timeouts, latency, merge, stated_latency
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.part import SECOND_NS, Part
 from loadstone.analysis.resources import Peaks
@@ -126,9 +126,23 @@ def summarise(
 
     `peaks` holds what each trial took of its client at most, by the trial's id.
     """
-    cells = (_cell(group, peaks, group[0].iteration) for group in _groups(parts, each=True))
-    totals = (_cell(group, peaks, None) for group in _groups(parts, each=False))
+    cells: list[Cell] = []
+    totals: list[Cell] = []
+    for group in _groups(parts, each=False):
+        total = _cell(group, peaks, None)
+        totals.append(total)
+        alone = {part.iteration for part in group}
+        if len(alone) == 1:
+            # The one iteration there is has the numbers of all of them.
+            cells.append(replace(total, iteration=alone.pop()))
+            continue
+        cells += [_cell(own, peaks, own[0].iteration) for own in _groups(group, each=True)]
     return tuple(cells), tuple(totals)
+
+
+def summarise_totals(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[Cell, ...]:
+    """Return the totals alone."""
+    return tuple(_cell(group, peaks, None) for group in _groups(parts, each=False))
 
 
 def summarise_mixes(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[Cell, ...]:
@@ -193,12 +207,15 @@ def _added_up(parts: Sequence[Part]) -> Part:
         objects=sum(part.objects for part in parts),
         bytes=sum(part.bytes for part in parts),
         errors=errors,
-        histograms={
-            name: combine(part.histograms[name] for part in parts) for name in parts[0].histograms
-        },
+        histograms={name: _sum_of(parts, name) for name in parts[0].histograms},
         rates=np.sum([part.rates for part in parts], axis=0),
         byte_rates=np.sum([part.byte_rates for part in parts], axis=0),
     )
+
+
+def _sum_of(parts: Sequence[Part], name: str) -> bytes | None:
+    merged = merge(part.histograms[name] for part in parts)
+    return None if merged is None else merged.encode()
 
 
 def _groups(parts: Iterable[Part], *, each: bool) -> list[list[Part]]:
@@ -290,7 +307,7 @@ def _errors(parts: list[Part]) -> dict[str, int]:
 
 
 def _latency(parts: list[Part], name: str, timeouts: Timeouts) -> Latency | None:
-    return latency(combine(part.histograms[name] for part in parts), timeouts)
+    return latency(merge(part.histograms[name] for part in parts), timeouts)
 
 
 def _stated(parts: list[Part]) -> Latency | None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from loadstone.analysis.latency import merge
+from loadstone.analysis.rows import unless, where
 from loadstone.analysis.validity import may_print_quantile
 from loadstone.results.record import Record
 
@@ -85,10 +86,10 @@ def read_timelines(record: Record, intervals: pa.Table, points: int) -> Iterable
     end_s = _end_s(record, intervals)
     for entry in trial["mix"]:
         operation = entry["operation"]
-        rows = intervals.filter(pc.field("operation") == operation)
+        rows = where(intervals, "operation", operation)
         if not rows.num_rows:
             continue
-        good = rows.filter(pc.field("outcome") == "ok")
+        good = where(rows, "outcome", "ok")
         step = step_s(end_s, points)
         latency_step = _latency_step_s(good, end_s, step)
         yield Timeline(
@@ -187,7 +188,7 @@ def _latencies(good: pa.Table, step: int, end_s: float) -> Iterable[LatencyPoint
 
 
 def _errors(rows: pa.Table, step: int, end_s: float) -> Iterable[ErrorPoint]:
-    failed = rows.filter(pc.field("outcome") != "ok")
+    failed = unless(rows, "outcome", "ok")
     counts: dict[tuple[str, int], int] = {}
     for row in failed.select(["outcome", "second", "requests"]).to_pylist():
         key = (row["outcome"], row["second"] // step)

@@ -1,0 +1,55 @@
+"""What analysis costs grows with the number of trials, and no faster: counted, not timed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from loadstone.analysis import analyse, summary
+from loadstone.analysis.part import read_parts
+from loadstone.results.record import Run
+from loadstone.results.store import read_run
+from tests.unit.synthetic_run import Folder, trial
+
+
+def write_run(path: Path, trials: int) -> Run:
+    folder = Folder(path, "many", 3)
+    for number in range(trials):
+        folder.add(trial(number + 1, "one", "get", clients=4, block=number + 1), 300 + number)
+    return read_run(folder.close(campaign={"targets": {"one": {}}}, campaign_file=""))
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
+    calls: list[str] = []
+    real: Callable[..., object] = getattr(summary, name)
+
+    def spy(*arguments: object) -> object:
+        calls.append(name)
+        return real(*arguments)
+
+    monkeypatch.setattr(summary, name, spy)
+    return calls
+
+
+def test_a_cell_of_one_iteration_is_made_once_and_each_trial_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = []
+    for trials in (3, 6):
+        run = write_run(tmp_path / str(trials), trials)
+        calls = counted(monkeypatch, "_cell")
+        found = analyse(run)
+        monkeypatch.undo()
+        assert (found.cells[0].iteration, found.totals[0].iteration) == (1, None)
+        counts.append(len(calls))
+    few, many = counts
+    # One for each trial more, and the same few for the run as a whole.
+    assert many - few == 3
+
+
+def test_a_part_keeps_histograms_as_they_are_stored(tmp_path: Path) -> None:
+    (record,) = write_run(tmp_path / "run", 1).records
+    (part,) = read_parts(record, record.intervals)
+    kept = [one for one in part.histograms.values() if one is not None]
+    assert kept
+    assert all(isinstance(one, bytes) and len(one) < 50_000 for one in kept)
