@@ -26,6 +26,7 @@ mod blocks;
 mod bucket;
 mod directory;
 mod reads;
+mod sweep;
 mod writes;
 
 use blocks::OpenFiles;

@@ -1,4 +1,4 @@
-//! Buckets: directories that are made and marked, refused when they are not ours, and swept.
+//! Buckets: directories that are made and marked, and refused when they are not ours.
 //!
 //! A directory is opened name by name, never through a symbolic link, and what is asked of it
 //! afterwards is asked of what was opened. So nobody can lead a request elsewhere by putting
@@ -9,24 +9,23 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, RenameFlags, Stat, fstat, renameat_with, statat, unlinkat};
+use rustix::fs::{AtFlags, FileType, RenameFlags, Stat, fstat, renameat_with, unlinkat};
 use serde::{Deserialize, Serialize};
 
-use super::{COPY_SUFFIX, FileClient, FileTree, TEMPORARY};
+use super::directory::{c_name, look, names_in, open_directory, open_nested};
+use super::{FileClient, FileTree, TEMPORARY};
 use crate::drivers::BucketState;
 use crate::drivers::disk;
 use crate::error::Error;
 use crate::requests::Request;
 
 /// The file that marks a directory as made by loadstone.
-const MARK: &CStr = c".loadstone-mark";
+pub(super) const MARK: &CStr = c".loadstone-mark";
 /// What the mark in a foreign directory has behind the prefix of the dataset's files.
 pub(super) const CLAIM_SUFFIX: &str = ".loadstone-claim";
 /// The version of marks.
 const FORMAT: u32 = 1;
 const MARK_BYTES_MAX: usize = 4096;
-/// Names are asked for in pieces of this size.
-const NAMES_BYTES: usize = 32 << 10;
 
 /// Buckets that a trial keeps open for all its clients together.
 const SHARED_MAX: usize = 1024;
@@ -37,7 +36,7 @@ pub(super) struct Bucket {
     /// Where the dataset's files lie: in the bucket, or in the directory that their prefix names.
     pub(super) keys: OwnedFd,
     /// The user whose its files are.
-    owner: u32,
+    pub(super) owner: u32,
     /// Whether others may have put something there under the dataset's names.
     pub(super) is_guarded: bool,
 }
@@ -49,7 +48,7 @@ struct Mark {
 }
 
 /// How a directory stands to a trial.
-enum Standing {
+pub(super) enum Standing {
     /// It is marked by this run, or one that it may reuse, and only we can write to it.
     Ours { owner: u32 },
     /// Another run has marked it.
@@ -141,12 +140,12 @@ impl FileTree {
         }
     }
 
-    fn open_below(&self, bucket: &str) -> io::Result<OwnedFd> {
+    pub(super) fn open_below(&self, bucket: &str) -> io::Result<OwnedFd> {
         open_directory(self.directory.as_fd(), &c_name(bucket)?)
     }
 
     /// Opens the directory in a bucket that the dataset's prefix names, and makes it if it may.
-    fn open_keys(&self, bucket: &OwnedFd, may_make: bool) -> io::Result<OwnedFd> {
+    pub(super) fn open_keys(&self, bucket: &OwnedFd, may_make: bool) -> io::Result<OwnedFd> {
         open_nested(bucket.as_fd(), &self.parents, may_make)
     }
 
@@ -156,16 +155,16 @@ impl FileTree {
         open_nested(directory.as_fd(), parents, false)
     }
 
-    fn claim_name(&self) -> CString {
+    pub(super) fn claim_name(&self) -> CString {
         let prefix = &self.dataset.spec().object_prefix[self.leaf_start..];
         CString::new(format!("{prefix}{CLAIM_SUFFIX}")).expect("check refused zeroes in prefixes")
     }
 
-    fn is_named(&self, run: &str) -> bool {
+    pub(super) fn is_named(&self, run: &str) -> bool {
         run == self.run || self.ownership.runs.iter().any(|named| named == run)
     }
 
-    fn standing(&self, directory: BorrowedFd<'_>) -> io::Result<Standing> {
+    pub(super) fn standing(&self, directory: BorrowedFd<'_>) -> io::Result<Standing> {
         let found = fstat(directory)?;
         match look(directory, MARK) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Standing::Foreign),
@@ -179,7 +178,11 @@ impl FileTree {
     }
 
     /// Reads a mark that only we can have written, and tells whose the file is.
-    fn mark_in(&self, directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Option<(String, u32)>> {
+    pub(super) fn mark_in(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+    ) -> io::Result<Option<(String, u32)>> {
         let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let Ok(file) = disk::open_at(directory, name, flags) else { return Ok(None) };
         let found = fstat(&file)?;
@@ -265,7 +268,7 @@ impl FileTree {
         marked
     }
 
-    fn write_mark(&self, directory: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    pub(super) fn write_mark(&self, directory: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
         let file = disk::open_at(directory, name, flags)?;
         let mark = Mark { loadstone: FORMAT, run: self.run.clone() };
@@ -344,128 +347,11 @@ impl FileTree {
         Ok(BucketState::Foreign)
     }
 
-    /// Returns the number of the object that a file is, or is a copy of.
-    fn index_of(&self, name: &std::ffi::OsStr) -> Option<u64> {
-        let name = name.to_str()?;
-        let copy = std::str::from_utf8(COPY_SUFFIX).expect("it is text");
-        let name = name.strip_suffix(copy).unwrap_or(name);
-        let digits = name.strip_prefix(&self.dataset.spec().object_prefix[self.leaf_start..])?;
-        self.dataset.index_of(&format!("{}{digits}", self.dataset.spec().object_prefix))
-    }
-
-    /// Tells whether this run may have written a file into a bucket.
-    fn is_written(&self, bucket: &str, name: &std::ffi::OsStr) -> bool {
-        if self.runs_temporary(name) {
-            return true;
-        }
-        self.index_of(name).is_some_and(|index| {
-            let ranges = &self.ownership.written;
-            let is_in_range = index < self.dataset.spec().objects
-                || ranges.iter().any(|(first, end)| (*first..*end).contains(&index));
-            is_in_range && self.dataset.bucket(self.dataset.bucket_of(index)) == bucket
-        })
-    }
-
-    fn runs_temporary(&self, name: &std::ffi::OsStr) -> bool {
-        let rest = name.to_str().and_then(|name| name.strip_prefix(TEMPORARY));
-        let run = rest.and_then(|rest| rest.split_once('-')).map(|(run, _)| run);
-        run.is_some_and(|run| self.is_named(run))
-    }
-
-    /// Deletes what the run may have written in a bucket, and the bucket, if it is ours and nothing
-    /// else is in it. Tells how many objects went, and whether the bucket is gone.
-    pub(super) fn sweep(&self, bucket: &str) -> Result<(u64, bool), Error> {
-        let failed = |verb, error: io::Error| self.refused(verb, bucket, &error);
-        self.buckets.lock().expect("nobody panics in here").clear();
-        let directory = match self.open_below(bucket) {
-            Ok(directory) => directory,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((0, true)),
-            Err(error) => match error.raw_os_error() {
-                Some(libc::ELOOP | libc::ENOTDIR) => return Ok((0, false)),
-                _ => return Err(failed("open", error)),
-            },
-        };
-        let standing = self
-            .standing(directory.as_fd())
-            .map_err(|error| failed("look for the mark in", error))?;
-        let Standing::Ours { owner } = standing else {
-            let swept = self.sweep_claimed(bucket, &directory);
-            return Ok((swept.map_err(|error| failed("sweep", error))?, false));
-        };
-        let mut swept = 0;
-        match self.open_keys(&directory, false) {
-            Ok(keys) => {
-                let same = |of: &OwnedFd| fstat(of).map(|found| found.st_dev);
-                // What somebody has mounted there is not ours.
-                if same(&keys).ok() != same(&directory).ok() {
-                    return Ok((0, false));
-                }
-                let place = Bucket { keys, owner, is_guarded: true };
-                swept = self.sweep_keys(bucket, &place).map_err(|error| failed("sweep", error))?;
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(_) => return Ok((0, false)),
-        }
-        remove_nested(directory.as_fd(), &self.parents);
-        let is_gone =
-            self.remove_bucket(bucket, &directory).map_err(|error| failed("delete", error))?;
-        Ok((swept, is_gone))
-    }
-
-    /// Deletes what the run has written beside others' files.
-    fn sweep_claimed(&self, bucket: &str, directory: &OwnedFd) -> io::Result<u64> {
-        let Ok(keys) = self.open_keys(directory, false) else { return Ok(0) };
-        let claim = self.claim_name();
-        let Some((run, owner)) = self.mark_in(keys.as_fd(), &claim)? else { return Ok(0) };
-        if !self.is_named(&run) {
-            return Ok(0);
-        }
-        let place = Bucket { keys, owner, is_guarded: true };
-        let swept = self.sweep_keys(bucket, &place)?;
-        disk::remove_at(place.keys.as_fd(), &claim)?;
-        Ok(swept)
-    }
-
-    fn sweep_keys(&self, bucket: &str, place: &Bucket) -> io::Result<u64> {
-        let mut swept = 0;
-        for name in names_in(place.keys.as_fd())? {
-            if !self.is_written(bucket, &name) {
-                continue;
-            }
-            let is_object = !self.runs_temporary(&name);
-            let name = CString::new(name.into_encoded_bytes())?;
-            if look(place.keys.as_fd(), &name).is_ok_and(|found| place.check(&found).is_ok()) {
-                disk::remove_at(place.keys.as_fd(), &name)?;
-                swept += u64::from(is_object);
-            }
-        }
-        Ok(swept)
-    }
-
-    /// Deletes a bucket of ours, if it is empty but for its mark.
-    fn remove_bucket(&self, bucket: &str, directory: &OwnedFd) -> io::Result<bool> {
-        if names_in(directory.as_fd())?
-            .iter()
-            .any(|name| name.as_encoded_bytes() != MARK.to_bytes())
-        {
-            return Ok(false);
-        }
-        disk::remove_at(directory.as_fd(), MARK)?;
-        match unlinkat(self.directory.as_fd(), &c_name(bucket)?, AtFlags::REMOVEDIR) {
-            Ok(()) => Ok(true),
-            Err(_) => {
-                // It stays, so it must stay known as ours.
-                self.write_mark(directory.as_fd(), MARK)?;
-                Ok(false)
-            }
-        }
-    }
-
     fn what(&self, verb: &str, bucket: &str) -> String {
         format!("{verb} directory \"{}\"", self.root.join(bucket).display())
     }
 
-    fn refused(&self, verb: &str, bucket: &str, error: &io::Error) -> Error {
+    pub(super) fn refused(&self, verb: &str, bucket: &str, error: &io::Error) -> Error {
         Error::target(self.what(verb, bucket), error.to_string())
     }
 }
@@ -496,63 +382,6 @@ fn not_ours() -> io::Error {
 
 fn temporary_name() -> io::Result<CString> {
     c_name(&format!("{TEMPORARY}{}", disk::random_name()?))
-}
-
-/// Returns a name as the kernel wants it: of something in a directory, not of a path.
-fn c_name(name: &str) -> io::Result<CString> {
-    match name {
-        "" | "." | ".." => Err(io::ErrorKind::InvalidInput.into()),
-        name if name.contains('/') => Err(io::ErrorKind::InvalidInput.into()),
-        name => Ok(CString::new(name)?),
-    }
-}
-
-fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
-    disk::open_at(parent, name, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW)
-}
-
-fn open_nested(top: BorrowedFd<'_>, path: &str, may_make: bool) -> io::Result<OwnedFd> {
-    let mut directory = open_directory(top, c".")?;
-    for part in path.split('/').filter(|part| !part.is_empty()) {
-        let name = c_name(part)?;
-        if may_make {
-            match disk::make_directory_at(directory.as_fd(), &name) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => made?,
-            }
-        }
-        directory = open_directory(directory.as_fd(), &name)?;
-    }
-    Ok(directory)
-}
-
-/// Removes the directories of a prefix, the innermost first, as far as they are empty.
-fn remove_nested(top: BorrowedFd<'_>, path: &str) {
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    for depth in (0..parts.len()).rev() {
-        let Ok(parent) = open_nested(top, &parts[..depth].join("/"), false) else { continue };
-        let Ok(name) = c_name(parts[depth]) else { return };
-        if unlinkat(&parent, &name, AtFlags::REMOVEDIR).is_err() {
-            return;
-        }
-    }
-}
-
-fn names_in(directory: BorrowedFd<'_>) -> io::Result<Vec<std::ffi::OsString>> {
-    use std::os::unix::ffi::OsStringExt;
-    // A descriptor of its own: another reader's place in the list is not ours.
-    let directory = open_directory(directory, c".")?;
-    let (mut buffer, mut names) = (vec![0; NAMES_BYTES], Vec::new());
-    super::directory::for_each_name(directory.as_fd(), &mut buffer, |name| {
-        names.push(std::ffi::OsString::from_vec(name.to_vec()));
-        true
-    })?;
-    Ok(names)
-}
-
-/// Looks at a name itself, not at what a link of that name leads to.
-pub(super) fn look(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
-    Ok(statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
 fn is_unknown(error: &io::Error) -> bool {

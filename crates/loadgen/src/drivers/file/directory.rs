@@ -1,10 +1,19 @@
-//! Lists a directory without memory for each name.
+//! Directories: opened name by name, and listed without memory for each name.
 
+use std::ffi::{CStr, CString, OsString};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+
+use rustix::fs::{AtFlags, Stat, statat, unlinkat};
+
+use crate::drivers::disk;
 
 /// Where a name begins in what the kernel gives for it: after number, offset, length and kind.
 const NAME_START: usize = 19;
+
+/// Names are asked for in pieces of this size.
+const NAMES_BYTES: usize = 32 << 10;
 
 /// Gives each name but `.` and `..` to `take`, until that returns `false`.
 pub(super) fn for_each_name(
@@ -37,6 +46,62 @@ pub(super) fn for_each_name(
             rest = next;
         }
     }
+}
+
+/// Returns a name as the kernel wants it: of something in a directory, not of a path.
+pub(super) fn c_name(name: &str) -> io::Result<CString> {
+    match name {
+        "" | "." | ".." => Err(io::ErrorKind::InvalidInput.into()),
+        name if name.contains('/') => Err(io::ErrorKind::InvalidInput.into()),
+        name => Ok(CString::new(name)?),
+    }
+}
+
+pub(super) fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    disk::open_at(parent, name, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW)
+}
+
+pub(super) fn open_nested(top: BorrowedFd<'_>, path: &str, may_make: bool) -> io::Result<OwnedFd> {
+    let mut directory = open_directory(top, c".")?;
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        let name = c_name(part)?;
+        if may_make {
+            match disk::make_directory_at(directory.as_fd(), &name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+        }
+        directory = open_directory(directory.as_fd(), &name)?;
+    }
+    Ok(directory)
+}
+
+/// Removes the directories of a prefix, the innermost first, as far as they are empty.
+pub(super) fn remove_nested(top: BorrowedFd<'_>, path: &str) {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    for depth in (0..parts.len()).rev() {
+        let Ok(parent) = open_nested(top, &parts[..depth].join("/"), false) else { continue };
+        let Ok(name) = c_name(parts[depth]) else { return };
+        if unlinkat(&parent, &name, AtFlags::REMOVEDIR).is_err() {
+            return;
+        }
+    }
+}
+
+pub(super) fn names_in(directory: BorrowedFd<'_>) -> io::Result<Vec<OsString>> {
+    // A descriptor of its own: another reader's place in the list is not ours.
+    let directory = open_directory(directory, c".")?;
+    let (mut buffer, mut names) = (vec![0; NAMES_BYTES], Vec::new());
+    for_each_name(directory.as_fd(), &mut buffer, |name| {
+        names.push(OsString::from_vec(name.to_vec()));
+        true
+    })?;
+    Ok(names)
+}
+
+/// Looks at a name itself, not at what a link of that name leads to.
+pub(super) fn look(directory: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
+    Ok(statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
 #[cfg(test)]

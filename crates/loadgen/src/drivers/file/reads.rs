@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use super::bucket::{self, Bucket, CLAIM_SUFFIX};
+use super::bucket::{Bucket, CLAIM_SUFFIX};
+use super::directory::look;
 use super::{COPY_SUFFIX, FileClient};
 use crate::drivers::disk;
 use crate::drivers::reading::choose_ranges;
@@ -107,7 +108,7 @@ impl FileClient {
         answer: &mut Answer,
     ) -> io::Result<()> {
         let object = self.at_object(request.index);
-        let found = bucket::look(bucket.keys.as_fd(), self.name())?;
+        let found = look(bucket.keys.as_fd(), self.name())?;
         let length = u64::try_from(found.st_size).unwrap_or(0);
         if request.is_verified {
             answer.outcome = length_outcome(length, object.length);

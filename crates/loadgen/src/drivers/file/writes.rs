@@ -4,7 +4,8 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use super::bucket::{self, Bucket};
+use super::bucket::Bucket;
+use super::directory::look;
 use super::{COPY_SUFFIX, FileClient, Layout};
 use crate::drivers::disk;
 use crate::outcome::Answer;
@@ -191,7 +192,7 @@ fn create(
             made => return made,
         }
     }
-    match bucket::look(directory, name) {
+    match look(directory, name) {
         Ok(found) => bucket.check(&found)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             *expects_new = true;

@@ -1,0 +1,132 @@
+//! Clean-up of a bucket: exactly what the run may have written, and the bucket if nothing else is left.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::{AtFlags, fstat, unlinkat};
+
+use super::bucket::{Bucket, MARK, Standing};
+use super::directory::{c_name, look, names_in, remove_nested};
+use super::{COPY_SUFFIX, FileTree, TEMPORARY};
+use crate::drivers::disk;
+use crate::error::Error;
+
+impl FileTree {
+    /// Returns the number of the object that a file is, or is a copy of.
+    pub(super) fn index_of(&self, name: &std::ffi::OsStr) -> Option<u64> {
+        let name = name.to_str()?;
+        let copy = std::str::from_utf8(COPY_SUFFIX).expect("it is text");
+        let name = name.strip_suffix(copy).unwrap_or(name);
+        let digits = name.strip_prefix(&self.dataset.spec().object_prefix[self.leaf_start..])?;
+        self.dataset.index_of(&format!("{}{digits}", self.dataset.spec().object_prefix))
+    }
+
+    /// Tells whether this run may have written a file into a bucket.
+    fn is_written(&self, bucket: &str, name: &std::ffi::OsStr) -> bool {
+        if self.runs_temporary(name) {
+            return true;
+        }
+        self.index_of(name).is_some_and(|index| {
+            let ranges = &self.ownership.written;
+            let is_in_range = index < self.dataset.spec().objects
+                || ranges.iter().any(|(first, end)| (*first..*end).contains(&index));
+            is_in_range && self.dataset.bucket(self.dataset.bucket_of(index)) == bucket
+        })
+    }
+
+    fn runs_temporary(&self, name: &std::ffi::OsStr) -> bool {
+        let rest = name.to_str().and_then(|name| name.strip_prefix(TEMPORARY));
+        let run = rest.and_then(|rest| rest.split_once('-')).map(|(run, _)| run);
+        run.is_some_and(|run| self.is_named(run))
+    }
+
+    /// Deletes what the run may have written in a bucket, and the bucket, if it is ours and nothing
+    /// else is in it. Tells how many objects went, and whether the bucket is gone.
+    pub(super) fn sweep(&self, bucket: &str) -> Result<(u64, bool), Error> {
+        let failed = |verb, error: io::Error| self.refused(verb, bucket, &error);
+        self.buckets.lock().expect("nobody panics in here").clear();
+        let directory = match self.open_below(bucket) {
+            Ok(directory) => directory,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((0, true)),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ELOOP | libc::ENOTDIR) => return Ok((0, false)),
+                _ => return Err(failed("open", error)),
+            },
+        };
+        let standing = self
+            .standing(directory.as_fd())
+            .map_err(|error| failed("look for the mark in", error))?;
+        let Standing::Ours { owner } = standing else {
+            let swept = self.sweep_claimed(bucket, &directory);
+            return Ok((swept.map_err(|error| failed("sweep", error))?, false));
+        };
+        let mut swept = 0;
+        match self.open_keys(&directory, false) {
+            Ok(keys) => {
+                let same = |of: &OwnedFd| fstat(of).map(|found| found.st_dev);
+                // What somebody has mounted there is not ours.
+                if same(&keys).ok() != same(&directory).ok() {
+                    return Ok((0, false));
+                }
+                let place = Bucket { keys, owner, is_guarded: true };
+                swept = self.sweep_keys(bucket, &place).map_err(|error| failed("sweep", error))?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => return Ok((0, false)),
+        }
+        remove_nested(directory.as_fd(), &self.parents);
+        let is_gone =
+            self.remove_bucket(bucket, &directory).map_err(|error| failed("delete", error))?;
+        Ok((swept, is_gone))
+    }
+
+    /// Deletes what the run has written beside others' files.
+    fn sweep_claimed(&self, bucket: &str, directory: &OwnedFd) -> io::Result<u64> {
+        let Ok(keys) = self.open_keys(directory, false) else { return Ok(0) };
+        let claim = self.claim_name();
+        let Some((run, owner)) = self.mark_in(keys.as_fd(), &claim)? else { return Ok(0) };
+        if !self.is_named(&run) {
+            return Ok(0);
+        }
+        let place = Bucket { keys, owner, is_guarded: true };
+        let swept = self.sweep_keys(bucket, &place)?;
+        disk::remove_at(place.keys.as_fd(), &claim)?;
+        Ok(swept)
+    }
+
+    fn sweep_keys(&self, bucket: &str, place: &Bucket) -> io::Result<u64> {
+        let mut swept = 0;
+        for name in names_in(place.keys.as_fd())? {
+            if !self.is_written(bucket, &name) {
+                continue;
+            }
+            let is_object = !self.runs_temporary(&name);
+            let name = CString::new(name.into_encoded_bytes())?;
+            if look(place.keys.as_fd(), &name).is_ok_and(|found| place.check(&found).is_ok()) {
+                disk::remove_at(place.keys.as_fd(), &name)?;
+                swept += u64::from(is_object);
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Deletes a bucket of ours, if it is empty but for its mark.
+    pub(super) fn remove_bucket(&self, bucket: &str, directory: &OwnedFd) -> io::Result<bool> {
+        if names_in(directory.as_fd())?
+            .iter()
+            .any(|name| name.as_encoded_bytes() != MARK.to_bytes())
+        {
+            return Ok(false);
+        }
+        disk::remove_at(directory.as_fd(), MARK)?;
+        match unlinkat(self.directory.as_fd(), &c_name(bucket)?, AtFlags::REMOVEDIR) {
+            Ok(()) => Ok(true),
+            Err(_) => {
+                // It stays, so it must stay known as ours.
+                self.write_mark(directory.as_fd(), MARK)?;
+                Ok(false)
+            }
+        }
+    }
+}
