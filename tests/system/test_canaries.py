@@ -1,0 +1,371 @@
+"""Canaries: every secret is a known text, the target sends it back, and no channel may hold it.
+
+A channel is whatever a command prints, every file of a run folder (tables unpacked), every report,
+and the command line and environment of every program that a command starts. A part of eight
+characters counts as the secret.
+"""
+
+import base64
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from tests.conformance import targets
+from tests.conformance.targets import ACCESS_KEY, PROJECT, USER
+from tests.system.command import HANGS_AFTER_S, NO_STATE, Said
+from tests.system.hostile_server import Exchange, hostile, is_object_read
+
+PART = 8
+S3_SECRET = "canary-Q3/s+5f1e7c90ab24d683"
+PASSWORD = 'canary-W8"p&<7b20fd49c1e6a835'
+HOOK_SECRET = "canary-hook-91c4be07f3d25a68"
+PROBE_SECRET = "canary-probe-e83a6d10572fbc94"
+GIVEN = {
+    "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+    "AWS_SECRET_ACCESS_KEY": S3_SECRET,
+    "CANARY_PASSWORD": PASSWORD,
+    "CANARY_HOOK": HOOK_SECRET,
+    "CANARY_PROBE": PROBE_SECRET,
+}
+FORMS = ("terminal", "html", "markdown", "csv", "json")
+# Given to a program by name: a hook may have it, what is kept of the hook may not.
+OF_HOOKS = HOOK_SECRET
+SMALL = ["-t", "4", "-n", "12", "-s", "4KiB", "-b", "2", "--object-prefix", "object-"]
+
+
+@dataclass
+class Cage:
+    """The secrets, also those that the target issues, and what was found of them."""
+
+    secrets: set[str] = field(default_factory=lambda: set(GIVEN.values()) - {ACCESS_KEY})
+    processes: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def check(self, channel: str, content: bytes, but: str = "") -> None:
+        """Look for every part of every secret."""
+        for secret in self.secrets - {but}:
+            parts = (secret[start : start + PART] for start in range(len(secret) - PART + 1))
+            found = next((part for part in parts if part.encode() in content), None)
+            if found is not None:
+                place = content.index(found.encode())
+                shown = content[max(0, place - 40) : place + 60]
+                self.problems.append(f"{channel} holds {found!r}: {shown!r}")
+
+    def check_folder(self, folder: Path) -> int:
+        """Look into every file, and into what is packed in it."""
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        for path in files:
+            self.check(str(path), path.read_bytes())
+            self.check(f"{path}, unpacked", unpacked(path))
+        return len(files)
+
+
+def unpacked(path: Path) -> bytes:
+    """Return the values of a table as text."""
+    if path.suffix == ".parquet":
+        return repr(pq.read_table(path).to_pylist()).encode()
+    if path.name.endswith(".arrow.zst"):
+        content = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(path.read_bytes())).read()
+        return repr(pa.ipc.open_stream(content).read_all().to_pylist()).encode()
+    return b""
+
+
+@pytest.fixture(scope="module")
+def cage() -> Cage:
+    """Keep the secrets of all tests of this file."""
+    return Cage()
+
+
+@pytest.fixture(scope="module")
+def store_port() -> Iterator[int]:
+    """Run a sound store that takes the canaries for keys."""
+    with targets.embedded_store(secret_key=S3_SECRET, password=PASSWORD) as url:
+        yield int(url.rsplit(":", 1)[1])
+
+
+class Parrot:
+    """Sends back all that it was sent and knows, in every form, and escape sequences with it.
+
+    It knows the secrets of those who speak to it, from elsewhere or from their requests.
+    """
+
+    def __init__(self, cage: Cage, *known: str, at_log_in: bool = False) -> None:
+        self.cage = cage
+        self.known = set(known)
+        self.at_log_in = at_log_in
+        self.reads = 0
+
+    def __call__(self, exchange: Exchange) -> bool:
+        path = exchange.request.path
+        if path.startswith("/auth") or path.endswith("/auth/tokens"):
+            if self.at_log_in:
+                self.echo(exchange, "403 Forbidden")
+                return True
+            answer = exchange.true_answer()
+            for name in ("x-auth-token", "x-subject-token"):
+                if token := answer.header(name):
+                    self.cage.secrets.add(token)
+                    self.known.add(token)
+            exchange.send(answer.head() + answer.body)
+            return True
+        if not is_object_read(exchange.request):
+            return False
+        self.reads += 1
+        if self.reads % 2:
+            statuses = ("403 Forbidden", "500 Oops", "503 Slow Down", "429 Wait", "400 No")
+            self.echo(exchange, statuses[self.reads // 2 % 5])
+            return True
+        return False
+
+    def echo(self, exchange: Exchange, status: str) -> None:
+        """Say it in full, encoded, in parts, and across the places where texts are cut."""
+        said = exchange.request.head().decode("latin-1") + exchange.request.body.decode("latin-1")
+        forms = [said]
+        for secret in sorted(self.known):
+            forms += [
+                f"\x1b]0;{secret}\x07\x1b[31m{secret}\r\n{secret}",
+                urllib.parse.quote(secret),
+                urllib.parse.quote(secret, safe="").lower(),
+                json.dumps(secret),
+                base64.b64encode(f"user:{secret}".encode()).decode(),
+                secret.encode().hex(),
+                secret[3:17],
+            ]
+        text = " ".join(forms if self.reads % 4 < 2 else reversed(forms))
+        filler = "." * (170 + exchange.number % 40)
+        first = sorted(self.known)[exchange.number % len(self.known)]
+        body = f"{filler}{first} {text}"
+        if exchange.number % 3 == 0:
+            escaped = body.replace("&", "&amp;").replace("<", "&lt;")
+            escaped = escaped.replace("\x1b", "").replace("\x07", "")
+            body = f"<Error><Code>Odd</Code><Message>{escaped}</Message></Error>"
+        location = ("Location", f"http://127.0.0.1:1/?k={urllib.parse.quote(first)}")
+        exchange.send_status(status, location, body=body.encode())
+
+
+def loadstone(cage: Cage, *arguments: str | Path, without: str = "") -> Said:
+    """Run a command to its end, and watch all that it starts."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("AWS_", "OS_", "ST_", "CEPH_"))
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "loadstone", *map(str, arguments)],
+        env={
+            **environment,
+            "NO_COLOR": "1",
+            "XDG_STATE_HOME": NO_STATE,
+            **{name: value for name, value in GIVEN.items() if name != without},
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    is_over = threading.Event()
+    watch = threading.Thread(target=_watch, args=(cage, process.pid, is_over))
+    watch.start()
+    try:
+        out, err = process.communicate(timeout=HANGS_AFTER_S)
+    finally:
+        is_over.set()
+        watch.join()
+    name = " ".join(map(str, arguments))
+    for channel, content in (("output", out), ("errors", err)):
+        cage.check(f"{channel} of {name}", content)
+        assert b"\x1b" not in content, name
+        assert b"\x07" not in content, name
+    assert b"Traceback" not in err, err.decode()
+    return Said(process.returncode, out.decode(), err.decode())
+
+
+def _watch(cage: Cage, root: int, is_over: threading.Event) -> None:
+    seen: set[tuple[int, bytes]] = set()
+    while not is_over.wait(0.02):
+        family = {root}
+        for path in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
+            try:
+                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent not in family:
+                    continue
+                family.add(int(path.name))
+                command = (path / "cmdline").read_bytes()
+                given = (path / "environ").read_bytes()
+            except (OSError, IndexError, ValueError):
+                continue
+            # Between fork and exec it is a copy of its parent.
+            is_copy = command == Path(f"/proc/{root}/cmdline").read_bytes()
+            if is_copy or (int(path.name), command) in seen:
+                continue
+            seen.add((int(path.name), command))
+            cage.processes += 1
+            cage.check(f"command line of {command!r}", command)
+            is_hook = b"LOADSTONE_HOOK=" in given
+            cage.check(f"environment of {command!r}", given, OF_HOOKS if is_hook else "")
+
+
+def test_a_target_that_sends_back_its_requests_gets_no_secret_told(
+    cage: Cage, store_port: int, tmp_path: Path
+) -> None:
+    """S3, TempAuth and Keystone: what is run, reported, compared and judged holds none of them."""
+    folders = []
+    places = {
+        "s3": ("s3", "", []),
+        "tempauth": ("swift", "/auth/v1.0", [f"user={PROJECT}:{USER}"]),
+        "keystone": ("swift", "/v3", [f"user={USER}", f"project={PROJECT}"]),
+    }
+    for name, (driver, path, own) in places.items():
+        folder = tmp_path / name
+        folders.append(folder)
+        parrot = Parrot(cage, S3_SECRET if driver == "s3" else PASSWORD)
+        with hostile(store_port, parrot) as server:
+            target = f"{driver}+{server.url}{path}"
+            login = [] if name == "s3" else [*own, "password={env: CANARY_PASSWORD}"]
+            login += [] if name == "s3" else [f"endpoints=[{server.url}]"]
+            flags = [word for pair in login for word in ("--target-set", pair)]
+            said = loadstone(
+                cage, "bench", "put,get,delete", target, *SMALL, *flags, "--log-requests",
+                "-o", folder,
+            )  # fmt: skip
+            assert said.code == 1, said.err
+            assert "failed" in said.err, "the target was asked, and refused"
+            assert cage.check_folder(folder) > 6
+    assert len(cage.secrets) >= 5, "tokens that the target issued are secrets too"
+    for form in FORMS:
+        loadstone(cage, "report", folders[0], "-f", form, "-o", tmp_path / "reports" / form)
+    loadstone(cage, "compare", folders[0], folders[1])
+    loadstone(cage, "analyse", folders[0])
+    cage.check_folder(tmp_path / "reports")
+    assert not cage.problems, cage.problems[:5]
+
+
+@pytest.mark.parametrize("path", ["/auth/v1.0", "/v3"])
+def test_a_log_in_that_sends_back_the_password_gets_it_not_told(
+    path: str, cage: Cage, store_port: int, tmp_path: Path
+) -> None:
+    """The run fails, and resuming it fails too; neither says with what it tried."""
+    with hostile(store_port, Parrot(cage, PASSWORD, at_log_in=True)) as server:
+        settings = [f"user={USER}", f"project={PROJECT}", "password={env: CANARY_PASSWORD}"]
+        settings = settings if path == "/v3" else [settings[0], settings[2]]
+        flags = [word for pair in settings for word in ("--target-set", pair)]
+        target = f"swift+{server.url}{path}"
+        said = loadstone(cage, "bench", "put,get", target, *SMALL, *flags, "-o", tmp_path / "run")
+        assert said.code == 1
+        assert "HTTP 403" in said.err
+    assert cage.check_folder(tmp_path / "run") >= 1
+    assert not cage.problems, cage.problems[:5]
+
+
+CAMPAIGN = """
+name: canaries
+targets:
+  store: {{driver: s3, endpoint: "{url}", access_key: {key},
+          secret_key: {{env: AWS_SECRET_ACCESS_KEY}}}}
+dataset: {{objects: 12, size: 4KiB, buckets: 2, object_prefix: object-}}
+load: {{threads: 2}}
+expect: {{failures: true}}
+phases: [{{op: put}}, {{op: get, duration: 2s}}]
+hooks:
+  - {{at: before_phase, phases: get, name: tells, shell: "env; cat; echo $GIVEN >&2",
+      env: {{GIVEN: {{env: CANARY_HOOK}}}}}}
+  - {{at: before_phase, phases: put, name: stops, run: [{flag}, "$GIVEN"]}}
+probes:
+  prometheus:
+    - {{name: parrot, urls: ["{url}/metrics"], metrics: ["*"], every: 500ms,
+        bearer_token: {{env: CANARY_PROBE}}}}
+"""
+
+
+class Exporter(Parrot):
+    """An exporter too, which answers with the token in a label."""
+
+    def __call__(self, exchange: Exchange) -> bool:
+        if not exchange.request.path.startswith("/metrics"):
+            return super().__call__(exchange)
+        said = (exchange.request.header("authorization") or "").removeprefix("Bearer ")
+        text = f'odd{{told="{said}"}} 1\nodd{{part="{said[2:20]}"}} 2\n'
+        exchange.send_status("200 OK", body=text.encode())
+        return True
+
+
+def test_hooks_and_exporters_that_tell_what_they_were_given_are_not_believed(
+    cage: Cage, store_port: int, tmp_path: Path
+) -> None:
+    """A campaign is planned, stopped by a hook, resumed and reported."""
+    # A variable that a campaign does not name is none of its secrets.
+    other = "CANARY_PASSWORD"
+    folder, flag, file = tmp_path / "run", tmp_path / "flag", tmp_path / "campaign.yaml"
+    flag.write_text("#!/bin/sh\nexit 3\n")
+    flag.chmod(0o755)
+    with hostile(store_port, Exporter(cage, S3_SECRET)) as server:
+        file.write_text(CAMPAIGN.format(url=server.url, key=ACCESS_KEY, flag=flag))
+        assert loadstone(cage, "run", file, "--dry-run", without=other).code == 0
+        refused = loadstone(cage, "run", file, "-o", folder, without=other)
+        assert refused.code == 1
+        assert "--allow-commands" in refused.err
+        assert not folder.exists()
+        stopped = loadstone(cage, "run", file, "-o", folder, "--allow-commands", without=other)
+        assert stopped.code == 1, stopped.err
+        flag.write_text("#!/bin/sh\nexit 0\n")
+        resumed = loadstone(
+            cage, "run", file, "-o", folder, "--allow-commands", "--resume", without=other
+        )
+        assert resumed.code == 0, resumed.err
+    assert cage.check_folder(folder) > 6
+    lines = [json.loads(line) for line in (folder / "hooks.jsonl").read_text().splitlines()]
+    assert "GIVEN=***" in next(line for line in lines if line["hook"] == "tells")["said"]
+    assert "***" in _subjects(folder), "the exporter was read, and told what it was given"
+    loadstone(cage, "report", folder, "-f", "html", "-o", tmp_path / "report.html")
+    cage.check("report", (tmp_path / "report.html").read_bytes())
+    assert cage.processes >= 3, "hooks and the reader of exporters were looked at"
+    assert not cage.problems, cage.problems[:5]
+
+
+def _subjects(folder: Path) -> str:
+    tables: list[Any] = [
+        pq.read_table(path)["subject"].to_pylist() for path in (folder / "probes").glob("*.parquet")
+    ]
+    return repr(tables)
+
+
+def test_commands_that_need_no_target_tell_nothing_of_the_environment(
+    cage: Cage, tmp_path: Path
+) -> None:
+    """Lists, a calibration that is shown, an import of what is none."""
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    for command in (
+        ["list", "drivers"],
+        ["calibrate", "--show"],
+        ["published"],
+        ["import", "warp", broken, "-o", tmp_path / "imported"],
+        ["bench", "get", "s3+http://127.0.0.1:1", "--dry-run"],
+    ):
+        loadstone(cage, *command)
+    assert not cage.problems, cage.problems[:5]
+
+
+def test_a_part_of_a_canary_is_found_in_every_channel(tmp_path: Path) -> None:
+    """The cage is no cage if it misses what is there."""
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"subject": [f"a{PASSWORD[5:14]}b"]}), path, compression="zstd")
+    for channel in ("file", "text", "hook"):
+        mine = Cage()
+        if channel == "file":
+            assert mine.check_folder(tmp_path) == 1
+        mine.check("text", PASSWORD[-PART:].encode() if channel == "text" else b"")
+        mine.check("hook", HOOK_SECRET.encode(), OF_HOOKS if channel == "text" else "")
+        assert mine.problems
