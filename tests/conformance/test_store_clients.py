@@ -512,3 +512,19 @@ def test_errors_carry_the_request_s_identity_and_codes_that_sdks_know(
         answer = requests.put(put, data=DATA, headers={"Content-MD5": md5})
         assert "<Code>InvalidDigest</Code>" in answer.text
         assert f"<RequestId>{answer.headers['x-amz-request-id']}</RequestId>" in answer.text
+
+
+@pytest.mark.parametrize("given", ["bytes=9-5", "bytes=a-b", "lines=1-2", "bytes=0-1,5-6"])
+def test_a_range_that_is_none_is_taken_no_notice_of(
+    url: str, client: Any, bucket: str, given: str
+) -> None:
+    client.put_object(Bucket=bucket, Key="a b", Body=DATA)
+    found = client.get_object(Bucket=bucket, Key="a b", Range=given)
+    assert (found["ResponseMetadata"]["HTTPStatusCode"], found["Body"].read()) == (200, DATA)
+    signed = client.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "a b"})
+    assert requests.get(signed, headers={"Range": given}).content == DATA
+    forged = signed[:-1] + ("1" if signed.endswith("0") else "0")
+    assert requests.get(forged, headers={"Range": given}).status_code == 403
+    assert requests.get(f"{url}/{bucket}/a%20b", headers={"Range": given}).status_code == 403
+    refused = status_of(client.get_object, Bucket=bucket, Key="a b", Range=given, **KEY_OF_CLIENT)
+    assert refused == (501, "NotImplemented")

@@ -46,22 +46,26 @@ pub(super) struct Door;
 #[async_trait::async_trait]
 impl S3Access for Door {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
-        if context.credentials().is_none() {
-            return Err(s3_error!(AccessDenied, "a signature is needed"));
-        }
-        for (name, value) in context.headers() {
-            let name = name.as_str();
-            let is_fixed = |(fixed, only): &(&str, &str)| {
-                *fixed == name && !value.as_bytes().eq_ignore_ascii_case(only.as_bytes())
-            };
-            if REFUSED.iter().any(|refused| name.starts_with(refused)) || FIXED.iter().any(is_fixed)
-            {
-                return Err(s3_error!(NotImplemented, "this store does not do what {name} asks"));
-            }
-            if name.ends_with("expected-bucket-owner") && value != OWNER {
-                return Err(s3_error!(AccessDenied, "buckets of this store belong to \"{OWNER}\""));
-            }
-        }
-        Ok(())
+        check(context.credentials().is_some(), context.headers())
     }
+}
+
+/// Refuses requests without a signature, and those that ask for what this store has not.
+pub(super) fn check(is_signed: bool, headers: &http::HeaderMap) -> S3Result<()> {
+    if !is_signed {
+        return Err(s3_error!(AccessDenied, "a signature is needed"));
+    }
+    for (name, value) in headers {
+        let name = name.as_str();
+        let is_fixed = |(fixed, only): &(&str, &str)| {
+            *fixed == name && !value.as_bytes().eq_ignore_ascii_case(only.as_bytes())
+        };
+        if REFUSED.iter().any(|refused| name.starts_with(refused)) || FIXED.iter().any(is_fixed) {
+            return Err(s3_error!(NotImplemented, "this store does not do what {name} asks"));
+        }
+        if name.ends_with("expected-bucket-owner") && value != OWNER {
+            return Err(s3_error!(AccessDenied, "buckets of this store belong to \"{OWNER}\""));
+        }
+    }
+    Ok(())
 }

@@ -12,6 +12,7 @@ mod error;
 mod listing;
 mod multipart;
 mod object;
+mod ranges;
 mod tagging;
 mod translate;
 
@@ -36,11 +37,17 @@ pub(crate) fn service(
     // A DeleteObjects request of 1000 keys of 1024 bytes, with room for escapes.
     config.xml_max_body_size = 8 << 20;
     config.normalize_forward_slash_path = false;
-    let mut builder = S3ServiceBuilder::new(Front { account, region: region.to_owned() });
+    let config = Arc::new(StaticConfigProvider::new(Arc::new(config)));
+    let front = || Front { account: account.clone(), region: region.to_owned() };
+    let mut within = S3ServiceBuilder::new(front());
+    within.set_host(Host);
+    within.set_config(config.clone());
+    let mut builder = S3ServiceBuilder::new(front());
+    builder.set_route(ranges::Unranged(within.build()));
     builder.set_auth(door::Keys(credentials));
     builder.set_access(door::Door);
     builder.set_host(Host);
-    builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+    builder.set_config(config);
     builder.build()
 }
 
