@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loadstone import published
-from loadstone.analysis import claims, comparison
+from loadstone.analysis import claims, comparison, statistics
 from loadstone.analysis.account import RATE, SECONDS, Account, Measurement
 from loadstone.cli import main
 from loadstone.errors import InputError
@@ -154,6 +154,27 @@ def test_the_ratio_is_that_of_the_two_numbers_beside_it() -> None:
     a, b = arm("a", {"get": uneven}), arm("b", {"get": rates(150, n=5, seed=2)})
     one = only(comparison.compare(a, b))
     assert one.b / one.a == pytest.approx(one.ratio.ratio)
+
+
+def test_a_claim_is_said_as_times_faster_whichever_arm_it_is_of() -> None:
+    a = arm("a", {"get": rates(100, n=6)}, run="r", is_blocked=True)
+    b = arm("b", {"get": rates(200, n=6, seed=2)}, run="r", is_blocked=True)
+    there, back = comparison.compare(a, b), comparison.compare(b, a)
+    forth, other = claims.in_words(there, only(there)), claims.in_words(back, only(back))
+    assert "faster" in forth
+    assert forth == other.replace("slower", "faster")
+
+
+def test_blocks_that_are_needed_follow_from_the_spread_of_those_there_are() -> None:
+    a = arm("a", {"get": [100.0] * 5}, run="r", is_blocked=True)
+    logs = [0.02, -0.03, 0.05, -0.04, 0.01]
+    b = arm("b", {"get": [100 * float(np.exp(one)) for one in logs]}, run="r", is_blocked=True)
+    one = only(comparison.compare(a, b))
+    assert one.verdict == "not resolved"
+    needed = statistics.repetitions_needed(float(np.std(logs, ddof=1)), comparison.MARGIN)
+    assert claims.blocks_needed(one) == needed > 5
+    apart = only(comparison.compare(replace(a, run=""), replace(b, run="")))
+    assert claims.blocks_needed(apart) is None
 
 
 def test_blocks_that_do_not_match_are_not_paired() -> None:

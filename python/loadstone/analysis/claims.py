@@ -9,6 +9,8 @@ from loadstone.analysis.account import LOWER_IS_BETTER, SECONDS, Parameter
 from loadstone.analysis.comparison import MARGIN, TRIALS_MIN, CaseComparison, Comparison
 from loadstone.analysis.naming import describe_parameter
 
+REPETITIONS_MAX = 30
+
 
 def sentence(comparison: Comparison, one: CaseComparison) -> str:
     """Return one comparison as a sentence that leaves nothing out: values, ratio, interval, how."""
@@ -41,6 +43,32 @@ def sentence(comparison: Comparison, one: CaseComparison) -> str:
             return f"{head} Not resolved ({interval})."
         case _:
             return f"{head} {claim} ({interval}).{_beside(one)}"
+
+
+def in_words(comparison: Comparison, one: CaseComparison) -> str:
+    """Return a claim as people say it, "1.4× faster, 1.05 to 2.0", or the verdict where none is."""
+    ratio = one.ratio
+    if one.verdict not in ("faster", "slower") or ratio.low is None or ratio.high is None:
+        return one.verdict
+    # How many times as fast, or as slow: the greater of the two, whichever arm it is of.
+    values = (ratio.ratio, ratio.low, ratio.high)
+    if ratio.ratio < 1:
+        values = (1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low)
+    middle, low, high = (f"{value:.3g}" for value in values)
+    return f"{middle}× {one.verdict}, {low} to {high}"
+
+
+def blocks_needed(one: CaseComparison, half_width: float = MARGIN) -> int | None:
+    """Return how many pairs bring the interval of a ratio to ± `half_width`, by its own spread.
+
+    None where there are no pairs; at most REPETITIONS_MAX, beyond which nobody repeats.
+    """
+    ratio = one.ratio
+    if ratio.low is None or ratio.high is None or not ratio.method.startswith("paired"):
+        return None
+    half = (math.log(ratio.high) - math.log(ratio.low)) / 2
+    spread = half * math.sqrt(ratio.n_a) / statistics.t_quantile(ratio.confidence, ratio.n_a - 1)
+    return statistics.repetitions_needed(spread, half_width, cap=REPETITIONS_MAX)
 
 
 def describe(one: CaseComparison, leave_out: Collection[str] = ()) -> str:

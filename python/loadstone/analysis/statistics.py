@@ -65,7 +65,9 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     centre = float(logs.mean())
     low = high = None
     if logs.size > 1:
-        half = _t(confidence, logs.size - 1) * float(logs.std(ddof=1)) / math.sqrt(logs.size)
+        half = (
+            t_quantile(confidence, logs.size - 1) * float(logs.std(ddof=1)) / math.sqrt(logs.size)
+        )
         low, high = math.exp(centre - half), math.exp(centre + half)
     return Interval(
         centre=math.exp(centre), low=low, high=high, n=int(logs.size), confidence=confidence
@@ -89,7 +91,7 @@ def paired_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:
     centre = float(differences.mean())
     if n < 2:
         return _without_interval(centre, n, n, confidence, "paired t on logarithms")
-    half = _t(confidence, n - 1) * float(differences.std(ddof=1)) / math.sqrt(n)
+    half = t_quantile(confidence, n - 1) * float(differences.std(ddof=1)) / math.sqrt(n)
     return Ratio(
         ratio=math.exp(centre),
         low=math.exp(centre - half),
@@ -119,7 +121,7 @@ def welch_ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> Ratio:
         freedom, half = float(n_a + n_b - 2), 0.0
     else:
         freedom = (v_a + v_b) ** 2 / (v_a**2 / (n_a - 1) + v_b**2 / (n_b - 1))
-        half = _t(confidence, freedom) * math.sqrt(v_a + v_b)
+        half = t_quantile(confidence, freedom) * math.sqrt(v_a + v_b)
     return Ratio(
         ratio=math.exp(centre),
         low=math.exp(centre - half),
@@ -141,7 +143,9 @@ def t_p(ratio: Ratio) -> float | None:
         return None
     freedom = ratio.degrees_of_freedom
     centre = math.log(ratio.ratio)
-    error = (math.log(ratio.high) - math.log(ratio.low)) / (2 * _t(ratio.confidence, freedom))
+    error = (math.log(ratio.high) - math.log(ratio.low)) / (
+        2 * t_quantile(ratio.confidence, freedom)
+    )
     if error <= 1e-12:
         # Every trial the same: either no difference at all, or one that no chance explains.
         return 1.0 if abs(centre) <= 1e-12 else 0.0
@@ -240,7 +244,7 @@ def equivalence(
     if ratio.low is None or ratio.high is None or ratio.degrees_of_freedom is None:
         raise InputError("an equivalence test needs at least two trials of each arm")
     freedom = ratio.degrees_of_freedom
-    error = (math.log(ratio.high) - math.log(ratio.low)) / (2 * _t(0.90, freedom))
+    error = (math.log(ratio.high) - math.log(ratio.low)) / (2 * t_quantile(0.90, freedom))
     centre = math.log(ratio.ratio)
     if error == 0.0:
         p = 0.0 if abs(centre) < bound else 1.0
@@ -265,12 +269,13 @@ def repetitions_needed(
         raise InputError("the spread must not be negative and the half width must be above zero")
     target = math.log1p(half_width)
     for n in range(2, cap):
-        if _t(confidence, n - 1) * spread / math.sqrt(n) <= target:
+        if t_quantile(confidence, n - 1) * spread / math.sqrt(n) <= target:
             return n
     return cap
 
 
-def _t(confidence: float, degrees_of_freedom: float) -> float:
+def t_quantile(confidence: float, degrees_of_freedom: float) -> float:
+    """Return the two-sided quantile of Student's t."""
     return float(stats.t.ppf(0.5 + confidence / 2, degrees_of_freedom))
 
 

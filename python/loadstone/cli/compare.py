@@ -165,7 +165,7 @@ def _print(found: Comparison, *, is_control: bool) -> None:
         print()
         return
     shared = _shared_keys(found)
-    rows = [_row(one, shared) for one in found.comparisons]
+    rows = [(*_row(one, shared), claims.in_words(found, one)) for one in found.comparisons]
     if shared and len(rows) > 1:
         print(f"all of {claims.describe(found.comparisons[0], _other_keys(found, shared))}")
     print_table(("case", found.a, found.b, "ratio", "95 % CI", "n", "p (Holm)", "verdict"), rows)
@@ -174,6 +174,7 @@ def _print(found: Comparison, *, is_control: bool) -> None:
         interval = _interval(together.low, together.high, 3)
         interval = f" (95 % CI {interval})" if interval else ""
         print(f"geometric mean of the ratios of arithmetic means: {together.ratio:.3f}{interval}")
+    _print_blocks_needed(found)
     if is_control:
         print(f"A against A, one target under two names: {claims.noise(found)}")
     elif not found.has_control:
@@ -191,6 +192,18 @@ def _print(found: Comparison, *, is_control: bool) -> None:
     if len(claimed) > SENTENCES_MAX:
         print(f"  and {len(claimed) - SENTENCES_MAX} more")
     print()
+
+
+def _print_blocks_needed(found: Comparison) -> None:
+    """Say how many blocks would tell apart what these did not, by the spread that they had."""
+    open_ones = [
+        one for one in found.comparisons if one.verdict in ("not resolved", "too few trials")
+    ]
+    needed = [blocks for one in open_ones if (blocks := claims.blocks_needed(one)) is not None]
+    if needed:
+        most, margin = max(needed), f"±{comparison.MARGIN:.0%}"
+        more = " or more" if most >= claims.REPETITIONS_MAX else ""
+        print(f"{len(needed)} not decided: with {most}{more} blocks each is known within {margin}")
 
 
 def _shared_keys(found: Comparison) -> set[str]:
@@ -221,7 +234,6 @@ def _row(one: CaseComparison, shared: set[str]) -> tuple[str, ...]:
         _interval(one.ratio.low, one.ratio.high, 3),
         n,
         "" if one.p_holm is None else f"{one.p_holm:.2g}",
-        one.verdict,
     )
 
 
