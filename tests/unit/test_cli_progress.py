@@ -238,3 +238,13 @@ def test_gets_of_objects_whose_put_failed_are_told_apart(
         view.show(TrialEnded(document=one, summary=end))
     told = ["put had failed" in line for line in capsys.readouterr().err.splitlines()]
     assert told == [False, True, True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "is_told"), [({"corrupt": 30}, True), ({"corrupt": 29}, False), ({}, False)]
+)
+def test_reads_of_what_somebody_else_wrote_are_told_with_what_to_do(
+    wrong: dict[str, int], is_told: bool
+) -> None:
+    line = progress.ending(summary(failed=sum(wrong.values()), mismatches=wrong))
+    assert ("verify: 0" in line) is is_told

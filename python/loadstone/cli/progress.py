@@ -87,6 +87,12 @@ class _Holes:
         return f"; up to {holes:,} of {min(kinds)} are of objects whose own put had failed"
 
 
+ALL_WRONG = (
+    "\nhint: not one object holds what loadstone writes: if another program wrote them, or another"
+    " seed or size was used, read them unchecked with verify: 0"
+)
+
+
 def describe(document: Mapping[str, Any]) -> str:
     """Return what a trial is, in a few words."""
     words = [document["target"]["name"], document["phase"]]
@@ -140,7 +146,15 @@ def ending(summary: Mapping[str, Any]) -> str:
     if summary.get("state") != "finished":
         reason = f": {summary['reason']}" if summary.get("reason") else ""
         line += f" [{summary.get('state')}{reason}]"
+    if is_all_wrong(summary):
+        line += ALL_WRONG
     return line
+
+
+def is_all_wrong(summary: Mapping[str, Any]) -> bool:
+    """Tell whether not one of several reads brought back what loadstone writes."""
+    wrong = sum((summary.get("mismatches") or {}).values())
+    return bool(wrong > 1 and wrong == summary.get("requests"))
 
 
 def _kinds(summary: Mapping[str, Any]) -> str:
