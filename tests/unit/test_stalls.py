@@ -12,7 +12,7 @@ TRIAL = {"id": "0001", "measured": True}
 
 
 def _record(found: list[dict], *, cores: int = 2, start_s: int = 2, end_s: int = 8) -> Record:
-    window = {"measure_start_ns": start_s * S, "measure_end_ns": end_s * S}
+    window = {"measure_start_ns": start_s * S, "measure_end_ns": end_s * S, "end_ns": end_s * S}
     summary = {"iterations": [window], "stalls": found, "cores_watched": cores}
     return Record(trial=TRIAL, summary=summary, intervals_path=Path("none"))
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from loadstone.analysis import client_limits, linter, resources, timeline
 from loadstone.analysis.cell_verdicts import decide_cells
+from loadstone.analysis.contradictions import contradictions, find_contradictions
 from loadstone.analysis.exporter_series import ExporterSeries, ExporterWatch
 from loadstone.analysis.finding import Evidence, Finding, Severity
 from loadstone.analysis.instrument import Jitter, jitter_of, read_calibration, with_shares
@@ -21,7 +22,13 @@ from loadstone.analysis.interventions import (
     compare_changes,
     tried_of,
 )
-from loadstone.analysis.labels import error_sentences, explain, label_trial, severity
+from loadstone.analysis.labels import (
+    CONTRADICTORY,
+    error_sentences,
+    explain,
+    label_trial,
+    severity,
+)
 from loadstone.analysis.measured_ceilings import (
     MeasuredCeiling,
     left_behind_findings,
@@ -112,9 +119,8 @@ class Findings:
 
 def analyse(run: Run) -> Findings:
     """Return what a run says."""
-    parts: list[Part] = []
-    lines: list[timeline.Timeline] = []
-    series: list[resources.ResourceSeries] = []
+    parts, contradictory = list[Part](), list[tuple[str, str]]()
+    lines, series = list[timeline.Timeline](), list[resources.ResourceSeries]()
     peaks: dict[str, resources.Peaks] = {}
     flags: dict[str, Mapping[str, Sequence[Evidence]]] = {}
     servers: dict[str, Mapping[str, float]] = {}
@@ -128,6 +134,7 @@ def analyse(run: Run) -> Findings:
     # One trial's tables at a time: those of a long run do not fit into memory together.
     for record in run.records:
         intervals, probes = record.intervals, record.probes
+        record = _checked(record, intervals, contradictory)
         facts[record.id] = _facts(record.trial, record, intervals)
         if not record.trial["measured"] or record.id in steps:
             continue
@@ -168,7 +175,7 @@ def analyse(run: Run) -> Findings:
             (
                 *search_findings(searches),
                 *_findings(totals, trials),
-                *_of_surroundings(run),
+                *_of_surroundings(run, contradictory),
                 *advice_findings(advice),
             ),
             judge_run(account, parts, flags, decided=decided),
@@ -184,14 +191,22 @@ def analyse(run: Run) -> Findings:
     )
 
 
+def _checked(record: Record, intervals: pa.Table, found: list[tuple[str, str]]) -> Record:
+    """Return a record with a label if it contradicts itself; how it does is added to `found`."""
+    wrong = contradictions(record, intervals)
+    found += [(record.id, sentence) for sentence in wrong]
+    return replace(record, labels=(*record.labels, CONTRADICTORY)) if wrong else record
+
+
 def _with_missing(run: Run, facts: Mapping[str, TrialFacts]) -> tuple[TrialFacts, ...]:
     """Return every planned trial in the plan's order, also those that never ran."""
     missing = {doc["id"]: _facts(doc, None, None) for doc in run.plan if doc["id"] not in facts}
     return tuple(fact for _, fact in sorted(({**facts, **missing}).items()))
 
 
-def _of_surroundings(run: Run) -> Iterable[Finding]:
-    """Return what was seen of the targets themselves, and what was left behind at them."""
+def _of_surroundings(run: Run, wrong: Sequence[tuple[str, str]]) -> Iterable[Finding]:
+    """Return what was seen of the targets and left behind at them, and what cannot be."""
+    yield from find_contradictions(wrong)
     yield from find_states(run.records)
     yield from left_behind_findings(run)
 

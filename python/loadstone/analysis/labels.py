@@ -18,12 +18,13 @@ from loadstone.analysis.stalls import STALLED_SHARE, stall_of
 from loadstone.analysis.target_state import HOOK, REBALANCING, UNHEALTHY, labels_around
 from loadstone.analysis.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
 from loadstone.analysis.verdict import INSTRUMENT_CAUTION, INSTRUMENT_LIMITED, INSTRUMENT_MAX
-from loadstone.results.record import Record
+from loadstone.results.record import ALTERED, Record
 
 if TYPE_CHECKING:
     from loadstone.analysis.summary import Cell
 
 STALLED = "STALLED"
+CONTRADICTORY = "CONTRADICTORY"
 
 LABELS: Mapping[str, str] = {
     "INTERRUPTED": "stopped by hand or by a signal before its end; the numbers are what was seen",
@@ -32,6 +33,8 @@ LABELS: Mapping[str, str] = {
     "CORRUPT": "data read back was wrong: the performance numbers are void",
     "IMPORTED": "measured by another tool; what that tool does not record is absent",
     "INCOMPLETE": "the tool's own file does not list every request that it made",
+    ALTERED: "a file of the trial is not the one that loadstone wrote: its SHA-256 does not match",
+    CONTRADICTORY: "the times or counts of the record contradict each other",
     "ERRORS": "some requests failed; rates count the good ones only",
     "NOTHING": "not one request succeeded",
     "n=1": "one trial: nothing is known about how far another one would lie",
@@ -54,7 +57,18 @@ LABELS: Mapping[str, str] = {
 }
 
 VOIDING = frozenset(
-    {"INTERRUPTED", "STOPPED", "RUNNING", "CORRUPT", "NOTHING", "LITTLE", "LAG", STALLED}
+    {
+        "INTERRUPTED",
+        "STOPPED",
+        "RUNNING",
+        "CORRUPT",
+        "NOTHING",
+        "LITTLE",
+        "LAG",
+        STALLED,
+        ALTERED,
+        CONTRADICTORY,
+    }
 )
 """Labels under which a number must not be used as a result."""
 

@@ -1,10 +1,11 @@
 """What a campaign's keys may not say together, and what its targets cannot do."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from loadstone import units
-from loadstone.campaign.case import Case, cases_of
+from loadstone.campaign.case import Case, cases_of, workload_sources
 from loadstone.campaign.check_surroundings import surroundings_mistakes
 from loadstone.campaign.dataset import FixedSize
 from loadstone.campaign.drivers import Drivers
@@ -12,6 +13,7 @@ from loadstone.campaign.intervention import intervention_mistakes
 from loadstone.campaign.mistakes import KeyMistake, listed
 from loadstone.campaign.phase import Phase
 from loadstone.campaign.placement import buckets_of, dataset_key, places, shared_bucket
+from loadstone.campaign.schedule import suites
 from loadstone.campaign.schema import Campaign
 from loadstone.campaign.target import resolve_settings
 from loadstone.errors import shown
@@ -19,6 +21,7 @@ from loadstone.errors import shown
 # What the stores' protocols allow in one request; larger objects are written in parts.
 PUT_BYTES_MAX = {"s3": 5 << 30, "swift": 5 << 30}
 PART_BYTES_MIN = {"s3": 5 << 20}
+TRIALS_MAX = 100_000
 PARTS_MAX = {"s3": 10_000, "swift": 1000}
 
 _READS_NOTHING_NEW = frozenset(
@@ -35,6 +38,10 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
         _, wrong = resolve_settings(target, drivers)
         mistakes += [mistake.below(("targets", name)) for mistake in wrong]
     mistakes += surroundings_mistakes(campaign)
+    too_many = _too_many_trials(campaign)
+    if too_many:
+        # Even to look at them one by one would take hours.
+        return [*mistakes, too_many]
     cases, wrong = cases_of(campaign)
     mistakes += wrong
     incomplete = False
@@ -50,6 +57,23 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
     if not incomplete and not wrong:
         mistakes += _wrong_names(campaign, cases)
     return list(dict.fromkeys(mistakes))
+
+
+def _too_many_trials(campaign: Campaign) -> KeyMistake | None:
+    starts = suites(campaign.schedule) * campaign.blocks * len(campaign.targets)
+    trials = 0
+    for source in workload_sources(campaign):
+        cases = math.prod(len(values) for values in source.sweep.values())
+        phases = max(1, len(source.data.get("phases") or ()))
+        trials += cases * phases * int(source.data.get("rounds") or 1) * starts
+    if trials <= TRIALS_MAX:
+        return None
+    return KeyMistake(
+        path=("sweep",) if campaign.sweep else ("blocks",),
+        found=f"a plan of {trials:,} trials",
+        allowed=f"at most {TRIALS_MAX:,}",
+        hint="fewer values in sweep, fewer blocks or rounds, or several campaigns",
+    )
 
 
 def _missing(case: Case) -> Iterator[KeyMistake]:

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import string
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -200,11 +201,18 @@ def _choice(choice: Any) -> tuple[int, float]:
 
 
 def _known_fields(template: str) -> str:
+    fields = ", ".join(f"{{{field}}}" for field in PREFIX_FIELDS)
+    allowed = f"a prefix whose braces hold only {fields}"
     try:
-        template.format(**dict.fromkeys(PREFIX_FIELDS, "1"))
-    except (KeyError, IndexError, ValueError, AttributeError) as error:
-        fields = ", ".join(f"{{{field}}}" for field in PREFIX_FIELDS)
-        raise InputError.of_value(template, f"a prefix whose braces hold only {fields}") from error
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise InputError.of_value(template, allowed) from error
+    # Nothing is formatted here: a width alone could ask for more memory than there is.
+    if any(
+        field is not None and (field not in PREFIX_FIELDS or form or conversion)
+        for _, field, form, conversion in parts
+    ):
+        raise InputError.of_value(template, allowed)
     return template
 
 

@@ -6,14 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from loadstone import regular_file
 from loadstone.campaign import mistakes
 from loadstone.errors import CampaignError, Mistake
 
 # Anchors can make a small file unfold to something endless.
 _NODES_MAX = 100_000
+_DEPTH_MAX = 50
+_BYTES_MAX = 4 * regular_file.MIB
 _PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float"))
 _TEXT_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp"))
 
@@ -31,7 +35,8 @@ class Document:
 def read_document(path: str | Path) -> Document:
     """Read a YAML file whose top is a map of keys."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = regular_file.read(Path(path), _BYTES_MAX).decode("utf-8")
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         found = f"no readable file ({error.strerror or error})"
         raise _refuse(str(path), None, found, "a campaign file") from error
@@ -42,9 +47,12 @@ def read_document(path: str | Path) -> Document:
 
 def parse_document(text: str, origin: str) -> Document:
     """Return the document that a text holds."""
-    yaml = YAML(typ="safe", pure=True)
+    yaml = _yaml()
     try:
         node = yaml.compose(text)
+    except _TooDeepError as error:
+        found, allowed = "values nested deeper", f"at most {_DEPTH_MAX} levels"
+        raise _refuse(origin, error.line, found, allowed) from error
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = None if mark is None else mark.line + 1
@@ -64,9 +72,11 @@ def parse_document(text: str, origin: str) -> Document:
 
 def parse_value(text: str) -> Any:
     """Return one value written as YAML, such as the right side of `--set KEY=VALUE`."""
-    yaml = YAML(typ="safe", pure=True)
+    yaml = _yaml()
     try:
         node = yaml.compose(text)
+    except _TooDeepError as error:
+        raise ValueError(f"values nested deeper than {_DEPTH_MAX} levels") from error
     except YAMLError as error:
         raise ValueError(str(error).splitlines()[0]) from error
     if node is None:
@@ -76,6 +86,35 @@ def parse_value(text: str) -> Any:
     if document.wrong:
         raise ValueError(document.wrong[0].found)
     return value
+
+
+class _TooDeepError(Exception):
+    """Values lie in values without end: reading them would use up the stack."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+class _Composer(Composer):
+    """Composes nodes up to a depth."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self.depth += 1
+        try:
+            if self.depth > _DEPTH_MAX:
+                raise _TooDeepError(self.parser.peek_event().start_mark.line + 1)
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
+
+def _yaml() -> YAML:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Composer = _Composer
+    return yaml
 
 
 class _Reader:

@@ -68,6 +68,7 @@ def command(
     report = find_report(form)
     if len(runs) > 1 and output is not None and not report.is_folder:
         raise InputError("several runs cannot be written to one file", "name one run, or no file")
+    is_altered = False
     for name, prefix in zip(runs, _prefixes(runs), strict=True):
         run = read_run(name)
         options = report_options(
@@ -81,6 +82,16 @@ def command(
             is_terminal=output is None and sys.stdout.isatty(),
         )
         write(report, *render(run), options, output, prefix=prefix)
+        for file in run.altered:
+            print(
+                f'warning: "{run.path / file}" is not the file that loadstone wrote: its SHA-256'
+                " does not match\n"
+                "hint: do not use its numbers; take the file from a copy of the run",
+                file=sys.stderr,
+            )
+        is_altered = is_altered or bool(run.altered)
+    if is_altered:
+        raise typer.Exit(1)
 
 
 def _form_of(output: Path | None) -> str:

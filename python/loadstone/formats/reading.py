@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from loadstone import regular_file
 from loadstone.errors import InputError
 
 TRUNCATED = "the file may have been cut off; take the whole one"
 EDITED = "the file may have been edited by hand; take the one that the tool wrote"
+
+BYTES_MAX = 1024 * regular_file.MIB
 
 LARGEST = 2**63 - 1
 """The largest whole number that a record holds; as nanoseconds, the year 2262."""
@@ -39,7 +42,8 @@ def named_file(path: Path) -> tuple[str | None, Path]:
 def read_text(path: Path) -> str:
     """Return a file's text, or say why not; a mark of the byte order at its start is no text."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = regular_file.read(path, BYTES_MAX).decode("utf-8-sig")
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         raise InputError(f'cannot read "{path}": {error.strerror}') from error
     except UnicodeDecodeError as error:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from loadstone import regular_file
 from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, repetitions
@@ -21,6 +22,7 @@ HEADS = {
     (*SIMPLE, "headers_elapsed_nanoseconds", "elapsed_nanoseconds"): "reading",
     (SIMPLE[0], "method", *SIMPLE[1:], "elapsed_nanoseconds"): "mixed",
 }
+LINE_MAX = 1 << 16
 OVER_TIME = ("time_unix_nano,count_since_last_time", "time_unix_nano,DELETE,GET,HEAD,POST,PUT")
 OPERATION_OF_STATUS = {"201": "put", "204": "delete", "202": "post"}
 PRINTED_DIFFERS = 0.01
@@ -103,8 +105,9 @@ def _is_table(path: Path) -> bool:
 
 def _first_line(path: Path) -> str:
     try:
+        regular_file.check(path)
         with path.open(encoding="utf-8-sig", errors="replace") as file:
-            return file.readline().rstrip("\r\n")
+            return file.readline(LINE_MAX).rstrip("\r\n")
     except OSError as error:
         raise InputError(f'cannot read "{path}": {error.strerror}') from error
 

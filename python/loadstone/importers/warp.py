@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from loadstone import regular_file
 from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
@@ -19,6 +20,7 @@ from loadstone.formats.json_document import Node, parse_document
 from loadstone.formats.reading import Place
 from loadstone.importers.completions import Completions
 
+LINE_MAX = 1 << 20
 COLUMNS = (
     "idx", "thread", "op", "client_id", "n_objects", "bytes", "endpoint", "file", "error",
     "start", "first_byte", "last_byte", "end", "duration_ns", "cat",
@@ -119,10 +121,11 @@ def _rows(path: Path) -> Iterator[tuple[Place, Mapping[str, str] | str]]:
 def _json_text(path: Path) -> str | None:
     """Return what a file holds if that is JSON, compressed or not; None where it is not."""
     try:
+        regular_file.check(path)
         with path.open("rb") as file:
             is_compressed = file.read(len(ZSTD)) == ZSTD
         if not is_compressed:
-            text = path.read_bytes()
+            text = regular_file.read(path, reading.BYTES_MAX)
             return reading.read_text(path) if text.lstrip()[:1] == b"{" else None
         with (
             pa.OSFile(str(path)) as raw,
@@ -131,7 +134,11 @@ def _json_text(path: Path) -> str | None:
             first = stream.read(1 << 16)
             if first.lstrip()[:1] != b"{":
                 return None
-            return bytes(first + stream.read()).decode("utf-8", "replace")
+            rest = stream.read(reading.BYTES_MAX)
+            if stream.read(1):
+                most = reading.BYTES_MAX // regular_file.MIB
+                raise InputError(f'"{path}" unpacks to more than {most} MiB', reading.EDITED)
+            return bytes(first + rest).decode("utf-8", "replace")
     except OSError:
         # Whoever reads the lines says what is wrong.
         return None
@@ -255,6 +262,7 @@ def _name(path: Path) -> str:
 
 def _lines(path: Path) -> Iterator[str]:
     try:
+        regular_file.check(path)
         with (
             pa.OSFile(str(path)) as file,
             pa.CompressedInputStream(file, "zstd") as stream,
@@ -262,6 +270,8 @@ def _lines(path: Path) -> Iterator[str]:
             rest = b""
             while chunk := stream.read(1 << 20):
                 *whole, rest = (rest + chunk).split(b"\n")
+                if len(rest) > LINE_MAX:
+                    raise InputError(f'"{path}" has a line without end', reading.EDITED)
                 yield from (line.decode("utf-8", "replace") + "\n" for line in whole)
     except OSError as error:
         hint = "give the .csv.zst that warp wrote" if "zstd" not in str(error).lower() else None

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from loadstone import regular_file
 from loadstone.errors import ResultError
 
 # A reader asks for the lock too, for some microseconds, to see whether a run is still going on.
 # A writer therefore tries for a moment before it believes that another writer has it.
 LOCK_PATIENCE_S = 0.2
+LINES_BYTES_MAX = 256 * regular_file.MIB
 
 SHARE = "LOADSTONE_SHARE"
 """Set to 1, run folders and their files may be read by whom the umask lets."""
@@ -98,14 +100,14 @@ def append_line(path: Path, entry: Mapping[str, Any]) -> None:
 def read_lines(path: Path) -> tuple[Mapping[str, Any], ...]:
     """Read all whole lines of such a log."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = regular_file.read(path, LINES_BYTES_MAX).split(b"\n")
     except OSError:
         return ()
     found = []
     for line in lines:
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict):
             found.append(entry)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from loadstone import _loadgen
+from loadstone import _loadgen, regular_file
 from loadstone.errors import ResultError
 from loadstone.results.shape import check_manifest, check_trial
 
@@ -19,6 +19,9 @@ PROBES = "probes"
 OPERATIONS = "operations"
 RECORD_SUFFIX = ".json"
 PARTIAL_SUFFIX = ".partial.json"
+
+JSON_BYTES_MAX = 256 * regular_file.MIB
+"""A manifest of a hundred thousand trials has some 150 MiB."""
 
 _MANIFEST_KEYS = {"state": str, "name": str, "plan": list}
 
@@ -58,7 +61,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def read_json(path: Path) -> dict[str, Any]:
     """Read one JSON object."""
     try:
-        document = plain(json.loads(path.read_bytes()))
+        document = plain(json.loads(regular_file.read(path, JSON_BYTES_MAX)))
     except OSError as error:
         raise ResultError(f'cannot read "{path}": {error.strerror}') from error
     except (ValueError, RecursionError) as error:

@@ -23,6 +23,9 @@ STOPPED = "STOPPED"
 # Another process is writing the trial at this moment.
 RUNNING = "RUNNING"
 
+# A table of the trial, or its record, is not the file that loadstone wrote.
+ALTERED = "ALTERED"
+
 # Histograms are HdrHistogram's V2 log format, deflated; times are nanoseconds.
 INTERVAL_SCHEMA = pa.schema(
     [
@@ -63,6 +66,7 @@ class Record:
     an interrupted trial may have an empty summary. `absent_probes` maps a probe that could not
     be read on this host to the reason.
     `hooks` are the entries of the log of hooks about this trial, with those of earlier attempts.
+    `files` are the digests of its tables, if they were kept.
     `target_state` is what was seen of the target "before" and "after" the load, if anybody looked.
     """
 
@@ -75,6 +79,7 @@ class Record:
     operations_path: Path | None = None
     hooks: Sequence[Mapping[str, Any]] = ()
     target_state: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -108,7 +113,10 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One execution of a plan, as its folder keeps it; records stand in the plan's order."""
+    """One execution of a plan, as its folder keeps it; records stand in the plan's order.
+
+    `altered` are the files that are not as they were written; records that they concern say so.
+    """
 
     path: Path
     manifest: Mapping[str, Any]
@@ -116,6 +124,7 @@ class Run:
     is_being_written: bool = False
     ceilings: tuple[CeilingRecord, ...] = ()
     hooks: Sequence[Mapping[str, Any]] = ()
+    altered: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -43,10 +43,12 @@ MANIFEST: Mapping[str, Kinds] = {
     "host.disks": OBJECT + NOTHING, "host.sysctl": OBJECT + NOTHING,
     "calibration": OBJECT + NOTHING, "ceilings": LIST, "ceilings.*": OBJECT, "problems": LIST,
     "failed": OBJECT, "ceilings_failed": OBJECT, "skipped": OBJECT, "not_run": LIST,
+    "files": OBJECT + NOTHING, "files.*": OBJECT,
     "searches": OBJECT, "imported": OBJECT + NOTHING, "imported.from": TEXT, "imported.by": TEXT,
 }  # fmt: skip
 RECORD: Mapping[str, Kinds] = {
     "labels": LIST, "labels.*": TEXT, "absent_probes": OBJECT, "target_state": OBJECT + NOTHING,
+    "files": OBJECT + NOTHING,
     "summary.state": TEXT + NOTHING, "summary.iterations": LIST + NOTHING,
     "summary.iterations.*": OBJECT,
     "summary.iterations.*.iteration": WHOLE, "summary.iterations.*.start_ns": WHOLE,

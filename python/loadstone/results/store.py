@@ -13,13 +13,13 @@ RUN/
 └── hooks.jsonl              the campaign's own commands that were run, a line each
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from loadstone.errors import ResultError
-from loadstone.results import durable, tables
+from loadstone.results import durable, integrity, tables
 from loadstone.results.ceiling_record import read_ceilings
 from loadstone.results.hook_log import read_hooks
 from loadstone.results.layout import (
@@ -34,7 +34,7 @@ from loadstone.results.layout import (
     read_json,
     read_manifest,
 )
-from loadstone.results.record import INTERRUPTED, RECORD_FORMAT, RUNNING, Record, Run
+from loadstone.results.record import ALTERED, INTERRUPTED, RECORD_FORMAT, RUNNING, Record, Run
 from loadstone.results.shape import check_record
 from loadstone.results.writer import RunWriter, TrialWriter
 
@@ -51,12 +51,19 @@ def read_run(path: str | Path) -> Run:
         folder = folder.parent
     manifest = read_manifest(folder)
     is_being_written = durable.is_locked(folder / LOCK)
-    records = _finished_records(folder)
+    altered = list(integrity.altered(folder, manifest))
+    records: dict[str, Record] = {}
+    for record in _finished_records(folder):
+        wrong = list(integrity.altered(folder, {integrity.FILES: record.files}))
+        if wrong or f"{TRIALS}/{record.id}{RECORD_SUFFIX}" in altered:
+            record = replace(record, labels=(*record.labels, ALTERED))
+        altered += wrong
+        records[record.id] = record
     for trial in manifest["plan"]:
         if trial["id"] not in records:
-            record = _unfinished_record(folder, trial, is_being_written)
-            if record is not None:
-                records[record.id] = record
+            unfinished = _unfinished_record(folder, trial, is_being_written)
+            if unfinished is not None:
+                records[unfinished.id] = unfinished
     hooks = read_hooks(folder)
     for entry in hooks:
         if entry.get("trial") in records:
@@ -74,6 +81,7 @@ def read_run(path: str | Path) -> Run:
         is_being_written=is_being_written,
         ceilings=read_ceilings(folder),
         hooks=hooks,
+        altered=tuple(altered),
     )
 
 
@@ -82,13 +90,10 @@ def read_record(folder: Path, name: str) -> Record:
     return _finished_record(folder / TRIALS / (name + RECORD_SUFFIX))
 
 
-def _finished_records(folder: Path) -> dict[str, Record]:
-    records = {}
+def _finished_records(folder: Path) -> Iterator[Record]:
     for path in sorted((folder / TRIALS).glob("*.json")):
         if not path.name.endswith(PARTIAL_SUFFIX):
-            record = _finished_record(path)
-            records[record.id] = record
-    return records
+            yield _finished_record(path)
 
 
 def _finished_record(path: Path) -> Record:
@@ -137,5 +142,6 @@ def _record(path: Path, document: Mapping[str, Any], intervals: Path, probes: Pa
         target_state=document.get("target_state") or {},
         intervals_path=intervals,
         probes_path=probes if probes.exists() else None,
+        files=document.get(integrity.FILES) or {},
         operations_path=operations[0] if operations else None,
     )

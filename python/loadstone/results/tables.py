@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet
 
+from loadstone import regular_file
 from loadstone.errors import ResultError
 from loadstone.results import durable
 
@@ -20,6 +21,9 @@ OPERATIONS_SUFFIX = ".arrow.zst"
 # Intervals carry histograms, so that rows are counted by what they weigh as well.
 ROW_GROUP_ROWS = 65_536
 ROW_GROUP_BYTES = 32 * 1024 * 1024
+
+# A day of one trial with four kinds of outcome stays below it.
+TABLE_BYTES_MAX = 4096 * regular_file.MIB
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _PARQUET_MAGIC = b"PAR1"
@@ -122,7 +126,9 @@ class CompressedStream:
 def convert_to_parquet(source: Path, destination: Path, schema: pa.Schema) -> None:
     """Write a stream's batches to a Parquet file, a row group at a time, and put it in place."""
     with durable.replacing(destination) as stream:
-        writer = pa.parquet.ParquetWriter(stream, schema, compression="zstd")
+        writer = pa.parquet.ParquetWriter(
+            stream, schema, compression="zstd", write_page_checksum=True
+        )
         try:
             for table in _row_groups(source, schema):
                 writer.write_table(table, row_group_size=max(1, table.num_rows))
@@ -140,12 +146,13 @@ def read_table(
     if path is None:
         return _select(schema.empty_table(), columns)
     try:
+        regular_file.check(path)
         if path.suffix == STREAM_SUFFIX:
             table = _select(pa.Table.from_batches(read_stream(path), schema), columns)
         else:
             # `read_table` would leave the file to threads of its own, which close it later.
-            with pa.parquet.ParquetFile(path) as file:
-                table = file.read(columns=columns)
+            with pa.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+                table = _read_bounded(path, file, columns)
     except (OSError, pa.ArrowException) as error:
         raise ResultError(f'cannot read "{path}": {_first_line(error)}') from error
     wanted = schema.names if columns is None else columns
@@ -153,6 +160,39 @@ def read_table(
     if missing:
         raise ResultError(f'cannot read "{path}": it lacks the columns {", ".join(missing)}')
     return table
+
+
+def _read_bounded(
+    path: Path, file: pa.parquet.ParquetFile, columns: Sequence[str] | None
+) -> pa.Table:
+    """Read a Parquet file as far as memory allows: a short one can unpack to any size.
+
+    A value may be as long as its column's piece of a row group unpacks to, and be repeated in every
+    row; so many rows are read at once that even this stays within the bound.
+    """
+    facts = file.metadata
+    groups = [facts.row_group(index) for index in range(facts.num_row_groups)]
+    chunk_bytes = max((group.total_byte_size for group in groups), default=1)
+    least_bytes = facts.num_rows * len(columns or facts.schema.names) // 8
+    if max(least_bytes, sum(group.total_byte_size for group in groups)) > TABLE_BYTES_MAX:
+        raise _too_large(path)
+    rows = max(1, min(ROW_GROUP_ROWS, TABLE_BYTES_MAX // max(1, chunk_bytes)))
+    batches, read_bytes = [], 0
+    for batch in file.iter_batches(batch_size=rows, columns=columns):
+        read_bytes += batch.nbytes
+        if read_bytes > TABLE_BYTES_MAX:
+            raise _too_large(path)
+        batches.append(batch)
+    wanted = file.schema_arrow
+    names = [name for name in columns or wanted.names if name in wanted.names]
+    return pa.Table.from_batches(batches, pa.schema([wanted.field(name) for name in names]))
+
+
+def _too_large(path: Path) -> ResultError:
+    return ResultError(
+        f'cannot read "{path}": it unpacks to more than {TABLE_BYTES_MAX // regular_file.MIB} MiB',
+        "the file was not written by loadstone; take the one that it wrote",
+    )
 
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
@@ -189,6 +229,7 @@ def _whole_batches(source: pa.NativeFile) -> Iterator[pa.RecordBatch]:
 def check_parquet(path: Path) -> None:
     """Raise ResultError if the file is missing, or does not end as Parquet files do."""
     try:
+        regular_file.check(path)
         with open(path, "rb") as stream:
             size_bytes = stream.seek(0, os.SEEK_END)
             stream.seek(max(0, size_bytes - len(_PARQUET_MAGIC)))

@@ -10,7 +10,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from loadstone.errors import ResultError
-from loadstone.results import durable, tables
+from loadstone.results import durable, integrity, tables
+from loadstone.results.ceiling_record import CEILINGS
+from loadstone.results.hook_log import HOOKS
 from loadstone.results.intents import Intents
 from loadstone.results.layout import (
     LOCK,
@@ -86,6 +88,8 @@ class RunWriter:
                     "choose another folder with -o to run the campaign again",
                 )
             manifest["state"] = "running"
+            # What is written from now on changes what they are the digests of.
+            manifest.pop(integrity.FILES, None)
             durable.write_json(folder / MANIFEST, manifest)
             run = cls(folder, manifest, lock)
             run._remove_streams_of_finished()
@@ -145,9 +149,16 @@ class RunWriter:
     def finish(self, summary: Mapping[str, Any]) -> None:
         """Write how the run ended (`state`, `ended` …) and let go of the folder."""
         try:
-            self.amend(summary)
+            files = integrity.digests_of(self.path, self._finished_files())
+            self.amend({**summary, integrity.FILES: files})
         finally:
             self.close()
+
+    def _finished_files(self) -> Iterator[Path]:
+        """Yield the files that never change once the run has ended; records know their tables."""
+        yield from (self.path / TRIALS / (trial + RECORD_SUFFIX) for trial in self.finished)
+        yield from (self.path / CEILINGS).glob("*")
+        yield from self.path.glob(HOOKS)
 
     def close(self) -> None:
         """Let go of the folder; without `finish` before it, the run counts as interrupted."""
@@ -175,6 +186,7 @@ class TrialWriter:
     def __init__(self, folder: Path, document: Mapping[str, Any]) -> None:
         """Use `RunWriter.begin_trial`."""
         self._document = document
+        self._folder = folder
         self._trials = folder / TRIALS
         self._probes_folder = folder / PROBES
         self._id = str(document["id"])
@@ -217,14 +229,18 @@ class TrialWriter:
         absent_probes: Mapping[str, str] | None = None,
     ) -> None:
         """Turn the streams into Parquet and, as the last thing, write the record."""
+        written = []
         if self._operations is not None:
             self._operations.finish()
+            written.append(self._operations_path)
         self.close()
         for stream, schema in ((self._probes, PROBE_SCHEMA), (self._intervals, INTERVAL_SCHEMA)):
             if stream is not None:
                 parquet = stream.path.with_suffix(tables.PARQUET_SUFFIX)
                 tables.convert_to_parquet(stream.path, parquet, schema)
+                written.append(parquet)
         record = self._record(summary, labels, absent_probes)
+        record[integrity.FILES] = integrity.digests_of(self._folder, written)
         durable.write_json(self._trials / (self._id + RECORD_SUFFIX), record)
         # The streams have done their duty. Should they outlive a kill here, nobody reads them, and
         # `reopen` removes them.

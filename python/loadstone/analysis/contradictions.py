@@ -1,0 +1,63 @@
+"""What in a trial's record cannot be: times that run backwards, counts that disagree."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from loadstone.analysis.finding import Finding
+from loadstone.results.record import Record
+
+TIMES = ("start_ns", "measure_start_ns", "measure_end_ns", "end_ns")
+"""An iteration's times, in the order in which they can only come."""
+
+SECOND_NS = 1_000_000_000
+
+
+def contradictions(record: Record, intervals: pa.Table) -> list[str]:
+    """Return what cannot be in a whole trial's account of itself, one sentence each."""
+    if not record.is_whole or not record.summary.get("iterations"):
+        return []
+    return [*_of_windows(record), *_of_counts(record, intervals)]
+
+
+def find_contradictions(found: Sequence[tuple[str, str]]) -> Iterator[Finding]:
+    """Report trials that contradict themselves; each is given with one of its sentences."""
+    if found:
+        listed = "; ".join(f"trial {trial}: {sentence}" for trial, sentence in found[:3])
+        yield Finding(
+            rule="contradictory",
+            severity="problem",
+            statement=f"records contradict themselves, so a file was edited or damaged ({listed})",
+            cases=tuple(dict.fromkeys(f"trial {trial}" for trial, _ in found)),
+        )
+
+
+def _of_windows(record: Record) -> Iterator[str]:
+    entries = record.summary["iterations"]
+    for entry in entries:
+        times = [(name, entry[name]) for name in TIMES if name in entry]
+        for (one, earlier_ns), (other, later_ns) in pairwise(times):
+            if later_ns < earlier_ns:
+                yield f"{other} of iteration {entry.get('iteration')} lies before its {one}"
+    for one, other in pairwise(entries):
+        if other.get("start_ns", 0) < one.get("end_ns", 0):
+            yield f"iteration {other.get('iteration')} began before the one before it had ended"
+    began_ns, ended_ns = (record.summary.get(f"{word}_unix_ns") for word in ("started", "ended"))
+    if began_ns and ended_ns and ended_ns < began_ns:
+        yield "the trial ended before it began"
+
+
+def _of_counts(record: Record, intervals: pa.Table) -> Iterator[str]:
+    told = record.summary.get("requests")
+    counted = int(pc.sum(intervals["requests"]).as_py() or 0)
+    if told is not None and told != counted:
+        yield f"its summary counts {told} requests, its intervals {counted}"
+    seconds = pc.min_max(intervals["second"]).as_py()
+    last_ns = max(entry.get("end_ns", 0) for entry in record.summary["iterations"])
+    # A request that had to be given up is counted in the second in which that was seen.
+    if seconds["max"] is not None and (
+        seconds["min"] < 0 or 0 < last_ns < (seconds["max"] - 1) * SECOND_NS
+    ):
+        yield f"its intervals reach to second {seconds['max']}, and it ended before"

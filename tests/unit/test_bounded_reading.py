@@ -1,0 +1,166 @@
+"""Files that nobody can read to their end: refused at once, by name."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from loadstone import importers, regular_file
+from loadstone.campaign.parse import parse_campaign, read_campaign
+from loadstone.campaign.plan import make_plan
+from loadstone.campaign.source import parse_document, parse_value
+from loadstone.errors import CampaignError, InputError, LoadstoneError, ResultError
+from loadstone.formats import reading
+from loadstone.formats.imported import Hints
+from loadstone.results import tables
+from loadstone.results.layout import read_json
+
+CAMPAIGN = """
+name: x
+targets: {{t: {{driver: "null"}}}}
+dataset: {{objects: 1, size: 4KiB, prefix: "{prefix}"}}
+phases: [get]
+load: {{threads: 1}}
+blocks: {blocks}
+sweep: {sweep}
+"""
+
+
+@pytest.fixture(params=["fifo", "device", "folder"])
+def endless(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    if request.param == "device":
+        return Path("/dev/zero")
+    path = tmp_path / "endless"
+    path.mkdir() if request.param == "folder" else os.mkfifo(path)
+    return path
+
+
+def test_a_campaign_is_a_regular_file(endless: Path) -> None:
+    with pytest.raises(CampaignError):
+        read_campaign(endless)
+
+
+@pytest.mark.parametrize("form", importers.IMPORTERS)
+def test_an_import_is_a_regular_file(form: str, endless: Path) -> None:
+    with pytest.raises(InputError):
+        importers.find(form).read([endless], Hints())
+
+
+def test_what_a_run_folder_holds_are_regular_files(endless: Path) -> None:
+    for read in (read_json, tables.check_parquet):
+        with pytest.raises(ResultError):
+            read(endless)
+    with pytest.raises(ResultError):
+        tables.read_table(endless, pa.schema([("a", pa.int64())]))
+
+
+def test_a_file_is_read_up_to_its_bound_and_no_further(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 100)
+    assert regular_file.read(path, 100) == b"x" * 100
+    with pytest.raises(OSError, match="larger"):
+        regular_file.read(path, 99)
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "- " * 5000])
+def test_yaml_is_as_deep_as_a_campaign_needs(text: str) -> None:
+    with pytest.raises(CampaignError) as caught:
+        parse_document("name: " + text if text[0] != "-" else text, "x")
+    assert "nested deeper" in str(caught.value)
+    with pytest.raises(ValueError, match="nested deeper"):
+        parse_value(text)
+
+
+@pytest.mark.parametrize("prefix", ["{name:>999999999}-", "{name!r:>9}-", "{name.__class__}-"])
+def test_a_prefix_is_filled_in_and_never_computed(prefix: str) -> None:
+    with pytest.raises(CampaignError) as caught:
+        parse_campaign(CAMPAIGN.format(prefix=prefix, blocks=1, sweep="{}"))
+    assert "braces hold only" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "sweep"),
+    [
+        (1_000_000_000, "{}"),
+        (1_000_000, f"{{threads: {list(range(1, 300))}, size: {list(range(1, 300))}}}"),
+    ],
+)
+def test_a_plan_that_nobody_could_run_is_refused_before_it_is_made(blocks: int, sweep: str) -> None:
+    with pytest.raises(CampaignError) as caught:
+        parse_campaign(CAMPAIGN.format(prefix="p-", blocks=blocks, sweep=sweep))
+    assert "trials" in str(caught.value)
+
+
+def test_a_plan_is_counted_as_it_is_made() -> None:
+    text = CAMPAIGN.format(prefix="p-", blocks=3, sweep="{threads: [1, 2]}")
+    plan = make_plan(parse_campaign(text))
+    assert sum(planned.document["measured"] for planned in plan.trials) == 6
+
+
+def test_ctrl_c_ends_the_planning(tmp_path: Path) -> None:
+    file = tmp_path / "big.yaml"
+    sweep = f"{{threads: {list(range(1, 250))}}}"
+    file.write_text(CAMPAIGN.format(prefix="p-", blocks=400, sweep=sweep))
+    command = [sys.executable, "-m", "loadstone", "run", str(file), "--dry-run"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        # Its modules are there once it has read the file; planning takes it much longer.
+        while process.poll() is None and not _has_begun(process.pid):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130, said
+    assert b"Traceback" not in said
+
+
+def _has_begun(pid: int) -> bool:
+    """Say whether the process takes Ctrl-C as Python does, and has imported what plans."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = int(status.split("SigCgt:")[1].split()[0], 16)
+    ticks = sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    return bool(caught & 2) and ticks > 200
+
+
+@pytest.mark.parametrize("kind", ["rows", "values"])
+def test_a_short_parquet_file_that_unpacks_without_end_is_refused(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "TABLE_BYTES_MAX", 1 << 20)
+    rows = 20_000_000 if kind == "rows" else 10_000
+    value = pa.scalar(7, pa.int64()) if kind == "rows" else pa.scalar(b"x" * 50_000, pa.binary())
+    column = (
+        pa.repeat(value, rows)
+        if kind == "rows"
+        else pa.DictionaryArray.from_arrays(pa.repeat(0, rows).cast(pa.int32()), pa.array([value]))
+    )
+    path = tmp_path / "bomb.parquet"
+    pa.parquet.write_table(pa.table({"a": column}), path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 200_000
+    before = pa.total_allocated_bytes()
+    pool = pa.default_memory_pool()
+    with pytest.raises(LoadstoneError) as caught:
+        tables.read_table(path, pa.schema([("a", value.type)]))
+    assert "unpacks to more" in caught.value.message
+    # What it would have unpacked to is a hundred times as much and more.
+    assert pool.bytes_allocated() - before < 1 << 22
+
+
+def test_a_short_warp_file_that_unpacks_without_end_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "BYTES_MAX", 1 << 20)
+    for name, begin in (("analysis.json.zst", b"{"), ("x.csv.zst", b"idx")):
+        path = tmp_path / name
+        path.write_bytes(pa.compress(begin + b" " * (1 << 25), codec="zstd", asbytes=True))
+        assert path.stat().st_size < 10_000
+        with pytest.raises(InputError):
+            importers.find("warp").read([path], Hints())
