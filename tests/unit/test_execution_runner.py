@@ -226,6 +226,33 @@ def test_a_resumed_run_keeps_to_the_days_of_its_first_start(
     assert ran == {trial.id for trial in plan.trials if trial.suite <= 22}
 
 
+def test_later_starts_are_planned_listed_and_run_as_they_come(
+    tmp_path: Path, loadgen: FakeLoadgen, events: list[Event]
+) -> None:
+    text = CAMPAIGN + "schedule: {every: 8h, days: 1}\n"
+    campaign = parse_campaign(text, drivers=DRIVERS, environ={})
+    whole, plan = make_plan(campaign, DRIVERS), make_plan(campaign, DRIVERS, starts=1)
+    started = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=12)
+    manifest = {"name": "test", "plan": plan.documents(), "started": started.isoformat()}
+    writer = RunWriter.create(tmp_path / "run", manifest)
+    interrupt = Interrupt()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Resting):
+            interrupt.ask()
+
+    end = runner.execute(plan, writer, listen, schedule=campaign.schedule, interrupt=interrupt)
+    # The second start was due, the third is not: it is planned, and was not run.
+    assert end.state == "interrupted"
+    manifest = read_run(tmp_path / "run").manifest
+    assert manifest["plan"] == whole.documents()
+    assert manifest["starts"] == 3
+    third = [trial.id for trial in whole.trials if trial.suite == 2]
+    assert manifest["not_run"] == third
+    ran = [document["id"] for document in loadgen.documents]
+    assert ran == [trial.id for trial in whole.trials if trial.suite < 2]
+
+
 def test_a_full_disk_stops_the_load_and_the_run_counts_as_interrupted(
     tmp_path: Path, loadgen: FakeLoadgen, monkeypatch: pytest.MonkeyPatch
 ) -> None:

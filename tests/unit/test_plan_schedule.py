@@ -5,8 +5,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from loadstone.campaign.parse import parse_campaign
+from loadstone.campaign.plan import make_plan
+from loadstone.campaign.resume import resume
 from loadstone.campaign.schedule import starts, suites
 from loadstone.campaign.schema import Schedule
+from tests.unit.campaign_drivers import DRIVERS, STORE
 
 NINE = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)
 
@@ -16,13 +20,13 @@ def schedule(**keys: object) -> Schedule:
 
 
 def test_without_a_schedule_there_is_one_start_now() -> None:
-    assert starts(None, NINE) == [NINE]
+    assert list(starts(None, NINE)) == [NINE]
     assert suites(None) == 1
 
 
 def test_times_of_day_begin_with_the_next_one_and_are_all_kept() -> None:
     three_days = schedule(times=["20:00", "08:00", "14:00"], days=3)
-    found = starts(three_days, NINE)
+    found = list(starts(three_days, NINE))
     assert len(found) == suites(three_days) == 9
     assert [start.strftime("%d %H:%M") for start in found] == [
         "04 14:00", "04 20:00",
@@ -33,22 +37,72 @@ def test_times_of_day_begin_with_the_next_one_and_are_all_kept() -> None:
 
 
 def test_a_start_that_is_due_now_is_taken() -> None:
-    assert starts(schedule(times=["09:00"]), NINE) == [NINE]
+    assert list(starts(schedule(times=["09:00"]), NINE)) == [NINE]
 
 
 def test_a_distance_begins_now_and_fills_the_days() -> None:
-    found = starts(schedule(every="8h", days=2), NINE)
+    found = list(starts(schedule(every="8h", days=2), NINE))
     assert found == [NINE + number * timedelta(hours=8) for number in range(6)]
 
 
 def test_times_of_day_stay_where_the_clocks_change() -> None:
     zurich = ZoneInfo("Europe/Zurich")
     evening = datetime(2026, 3, 28, 21, 0, tzinfo=zurich)
-    found = starts(schedule(times=["20:00"], days=2), evening)
+    found = list(starts(schedule(times=["20:00"], days=2), evening))
     assert [start.hour for start in found] == [20, 20]
     assert [start.utcoffset() for start in found] == [timedelta(hours=2)] * 2
 
 
 def test_a_start_without_a_time_zone_is_our_mistake() -> None:
     with pytest.raises(AssertionError):
-        starts(None, datetime(2026, 5, 4))
+        list(starts(None, datetime(2026, 5, 4)))
+
+
+TEXT = (
+    "name: test\n" + STORE + "dataset: {objects: 10, size: 1, buckets: 2}\nload: {threads: 1}\n"
+    "phases: [put, get, {op: head, size: 2}]\nsweep: {threads: [1, 2, 3, 4]}\n"
+)
+
+
+@pytest.mark.parametrize("clean_up", ["early", "late"])
+def test_starts_planned_one_by_one_are_those_planned_at_once(clean_up: str) -> None:
+    text = f"{TEXT}clean_up: {clean_up}\nschedule: {{every: 6h}}\n"
+    campaign = parse_campaign(text, drivers=DRIVERS, environ={})
+    whole, plan = make_plan(campaign, DRIVERS), make_plan(campaign, DRIVERS, starts=1)
+    assert plan.later is not None
+    assert {trial.suite for trial in plan.trials} == {0}
+    trials = [*plan.trials]
+    while plan.later.left:
+        trials += plan.later.plan_next()
+    assert tuple(trials) == whole.trials
+
+
+def test_a_long_schedule_is_not_planned_before_it_comes() -> None:
+    text = f"{TEXT}schedule: {{every: 5s, days: 1000}}\n"
+    plan = make_plan(parse_campaign(text, drivers=DRIVERS, environ={}), DRIVERS, starts=1)
+    assert plan.later is not None
+    assert plan.later.left == 17_280 * 1000 - 1
+    assert len(plan.trials) < 50
+
+
+def test_each_start_has_an_order_of_its_own_or_the_first_ones() -> None:
+    for order, is_one in (("new", False), ("same", True)):
+        text = f"{TEXT}schedule: {{every: 6h, order: {order}}}\n"
+        plan = make_plan(parse_campaign(text, drivers=DRIVERS, environ={}), DRIVERS)
+        orders: dict[int, list[int]] = {}
+        for trial in plan.trials:
+            if trial.is_measured:
+                threads = trial.document["case"]["parameters"]["threads"]
+                orders.setdefault(trial.suite, []).append(threads)
+        assert (len({tuple(one) for one in orders.values()}) == 1) is is_one
+
+
+def test_repairs_of_a_schedule_leave_the_numbers_of_later_starts_alone() -> None:
+    campaign = parse_campaign(f"{TEXT}schedule: {{every: 6h}}\n", drivers=DRIVERS, environ={})
+    plan = make_plan(campaign, DRIVERS, starts=1)
+    left = resume(plan, set(), started_ids={"0001"})
+    repairs = {trial.id for trial in left.trials} - {trial.id for trial in plan.trials}
+    assert plan.later is not None
+    assert repairs
+    assert not repairs & {trial.id for trial in plan.later.plan_next()}
+    assert left.later is plan.later

@@ -4,7 +4,7 @@ import hashlib
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loadstone.campaign import beyond, lifecycle, placement, trial
@@ -39,6 +39,7 @@ class Plan:
     ceilings: tuple[PlannedCeiling, ...] = ()
     hooks: tuple[Hook, ...] = ()
     probes: TargetProbes = field(default_factory=TargetProbes)
+    later: "Later | None" = field(default=None, compare=False, repr=False)
 
     @property
     def suites(self) -> int:
@@ -66,11 +67,14 @@ def make_plan(
     drivers: DriverTable | None = None,
     run: str | None = None,
     reused: Mapping[str, Reused] | None = None,
+    starts: int | None = None,
 ) -> Plan:
     """Plan a campaign; raise with every mistake if it cannot be run as it is.
 
     `run` is the run's identity, 32 hex digits. Without one it is made from the campaign, so that
     the same campaign gives the same plan. `reused` are the runs that targets name in `reuse`.
+    Of a schedule only the first `starts` are planned, and `later` plans the others one by one;
+    without it, or where ceilings are measured before blocks, all are.
     """
     table = read_drivers(drivers)
     wrong = campaign_mistakes(campaign, table)
@@ -79,9 +83,10 @@ def make_plan(
     run = run or _run_of(campaign)
     cases, _ = cases_of(campaign)
     planner = _Planner(campaign, table, cases, run, reused or {})
-    for stop in _stops(campaign, cases, run):
-        planner.add(stop)
-    planner.finish()
+    later = Later(planner, suites(campaign.schedule))
+    is_lazy = starts is not None and all(one.when != "blocks" for one in campaign.ceilings)
+    for _ in range(min(starts or 1, later.starts) if is_lazy else later.starts):
+        later.plan_next()
     return Plan(
         name=campaign.name,
         seed=campaign.seed,
@@ -96,7 +101,32 @@ def make_plan(
         ceilings=plan_ceilings(campaign, planner.targets, planner.trials, run),
         hooks=campaign.hooks,
         probes=campaign.probes,
+        later=later if later.left else None,
     )
+
+
+class Later:
+    """The starts of a schedule that are not planned yet: their plans are made when they come.
+
+    A schedule may have thousands, and each carries the datasets' states on to the next.
+    """
+
+    def __init__(self, planner: "_Planner", starts: int) -> None:
+        self.starts = starts
+        self._planner = planner
+        self._planned = 0
+
+    @property
+    def left(self) -> int:
+        """How many starts are still to be planned."""
+        return self.starts - self._planned
+
+    def plan_next(self) -> tuple[PlannedTrial, ...]:
+        """Return the trials of the next start."""
+        before = len(self._planner.trials)
+        self._planner.add_start(self._planned, is_last=self.left == 1)
+        self._planned += 1
+        return tuple(self._planner.trials[before:])
 
 
 def _too_many_trials(campaign: Campaign) -> Mistake:
@@ -140,18 +170,19 @@ def _run_of(campaign: Campaign) -> str:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _stops(campaign: Campaign, cases: Sequence[Case], run: str) -> list[_Stop]:
-    """Return the measured steps in order, each with what comes next to its dataset."""
+def _stops(campaign: Campaign, cases: Sequence[Case], run: str, suite: int) -> list[_Stop]:
+    """Return the measured steps of one start in order."""
     stops: list[_Stop] = []
-    for suite in range(suites(campaign.schedule)):
-        for number in range(campaign.blocks):
-            block = suite * campaign.blocks + number + 1
-            order = list(cases)
-            # Interleaved, so that a slow drift of the target hits every case alike.
-            random.Random(f"{campaign.seed}/{block}").shuffle(order)
-            for case in order:
-                stops += _stops_of_case(campaign, case, block, suite, run)
-    return _with_next_needs(stops, campaign)
+    is_same = campaign.schedule is not None and campaign.schedule.order == "same"
+    for number in range(campaign.blocks):
+        block = suite * campaign.blocks + number + 1
+        order = list(cases)
+        # Interleaved, so that a slow drift of the target hits every case alike.
+        seed = number + 1 if is_same else block
+        random.Random(f"{campaign.seed}/{seed}").shuffle(order)
+        for case in order:
+            stops += _stops_of_case(campaign, case, block, suite, run)
+    return stops
 
 
 def _stops_of_case(campaign: Campaign, case: Case, block: int, suite: int, run: str) -> list[_Stop]:
@@ -176,21 +207,14 @@ def _stops_of_case(campaign: Campaign, case: Case, block: int, suite: int, run: 
     return stops
 
 
-def _with_next_needs(stops: Sequence[_Stop], campaign: Campaign) -> list[_Stop]:
+def _with_next_needs(
+    stops: Sequence[_Stop], campaign: Campaign, coming: dict[DatasetKey, Need]
+) -> list[_Stop]:
+    """Return the steps, each with what comes next to its dataset; `coming` is what follows them."""
     result: list[_Stop] = []
-    coming: dict[DatasetKey, Need] = {}
     for stop in reversed(stops):
         driver = campaign.targets[stop.step.case.target].driver
-        result.append(
-            _Stop(
-                step=stop.step,
-                key=stop.key,
-                suite=stop.suite,
-                is_first=stop.is_first,
-                pause_after_ns=stop.pause_after_ns,
-                next_need=coming.get(stop.key),
-            )
-        )
+        result.append(replace(stop, next_need=coming.get(stop.key)))
         coming[stop.key] = lifecycle.need_of_phase(driver, stop.step.phase, is_first=stop.is_first)
     return result[::-1]
 
@@ -208,6 +232,8 @@ class _Planner:
     ) -> None:
         self.trials: list[PlannedTrial] = []
         self._campaign = campaign
+        self._cases = cases
+        self._run = run
         self._places = placement.places(cases, campaign.name, run)
         self._held: dict[DatasetKey, _Held] = {}
         self._reused = reused
@@ -241,6 +267,18 @@ class _Planner:
     def targets(self) -> dict[str, Mapping[str, Any]]:
         """The targets as documents hold them."""
         return {name: setting.target for name, setting in self._settings.items()}
+
+    def add_start(self, suite: int, *, is_last: bool) -> None:
+        """Put one start of the schedule into the plan."""
+        campaign, coming = self._campaign, dict[DatasetKey, Need]()
+        if not is_last:
+            # Every start has the same cases: what the next one wants of a dataset is known.
+            _with_next_needs(_stops(campaign, self._cases, self._run, suite + 1), campaign, coming)
+        stops = _stops(campaign, self._cases, self._run, suite)
+        for stop in _with_next_needs(stops, campaign, coming):
+            self.add(stop)
+        if is_last:
+            self.finish()
 
     def add(self, stop: _Stop) -> None:
         """Put a measured step into the plan, and before and behind it what its dataset needs."""

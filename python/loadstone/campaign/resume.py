@@ -40,7 +40,10 @@ def resume(
     """
     finished = set(finished_ids)
     started = _started(plan, finished) if started_ids is None else set(started_ids)
-    numbers = (int(name) for name in (*finished, *_ids(plan)) if name.isdigit())
+    # Starts that are planned later take the numbers that come next: repairs have some of their own.
+    lead = "r" if plan.later is not None or plan.suites > 1 else ""
+    names = (name.removeprefix(lead) for name in (*finished, *_ids(plan)) if name.startswith(lead))
+    numbers = (int(name) for name in names if name.isdigit())
     number = max(numbers, default=0)
     found = _past(plan, finished, started)
     written = _written(plan)
@@ -54,7 +57,7 @@ def resume(
         if not dataset.suits(need, document["dataset"]["version"]):
             for repair in _repairs(document, plan.drivers[place[0]], need, written[place]):
                 number += 1
-                repaired = {**repair, "id": f"{number:04d}"}
+                repaired = {**repair, "id": f"{lead}{number:04d}"}
                 remaining.append(PlannedTrial(document=repaired, suite=entry.suite))
                 dataset = _after(repaired, dataset)
         remaining.append(entry)

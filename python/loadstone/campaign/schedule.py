@@ -1,5 +1,6 @@
 """When the plan starts again: times of day over some days, or a fixed distance."""
 
+from collections.abc import Iterator
 from datetime import datetime, time, timedelta
 
 from loadstone.campaign.schema import Schedule
@@ -16,26 +17,23 @@ def suites(schedule: Schedule | None) -> int:
     return len(set(schedule.times)) * schedule.days
 
 
-def starts(schedule: Schedule | None, now: datetime) -> list[datetime]:
-    """Return the instants of all starts, seen from `now`, which must know its time zone.
+def start_of(schedule: Schedule | None, now: datetime, number: int) -> datetime:
+    """Return the instant of a start, counted from 0, seen from `now`, which must know its zone.
 
     Times of day begin with the next one to come: three times for two days are always six starts,
     though they may reach into a third day.
     """
     assert now.tzinfo is not None, "a start without a time zone would be somebody's guess"
     if schedule is None:
-        return [now]
-    count = suites(schedule)
+        return now
     if schedule.every_ns is not None:
-        distance = timedelta(microseconds=schedule.every_ns / 1000)
-        return [now + number * distance for number in range(count)]
+        return now + number * timedelta(microseconds=schedule.every_ns / 1000)
     times = sorted(time.fromisoformat(text) for text in set(schedule.times))
-    found: list[datetime] = []
-    day = now.date()
-    while len(found) < count:
-        for time_of_day in times:
-            start = datetime.combine(day, time_of_day, tzinfo=now.tzinfo)
-            if start >= now and len(found) < count:
-                found.append(start)
-        day += timedelta(days=1)
-    return found
+    past = sum(datetime.combine(now.date(), one, tzinfo=now.tzinfo) < now for one in times)
+    days, place = divmod(past + number, len(times))
+    return datetime.combine(now.date() + timedelta(days=days), times[place], tzinfo=now.tzinfo)
+
+
+def starts(schedule: Schedule | None, now: datetime) -> Iterator[datetime]:
+    """Yield the instants of all starts, one after another."""
+    return (start_of(schedule, now, number) for number in range(suites(schedule)))

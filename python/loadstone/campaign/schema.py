@@ -133,6 +133,10 @@ class Schedule(BaseModel):
         description="Distance between starts, the first of which is now.",
     )
     days: PositiveCount = Field(default=1, description="For how many days.")
+    order: Literal["new", "same"] = Field(
+        default="new",
+        description="Whether each start has the cases in an order of its own, or in the first's.",
+    )
 
     @model_validator(mode="after")
     def _times_or_distance(self) -> Self:

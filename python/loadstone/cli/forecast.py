@@ -21,6 +21,10 @@ class Forecast:
         self._rates: dict[_Kind, float] = {}
         self._rates_anywhere: dict[tuple[str, ...], float] = {}
 
+    def extend(self, trials: Sequence[PlannedTrial]) -> None:
+        """Take in the trials of a start that was planned just now."""
+        self._left |= {planned.id: planned for planned in trials}
+
     def drop(self, document: Mapping[str, Any]) -> None:
         """Note that a trial is no longer to come: it has begun, or was skipped."""
         search = document.get("search") or {}

@@ -1,13 +1,19 @@
 """What a plan would do, for `--dry-run`."""
 
+import datetime
 from typing import Any
 
 from loadstone import units
 from loadstone.campaign.plan import Plan
+from loadstone.campaign.schedule import start_of, suites
+from loadstone.campaign.schema import Schedule
 from loadstone.cli import preview_surroundings
 from loadstone.cli.output import print_table
 from loadstone.execution import host_limits
 from loadstone.execution.documents import check_documents
+
+STARTS_SHOWN = 12
+ORDERS = {"new": "an order of its own", "same": "the same order"}
 
 
 def print_preview(plan: Plan, rate: float | None, bandwidth: float | None) -> None:
@@ -65,6 +71,20 @@ def print_preview(plan: Plan, rate: float | None, bandwidth: float | None) -> No
         print(f"{name:<{width}}  {value}")
     for worry in host_limits.check(plan):
         print(f"warning: {worry.text}\nhint: {worry.hint}")
+
+
+def print_starts(schedule: Schedule | None) -> None:
+    """Print when a schedule starts the plan: what stands above is its first start."""
+    if schedule is None:
+        return
+    now = datetime.datetime.now().astimezone()
+    count = suites(schedule)
+    print(f"\nstarts    {count:,}, each with the cases above in {ORDERS[schedule.order]}")
+    shown = range(count) if count <= STARTS_SHOWN else [*range(STARTS_SHOWN - 1), count - 1]
+    for number in shown:
+        if number > 0 and number - 1 not in shown:
+            print("  ...")
+        print(f"  {number + 1:>6,}  {start_of(schedule, now, number):%Y-%m-%d %H:%M:%S}")
 
 
 def _search_load(document: dict[str, Any]) -> str:

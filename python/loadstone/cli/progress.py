@@ -19,6 +19,7 @@ from loadstone.execution.events import (
     Event,
     HookEnded,
     Resting,
+    StartPlanned,
     TrialEnded,
     TrialFailed,
     TrialProgress,
@@ -215,6 +216,8 @@ class _PlainView:
 
     def show(self, event: Event) -> None:
         match event:
+            case StartPlanned(trials=trials):
+                self._trials += len(trials)
             case TrialStarted(document=document, number=number):
                 self._number = number
                 self._resting = ""
@@ -293,6 +296,9 @@ class _TerminalView:
 
     def show(self, event: Event) -> None:
         match event:
+            case StartPlanned(trials=trials):
+                self._trials += len(trials)
+                self._forecast.extend(trials)
             case TrialStarted(document=document, number=number):
                 self._number = number
                 self._forecast.drop(document)

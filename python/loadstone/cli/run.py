@@ -65,7 +65,9 @@ def command(
     if dry_run:
         rate = units.parse_rate(assume_rate) if assume_rate else None
         bandwidth = float(units.parse_size(assume_bandwidth)) if assume_bandwidth else None
-        preview.print_preview(make_plan(campaign, reused=reused_by(campaign)), rate, bandwidth)
+        plan = make_plan(campaign, reused=reused_by(campaign), starts=1)
+        preview.print_preview(plan, rate, bandwidth)
+        preview.print_starts(campaign.schedule)
         return 0
     if resume and output is None:
         raise InputError("--resume needs the run folder to go on with", "name it with -o")

@@ -66,7 +66,7 @@ def measure(
     if resume:
         writer, plan = _take_up(campaign, folder, text, allow_commands)
     else:
-        plan = make_plan(campaign, run=uuid.uuid4().hex, reused=reused_by(campaign))
+        plan = make_plan(campaign, run=uuid.uuid4().hex, reused=reused_by(campaign), starts=1)
         check_documents(plan)
         check_programs(plan.ceilings, plan.hooks)
         consent.ask(plan, is_allowed=allow_commands)
@@ -206,7 +206,9 @@ def _take_up(
     """Return the writer of an interrupted run, and what is left of its plan."""
     before = read_manifest(folder)
     _changes(campaign, before, folder)
-    plan = make_plan(campaign, run=before["run"], reused=reused_by(campaign))
+    plan = make_plan(
+        campaign, run=before["run"], reused=reused_by(campaign), starts=before.get("starts", 1)
+    )
     consent.ask(plan, is_allowed=allow_commands)
     writer = RunWriter.reopen(folder)
     try:

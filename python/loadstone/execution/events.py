@@ -4,6 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loadstone.campaign.trial import PlannedTrial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartPlanned:
+    """The next start of the schedule has its trials."""
+
+    trials: Sequence[PlannedTrial]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialStarted:
@@ -94,7 +103,8 @@ class HookEnded:
 
 
 Event = (
-    TrialStarted
+    StartPlanned
+    | TrialStarted
     | TrialProgress
     | TrialEnded
     | TrialFailed

@@ -2,14 +2,15 @@
 
 import contextlib
 import datetime
+import functools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from loadstone import __version__
 from loadstone.campaign.plan import Plan
-from loadstone.campaign.schedule import starts
+from loadstone.campaign.schedule import start_of
 from loadstone.campaign.schema import Schedule
 from loadstone.campaign.trial import PlannedTrial
 from loadstone.errors import LoadstoneError, TargetError
@@ -17,6 +18,7 @@ from loadstone.execution import host, operations, secrets
 from loadstone.execution.events import (
     Event,
     Resting,
+    StartPlanned,
     TrialEnded,
     TrialFailed,
     TrialSkipped,
@@ -30,6 +32,9 @@ from loadstone.results.record import STOPPED
 from loadstone.results.writer import RunWriter
 
 Listen = Callable[[Event], None]
+
+Begin = Callable[[int], datetime.datetime]
+"""Returns when a start of the schedule is due."""
 
 REST_TICK_S = 0.2
 
@@ -50,6 +55,7 @@ class RunEnd:
     was_stopped_by_hook: bool = False
     skipped: dict[str, str] = field(default_factory=dict)
     not_run: list[str] = field(default_factory=list)
+    starts_left: int = 0
 
     def document(self) -> dict[str, Any]:
         """Return it as the manifest keeps it."""
@@ -62,6 +68,7 @@ class RunEnd:
             "ceilings_failed": self.ceilings_failed,
             "skipped": self.skipped,
             "not_run": self.not_run,
+            "starts_left": self.starts_left,
         }
 
 
@@ -107,19 +114,20 @@ def execute(
         writer=writer, listen=listen, interrupt=interrupt, around=around, observe=observe
     )
     started = datetime.datetime.fromisoformat(writer.manifest["started"])
-    begins = starts(schedule, started.astimezone())
+    begin = functools.partial(start_of, schedule, started.astimezone())
+    trials = _Trials(plan, session)
     session.recall()
     try:
         with interrupt.watching():
-            session.run_all(plan.trials, begins)
+            session.run_all(trials, begin if schedule is not None else None)
     except BaseException as error:
         if isinstance(error, LoadstoneError):
             session.end.problems.append(error)
         # On a full disk the manifest cannot be written either; the first error is the one to tell.
         with contextlib.suppress(LoadstoneError):
-            session.finish(plan.trials)
+            session.finish(trials)
         raise
-    session.finish(plan.trials)
+    session.finish(trials)
     return session.end
 
 
@@ -156,7 +164,7 @@ class _Session:
     end: RunEnd = field(default_factory=RunEnd)
     unusable: dict[str, str] = field(default_factory=dict)
 
-    def run_all(self, trials: Sequence[PlannedTrial], begins: Sequence[datetime.datetime]) -> None:
+    def run_all(self, trials: "_Trials", begin: Begin | None) -> None:
         """Run trials in order, with the ceilings and hooks in their places."""
         try:
             self.around.start()
@@ -165,7 +173,7 @@ class _Session:
                 self.around.measure_ceilings(planned.id)
                 if self.skip(planned):
                     continue
-                self.rest(planned, begins)
+                self.rest(planned, begin)
                 if self.interrupt.is_asked:
                     break
                 if planned.is_search:
@@ -198,12 +206,12 @@ class _Session:
         self.listen(TrialSkipped(document=planned.document, reason=reason))
         return True
 
-    def rest(self, planned: PlannedTrial, begins: Sequence[datetime.datetime]) -> None:
+    def rest(self, planned: PlannedTrial, begin: Begin | None) -> None:
         """Wait for the start of the schedule, then for the rest that the campaign asks for."""
-        if planned.suite < len(begins):
-            begin = begins[planned.suite]
-            left = begin - datetime.datetime.now(begin.tzinfo)
-            self._wait(left.total_seconds(), f"until {begin:%Y-%m-%d %H:%M}")
+        if begin is not None:
+            start = begin(planned.suite)
+            left = start - datetime.datetime.now(start.tzinfo)
+            self._wait(left.total_seconds(), f"until {start:%Y-%m-%d %H:%M}")
         self._wait(planned.pause_before_ns / 1e9, "the campaign's pause")
 
     def run(self, planned: PlannedTrial, number: int) -> None:
@@ -252,14 +260,17 @@ class _Session:
                 self.end.skipped[search.document["id"]] = f"trial {step.id} failed"
         self.around.end_phase(search.document)
 
-    def finish(self, trials: Sequence[PlannedTrial]) -> None:
+    def finish(self, trials: "_Trials") -> None:
         """Write the end into the manifest."""
         self.end.problems += self.around.problems
         self.end.ceilings_failed = self.around.failed
         searched = (self.writer.manifest.get("searches") or {}).keys()
         known = self.writer.finished | searched | self.end.failed.keys() | self.end.skipped.keys()
-        self.end.not_run = [planned.id for planned in trials if planned.id not in known]
-        if self.end.not_run or self.around.pending:
+        self.end.not_run = [planned.id for planned in trials.known if planned.id not in known]
+        self.end.starts_left = trials.starts_left
+        # Starts that no target was left for were given up: the problems tell why.
+        is_cut = trials.starts_left and not self.unusable
+        if self.end.not_run or self.around.pending or is_cut:
             self.end.state = "interrupted"
         elif self.end.problems:
             self.end.state = "failed"
@@ -278,3 +289,35 @@ class _Session:
                 self.listen(Resting(seconds=left, why=why))
             if self.interrupt.wait(min(left, REST_TICK_S)):
                 return
+
+
+class _Trials:
+    """The trials of a plan in order; those of later starts are planned as they come."""
+
+    def __init__(self, plan: Plan, session: _Session) -> None:
+        self.known = list(plan.trials)
+        self._later = plan.later
+        self._session = session
+
+    @property
+    def starts_left(self) -> int:
+        """How many starts were not planned."""
+        return self._later.left if self._later is not None else 0
+
+    def __iter__(self) -> Iterator[PlannedTrial]:
+        yield from tuple(self.known)
+        targets = {planned.document["target"]["name"] for planned in self.known}
+        while self._later is not None and self._later.left:
+            if self._session.interrupt.is_asked or targets <= self._session.unusable.keys():
+                return
+            trials = self._later.plan_next()
+            targets |= {planned.document["target"]["name"] for planned in trials}
+            self.known += trials
+            writer = self._session.writer
+            documents = [planned.document for planned in trials]
+            starts = self._later.starts - self._later.left
+            # Before any of them begins: every trial that ever began is listed.
+            writer.amend({"plan": [*writer.manifest["plan"], *documents], "starts": starts})
+            self._session.around.extend(trials)
+            self._session.listen(StartPlanned(trials=trials))
+            yield from trials

@@ -62,6 +62,10 @@ class Surroundings:
             _clusters=Clusters(plan, interrupt),
         )  # fmt: skip
 
+    def extend(self, trials: Sequence[PlannedTrial]) -> None:
+        """Take note of the trials of a start that was planned just now."""
+        self._edges.update(_edges(trials))
+
     def measure_ceilings(self, before: str | None) -> None:
         """Measure the ceilings that come before a trial, or at the end of the plan.
 
