@@ -4,14 +4,19 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::drivers::{BucketState, Client, Driver};
 use crate::error::Error;
+use crate::operation::Operation;
+use crate::ownership::{Left, LeftKind, Standing, Swept};
+use crate::run::{Output, OutputSink};
 use crate::trial::{DatasetSpec, Trial};
 
 /// Buckets worked on at once.
 const AT_ONCE: u32 = 16;
+/// Buckets in a row that a clean-up could not even look at before it gives up.
+const ERRORS_MAX: u32 = 2 * AT_ONCE;
 
 /// What became of a dataset's buckets.
 #[derive(Debug, Default)]
@@ -19,17 +24,43 @@ pub(crate) struct Buckets {
     pub(crate) created: Vec<String>,
     pub(crate) foreign: Vec<String>,
     pub(crate) deleted: Vec<String>,
-    pub(crate) left: Vec<String>,
+    pub(crate) left: Vec<Left>,
     pub(crate) objects_swept: u64,
 }
 
-/// Makes and marks the buckets of a dataset, or refuses those that are not ours.
+/// Makes and marks the buckets of a dataset, or refuses those that are not ours. All are looked at
+/// before any is made, and those that are not there are told of in between, so that a journal knows
+/// of every bucket that may be there.
 pub(crate) fn ready_buckets<D: Driver>(
     driver: &Arc<D>,
     trial: &Trial,
     stop: &AtomicBool,
+    sink: &mut OutputSink<'_>,
 ) -> Result<Buckets, Error> {
-    on_buckets(driver, trial, stop, Job::Ready)
+    let makes_as_load = trial.mix[0].operation == Operation::CreateBucket;
+    if !makes_as_load && !trial.changes_objects() {
+        return Ok(Buckets::default());
+    }
+    let looked = on_buckets(driver, trial, stop, Job::Look, names(trial));
+    let found = match looked {
+        Ok(found) => found,
+        // A bucket that the load cannot make is an outcome of the load.
+        Err(_) if makes_as_load => return Ok(Buckets::default()),
+        Err(error) => return Err(error),
+    };
+    let mut intended = found.absent.clone();
+    intended.sort_unstable_by_key(|(number, _)| *number);
+    let intended: Vec<String> = intended.into_iter().map(|(_, name)| name).collect();
+    if !intended.is_empty() && !stop.load(Ordering::Relaxed) && !sink(Output::Intent(&intended)) {
+        stop.store(true, Ordering::Relaxed);
+    }
+    if makes_as_load || stop.load(Ordering::Relaxed) {
+        return Ok(found.buckets);
+    }
+    let to_make: VecDeque<_> = found.absent.into_iter().chain(found.unseen).collect();
+    let made = on_buckets(driver, trial, stop, Job::Ready, to_make)?.buckets;
+    let foreign = [found.buckets.foreign, made.foreign].concat();
+    Ok(Buckets { foreign, ..made })
 }
 
 /// Deletes what is left of a dataset in the buckets that carry our mark, and those buckets.
@@ -38,29 +69,63 @@ pub(crate) fn sweep_buckets<D: Driver>(
     trial: &Trial,
     stop: &AtomicBool,
 ) -> Result<Buckets, Error> {
-    on_buckets(driver, trial, stop, Job::Sweep)
+    let all = names(trial);
+    let mut found = on_buckets(driver, trial, stop, Job::Sweep, all.clone())?;
+    let done: std::collections::HashSet<&str> = found
+        .buckets
+        .deleted
+        .iter()
+        .map(String::as_str)
+        .chain(found.buckets.left.iter().map(|left| left.place.as_str()))
+        .collect();
+    let reason = "the clean-up ended before it came to it";
+    let not_tried: Vec<Left> = all
+        .iter()
+        .filter(|(_, name)| !done.contains(name.as_str()))
+        .map(|(_, name)| Left::new(name, LeftKind::NotTried, reason))
+        .collect();
+    found.buckets.left.extend(not_tried);
+    Ok(found.buckets)
 }
+
+fn names(trial: &Trial) -> VecDeque<Named> {
+    let name = |bucket| (bucket, bucket_name(&trial.dataset, bucket));
+    (0..trial.dataset.buckets).map(name).collect()
+}
+
+/// A bucket's number and its name.
+type Named = (u64, String);
 
 #[derive(Debug, Clone, Copy)]
 enum Job {
+    Look,
     Ready,
     Sweep,
 }
 
-type Progress = Rc<RefCell<(VecDeque<String>, Buckets, Option<Error>)>>;
+/// What is to be done, and what was found.
+#[derive(Debug, Default)]
+struct Progress {
+    to_do: VecDeque<Named>,
+    absent: Vec<Named>,
+    unseen: Vec<Named>,
+    buckets: Buckets,
+    error: Option<Error>,
+    /// Sweeps that failed since one has not.
+    errors: u32,
+}
 
 fn on_buckets<D: Driver>(
     driver: &Arc<D>,
     trial: &Trial,
     stop: &AtomicBool,
     job: Job,
-) -> Result<Buckets, Error> {
+    to_do: VecDeque<Named>,
+) -> Result<Progress, Error> {
     let reactor = driver.reactor()?;
     reactor.expect_timeouts_of(trial.timeout_ns);
-    let names: VecDeque<String> =
-        (0..trial.dataset.buckets).map(|bucket| bucket_name(&trial.dataset, bucket)).collect();
     let clients = if driver.is_blocking() { 1 } else { AT_ONCE.min(trial.load.clients()) };
-    let state: Progress = Rc::new(RefCell::new((names, Buckets::default(), None)));
+    let state = Rc::new(RefCell::new(Progress { to_do, ..Progress::default() }));
     for index in 0..clients {
         let mut client = driver.client(&reactor, index)?;
         let (state, reactor) = (Rc::clone(&state), Rc::clone(&reactor));
@@ -68,20 +133,21 @@ fn on_buckets<D: Driver>(
         let allow_foreign = trial.allow_foreign;
         reactor.spawn(async move {
             loop {
-                let next = {
-                    let mut state = state.borrow_mut();
-                    if state.2.is_some() { None } else { state.0.pop_front() }
-                };
+                let next = state.borrow_mut().next();
                 let Some(bucket) = next else { return };
                 inner.set_deadline(inner.now_ns() + timeout_ns);
                 match job {
+                    Job::Look => {
+                        let found = client.look_at_bucket(&bucket.1).await;
+                        state.borrow_mut().note_look(bucket, found);
+                    }
                     Job::Ready => {
-                        let found = client.ready_bucket(&bucket, allow_foreign).await;
-                        note_ready(&state, bucket, found);
+                        let found = client.ready_bucket(&bucket.1, allow_foreign).await;
+                        state.borrow_mut().note_ready(bucket.1, found);
                     }
                     Job::Sweep => {
-                        let swept = client.sweep_bucket(&bucket).await;
-                        note_sweep(&state, bucket, swept);
+                        let swept = client.sweep_bucket(&bucket.1).await;
+                        state.borrow_mut().note_sweep(bucket.1, swept);
                     }
                 }
             }
@@ -89,33 +155,64 @@ fn on_buckets<D: Driver>(
     }
     reactor.run(stop).map_err(|source| Error::Host { what: "wait for events", source })?;
     let mut state = state.borrow_mut();
-    match state.2.take() {
+    match state.error.take() {
         Some(error) => Err(error),
-        None => Ok(std::mem::take(&mut state.1)),
+        None => Ok(std::mem::take(&mut *state)),
     }
 }
 
-fn note_ready(state: &Progress, bucket: String, found: Result<BucketState, Error>) {
-    let mut state = state.borrow_mut();
-    match found {
-        Ok(BucketState::Created) => state.1.created.push(bucket),
-        Ok(BucketState::Foreign) => state.1.foreign.push(bucket),
-        Ok(BucketState::Ours) => {}
-        Err(error) => {
-            state.2.get_or_insert(error);
+impl Progress {
+    fn next(&mut self) -> Option<Named> {
+        if self.error.is_some() { None } else { self.to_do.pop_front() }
+    }
+
+    fn note_look(&mut self, bucket: Named, found: Result<Standing, Error>) {
+        match found {
+            Ok(Standing::Absent) => self.absent.push(bucket),
+            Ok(Standing::Unseen | Standing::Bare) => self.unseen.push(bucket),
+            Ok(Standing::Foreign) => self.buckets.foreign.push(bucket.1),
+            Ok(Standing::Ours) => {}
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
         }
     }
-}
 
-fn note_sweep(state: &Progress, bucket: String, swept: Result<(u64, bool), Error>) {
-    let mut state = state.borrow_mut();
-    match swept {
-        Ok((objects, is_gone)) => {
-            state.1.objects_swept += objects;
-            if is_gone { state.1.deleted.push(bucket) } else { state.1.left.push(bucket) }
+    fn note_ready(&mut self, bucket: String, found: Result<BucketState, Error>) {
+        match found {
+            Ok(BucketState::Created) => self.buckets.created.push(bucket),
+            Ok(BucketState::Foreign) => self.buckets.foreign.push(bucket),
+            Ok(BucketState::Ours) => {}
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
         }
-        Err(error) => {
-            state.2.get_or_insert(error);
+    }
+
+    /// One bucket that cannot be swept does not keep the others from it.
+    fn note_sweep(&mut self, bucket: String, swept: Result<Swept, Error>) {
+        match swept {
+            Ok(swept) => {
+                self.errors = 0;
+                self.buckets.objects_swept += swept.objects;
+                match swept.left {
+                    Some(left) => self.buckets.left.push(left),
+                    None => self.buckets.deleted.push(bucket),
+                }
+            }
+            Err(error) => {
+                self.errors += 1;
+                let left = Left::new(&bucket, LeftKind::Error, error.to_string());
+                self.buckets.left.push(left);
+                let is_first = self.buckets.deleted.is_empty()
+                    && self.buckets.left.iter().all(|left| left.kind == LeftKind::Error);
+                // Nothing can be swept at all: that is an error of the target.
+                if is_first && (self.to_do.is_empty() || self.errors >= ERRORS_MAX) {
+                    self.error.get_or_insert(error);
+                } else if self.errors >= ERRORS_MAX {
+                    self.to_do.clear();
+                }
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ pub mod error;
 pub mod live;
 pub mod operation;
 pub mod outcome;
+pub mod ownership;
 pub mod payload;
 pub mod reactor;
 pub mod recorder;

@@ -70,6 +70,20 @@ pub struct Reactor {
     sweep_ns: Cell<u64>,
     current: Cell<TaskIndex>,
     oversleep: Oversleep,
+    /// Pairs of steps that are under way.
+    pairs: Cell<u32>,
+    /// Whether a stop was seen that waits for them.
+    is_stopping: Cell<bool>,
+}
+
+/// Two steps of which a stop must not see only the first. Dropping it ends the pair.
+#[derive(Debug)]
+pub struct Pair(Rc<Reactor>);
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.0.pairs.set(self.0.pairs.get().saturating_sub(1));
+    }
 }
 
 impl std::fmt::Debug for Reactor {
@@ -119,7 +133,35 @@ impl Reactor {
             sweep_ns: Cell::new(SWEEP_NS_MAX),
             current: Cell::new(0),
             oversleep: Oversleep::default(),
+            pairs: Cell::new(0),
+            is_stopping: Cell::new(false),
         }
+    }
+
+    /// Begins a pair of steps that is ended before a stop is obeyed. Once a stop was seen no pair
+    /// begins any more: whoever asks for one waits, and is dropped when the others have ended.
+    pub async fn begin_pair(self: Rc<Self>) -> Pair {
+        std::future::poll_fn(
+            |_| if self.is_stopping.get() { Poll::Pending } else { Poll::Ready(()) },
+        )
+        .await;
+        self.pairs.set(self.pairs.get() + 1);
+        Pair(self)
+    }
+
+    /// Has the next stop obeyed in the middle of a pair, as a kill would.
+    #[cfg(test)]
+    pub(crate) fn forget_pairs(&self) {
+        self.pairs.set(0);
+    }
+
+    /// Tells whether a stop was asked for that no pair of steps keeps from being obeyed.
+    fn must_stop(&self, stop: &AtomicBool) -> bool {
+        let is_asked = stop.load(Ordering::Relaxed);
+        if is_asked {
+            self.is_stopping.set(true);
+        }
+        is_asked && self.pairs.get() == 0
     }
 
     /// Returns the monotonic time in nanoseconds.
@@ -234,13 +276,15 @@ impl Reactor {
         .await;
     }
 
-    /// Runs until all tasks have ended or `stop` is set; then drops what is left.
+    /// Runs until all tasks have ended, or `stop` is set and every pair of steps has ended; then
+    /// drops what is left.
     ///
     /// # Errors
     /// Waiting failed.
     pub fn run(&self, stop: &AtomicBool) -> io::Result<()> {
         let mut next_sweep_ns = self.now_ns() + self.sweep_ns.get();
-        while self.alive.get() > 0 && !stop.load(Ordering::Relaxed) {
+        self.is_stopping.set(false);
+        while self.alive.get() > 0 && !self.must_stop(stop) {
             self.poll_ready(stop);
             if self.alive.get() == 0 {
                 break;
@@ -277,7 +321,7 @@ impl Reactor {
             } else {
                 self.tasks.borrow_mut()[index as usize] = Some(task);
             }
-            if stop.load(Ordering::Relaxed) {
+            if self.must_stop(stop) {
                 return;
             }
         }

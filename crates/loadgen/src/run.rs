@@ -16,6 +16,7 @@ use crate::drivers::{Driver, LogIns, Traffic};
 use crate::error::Error;
 use crate::hiccup::{Hiccup, Jitter};
 use crate::live::{Live, Progress};
+use crate::ownership::Left;
 use crate::recorder::{Collector, Recorder};
 use crate::requests::Requests;
 use crate::schedule::Schedule;
@@ -105,6 +106,7 @@ pub struct Summary {
     pub buckets_foreign: Vec<String>,
     pub buckets_deleted: Vec<String>,
     pub buckets_left: Vec<String>,
+    pub places_left: Vec<Left>,
     pub objects_swept: u64,
 }
 
@@ -142,10 +144,7 @@ pub fn run<D: Driver>(
     sink: &mut OutputSink<'_>,
 ) -> Result<Summary, Error> {
     let driver = Arc::new(D::open(trial)?);
-    let mut buckets = Buckets::default();
-    if trial.changes_objects() {
-        buckets = ready_buckets(&driver, trial, &control.stop)?;
-    }
+    let mut buckets = ready_buckets(&driver, trial, &control.stop, sink)?;
     let threads = thread_count(trial, driver.is_blocking());
     let shared = Arc::new(Shared::new(trial, Arc::clone(&control.stop), threads));
     let start = Start { unix_ns: unix_ns(), monotonic_ns: monotonic_ns() };
@@ -439,7 +438,8 @@ fn summary(
         buckets_created: buckets.created,
         buckets_foreign: buckets.foreign,
         buckets_deleted: buckets.deleted,
-        buckets_left: buckets.left,
+        buckets_left: buckets.left.iter().map(|left| left.place.clone()).collect(),
+        places_left: buckets.left,
         objects_swept: buckets.objects_swept,
     }
 }

@@ -128,6 +128,9 @@ impl Shared {
     pub(crate) fn new(trial: &Trial, stop: Arc<AtomicBool>, threads: usize) -> Self {
         let dataset = &trial.dataset;
         let requests_max = match (trial.stop.requests, trial.mix[0].operation) {
+            // What is left is found by listing, after the load: a delete by number would not ask
+            // whose place it is.
+            _ if trial.is_clean_up() => 0,
             // One ticket deletes many objects.
             (Some(objects), Operation::BulkDelete) => bulk_requests(
                 objects.min(dataset.objects),
@@ -135,8 +138,6 @@ impl Shared {
                 u64::from(trial.options.bulk_keys),
             ),
             (Some(requests), _) => requests,
-            // What is left is found by listing, after the load.
-            (None, _) if trial.is_clean_up() => 0,
             (None, _) => u64::MAX,
         };
         let fresh = trial.ticket_base;

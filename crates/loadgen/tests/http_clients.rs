@@ -19,7 +19,9 @@ const KEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates/key.p
 
 /// Answers as a store does whose bucket is marked as ours.
 fn marked(asked: &scripted::Asked) -> Option<Vec<Step>> {
-    asked.is("HEAD ").then(|| say("200 OK", "", b""))
+    let mark = br#"{"loadstone": 1, "run": "0123456789abcdef0123456789abcdef"}"#;
+    let is_mark = asked.is("GET /b/.loadstone-mark");
+    (is_mark || asked.is("HEAD ")).then(|| say("200 OK", "", if is_mark { mark } else { b"" }))
 }
 
 #[test]
@@ -141,9 +143,23 @@ fn a_target_that_cannot_do_several_ranges_is_unsupported_and_no_loss_of_data() {
 
 #[test]
 fn a_bucket_that_is_not_ours_is_refused_before_load() {
-    let script = |asked: &scripted::Asked| match asked.is("HEAD /b/.loadstone-mark") {
-        true => say("404 Not Found", "", b""),
-        false => say("200 OK", "", b""),
+    let claim = Arc::new(std::sync::Mutex::new(false));
+    let script = move |asked: &scripted::Asked| {
+        let mut is_claimed = claim.lock().unwrap();
+        *is_claimed |= asked.is("PUT /b/o.loadstone-claim");
+        match asked.line.as_str() {
+            line if line.starts_with("GET /b/.loadstone-mark") => say("404 Not Found", "", b""),
+            line if line.starts_with("GET /b/o.loadstone-claim") => match *is_claimed {
+                true => say(
+                    "200 OK",
+                    "",
+                    br#"{"loadstone": 1, "run": "0123456789abcdef0123456789abcdef"}"#,
+                ),
+                false => say("404 Not Found", "", b""),
+            },
+            line if line.starts_with("GET /b?") => say("200 OK", "", b"<ListBucketResult/>"),
+            _ => say("200 OK", "", b""),
+        }
     };
     let server = Server::start(script);
     let put = |changes| s3_trial(&server, "put", 1, changes);
@@ -153,6 +169,44 @@ fn a_bucket_that_is_not_ours_is_refused_before_load() {
     assert!(error.contains("\nhint: "), "{error}");
     assert!(!server.lines().iter().any(|line| line.starts_with("PUT")), "nothing was written");
     assert_eq!(run(&put(json!({"allow_foreign": true}))).buckets_foreign, ["b"]);
+}
+
+/// Answers as a bucket of ours whose listing has no end: page after page.
+fn endless(next: impl Fn(u64) -> String + Send + Sync + 'static) -> Server {
+    Server::start(move |asked| {
+        marked(asked).unwrap_or_else(|| match asked.is("GET /b?") {
+            true => say("200 OK", "", next(asked.number).as_bytes()),
+            false => say("204 No Content", "", b""),
+        })
+    })
+}
+
+fn page(key: &str, token: &str) -> String {
+    format!(
+        "<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>{key}</Key>\
+         <Size>1</Size></Contents><NextContinuationToken>{token}</NextContinuationToken>\
+         </ListBucketResult>"
+    )
+}
+
+#[test]
+fn a_clean_up_ends_though_the_listing_does_not_and_says_why() {
+    use loadstone_loadgen::ownership::LeftKind;
+    type Next = fn(u64) -> String;
+    let repeats: Next = |number| page(&format!("o-{number}"), "again");
+    let no_new_keys: Next = |number| page("o-1", &format!("t{number}"));
+    let never_ends: Next = |number| page(&format!("o-{number}"), &format!("t{number}"));
+    let undeletable: Next = |number| page("o0", &format!("t{number}"));
+    for next in [repeats, no_new_keys, never_ends, undeletable] {
+        let server = endless(next);
+        let stop = json!({"requests": null, "duration_ns": null});
+        let changes = json!({"phase": "clean-up", "stop": stop});
+        let summary = run(&s3_trial(&server, "delete", 1, changes));
+        let [left] = &summary.places_left[..] else { panic!("{:?}", summary.places_left) };
+        assert_eq!((left.place.as_str(), left.kind), ("b", LeftKind::Listing), "{left:?}");
+        assert_eq!(summary.buckets_left, ["b"]);
+        assert!(!server.lines().iter().any(|line| line == "DELETE /b HTTP/1.1"));
+    }
 }
 
 fn swift_settings(server: &Server) -> Value {

@@ -285,10 +285,11 @@ fn a_connection_for_each_request_is_just_that() {
 
 #[test]
 fn an_answer_that_comes_before_the_end_of_an_upload_counts() {
-    let server = Server::start(|asked| match asked.is("HEAD ") {
-        true => say("200 OK", "", b""),
+    let mark = br#"{"loadstone": 1, "run": "0123456789abcdef0123456789abcdef"}"#;
+    let server = Server::start(|asked| match asked.is("PUT ") {
+        false => say("200 OK", "", if asked.is("HEAD ") { b"" } else { mark }),
         // Answered from the head alone: the body is never read.
-        false => vec![
+        true => vec![
             Step::Wait(Duration::ZERO),
             Step::Say(answer("403 Forbidden", "", b"<Error><Code>AccessDenied</Code></Error>")),
             // Closing with a body unread resets, which must not overtake the answer.

@@ -16,6 +16,7 @@ use crate::drivers::{BucketState, Client, Driver, Setting, SettingKind, limits, 
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
+use crate::ownership::Swept;
 use crate::payload::{Held, ObjectId, PAGE_BYTES, PayloadSpec, SECTOR_BYTES, check_blocks};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
@@ -315,8 +316,8 @@ impl Client for BlockClient {
         Ok(self.block.place.state())
     }
 
-    async fn sweep_bucket(&mut self, _: &str) -> Result<(u64, bool), Error> {
-        self.block.place.sweep().map(|is_gone| (0, is_gone))
+    async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error> {
+        self.block.place.sweep().map(|is_gone| Swept::plain(bucket, (0, is_gone)))
     }
 
     fn last_error(&mut self) -> Option<String> {

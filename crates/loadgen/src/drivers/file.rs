@@ -17,6 +17,7 @@ use crate::drivers::{BucketState, Client, Driver, Setting, SettingKind, limits, 
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
+use crate::ownership::Swept;
 use crate::payload::{Held, ObjectId, PayloadSpec, SECTOR_BYTES};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
@@ -361,10 +362,10 @@ impl Client for FileClient {
         self.tree.ready(bucket, allow_foreign)
     }
 
-    async fn sweep_bucket(&mut self, bucket: &str) -> Result<(u64, bool), Error> {
+    async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error> {
         self.open_files.close_all();
         self.buckets.fill(None);
-        self.tree.sweep(bucket)
+        self.tree.sweep(bucket).map(|swept| Swept::plain(bucket, swept))
     }
 
     fn last_error(&mut self) -> Option<String> {

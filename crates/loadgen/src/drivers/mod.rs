@@ -6,6 +6,7 @@ use std::rc::Rc;
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::Answer;
+use crate::ownership::{Standing, Swept};
 use crate::reactor::Reactor;
 use crate::requests::Request;
 use crate::run::{Control, OutputSink, Summary};
@@ -113,6 +114,15 @@ pub trait Client: 'static {
     /// Does one request. What the target does wrong is in the answer's outcome.
     fn execute(&mut self, request: &Request) -> impl Future<Output = Answer>;
 
+    /// Looks how a bucket stands to the trial before any is made, so that those that are not there
+    /// can be told of first.
+    ///
+    /// # Errors
+    /// The bucket may not be written to.
+    async fn look_at_bucket(&mut self, _bucket: &str) -> Result<Standing, Error> {
+        Ok(Standing::Unseen)
+    }
+
     /// Makes sure that a bucket is there and may be written to, and marks it if it made it.
     ///
     /// # Errors
@@ -123,13 +133,12 @@ pub trait Client: 'static {
         allow_foreign: bool,
     ) -> Result<BucketState, Error>;
 
-    /// Deletes the objects in a bucket whose keys are the dataset's (its prefix and a number),
-    /// then the mark and the bucket, if the bucket carries our mark and nothing else is in it.
-    /// Returns how many objects were deleted and whether the bucket is gone.
+    /// Deletes what the run may have written in a bucket, then the mark and the bucket, if the
+    /// bucket carries our mark and nothing else is in it.
     ///
     /// # Errors
     /// The bucket cannot be listed.
-    async fn sweep_bucket(&mut self, bucket: &str) -> Result<(u64, bool), Error>;
+    async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error>;
 
     /// Returns connections opened, bytes sent, bytes received and requests repeated so far.
     fn traffic(&self) -> Traffic {

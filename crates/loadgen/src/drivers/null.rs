@@ -8,6 +8,7 @@ use crate::drivers::{BucketState, Client, Driver, Setting};
 use crate::error::Error;
 use crate::operation::{OPERATIONS, Operation};
 use crate::outcome::{Answer, Outcome};
+use crate::ownership::Swept;
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
 use crate::trial::Trial;
@@ -75,7 +76,7 @@ impl Client for NullClient {
         Ok(BucketState::Created)
     }
 
-    async fn sweep_bucket(&mut self, _: &str) -> Result<(u64, bool), Error> {
-        Ok((0, true))
+    async fn sweep_bucket(&mut self, _: &str) -> Result<Swept, Error> {
+        Ok(Swept::default())
     }
 }

@@ -15,6 +15,7 @@ use crate::dataset::Dataset;
 use crate::drivers::{Driver, Setting, huge, limits};
 use crate::error::Error;
 use crate::operation::Operation;
+use crate::ownership::Title;
 use crate::payload::{Held, PayloadSpec};
 use crate::reactor::Reactor;
 use crate::trial::Trial;
@@ -44,6 +45,7 @@ pub struct Rados {
     access: Access,
     instances: Vec<Instance>,
     dataset: Dataset,
+    title: Arc<Title>,
     payload: PayloadSpec,
     range_bytes: Option<u64>,
     page_keys: u32,
@@ -186,6 +188,7 @@ impl Driver for Rados {
             access,
             instances,
             dataset: Dataset::new(trial),
+            title: Arc::new(Title::of(trial, |key| key)),
             payload: PayloadSpec::of_trial(trial),
             range_bytes: trial.options.range_bytes,
             page_keys: trial.options.page_keys,

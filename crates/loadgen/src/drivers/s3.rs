@@ -19,6 +19,7 @@ use crate::drivers::{
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
+use crate::ownership::{self, Standing, Swept, Title};
 use crate::payload::PayloadSpec;
 use crate::payload::sealed::{Opener, SealingKey};
 use crate::reactor::Reactor;
@@ -50,7 +51,7 @@ pub struct S3 {
     /// What objects are encrypted with, if they are.
     sealing: Option<Arc<SealingKey>>,
     options: Options,
-    run: String,
+    title: Arc<Title>,
     timeout_ns: u64,
     is_per_request: bool,
 }
@@ -132,7 +133,7 @@ impl Driver for S3 {
             payload: PayloadSpec::of_trial(trial),
             sealing: SealingKey::of_trial(trial),
             options: trial.options.clone(),
-            run: trial.run.clone(),
+            title: Arc::new(Title::of(trial, objects::plain_key)),
             timeout_ns: trial.timeout_ns,
             is_per_request: trial.connections == Connections::PerRequest,
         })
@@ -217,16 +218,16 @@ impl Client for S3Client {
         }
     }
 
-    async fn ready_bucket(
-        &mut self,
-        bucket: &str,
-        allow_foreign: bool,
-    ) -> Result<BucketState, Error> {
-        self.ready(bucket, allow_foreign).await
+    async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
+        ownership::look(self, bucket).await
     }
 
-    async fn sweep_bucket(&mut self, bucket: &str) -> Result<(u64, bool), Error> {
-        self.sweep(bucket).await
+    async fn ready_bucket(&mut self, bucket: &str, _: bool) -> Result<BucketState, Error> {
+        ownership::ready(self, bucket).await
+    }
+
+    async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error> {
+        ownership::sweep(self, bucket).await
     }
 
     fn traffic(&self) -> Traffic {

@@ -11,6 +11,7 @@ use crate::drivers::{BucketState, Client, Driver, Setting, SettingKind};
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
+use crate::ownership::Swept;
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
 use crate::trial::Trial;
@@ -154,7 +155,7 @@ impl Client for SimulatedClient {
         Ok(BucketState::Created)
     }
 
-    async fn sweep_bucket(&mut self, _: &str) -> Result<(u64, bool), Error> {
-        Ok((0, true))
+    async fn sweep_bucket(&mut self, _: &str) -> Result<Swept, Error> {
+        Ok(Swept::default())
     }
 }

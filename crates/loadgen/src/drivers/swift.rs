@@ -22,6 +22,7 @@ use crate::drivers::{
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
+use crate::ownership::{self, Standing, Swept, Title};
 use crate::payload::sealed::{Opener, Sealer, SealingKey};
 use crate::payload::{ObjectId, PayloadSpec};
 use crate::reactor::{Reactor, run_to_end};
@@ -51,7 +52,7 @@ pub struct Swift {
     /// What objects are encrypted with, if they are.
     sealing: Option<Arc<SealingKey>>,
     options: Options,
-    run: String,
+    title: Arc<Title>,
     timeout_ns: u64,
     is_per_request: bool,
 }
@@ -168,7 +169,7 @@ impl Driver for Swift {
             payload: PayloadSpec::of_trial(trial),
             sealing: SealingKey::of_trial(trial),
             options: trial.options.clone(),
-            run: trial.run.clone(),
+            title: Arc::new(Title::of(trial, objects::plain_name)),
             timeout_ns: trial.timeout_ns,
             is_per_request: trial.connections == Connections::PerRequest,
         })
@@ -258,25 +259,31 @@ impl Client for SwiftClient {
         Answer { sent_ns: answer.sent_ns, ..self.perform(request).await }
     }
 
-    async fn ready_bucket(
-        &mut self,
-        bucket: &str,
-        allow_foreign: bool,
-    ) -> Result<BucketState, Error> {
-        match self.ready(bucket, allow_foreign).await {
+    async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
+        match ownership::look(self, bucket).await {
             Err(_) if self.is_refused => {
                 self.renew(self.token_generation).await?;
-                self.ready(bucket, allow_foreign).await
+                ownership::look(self, bucket).await
             }
             found => found,
         }
     }
 
-    async fn sweep_bucket(&mut self, bucket: &str) -> Result<(u64, bool), Error> {
-        match self.sweep(bucket).await {
+    async fn ready_bucket(&mut self, bucket: &str, _: bool) -> Result<BucketState, Error> {
+        match ownership::ready(self, bucket).await {
             Err(_) if self.is_refused => {
                 self.renew(self.token_generation).await?;
-                self.sweep(bucket).await
+                ownership::ready(self, bucket).await
+            }
+            found => found,
+        }
+    }
+
+    async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error> {
+        match ownership::sweep(self, bucket).await {
+            Err(_) if self.is_refused => {
+                self.renew(self.token_generation).await?;
+                ownership::sweep(self, bucket).await
             }
             swept => swept,
         }

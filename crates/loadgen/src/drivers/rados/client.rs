@@ -16,6 +16,7 @@ use crate::drivers::{BucketState, Client, huge};
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
+use crate::ownership::{self, Standing, Swept};
 use crate::payload::{Held, ObjectId, Verifier};
 use crate::reactor::Reactor;
 use crate::requests::Request;
@@ -37,7 +38,7 @@ pub struct RadosClient {
     library: &'static Library,
     content: Content,
     /// Namespaces opened by name, apart from those of the dataset.
-    pub(super) contexts: Vec<Arc<PoolContext>>,
+    pub(super) contexts: Vec<(String, Arc<PoolContext>)>,
     slot: Arc<Slot>,
     in_flight: Option<(Context, Completion, Call)>,
     given_up: Vec<GivenUp>,
@@ -108,16 +109,16 @@ impl Client for RadosClient {
         answer
     }
 
-    async fn ready_bucket(
-        &mut self,
-        bucket: &str,
-        allow_foreign: bool,
-    ) -> Result<BucketState, Error> {
-        super::namespace::ready(self, bucket, allow_foreign).await
+    async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
+        ownership::look(self, bucket).await
     }
 
-    async fn sweep_bucket(&mut self, bucket: &str) -> Result<(u64, bool), Error> {
-        super::namespace::sweep(self, bucket).await
+    async fn ready_bucket(&mut self, bucket: &str, _: bool) -> Result<BucketState, Error> {
+        ownership::ready(self, bucket).await
+    }
+
+    async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error> {
+        ownership::sweep(self, bucket).await
     }
 
     fn last_error(&mut self) -> Option<String> {
@@ -195,6 +196,23 @@ impl RadosClient {
         *self.content.borrow_mut() = Draft { bytes: content.to_vec(), held: Held::default() };
         let (result, _) = self.perform(context, call).await;
         if result < 0 { Err(-result) } else { Ok(()) }
+    }
+
+    /// Reads the beginning of an object with a name of our own choice, as text.
+    pub(super) async fn read_text(
+        &mut self,
+        context: Context,
+        name: &str,
+        bytes_max: usize,
+    ) -> Result<String, c_int> {
+        self.name.clear();
+        self.name.extend_from_slice(name.as_bytes());
+        self.name.push(0);
+        let (result, _) = self.perform(context, Call::Read { offset: 0, length: bytes_max }).await;
+        let Ok(length) = usize::try_from(result) else { return Err(-result) };
+        // SAFETY: the request has ended.
+        let bytes = unsafe { self.slot.buffer(length) };
+        Ok(String::from_utf8_lossy(bytes).into_owned())
     }
 
     /// Does one call on the object that `name` holds; returns what librados says of it, and when

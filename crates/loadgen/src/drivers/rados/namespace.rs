@@ -1,6 +1,8 @@
-//! Namespaces as buckets: readied and marked before a load, swept after it.
+//! Namespaces: what `ownership` needs to mark and sweep them. Nobody makes or removes one: it is
+//! there as long as it holds an object, so its mark is what makes it.
 
 use std::ffi::c_int;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::call::Call;
@@ -8,101 +10,155 @@ use super::client::RadosClient;
 use super::connection::PoolContext;
 use super::errand;
 use super::library::kernel_text;
-use crate::drivers::BucketState;
 use crate::error::Error;
+use crate::ownership::{Look, Made, Page, Places, Removed, Scope, Title};
+use crate::reactor::Reactor;
 
 /// The object that marks a namespace as ours.
 const MARK: &str = ".loadstone-mark";
-const MARK_CONTENT: &[u8] = b"written by loadstone";
-
-/// Names that are looked at before what is ours among them is removed.
+/// The most that is read of a mark.
+const MARK_BYTES_MAX: usize = 4096;
+/// Names of ours that are taken before they are removed.
 const NAMES_AT_ONCE: usize = 10_000;
+/// Names of others that are counted.
+const OTHERS_MAX: u64 = 1000;
 
-/// What a look into a namespace has found.
-#[derive(Default)]
-struct Look {
-    ours: Vec<String>,
-    others: u64,
-    /// The first one that is not ours.
-    stranger: Option<String>,
-}
+impl Places for RadosClient {
+    const PLACE: &'static str = "namespace";
 
-/// Makes sure that a namespace may be written to, and marks it if it is empty.
-pub(super) async fn ready(
-    client: &mut RadosClient,
-    bucket: &str,
-    allow_foreign: bool,
-) -> Result<BucketState, Error> {
-    let place = place(client, bucket);
-    let context = open(client, bucket)?;
-    if has_mark(client, &context, &place).await? {
-        return Ok(BucketState::Ours);
+    fn title(&self) -> Arc<Title> {
+        Arc::clone(&self.rados.title)
     }
-    let found = look(client, &context, &place, 1).await?;
-    let first = found.ours.into_iter().next().or(found.stranger);
-    if let Some(name) = &first {
-        if allow_foreign {
-            return Ok(BucketState::Foreign);
+
+    fn reactor(&self) -> Rc<Reactor> {
+        Rc::clone(&self.reactor)
+    }
+
+    async fn look(&mut self, place: &str) -> Result<Look, Error> {
+        if let Some(text) = self.read(place, MARK).await? {
+            return Ok(Look::There(Some(text)));
         }
-        let what = format!("look into {place}");
-        return Err(Error::target(what, format!("it holds \"{name}\" and no mark of ours"))
-            .with_hint("name another bucket prefix, or pass --allow-foreign for this target"));
+        let page = self.page(place, Scope::Everything, None).await?;
+        match page.owned.is_empty() && page.others == 0 {
+            true => Ok(Look::Absent),
+            false => Ok(Look::There(None)),
+        }
     }
-    let call = Call::WriteFull { length: MARK_CONTENT.len() };
-    client
-        .ask(context.context, MARK, call, MARK_CONTENT)
-        .await
-        .map_err(|number| refusal(format!("mark {place}"), number))?;
-    Ok(BucketState::Created)
-}
 
-/// Removes what is the dataset's from a namespace that carries our mark; then, if nothing else is
-/// in it, the mark.
-pub(super) async fn sweep(client: &mut RadosClient, bucket: &str) -> Result<(u64, bool), Error> {
-    let place = place(client, bucket);
-    let context = open(client, bucket)?;
-    if !has_mark(client, &context, &place).await? {
-        let found = look(client, &context, &place, 1).await?;
-        return Ok((0, found.ours.is_empty() && found.others == 0));
+    async fn create(&mut self, _: &str) -> Result<Made, Error> {
+        Ok(Made::New)
     }
-    let mut swept = 0;
-    loop {
-        let found = look(client, &context, &place, NAMES_AT_ONCE).await?;
-        for name in &found.ours {
-            renew_deadline(client);
-            match client.ask(context.context, name, Call::Remove, &[]).await {
+
+    async fn write_mark(&mut self, place: &str, text: &str) -> Result<bool, Error> {
+        self.write(place, MARK, text).await.map(|()| true)
+    }
+
+    async fn delete_mark(&mut self, place: &str) -> Result<(), Error> {
+        self.delete(place, &[MARK.to_owned()]).await.map(drop)
+    }
+
+    async fn remove(&mut self, _: &str) -> Result<Removed, Error> {
+        Ok(Removed::Gone)
+    }
+
+    /// A listing cannot be gone on with, so a page holds all names of ours up to a number, and the
+    /// next one begins anew, after their removal.
+    async fn page(
+        &mut self,
+        place: &str,
+        scope: Scope,
+        token: Option<&str>,
+    ) -> Result<Page, Error> {
+        let context = open(self, place)?;
+        renew_deadline(self);
+        let (title, name_of_place) = (self.title(), place.to_owned());
+        let errand = errand::run((&self.inbox, self.place), &self.reactor, move || {
+            let (mut names, mut page) = (context.list()?, Page::default());
+            let mut is_over = true;
+            while let Some(name) = names.next()? {
+                if title.owns(&name_of_place, &name) {
+                    page.owned.push(name);
+                } else if name != MARK {
+                    page.others += 1;
+                    page.stranger.get_or_insert(name);
+                }
+                let is_enough = match scope {
+                    Scope::Dataset => page.owned.len() >= NAMES_AT_ONCE,
+                    Scope::Everything => !page.owned.is_empty() || page.others >= OTHERS_MAX,
+                };
+                if is_enough {
+                    is_over = false;
+                    break;
+                }
+            }
+            drop(names);
+            Ok::<(Page, bool), c_int>((page, is_over))
+        });
+        let what = || format!("list {}", shown(self, place));
+        let (page, is_over) = match errand.await {
+            Ok(found) => found.map_err(|number| refusal(what(), number))?,
+            Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                return Err(refusal(what(), libc::ETIMEDOUT));
+            }
+            Err(source) => return Err(Error::Host { what: "start a thread", source }),
+        };
+        let round = token.and_then(|round| round.parse::<u64>().ok()).unwrap_or(0);
+        let next = (!is_over).then(|| (round + 1).to_string());
+        Ok(Page { first: page.owned.first().cloned(), next, ..page })
+    }
+
+    async fn delete(&mut self, place: &str, keys: &[String]) -> Result<u64, Error> {
+        let context = open(self, place)?;
+        for name in keys {
+            renew_deadline(self);
+            match self.ask(context.context, name, Call::Remove, &[]).await {
                 // Gone meanwhile is as good.
-                Ok(()) | Err(libc::ENOENT) => swept += 1,
+                Ok(()) | Err(libc::ENOENT) => {}
                 Err(number) => {
-                    return Err(refusal(format!("remove \"{name}\" from {place}"), number));
+                    let what = format!("remove \"{name}\" from {}", shown(self, place));
+                    return Err(refusal(what, number));
                 }
             }
         }
-        if found.ours.len() >= NAMES_AT_ONCE {
-            continue;
+        Ok(keys.len() as u64)
+    }
+
+    async fn read(&mut self, place: &str, key: &str) -> Result<Option<String>, Error> {
+        let context = open(self, place)?;
+        renew_deadline(self);
+        match self.read_text(context.context, key, MARK_BYTES_MAX).await {
+            Ok(text) => Ok(Some(text)),
+            Err(libc::ENOENT) => Ok(None),
+            Err(number) => {
+                Err(refusal(format!("read \"{key}\" in {}", shown(self, place)), number))
+            }
         }
-        if found.others == 0 {
-            renew_deadline(client);
-            client
-                .ask(context.context, MARK, Call::Remove, &[])
-                .await
-                .map_err(|number| refusal(format!("remove our mark from {place}"), number))?;
-        }
-        return Ok((swept, found.others == 0));
+    }
+
+    async fn write(&mut self, place: &str, key: &str, text: &str) -> Result<(), Error> {
+        let context = open(self, place)?;
+        renew_deadline(self);
+        let call = Call::WriteFull { length: text.len() };
+        let written = self.ask(context.context, key, call, text.as_bytes()).await;
+        let what = || format!("write \"{key}\" to {}", shown(self, place));
+        written.map_err(|number| refusal(what(), number))
     }
 }
 
-fn place(client: &RadosClient, bucket: &str) -> String {
+fn shown(client: &RadosClient, bucket: &str) -> String {
     format!("namespace \"{bucket}\" of pool \"{}\"", client.rados.access.pool)
 }
 
 fn open(client: &mut RadosClient, bucket: &str) -> Result<Arc<PoolContext>, Error> {
+    if let Some((_, context)) = client.contexts.iter().find(|(name, _)| name == bucket) {
+        return Ok(Arc::clone(context));
+    }
     let context = client.rados.instances[client.instance].connection.namespace(bucket);
     let context =
-        context.map_err(|number| refusal(format!("open {}", place(client, bucket)), number))?;
+        context.map_err(|number| refusal(format!("open {}", shown(client, bucket)), number))?;
     let context = Arc::new(context);
     // It must be open as long as a request may be in flight on it.
-    client.contexts.push(Arc::clone(&context));
+    client.contexts.push((bucket.to_owned(), Arc::clone(&context)));
     Ok(context)
 }
 
@@ -118,57 +174,6 @@ fn refusal(what: String, number: c_int) -> Error {
         ),
         libc::ENOSPC | libc::EDQUOT => error.with_hint("the pool is full: ceph df detail"),
         _ => error,
-    }
-}
-
-async fn has_mark(
-    client: &mut RadosClient,
-    context: &PoolContext,
-    place: &str,
-) -> Result<bool, Error> {
-    match client.ask(context.context, MARK, Call::Stat, &[]).await {
-        Ok(()) => Ok(true),
-        Err(libc::ENOENT) => Ok(false),
-        Err(number) => Err(refusal(format!("look for our mark in {place}"), number)),
-    }
-}
-
-/// Looks into a namespace until so many names of ours, or a stranger and the end, were found.
-async fn look(
-    client: &mut RadosClient,
-    context: &Arc<PoolContext>,
-    place: &str,
-    ours_max: usize,
-) -> Result<Look, Error> {
-    renew_deadline(client);
-    let (rados, context) = (Arc::clone(&client.rados), Arc::clone(context));
-    let errand = errand::run((&client.inbox, client.place), &client.reactor, move || {
-        let (mut names, mut found) = (context.list()?, Look::default());
-        while let Some(name) = names.next()? {
-            if name == MARK {
-                continue;
-            }
-            if rados.dataset.index_of(&name).is_some() {
-                found.ours.push(name);
-            } else {
-                found.others += 1;
-                found.stranger.get_or_insert(name);
-            }
-            let is_enough = found.ours.len() >= ours_max || (ours_max == 1 && found.others > 0);
-            if is_enough {
-                break;
-            }
-        }
-        drop(names);
-        Ok::<Look, c_int>(found)
-    });
-    let what = || format!("list {place}");
-    match errand.await {
-        Ok(found) => found.map_err(|number| refusal(what(), number)),
-        Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-            Err(refusal(what(), libc::ETIMEDOUT))
-        }
-        Err(source) => Err(Error::Host { what: "start a thread", source }),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Uploads in parts: start, parts one after another, completion; given up on failure.
 
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use loadstone_wire::encode::{write_number, write_query};
@@ -13,6 +14,9 @@ use crate::drivers::connection::Reply;
 use crate::drivers::transfer::{Nothing, Payload};
 use crate::outcome::{Answer, Outcome};
 use crate::requests::Request;
+
+/// Pages of uploads that are looked through, of up to a thousand each.
+const UPLOAD_PAGES_MAX: usize = 1000;
 
 impl S3Client {
     /// Uploads an object in parts. The answer's times span all of its HTTP requests.
@@ -108,6 +112,8 @@ impl S3Client {
         let thread = Rc::clone(&self.thread);
         let prefix = thread.dataset.spec().object_prefix.as_bytes();
         let mut after: Option<(String, String)> = None;
+        // A listing that comes back to where it was, or never ends, is given up.
+        let mut seen = HashSet::new();
         loop {
             let mut query = Vec::new();
             let (key, id) = after.as_ref().map_or((None, None), |(key, id)| {
@@ -130,13 +136,16 @@ impl S3Client {
                 _ => return,
             };
             for (key, id) in &page.uploads {
-                if thread.dataset.index_of(key).is_some() {
+                if thread.s3.title.owns(bucket, key) {
                     self.renew_deadline();
                     self.head.at(bucket, key);
                     self.give_up(id).await;
                 }
             }
-            if page.next.is_none() || page.next == after {
+            if page.next.is_none()
+                || seen.len() >= UPLOAD_PAGES_MAX
+                || !seen.insert(page.next.clone())
+            {
                 return;
             }
             after = page.next;

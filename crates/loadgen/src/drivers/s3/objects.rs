@@ -19,6 +19,11 @@ use crate::requests::Request;
 /// What is added to a key for the copy of its object.
 pub(super) const COPY_SUFFIX: &[u8] = b".copy";
 
+/// Returns the key of the object that another was copied from, or the key itself.
+pub(super) fn plain_key(key: &str) -> &str {
+    key.strip_suffix(std::str::from_utf8(COPY_SUFFIX).expect("it is ASCII")).unwrap_or(key)
+}
+
 /// Which page of a listing is asked for.
 pub(super) struct Page<'a> {
     pub(super) token: Option<&'a str>,

@@ -1,150 +1,122 @@
-//! Containers: made and marked before load, refused when they are not ours, swept afterwards.
+//! Containers: what `ownership` needs to make, mark and sweep them, and containers as load.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use loadstone_wire::encode::write_path;
 use loadstone_wire::http1::Method;
 use loadstone_wire::json::ContainerEntry;
 
-use super::objects::{COPY_SUFFIX, Page, SEGMENT_SUFFIX};
+use super::objects;
 use super::{HeadSpec, SwiftClient};
-use crate::drivers::BucketState;
 use crate::drivers::connection::{Failure, Reply};
 use crate::drivers::failure::hint_to_reach;
 use crate::drivers::transfer::Nothing;
 use crate::error::Error;
 use crate::outcome::{Answer, Outcome};
+use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
+use crate::reactor::Reactor;
 use crate::requests::Request;
 
-/// The metadata that marks a container as made by loadstone; its value is the run.
+/// The metadata that marks a container as made by loadstone.
 const MARK: &str = "x-container-meta-loadstone";
-/// Listings of a container may be behind its objects for a while.
-const TRIES: u32 = 10;
-const TRY_AGAIN_NS: u64 = 300_000_000;
+/// Names on one page.
+const NAMES_MAX: u32 = 1000;
 
-/// What is found where a container may be.
-enum Found {
-    Nothing,
-    Marked,
-    Unmarked,
-}
+impl Places for SwiftClient {
+    const PLACE: &'static str = "container";
 
-impl SwiftClient {
-    pub(super) async fn ready(
-        &mut self,
-        container: &str,
-        allow_foreign: bool,
-    ) -> Result<BucketState, Error> {
-        match self.look_for(container).await? {
-            Found::Marked => Ok(BucketState::Ours),
-            Found::Unmarked if allow_foreign => Ok(BucketState::Foreign),
-            Found::Unmarked => Err(Error::target(
-                format!("use container \"{container}\""),
-                "it exists, and loadstone did not make it",
-            )
-            .with_hint("choose another bucket prefix, or allow this target's foreign buckets")),
-            Found::Nothing => {
-                let reply = self.create(container, true).await;
-                match reply.status {
-                    // Another host of the same campaign made it in the meantime.
-                    202 => Ok(BucketState::Ours),
-                    _ if reply.outcome.is_ok() => Ok(BucketState::Created),
-                    _ => Err(self.refused(format!("create container \"{container}\""), &reply)),
-                }
-            }
-        }
+    fn title(&self) -> Arc<Title> {
+        Arc::clone(&self.thread.swift.title)
     }
 
-    async fn look_for(&mut self, container: &str) -> Result<Found, Error> {
+    fn reactor(&self) -> Rc<Reactor> {
+        Rc::clone(self.connection.reactor())
+    }
+
+    async fn look(&mut self, container: &str) -> Result<Look, Error> {
         self.renew_deadline();
         self.at(container);
         let spec = HeadSpec::new(Method::Head, &[200, 204]);
         let reply = self.ask_for_body(&spec, &Nothing, &[MARK]).await;
         match reply.status {
-            404 => Ok(Found::Nothing),
+            404 => Ok(Look::Absent),
             _ if !reply.outcome.is_ok() => {
                 Err(self.refused(format!("look for container \"{container}\""), &reply))
             }
-            _ if self.collect.header(MARK).is_some() => Ok(Found::Marked),
-            _ => Ok(Found::Unmarked),
+            _ => Ok(Look::There(self.collect.header(MARK).map(str::to_owned))),
         }
     }
 
-    async fn create(&mut self, container: &str, is_marked: bool) -> Reply {
-        let thread = Rc::clone(&self.thread);
-        let mut headers = Vec::new();
-        if is_marked {
-            headers.push((MARK, thread.swift.run.as_bytes()));
-        }
-        if let Some(policy) = &thread.swift.storage_policy {
-            headers.push(("x-storage-policy", policy.as_bytes()));
-        }
-        self.at(container);
-        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201, 202]) };
-        self.ask(&spec, &Nothing).await
-    }
-
-    async fn remove(&mut self, container: &str) -> Reply {
+    /// The mark follows with a request of its own: a PUT that carried it would mark a container
+    /// that somebody else has made in the meantime.
+    async fn create(&mut self, container: &str) -> Result<Made, Error> {
         self.renew_deadline();
+        let reply = self.create_it(container).await;
+        match reply.status {
+            202 => Ok(Made::Exists),
+            _ if reply.outcome.is_ok() => Ok(Made::New),
+            _ => Err(self.refused(format!("create container \"{container}\""), &reply)),
+        }
+    }
+
+    async fn write_mark(&mut self, container: &str, text: &str) -> Result<bool, Error> {
+        self.renew_deadline();
+        let headers = [(MARK, text.as_bytes())];
         self.at(container);
-        self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204]), &Nothing).await
-    }
-
-    pub(super) async fn sweep(&mut self, container: &str) -> Result<(u64, bool), Error> {
-        match self.look_for(container).await? {
-            Found::Nothing => return Ok((0, true)),
-            Found::Unmarked => return Ok((0, false)),
-            Found::Marked => {}
-        }
-        let mut swept = self.sweep_names(container).await?;
-        for _ in 0..TRIES {
-            let reply = self.remove(container).await;
-            if reply.outcome.is_ok() || reply.status == 404 {
-                return Ok((swept, true));
-            }
-            if reply.status != 409 {
-                break;
-            }
-            let found = self.names_of(container, "", 2, None).await?;
-            if !found.is_empty() {
-                let more = self.sweep_names(container).await?;
-                if more == 0 {
-                    break;
-                }
-                swept += more;
-            }
-            let reactor = self.connection.reactor();
-            reactor.sleep_until(reactor.now_ns() + TRY_AGAIN_NS).await;
-        }
-        Ok((swept, false))
-    }
-
-    /// Deletes the dataset's objects, the copies of them, and segments.
-    async fn sweep_names(&mut self, container: &str) -> Result<u64, Error> {
-        let thread = Rc::clone(&self.thread);
-        let prefix = &thread.dataset.spec().object_prefix;
-        let is_ours = |name: &str| {
-            let plain = name.strip_suffix(COPY_SUFFIX).unwrap_or(name);
-            let plain = match plain.rsplit_once(SEGMENT_SUFFIX) {
-                Some((key, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => key,
-                _ => plain,
-            };
-            thread.dataset.index_of(plain).is_some()
-        };
-        let (mut swept, mut marker) = (0, None);
-        loop {
-            let names = self.names_of(container, prefix, 1000, marker.as_deref()).await?;
-            let Some(last) = names.last().cloned() else { return Ok(swept) };
-            let ours: Vec<&String> = names.iter().filter(|name| is_ours(name)).collect();
-            if !ours.is_empty() {
-                swept += self.delete_batch(container, &ours).await;
-            }
-            marker = Some(last);
+        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Post, &[200, 202, 204]) };
+        let reply = self.ask(&spec, &Nothing).await;
+        match reply.status {
+            404 => Ok(false),
+            _ if reply.outcome.is_ok() => Ok(true),
+            _ => Err(self.refused(format!("mark container \"{container}\""), &reply)),
         }
     }
 
-    /// Deletes objects at once, or one by one where the store cannot; returns how many are gone.
-    async fn delete_batch(&mut self, container: &str, names: &[&String]) -> u64 {
+    /// The mark goes with its container.
+    async fn delete_mark(&mut self, _: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn remove(&mut self, container: &str) -> Result<Removed, Error> {
+        let reply = self.remove_it(container).await;
+        match reply.status {
+            404 => Ok(Removed::Gone),
+            409 => Ok(Removed::NotEmpty),
+            _ if reply.outcome.is_ok() => Ok(Removed::Gone),
+            _ => Err(self.refused(format!("delete container \"{container}\""), &reply)),
+        }
+    }
+
+    async fn page(
+        &mut self,
+        container: &str,
+        scope: Scope,
+        token: Option<&str>,
+    ) -> Result<Page, Error> {
+        self.renew_deadline();
+        let title = self.title();
+        let prefix = if scope == Scope::Dataset { title.prefix() } else { "" };
+        let page = objects::Page { marker: token, prefix, delimiter: None, names_max: NAMES_MAX };
+        let (reply, entries) = self.ask_for_page(container, &page).await;
+        let what = || format!("list container \"{container}\"");
+        if reply.status == 404 {
+            return Ok(Page::default());
+        }
+        if !reply.outcome.is_ok() {
+            return Err(self.refused(what(), &reply));
+        }
+        let entries = entries.map_err(|error| Error::target(what(), error.to_string()))?;
+        let names: Vec<String> =
+            entries.iter().map(ContainerEntry::name).map(str::to_owned).collect();
+        // A server may have shorter pages than it was asked for, so only an empty one is the last.
+        let is_followed = scope == Scope::Dataset || names.len() >= NAMES_MAX as usize;
+        let next = names.last().filter(|_| is_followed).cloned();
+        Ok(title.sort(container, names, |_| false, next))
+    }
+
+    /// Deletes objects at once, or one by one where the store cannot.
+    async fn delete(&mut self, container: &str, names: &[String]) -> Result<u64, Error> {
         self.renew_deadline();
         let mut body = Vec::new();
         for name in names {
@@ -153,61 +125,84 @@ impl SwiftClient {
         }
         let (reply, result) = self.delete_names(&body).await;
         match result {
-            Ok(gone) if reply.outcome.is_ok() => gone,
+            Ok(gone) if reply.outcome.is_ok() => Ok(gone.min(names.len() as u64)),
             _ => {
                 let mut gone = 0;
                 for name in names {
                     self.renew_deadline();
                     self.at(&format!("{container}/{name}"));
                     let spec = HeadSpec::new(Method::Delete, &[200, 202, 204, 404]);
-                    gone += u64::from(self.ask(&spec, &Nothing).await.outcome.is_ok());
+                    let reply = self.ask(&spec, &Nothing).await;
+                    if reply.status == 0 {
+                        let what = format!("delete from container \"{container}\"");
+                        return Err(self.refused(what, &reply));
+                    }
+                    gone += u64::from(reply.outcome.is_ok());
                 }
-                gone
+                Ok(gone)
             }
         }
     }
 
-    async fn names_of(
-        &mut self,
-        container: &str,
-        prefix: &str,
-        names_max: u32,
-        marker: Option<&str>,
-    ) -> Result<Vec<String>, Error> {
+    async fn read(&mut self, container: &str, name: &str) -> Result<Option<String>, Error> {
         self.renew_deadline();
-        let page = Page { marker, prefix, delimiter: None, names_max };
-        let (reply, entries) = self.ask_for_page(container, &page).await;
-        let what = || format!("list container \"{container}\"");
-        if !reply.outcome.is_ok() {
-            return Err(self.refused(what(), &reply));
+        self.at(&format!("{container}/{name}"));
+        let reply = self.ask_for_body(&HeadSpec::new(Method::Get, &[200]), &Nothing, &[]).await;
+        match reply.status {
+            404 => Ok(None),
+            _ if reply.outcome.is_ok() => {
+                Ok(Some(String::from_utf8_lossy(&self.collect.body).into_owned()))
+            }
+            _ => Err(self.refused(format!("read \"{container}/{name}\""), &reply)),
         }
-        let entries = entries.map_err(|error| Error::target(what(), error.to_string()))?;
-        Ok(entries.iter().map(ContainerEntry::name).map(str::to_owned).collect())
     }
 
-    /// Creates a container as load; the mark follows outside of the time that is taken, so that
-    /// one that is there already is not marked by the attempt.
+    async fn write(&mut self, container: &str, name: &str, text: &str) -> Result<(), Error> {
+        self.renew_deadline();
+        let headers = [("if-none-match", b"*".as_slice())];
+        self.at(&format!("{container}/{name}"));
+        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201]) };
+        let reply = self.ask(&spec, &text.as_bytes()).await;
+        match reply.outcome.is_ok() || reply.status == 412 {
+            true => Ok(()),
+            false => Err(self.refused(format!("write \"{container}/{name}\""), &reply)),
+        }
+    }
+}
+
+impl SwiftClient {
+    async fn create_it(&mut self, container: &str) -> Reply {
+        let thread = Rc::clone(&self.thread);
+        let policy = thread.swift.storage_policy.as_ref();
+        let headers: Vec<_> =
+            policy.map(|policy| ("x-storage-policy", policy.as_bytes())).into_iter().collect();
+        self.at(container);
+        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201, 202]) };
+        self.ask(&spec, &Nothing).await
+    }
+
+    async fn remove_it(&mut self, container: &str) -> Reply {
+        self.renew_deadline();
+        self.at(container);
+        self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204]), &Nothing).await
+    }
+
+    /// Creates a container as load; the mark follows outside of the time that is taken, and before
+    /// a stop is obeyed. One that is there already is not marked by the attempt.
     pub(super) async fn create_bucket(&mut self, request: &Request) -> Answer {
         let container = self.thread.dataset.bucket(request.index);
-        let reply = self.create(&container, false).await;
+        let _pair = self.reactor().begin_pair().await;
+        let reply = self.create_it(&container).await;
         let mut answer = reply.answer();
-        match reply.status {
-            201 => {
-                let run = self.thread.swift.run.clone();
-                let headers = [(MARK, run.as_bytes())];
-                self.at(&container);
-                let spec =
-                    HeadSpec { headers: &headers, ..HeadSpec::new(Method::Post, &[200, 202, 204]) };
-                self.renew_deadline();
-                self.ask(&spec, &Nothing).await;
-            }
-            202 => {
-                let text = format!("container \"{container}\" was there already");
-                let failure = Failure::Told(Outcome::EXISTS, text);
-                answer.outcome = self.connection.object_to(failure);
-            }
-            _ => {}
-        }
+        let text = match reply.status {
+            201 => match ownership::mark_new(self, &container).await {
+                Ok(_) => return answer,
+                Err(error) => error.to_string(),
+            },
+            202 => format!("container \"{container}\" was there already"),
+            _ => return answer,
+        };
+        answer.outcome = self.connection.object_to(Failure::Told(Outcome::EXISTS, text));
         answer
     }
 
@@ -215,9 +210,8 @@ impl SwiftClient {
     pub(super) async fn delete_bucket(&mut self, request: &Request) -> Answer {
         let container = self.thread.dataset.bucket(request.index);
         let started_ns = self.connection.reactor().now_ns();
-        let text = match self.look_for(&container).await {
-            Ok(Found::Unmarked) => format!("container \"{container}\" does not carry our mark"),
-            Ok(_) => return self.remove(&container).await.answer(),
+        let text = match ownership::mark_of(self, &container).await {
+            Ok(_) => return self.remove_it(&container).await.answer(),
             Err(error) => error.to_string(),
         };
         let outcome = self.connection.object_to(Failure::Told(Outcome::DENIED, text));

@@ -22,6 +22,15 @@ pub(super) const COPY_SUFFIX: &str = ".copy";
 /// What is added to an object's name, before a number, for the segments of a large object.
 pub(super) const SEGMENT_SUFFIX: &str = ".part-";
 
+/// Returns the name of the object that another is a copy or a segment of, or the name itself.
+pub(super) fn plain_name(name: &str) -> &str {
+    let plain = name.strip_suffix(COPY_SUFFIX).unwrap_or(name);
+    match plain.rsplit_once(SEGMENT_SUFFIX) {
+        Some((key, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => key,
+        _ => plain,
+    }
+}
+
 impl SwiftClient {
     pub(super) async fn put(&mut self, request: &Request) -> Answer {
         let object = self.object(request.index);

@@ -1,0 +1,416 @@
+//! What is ours: places are made and marked, refused when they are another's, and swept of exactly
+//! what this run may have written. Written once, over the few things that each driver can do.
+//!
+//! A *place* is a bucket, a container, a namespace. A place that loadstone makes carries a *mark*
+//! that names the run. In a foreign place a *claim*, which is a mark beside the dataset's keys,
+//! says which run writes there; a place never gets one before a listing has shown that no key of
+//! the dataset is taken.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::Dataset;
+use crate::drivers::BucketState;
+use crate::error::Error;
+use crate::reactor::Reactor;
+use crate::trial::{Ownership, Trial};
+
+mod sweep;
+
+#[cfg(test)]
+mod simulation;
+
+pub(crate) use sweep::sweep;
+pub use sweep::{Left, LeftKind, Swept};
+
+/// Version of marks.
+const FORMAT: u32 = 1;
+/// A new place may take a moment to be seen by all of a store's servers, and by other hosts.
+const TRIES: u32 = 10;
+const TRY_AGAIN_NS: u64 = 300_000_000;
+/// The claim's key, behind the prefix of the dataset's keys.
+const CLAIM: &str = ".loadstone-claim";
+
+/// The text that says whose a place is: one line of JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    loadstone: u32,
+    pub(crate) run: String,
+}
+
+impl Mark {
+    /// Reads a mark; what is none, or one of an unknown version, is not ours.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mark: Self = serde_json::from_str(text.trim()).ok()?;
+        (mark.loadstone == FORMAT).then_some(mark)
+    }
+
+    pub(crate) fn of(run: &str) -> String {
+        let mark = Self { loadstone: FORMAT, run: run.to_owned() };
+        serde_json::to_string(&mark).expect("a number and a text")
+    }
+}
+
+/// What a trial may take for its own.
+#[derive(Debug)]
+pub(crate) struct Title {
+    pub(crate) run: String,
+    ownership: Ownership,
+    pub(crate) allow_foreign: bool,
+    dataset: Dataset,
+    /// Gives the key of the object that a key was derived from: of a copy, of a part.
+    plain: fn(&str) -> &str,
+    pub(crate) timeout_ns: u64,
+}
+
+impl Title {
+    pub(crate) fn of(trial: &Trial, plain: fn(&str) -> &str) -> Self {
+        Self {
+            run: trial.run.clone(),
+            ownership: trial.ownership.clone(),
+            allow_foreign: trial.allow_foreign,
+            dataset: Dataset::new(trial),
+            plain,
+            timeout_ns: trial.timeout_ns,
+        }
+    }
+
+    /// Tells whether a run is this one, or one that the user has named.
+    pub(crate) fn is_ours(&self, run: &str) -> bool {
+        run == self.run || self.ownership.runs.iter().any(|named| named == run)
+    }
+
+    /// Tells whether the run's journal holds a place, so that a bare one is what a kill left.
+    fn adopts(&self, place: &str) -> bool {
+        self.ownership.adopt.iter().any(|name| name == place)
+    }
+
+    /// Tells whether a key is one that the dataset puts in this place: an object, or a copy or a
+    /// part of it, of the dataset's numbers or those that its mixes may have put.
+    pub(crate) fn owns(&self, place: &str, key: &str) -> bool {
+        let Some(index) = self.dataset.index_of((self.plain)(key)) else { return false };
+        let is_written = index < self.dataset.spec().objects
+            || self.ownership.written.iter().any(|(first, end)| (*first..*end).contains(&index));
+        is_written && self.dataset.bucket(self.dataset.bucket_of(index)) == place
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.dataset.spec().object_prefix
+    }
+
+    fn claim_key(&self) -> String {
+        format!("{}{CLAIM}", self.prefix())
+    }
+
+    /// Returns how many objects may at most be found in one place.
+    fn objects_max(&self) -> u64 {
+        let spec = self.dataset.spec();
+        let beyond = self.ownership.written.iter().map(|(first, end)| end - first);
+        let all = beyond.fold(spec.objects, u64::saturating_add);
+        all.div_ceil(spec.buckets).saturating_add(1)
+    }
+
+    /// Sorts a page's keys into ours and others.
+    pub(crate) fn sort(
+        &self,
+        place: &str,
+        keys: Vec<String>,
+        is_mark: impl Fn(&str) -> bool,
+        next: Option<String>,
+    ) -> Page {
+        let first = keys.first().cloned();
+        let mut page = Page { first, next, ..Page::default() };
+        for key in keys {
+            if self.owns(place, &key) {
+                page.owned.push(key);
+            } else if !is_mark(&key) {
+                page.others += 1;
+                page.stranger.get_or_insert(key);
+            }
+        }
+        page
+    }
+}
+
+/// What a look at a place shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Look {
+    Absent,
+    /// It is there, with this text where a mark would be.
+    There(Option<String>),
+}
+
+/// What came of making a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// It is there now; some stores say so too when it was there before.
+    New,
+    /// It was there.
+    Exists,
+}
+
+/// What came of removing a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removed {
+    Gone,
+    NotEmpty,
+}
+
+/// Which keys are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Those that begin like the dataset's.
+    Dataset,
+    /// All.
+    Everything,
+}
+
+/// One page of a listing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Page {
+    pub(crate) owned: Vec<String>,
+    /// Keys that are neither ours nor the mark.
+    pub(crate) others: u64,
+    /// One of those.
+    pub(crate) stranger: Option<String>,
+    /// What tells this page from others.
+    pub(crate) first: Option<String>,
+    /// Where the next page begins, if there is one.
+    pub(crate) next: Option<String>,
+}
+
+/// What each driver can do with places; nothing here decides anything.
+pub(crate) trait Places {
+    /// What a place is called.
+    const PLACE: &'static str;
+    fn title(&self) -> Arc<Title>;
+    fn reactor(&self) -> Rc<Reactor>;
+    async fn look(&mut self, place: &str) -> Result<Look, Error>;
+    async fn create(&mut self, place: &str) -> Result<Made, Error>;
+    /// Writes the mark; `false` if the store does not see the place yet.
+    async fn write_mark(&mut self, place: &str, text: &str) -> Result<bool, Error>;
+    async fn delete_mark(&mut self, place: &str) -> Result<(), Error>;
+    async fn remove(&mut self, place: &str) -> Result<Removed, Error>;
+    /// Lists one page of a place; of one that is not there, an empty one.
+    async fn page(&mut self, place: &str, scope: Scope, token: Option<&str>)
+    -> Result<Page, Error>;
+    /// Deletes keys; returns how many are gone.
+    async fn delete(&mut self, place: &str, keys: &[String]) -> Result<u64, Error>;
+    /// Reads a small object, if it is there.
+    async fn read(&mut self, place: &str, key: &str) -> Result<Option<String>, Error>;
+    /// Writes a small object; only where none is, if the store can tell.
+    async fn write(&mut self, place: &str, key: &str, text: &str) -> Result<(), Error>;
+    /// Removes what listings do not show of ours: uploads that were never completed, old versions.
+    async fn sweep_hidden(&mut self, _place: &str) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// How a place stands to a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody has looked: the driver looks when it readies the place.
+    Unseen,
+    /// It is not there.
+    Absent,
+    /// It is there, empty and unmarked, and the run's journal says that it was about to make it.
+    Bare,
+    /// It carries the mark of this run or of one that the user named.
+    Ours,
+    /// It is another's, may be written beside, and nothing of the dataset's is in it but ours.
+    Foreign,
+}
+
+/// Looks how a place stands, and refuses one that may not be written to. Changes nothing, except
+/// that it claims the dataset's keys in a foreign place that has none of them.
+///
+/// # Errors
+/// The place is another's, or the target did not answer as it must.
+pub(crate) async fn look<P: Places>(places: &mut P, place: &str) -> Result<Standing, Error> {
+    let title = places.title();
+    let text = match places.look(place).await? {
+        Look::Absent => return Ok(Standing::Absent),
+        Look::There(text) => text,
+    };
+    match text.as_deref().and_then(Mark::parse) {
+        Some(mark) if title.is_ours(&mark.run) => return Ok(Standing::Ours),
+        Some(mark) => return Err(another_run::<P>(place, &mark.run)),
+        None => {}
+    }
+    if title.adopts(place) {
+        let page = places.page(place, Scope::Everything, None).await?;
+        if page.owned.is_empty() && page.others == 0 {
+            return Ok(Standing::Bare);
+        }
+    }
+    if !title.allow_foreign {
+        let found = "it exists, and loadstone did not make it";
+        return Err(Error::target(format!("use {} \"{place}\"", P::PLACE), found)
+            .with_hint("choose another bucket prefix, or pass --allow-foreign for this target"));
+    }
+    claim(places, place, &title).await?;
+    Ok(Standing::Foreign)
+}
+
+/// Makes sure that nothing of the dataset's is in a foreign place but what our runs wrote.
+async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<(), Error> {
+    let key = title.claim_key();
+    if is_claimed(places, place, title).await? {
+        return Ok(());
+    }
+    let mut listing = sweep::Listing::new(title);
+    loop {
+        let begun_ns = places.reactor().now_ns();
+        let page = places.page(place, Scope::Dataset, listing.token()).await?;
+        if let Some(key) = page.owned.first() {
+            return Err(taken::<P>(place, key));
+        }
+        let spent_ns = places.reactor().now_ns() - begun_ns;
+        match listing.turn(&page, spent_ns) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(reason) => {
+                return Err(Error::target(format!("list {} \"{place}\"", P::PLACE), reason));
+            }
+        }
+    }
+    places.write(place, &key, &Mark::of(&title.run)).await?;
+    // Two runs may claim at once where the store knows no conditional writes: the last one has it.
+    if is_claimed(places, place, title).await? { Ok(()) } else { Err(taken::<P>(place, &key)) }
+}
+
+/// Tells whether a claim of ours is in a place.
+async fn is_claimed<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<bool, Error> {
+    let key = title.claim_key();
+    let Some(text) = places.read(place, &key).await? else { return Ok(false) };
+    match Mark::parse(&text) {
+        Some(mark) if title.is_ours(&mark.run) => Ok(true),
+        Some(mark) => Err(another_run::<P>(place, &mark.run)),
+        None => Err(taken::<P>(place, &key)),
+    }
+}
+
+fn taken<P: Places>(place: &str, key: &str) -> Error {
+    let what = format!("write beside what {} \"{place}\" holds", P::PLACE);
+    Error::target(what, format!("\"{key}\" is there, and this run did not write it"))
+        .with_hint("choose another object prefix: loadstone never writes over another's objects")
+}
+
+fn another_run<P: Places>(place: &str, run: &str) -> Error {
+    let what = format!("use {} \"{place}\"", P::PLACE);
+    Error::target(what, format!("run {run} made it")).with_hint(format!(
+        "remove it with `loadstone clean` and that run's folder, name the run with `--reuse {run}` \
+         to go on with its data, or choose another bucket prefix"
+    ))
+}
+
+/// Returns the mark of a place of ours, to be written again should the place stay.
+///
+/// # Errors
+/// It carries none of ours.
+pub(crate) async fn mark_of<P: Places>(places: &mut P, place: &str) -> Result<String, Error> {
+    let what = || format!("delete {} \"{place}\"", P::PLACE);
+    match places.look(place).await? {
+        Look::Absent => Err(Error::target(what(), "it is not there")),
+        Look::There(Some(text)) => match Mark::parse(&text) {
+            Some(mark) if places.title().is_ours(&mark.run) => Ok(text),
+            Some(mark) => Err(another_run::<P>(place, &mark.run)),
+            None => Err(Error::target(what(), "it does not carry our mark")),
+        },
+        Look::There(None) => Err(Error::target(what(), "it does not carry our mark")),
+    }
+}
+
+/// Makes sure that a place is there and may be written to; makes and marks it where it is not.
+/// What was begun of that is ended before a stop is obeyed.
+///
+/// # Errors
+/// As [`look`], or the place cannot be made or marked.
+pub(crate) async fn ready<P: Places>(places: &mut P, place: &str) -> Result<BucketState, Error> {
+    match look(places, place).await? {
+        Standing::Ours => return Ok(BucketState::Ours),
+        Standing::Foreign => return Ok(BucketState::Foreign),
+        Standing::Bare => {
+            mark(places, place).await?;
+            return Ok(BucketState::Created);
+        }
+        Standing::Absent | Standing::Unseen => {}
+    }
+    let _pair = places.reactor().begin_pair().await;
+    match places.create(place).await? {
+        Made::New => mark_new(places, place).await,
+        Made::Exists => wait_for_mark(places, place).await,
+    }
+}
+
+/// Marks a place that the store says it made, unless it shows that it was there before.
+pub(crate) async fn mark_new<P: Places>(places: &mut P, place: &str) -> Result<BucketState, Error> {
+    let page = places.page(place, Scope::Everything, None).await?;
+    if !page.owned.is_empty() || page.others > 0 {
+        return wait_for_mark(places, place).await;
+    }
+    mark(places, place).await?;
+    Ok(BucketState::Created)
+}
+
+async fn mark<P: Places>(places: &mut P, place: &str) -> Result<(), Error> {
+    let title = places.title();
+    let text = Mark::of(&title.run);
+    for _ in 0..TRIES {
+        if places.write_mark(place, &text).await? {
+            // Another run may have come at the same moment; one of the two marks stands.
+            return match places.look(place).await? {
+                Look::There(Some(found)) => match Mark::parse(&found) {
+                    Some(mark) if title.is_ours(&mark.run) => Ok(()),
+                    Some(mark) => Err(another_run::<P>(place, &mark.run)),
+                    None => Err(unmarked::<P>(place)),
+                },
+                // What is not seen yet was written all the same.
+                _ => Ok(()),
+            };
+        }
+        wait(places).await;
+    }
+    Err(unmarked::<P>(place))
+}
+
+fn unmarked<P: Places>(place: &str) -> Error {
+    let what = format!("mark {} \"{place}\"", P::PLACE);
+    Error::target(what, "it was made, and shows no mark of ours")
+        .with_hint("the run goes on with --resume, and `loadstone clean` removes what it made")
+}
+
+/// Another host of the same campaign was faster, and is about to mark the place.
+async fn wait_for_mark<P: Places>(places: &mut P, place: &str) -> Result<BucketState, Error> {
+    for _ in 0..TRIES {
+        if let Look::There(Some(text)) = places.look(place).await?
+            && Mark::parse(&text).is_some()
+        {
+            break;
+        }
+        wait(places).await;
+    }
+    match look(places, place).await? {
+        Standing::Ours => Ok(BucketState::Ours),
+        Standing::Foreign => Ok(BucketState::Foreign),
+        Standing::Bare => mark(places, place).await.map(|()| BucketState::Created),
+        Standing::Absent | Standing::Unseen => {
+            let what = format!("make {} \"{place}\"", P::PLACE);
+            Err(Error::target(what, "the store says that it is there, and does not show it"))
+        }
+    }
+}
+
+async fn wait<P: Places>(places: &P) {
+    let reactor = places.reactor();
+    reactor.sleep_until(reactor.now_ns() + TRY_AGAIN_NS).await;
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,361 @@
+//! Ownership against a simulated target: seeded worlds with other users in them, where every step
+//! fails once, is stopped once, and is killed once, and listings lie. What must hold whatever
+//! happens: nothing changes that the run did not write; an interrupted start can be gone on with;
+//! a clean-up ends; and what it leaves it tells.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+
+use super::{Mark, Title};
+use crate::chance::mix64;
+use crate::control::{Buckets, bucket_name, ready_buckets, sweep_buckets};
+use crate::error::Error;
+use crate::run::Output;
+use crate::trial::Trial;
+
+mod world;
+
+use world::{FAULTS, Fault, LISTINGS, Listing, MARK, OTHER, Object, RUN, Target, World};
+
+/// Steps in which a fault is drawn.
+const STEPS_DRAWN: u64 = 60;
+
+/// Everything about one history, from its seed.
+struct History {
+    chance: u64,
+    world: Arc<Mutex<World>>,
+    trial: serde_json::Value,
+    journal: Vec<String>,
+    /// Whether anything was in the way of an undisturbed run.
+    is_disturbed: bool,
+}
+
+impl History {
+    fn draw(&mut self, below: u64) -> u64 {
+        self.chance = mix64(self.chance);
+        self.chance % below
+    }
+
+    fn new(seed: u64) -> Self {
+        let world = World {
+            places: BTreeMap::new(),
+            steps: 0,
+            fault: None,
+            intruder: None,
+            listing: Listing::Honest,
+            says_new: false,
+            keys_at_once: 3,
+            theirs: BTreeSet::new(),
+        };
+        let world = Arc::new(Mutex::new(world));
+        let trial = json!({
+            "format": 1, "id": "0001", "run": RUN, "seed": 1, "phase": "put",
+            "target": {"name": "places", "driver": "null"},
+            "dataset": {"bucket_prefix": "b-", "buckets": 2, "objects": 5,
+                        "object_prefix": "o-", "size": {"kind": "fixed", "bytes": 1}},
+            "mix": [{"operation": "put"}], "load": {"kind": "closed", "clients": 4},
+            "stop": {"requests": 1}, "timeout_ns": 1_000_000_000,
+            "ownership": {"adopt": [], "runs": [], "written": [[105, 108]]},
+        });
+        let mut history =
+            Self { chance: mix64(seed), world, trial, journal: Vec::new(), is_disturbed: false };
+        history.trial["dataset"]["buckets"] = json!(1 + history.draw(3));
+        history.trial["dataset"]["objects"] = json!(history.draw(9));
+        if history.draw(3) == 0 {
+            history.trial["dataset"]["object_prefix"] = json!("");
+        }
+        history.trial["allow_foreign"] = json!(history.draw(2) == 0);
+        if history.draw(4) == 0 {
+            history.trial["ownership"]["runs"] = json!([OTHER]);
+        }
+        let (says_new, keys_at_once) = (history.draw(2) == 0, 1 + history.draw(4) as usize);
+        {
+            let mut world = history.world.lock().expect("one thread");
+            (world.says_new, world.keys_at_once) = (says_new, keys_at_once);
+        }
+        history
+    }
+
+    fn parsed(&self) -> Trial {
+        let mut document = self.trial.clone();
+        document["ownership"]["adopt"] = json!(self.journal);
+        Trial::parse(&document.to_string()).expect("sound")
+    }
+
+    fn names(&self) -> Vec<String> {
+        let trial = self.parsed();
+        (0..trial.dataset.buckets).map(|bucket| bucket_name(&trial.dataset, bucket)).collect()
+    }
+
+    /// Has the others put keys of all forms into places that are there before the run is.
+    fn populate(&mut self) {
+        let prefix = self.trial["dataset"]["object_prefix"].as_str().expect("a text").to_owned();
+        for place in self.names() {
+            let kind = self.draw(6);
+            if kind > 2 {
+                continue;
+            }
+            self.is_disturbed = true;
+            let keys = ["notes", "9", "200", "07", "+1", "1.copy", "0", "3", "1.part-2"];
+            let kept: Vec<String> = keys
+                .iter()
+                .map(|key| format!("{prefix}{key}"))
+                .filter(|_| self.draw(3) == 0)
+                .collect();
+            let mut world = self.world.lock().expect("one thread");
+            world.places.entry(place.clone()).or_default();
+            if kind == 0 {
+                let mark = Object { writer: OTHER, text: Mark::of(OTHER) };
+                world.places.get_mut(&place).expect("made").insert(MARK.to_owned(), mark);
+            } else if kind == 1 {
+                // What an older loadstone, or somebody who copies it, has put there.
+                let text = format!("made by loadstone, run {RUN}\n");
+                let mark = Object { writer: OTHER, text };
+                world.places.get_mut(&place).expect("made").insert(MARK.to_owned(), mark);
+                world.theirs.insert((place.clone(), MARK.to_owned()));
+            }
+            for key in kept {
+                world.write_theirs(&place, &key);
+            }
+            if world.places[&place].is_empty() {
+                world.write_theirs(&place, "theirs");
+            }
+        }
+    }
+
+    fn target(&self, trial: &Trial) -> Arc<Target> {
+        self.world.lock().expect("one thread").steps = 0;
+        let title = Arc::new(Title::of(trial, plain_key));
+        let stop = Arc::new(AtomicBool::new(false));
+        Arc::new(Target { world: Arc::clone(&self.world), title, stop })
+    }
+
+    fn ready(&mut self) -> Result<bool, Error> {
+        let trial = self.parsed();
+        let target = self.target(&trial);
+        let mut told = Vec::new();
+        let world = Arc::clone(&self.world);
+        let ready = ready_buckets(&target, &trial, &target.stop, &mut |output| {
+            if let Output::Intent(names) = output {
+                let world = world.lock().expect("one thread");
+                assert!(told.is_empty(), "told once");
+                assert!(names.iter().all(|name| !world.places.contains_key(name)
+                    || world.theirs.iter().any(|(place, _)| place == name)));
+                told = names.to_vec();
+            }
+            true
+        });
+        self.journal.extend(told);
+        let is_stopped = target.stop.load(Ordering::Relaxed);
+        ready.map(|_| !is_stopped)
+    }
+
+    /// Puts the dataset, or a part of it, as a load does once all places are ready.
+    fn load(&mut self) {
+        let trial = self.parsed();
+        let numbers: Vec<u64> =
+            (0..trial.dataset.objects).chain(105..108).filter(|_| self.draw(3) > 0).collect();
+        let mut world = self.world.lock().expect("one thread");
+        for number in numbers {
+            let place = bucket_name(&trial.dataset, number % trial.dataset.buckets);
+            let key = format!("{}{number}", trial.dataset.object_prefix);
+            let objects = world.places.get_mut(&place).expect("it was readied");
+            let object = Object { writer: RUN, text: "payload".to_owned() };
+            let before = objects.insert(key.clone(), object.clone());
+            let is_named = !trial.ownership.runs.is_empty();
+            assert!(
+                is_named || before.is_none_or(|before| before.writer == RUN),
+                "{place}/{key} is another's"
+            );
+            objects.insert(format!("{key}.copy"), object);
+            world.theirs.remove(&(place.clone(), key.clone()));
+            world.theirs.remove(&(place, format!("{key}.copy")));
+        }
+    }
+
+    fn clean_up(&mut self) -> Result<Option<Buckets>, Error> {
+        self.trial["phase"] = json!("clean-up");
+        let trial = self.parsed();
+        let target = self.target(&trial);
+        let swept = sweep_buckets(&target, &trial, &target.stop)?;
+        let is_stopped = target.stop.load(Ordering::Relaxed);
+        Ok((!is_stopped).then_some(swept))
+    }
+
+    fn break_at(&self, fault: Option<(u64, Fault)>, listing: Listing) {
+        let mut world = self.world.lock().expect("one thread");
+        (world.fault, world.listing) = (fault, listing);
+    }
+
+    fn steps(&self) -> u64 {
+        self.world.lock().expect("one thread").steps
+    }
+
+    /// What the others wrote is there as they wrote it, but for what the user gave away by naming
+    /// the run that made the place.
+    fn expect_theirs(&self) {
+        let trial = self.parsed();
+        let title = Title::of(&trial, plain_key);
+        let world = self.world.lock().expect("one thread");
+        for (place, key) in &world.theirs {
+            if title.is_ours(OTHER) && title.owns(place, key) {
+                continue;
+            }
+            let found = world.places.get(place).and_then(|objects| objects.get(key));
+            assert!(found.is_some_and(|object| object.writer == OTHER), "{place}/{key} is gone");
+        }
+    }
+
+    /// Whatever of the run's is still there is in a place that was told of.
+    fn expect_nothing_forgotten(&self, swept: &Buckets) {
+        let world = self.world.lock().expect("one thread");
+        let left: BTreeSet<&str> = swept.left.iter().map(|left| left.place.as_str()).collect();
+        for (place, objects) in &world.places {
+            // One of the journal's that holds only what others wrote is theirs.
+            let is_touched = objects.values().any(|object| object.writer == RUN)
+                || (objects.is_empty() && self.journal.contains(place));
+            assert!(!is_touched || left.contains(place.as_str()), "{place} is forgotten");
+        }
+        for place in &swept.deleted {
+            // Another user may have made one of that name since.
+            let objects = world.places.get(place).into_iter().flat_map(BTreeMap::values);
+            assert_eq!(objects.filter(|object| object.writer == RUN).count(), 0, "{place}");
+        }
+    }
+}
+
+fn plain_key(key: &str) -> &str {
+    key.strip_suffix(".copy").unwrap_or(key)
+}
+
+/// One history: others, a start that goes wrong, its resumption, load, a clean-up that goes wrong,
+/// and one that does not.
+fn live(
+    mut history: History,
+    start: Option<(u64, Fault)>,
+    end: Option<(u64, Fault)>,
+    listing: Listing,
+) -> (u64, u64) {
+    let is_hostile = listing != Listing::Honest;
+    history.break_at(start, Listing::Honest);
+    let started = history.ready();
+    let start_steps = history.steps();
+    history.expect_theirs();
+    let is_up = if matches!(started, Ok(true)) {
+        true
+    } else {
+        history.break_at(None, Listing::Honest);
+        let resumed = history.ready();
+        history.expect_theirs();
+        if !history.is_disturbed {
+            assert!(matches!(resumed, Ok(true)), "an interrupted start goes on: {resumed:?}");
+        }
+        matches!(resumed, Ok(true))
+    };
+    if is_up {
+        history.load();
+        history.expect_theirs();
+        let beyond = history.trial["dataset"]["objects"].as_u64().expect("a number") + 1;
+        for place in history.names() {
+            if history.draw(4) == 0 {
+                let prefix = history.trial["dataset"]["object_prefix"].as_str().expect("a text");
+                let key = format!("{prefix}{beyond}");
+                history.is_disturbed = true;
+                history.world.lock().expect("one thread").write_theirs(&place, &key);
+            }
+        }
+    }
+    history.break_at(end, listing);
+    let first = history.clean_up();
+    let end_steps = history.steps();
+    history.expect_theirs();
+    if let Ok(Some(swept)) = &first {
+        history.expect_nothing_forgotten(swept);
+    }
+    history.break_at(None, listing);
+    if let Ok(Some(swept)) = history.clean_up() {
+        history.expect_nothing_forgotten(&swept);
+    }
+    history.expect_theirs();
+    if is_hostile {
+        history.break_at(None, Listing::Honest);
+    }
+    let swept = history.clean_up().expect("nothing fails").expect("nobody stops it");
+    history.expect_theirs();
+    history.expect_nothing_forgotten(&swept);
+    if !history.is_disturbed {
+        let world = history.world.lock().expect("one thread");
+        assert!(world.places.is_empty(), "all is gone: {:?}", world.places);
+    }
+    (start_steps, end_steps)
+}
+
+fn live_by(seed: u64) {
+    let mut history = History::new(seed);
+    history.populate();
+    if history.draw(3) == 0 {
+        let (step, place) = (1 + history.draw(20), history.names().remove(0));
+        let prefix = history.trial["dataset"]["object_prefix"].as_str().expect("a text");
+        let key = format!("{prefix}0");
+        history.world.lock().expect("one thread").intruder = Some((step, place, key));
+        history.is_disturbed = true;
+    }
+    let fault = |history: &mut History| {
+        let kind = FAULTS[history.draw(FAULTS.len() as u64) as usize];
+        (history.draw(4) > 0).then(|| (1 + history.draw(STEPS_DRAWN), kind))
+    };
+    let (start, end) = (fault(&mut history), fault(&mut history));
+    // Half of the histories have honest listings.
+    let listing = LISTINGS[history.draw(11).saturating_sub(5) as usize];
+    live(history, start, end, listing);
+}
+
+/// Runs histories one after another, and names the seed of one that goes wrong.
+fn live_all(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let ended = std::panic::catch_unwind(|| live_by(seed));
+        assert!(ended.is_ok(), "history {seed} went wrong");
+    }
+}
+
+#[test]
+fn every_step_of_start_and_clean_up_may_fail_stop_or_be_killed() {
+    for is_foreign in [false, true] {
+        let history = || {
+            let mut history = History::new(3);
+            history.trial["dataset"]["buckets"] = json!(2);
+            history.trial["dataset"]["objects"] = json!(4);
+            history.trial["allow_foreign"] = json!(is_foreign);
+            if is_foreign {
+                history.world.lock().expect("one thread").write_theirs("b-1", "notes");
+                history.is_disturbed = true;
+            }
+            history
+        };
+        let (start_steps, end_steps) = live(history(), None, None, Listing::Honest);
+        assert!(start_steps > 8 && end_steps > 8, "{start_steps} and {end_steps} steps");
+        for fault in FAULTS {
+            for step in 1..=start_steps {
+                live(history(), Some((step, fault)), None, Listing::Honest);
+            }
+            for step in 1..=end_steps {
+                live(history(), None, Some((step, fault)), Listing::Honest);
+            }
+        }
+    }
+}
+
+#[test]
+fn some_hundred_histories_keep_what_others_wrote_and_forget_nothing() {
+    live_all(0..400);
+}
+
+#[test]
+#[ignore = "long: make test-long"]
+fn many_histories_keep_what_others_wrote_and_forget_nothing() {
+    let seeds = std::env::var("LOADSTONE_SEEDS").ok().and_then(|text| text.parse().ok());
+    live_all(1_000..1_000 + seeds.unwrap_or(100_000));
+}

@@ -1,0 +1,289 @@
+//! Clean-up: deletes what a run may have written in a place, and the place if nothing else is in it.
+//! It ends against any target, and says what it leaves and why.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+
+use super::{Look, Mark, Page, Places, Removed, Scope, TRIES, Title, hash, is_claimed, wait};
+use crate::error::Error;
+
+/// Keys deleted with one request.
+const KEYS_AT_ONCE: usize = 1000;
+/// Batches in a row of which nothing could be deleted.
+const FRUITLESS_MAX: u32 = 3;
+/// Pages in a row without a key. Stores that step over deleted keys send some.
+const EMPTY_PAGES_MAX: u32 = 64;
+/// Pages of others' keys that are looked through, beyond those that the dataset fills.
+const PAGES_MAX: u64 = if cfg!(test) { 20 } else { 1000 };
+/// Time that pages may take of which nothing could be deleted, in time-outs.
+const IDLE_TIMEOUTS: u64 = 10;
+
+/// Why a place is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeftKind {
+    /// It carries no mark: loadstone did not make it.
+    Foreign,
+    /// It carries the mark of a run that the user did not name.
+    OtherRun,
+    /// It holds objects that the run did not write.
+    OtherObjects,
+    /// Its listing does not end, or makes no progress.
+    Listing,
+    /// The store deletes nothing of what it lists.
+    Undeletable,
+    /// The store says that it is not empty, and lists nothing: old versions, uploads.
+    Hidden,
+    /// The target did not answer as it must.
+    Error,
+    /// The clean-up gave up before it came to it.
+    NotTried,
+}
+
+/// A place that a clean-up leaves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Left {
+    /// Its name.
+    pub place: String,
+    /// Why, for programs.
+    pub kind: LeftKind,
+    /// Why, for people.
+    pub reason: String,
+    /// How many objects were seen in it, if somebody looked.
+    pub objects: Option<u64>,
+    /// Whether there may be more than that.
+    pub has_more: bool,
+}
+
+impl Left {
+    pub(crate) fn new(place: &str, kind: LeftKind, reason: impl Into<String>) -> Self {
+        let (place, reason) = (place.to_owned(), reason.into());
+        Self { place, kind, reason, objects: None, has_more: false }
+    }
+}
+
+/// What a clean-up did to one place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// How many objects it deleted.
+    pub objects: u64,
+    /// Why the place is still there, if it is.
+    pub left: Option<Left>,
+}
+
+impl Swept {
+    /// Says that the place is gone, or left for a reason that the driver does not tell.
+    #[must_use]
+    pub fn plain(place: &str, (objects, is_gone): (u64, bool)) -> Self {
+        let reason = "it carries no mark of ours, or holds what the run did not write";
+        let left = || Left::new(place, LeftKind::OtherObjects, reason);
+        Self { objects, left: (!is_gone).then(left) }
+    }
+}
+
+/// Follows a listing, and finds out when it does not go on.
+pub(super) struct Listing {
+    token: Option<String>,
+    seen: HashSet<u64>,
+    empty: u32,
+    pages: u64,
+    pages_max: u64,
+    idle_ns: u64,
+    idle_ns_max: u64,
+}
+
+impl Listing {
+    pub(super) fn new(title: &Title) -> Self {
+        Self {
+            token: None,
+            seen: HashSet::new(),
+            empty: 0,
+            pages: 0,
+            // A copy and some parts of each; pages may be shorter than they were asked for.
+            pages_max: PAGES_MAX.saturating_add(title.objects_max() / 100),
+            idle_ns: 0,
+            idle_ns_max: title.timeout_ns.saturating_mul(IDLE_TIMEOUTS),
+        }
+    }
+
+    pub(super) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    /// Takes note of a page that led to no deletion for so long; tells whether another is to be
+    /// asked for, or why none is.
+    pub(super) fn turn(&mut self, page: &Page, idle_ns: u64) -> Result<bool, &'static str> {
+        let Some(next) = page.next.clone() else { return Ok(false) };
+        if !self.seen.insert(hash(&next)) {
+            return Err("the listing comes back to a page that it has been at");
+        }
+        match &page.first {
+            Some(first) if !self.seen.insert(hash(first) ^ 1) => {
+                return Err("the listing has a page without new keys");
+            }
+            Some(_) => self.empty = 0,
+            None => self.empty += 1,
+        }
+        if self.empty > EMPTY_PAGES_MAX {
+            return Err("the listing has page after page without keys");
+        }
+        self.pages += 1;
+        self.idle_ns = self.idle_ns.saturating_add(idle_ns);
+        if self.pages > self.pages_max {
+            return Err("the listing is longer than what the dataset can have put there");
+        }
+        if self.idle_ns > self.idle_ns_max {
+            return Err("the listing takes longer than ten time-outs without a key of the dataset");
+        }
+        self.token = Some(next);
+        Ok(true)
+    }
+}
+
+/// Deletes the dataset's objects in a place of ours, and then the place if nothing else is in it;
+/// in a foreign place that our run has claimed, only the objects and the claim.
+///
+/// # Errors
+/// The target did not answer as it must.
+pub(crate) async fn sweep<P: Places>(places: &mut P, place: &str) -> Result<Swept, Error> {
+    let title = places.title();
+    let text = match places.look(place).await? {
+        Look::Absent => return Ok(Swept::default()),
+        Look::There(text) => text,
+    };
+    match text.as_deref().and_then(Mark::parse) {
+        Some(mark) if title.is_ours(&mark.run) => sweep_ours(places, place).await,
+        Some(mark) => {
+            let reason = format!("run {} made it; that run's clean-up removes it", mark.run);
+            let left = Left::new(place, LeftKind::OtherRun, reason);
+            Ok(Swept { objects: 0, left: Some(left) })
+        }
+        None => sweep_unmarked(places, place, &title).await,
+    }
+}
+
+async fn sweep_unmarked<P: Places>(
+    places: &mut P,
+    place: &str,
+    title: &Title,
+) -> Result<Swept, Error> {
+    if title.adopts(place) {
+        let page = places.page(place, Scope::Everything, None).await?;
+        // What a kill left between its making and its mark.
+        if page.owned.is_empty() && page.others == 0 && places.remove(place).await? == Removed::Gone
+        {
+            return Ok(Swept::default());
+        }
+    }
+    let mut swept = Swept::default();
+    if title.allow_foreign && matches!(is_claimed(places, place, title).await, Ok(true)) {
+        swept = sweep_objects(places, place).await?;
+        if swept.left.is_none() {
+            places.delete(place, &[title.claim_key()]).await?;
+        }
+    }
+    let foreign = || Left::new(place, LeftKind::Foreign, "loadstone did not make it");
+    swept.left.get_or_insert_with(foreign);
+    Ok(swept)
+}
+
+async fn sweep_ours<P: Places>(places: &mut P, place: &str) -> Result<Swept, Error> {
+    let mut swept = sweep_objects(places, place).await?;
+    if swept.left.is_some() {
+        return Ok(swept);
+    }
+    places.sweep_hidden(place).await?;
+    for _ in 0..TRIES {
+        let page = places.page(place, Scope::Everything, None).await?;
+        if page.others > 0 {
+            swept.left = Some(strangers(place, &page));
+            return Ok(swept);
+        }
+        if !page.owned.is_empty() {
+            // A listing that is behind may still show what is gone, or show it late.
+            let more = sweep_objects(places, place).await?;
+            swept.objects += more.objects;
+            if more.left.is_some() {
+                return Ok(Swept { left: more.left, ..swept });
+            }
+        } else if remove(places, place).await? == Removed::Gone {
+            return Ok(swept);
+        }
+        wait(places).await;
+    }
+    let reason = "the store says that it is not empty, and lists nothing in it: old versions, \
+                  delete markers or uploads are left, which need the store's own tools (driver s3 \
+                  removes versions with delete_versions: true)";
+    swept.left = Some(Left::new(place, LeftKind::Hidden, reason));
+    Ok(swept)
+}
+
+fn strangers(place: &str, page: &Page) -> Left {
+    let name = page.stranger.as_deref().unwrap_or_default();
+    let reason = format!("it holds objects that the run did not write, such as \"{name}\"");
+    let left = Left::new(place, LeftKind::OtherObjects, reason);
+    Left { objects: Some(page.others), has_more: page.next.is_some(), ..left }
+}
+
+/// Removes the mark and the place; a place that stays keeps its mark. A stop comes before or after.
+pub(crate) async fn remove<P: Places>(places: &mut P, place: &str) -> Result<Removed, Error> {
+    let _pair = places.reactor().begin_pair().await;
+    let mark = match places.look(place).await? {
+        Look::There(Some(text)) => text,
+        Look::There(None) => Mark::of(&places.title().run),
+        Look::Absent => return Ok(Removed::Gone),
+    };
+    let removed = match places.delete_mark(place).await {
+        Ok(()) => places.remove(place).await,
+        Err(error) => Err(error),
+    };
+    match removed {
+        Ok(Removed::Gone) => {}
+        // It stays, or nobody knows: if it does, it must stay known as ours.
+        _ => match places.write_mark(place, &mark).await {
+            Ok(true) | Err(_) => {}
+            Ok(false) => return Ok(Removed::Gone),
+        },
+    }
+    removed
+}
+
+/// Deletes the dataset's objects that a place lists.
+async fn sweep_objects<P: Places>(places: &mut P, place: &str) -> Result<Swept, Error> {
+    let title = places.title();
+    let mut listing = Listing::new(&title);
+    let (mut swept, mut fruitless) = (0, 0);
+    loop {
+        let begun_ns = places.reactor().now_ns();
+        let page = places.page(place, Scope::Dataset, listing.token()).await?;
+        let mut gone = 0;
+        for batch in page.owned.chunks(KEYS_AT_ONCE) {
+            let deleted = places.delete(place, batch).await?;
+            fruitless = if deleted == 0 { fruitless + 1 } else { 0 };
+            gone += deleted;
+            if fruitless >= FRUITLESS_MAX {
+                break;
+            }
+        }
+        swept += gone;
+        let left = |kind, reason: &str| {
+            let objects = (!page.owned.is_empty()).then_some(page.owned.len() as u64 - gone);
+            let left = Left::new(place, kind, reason);
+            Some(Left { objects: objects.filter(|count| *count > 0), has_more: true, ..left })
+        };
+        if fruitless >= FRUITLESS_MAX {
+            let left = left(LeftKind::Undeletable, "the store deletes nothing of what it lists");
+            return Ok(Swept { objects: swept, left });
+        }
+        let spent_ns = places.reactor().now_ns() - begun_ns;
+        match listing.turn(&page, if gone == 0 { spent_ns } else { 0 }) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Swept { objects: swept, left: None }),
+            Err(reason) => {
+                let left = left(LeftKind::Listing, reason);
+                return Ok(Swept { objects: swept, left });
+            }
+        }
+    }
+}
