@@ -60,7 +60,10 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
 
 
 def _too_many_trials(campaign: Campaign) -> KeyMistake | None:
-    starts = suites(campaign.schedule) * campaign.blocks * len(campaign.targets)
+    # Starts of a schedule are planned when they come, but for ceilings that blocks wait for.
+    is_at_once = any(ceiling.when == "blocks" for ceiling in campaign.ceilings)
+    planned = suites(campaign.schedule) if is_at_once else 1
+    starts = planned * campaign.blocks * len(campaign.targets)
     trials = 0
     for source in workload_sources(campaign):
         cases = math.prod(len(values) for values in source.sweep.values())
