@@ -27,19 +27,33 @@ struct Shared {
     incoming: Incoming,
     is_ended: bool,
     pacer: Option<Arc<Pacer>>,
+    /// Where the body is framed in signed chunks: how far it has come.
+    frames: Option<Frames>,
     /// A piece that waits until the link of limited width is through with it.
     waiting: Option<(Pin<Box<Sleep>>, Bytes)>,
 }
 
 impl RequestBody {
-    pub(crate) fn new(incoming: Incoming, pacer: Option<Arc<Pacer>>) -> RequestBody {
+    /// Takes a request's body; one that `is_framed` comes in chunks of its own (`aws-chunked`).
+    pub(crate) fn new(
+        incoming: Incoming,
+        pacer: Option<Arc<Pacer>>,
+        is_framed: bool,
+    ) -> RequestBody {
         let is_ended = incoming.is_end_stream();
-        let shared = Shared { incoming, is_ended, pacer, waiting: None };
+        let frames = is_framed.then(Frames::default);
+        let shared = Shared { incoming, is_ended, pacer, frames, waiting: None };
         RequestBody { shared: Arc::new(Mutex::new(shared)) }
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether a framed body that was read has had its last chunk, which is empty: without
+    /// it the body was cut off, where no signature shows it.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.shared().frames.as_ref().is_none_or(|frames| frames.is_ended)
     }
 
     /// Reads and drops what is left, so that the client can read the answer and go on.
@@ -63,6 +77,43 @@ impl RequestBody {
     }
 }
 
+/// How far a body in chunks has come: `SIZE;chunk-signature=…`, as many bytes, and again.
+#[derive(Debug, Default)]
+struct Frames {
+    /// The size that is being read.
+    size: u64,
+    is_size_over: bool,
+    /// Bytes of the chunk, and of the line end behind it, that are still to come.
+    rest: u64,
+    is_ended: bool,
+}
+
+impl Frames {
+    fn update(&mut self, mut piece: &[u8]) {
+        while !self.is_ended && !piece.is_empty() {
+            if self.rest > 0 {
+                let length = self.rest.min(piece.len() as u64);
+                piece = &piece[length as usize..];
+                self.rest -= length;
+                continue;
+            }
+            let byte = piece[0];
+            piece = &piece[1..];
+            match char::from(byte).to_digit(16) {
+                _ if byte == b'\n' => {
+                    self.is_ended = self.size == 0;
+                    self.rest = self.size.saturating_add(2);
+                    (self.size, self.is_size_over) = (0, false);
+                }
+                Some(digit) if !self.is_size_over => {
+                    self.size = self.size.saturating_mul(16).saturating_add(u64::from(digit));
+                }
+                _ => self.is_size_over = true,
+            }
+        }
+    }
+}
+
 impl Body for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
@@ -82,6 +133,11 @@ impl Body for RequestBody {
             let frame = ready!(Pin::new(&mut shared.incoming).poll_frame(context));
             if frame.is_none() || shared.incoming.is_end_stream() {
                 shared.is_ended = true;
+            }
+            if let (Some(Ok(frame)), Some(frames)) = (&frame, &mut shared.frames)
+                && let Some(piece) = frame.data_ref()
+            {
+                frames.update(piece);
             }
             match (frame, &shared.pacer) {
                 (Some(Ok(frame)), Some(pacer)) => match frame.into_data() {
@@ -120,6 +176,24 @@ impl Stream for RequestBody {
                     Err(_) => continue,
                 },
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_in_chunks_has_ended_with_its_empty_chunk_however_it_is_cut() {
+        let begun = b"a;chunk-signature=0f\r\n0\r\n0\r\n0\r\n0\r\n1;chunk-signature=0\r\nx\r\n";
+        let last = b"0;chunk-signature=ab\r\n\r\n";
+        let whole = [&begun[..], &last[..]].concat();
+        for length in 1..whole.len() {
+            let (mut cut, mut all) = (Frames::default(), Frames::default());
+            begun.chunks(length).for_each(|piece| cut.update(piece));
+            whole.chunks(length).for_each(|piece| all.update(piece));
+            assert!(!cut.is_ended && all.is_ended, "in pieces of {length}");
         }
     }
 }

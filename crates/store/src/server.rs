@@ -32,6 +32,12 @@ use crate::swift::Swift;
 /// How often objects whose time is over are swept out.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The longest head of a request: Swift's metadata at their most take half of it.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// How long a connection may be without a whole head: idle, or with one half sent.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
+
 /// A running store; it stops when it is dropped.
 #[derive(Debug)]
 pub struct Store {
@@ -297,7 +303,8 @@ async fn serve_connection(
     let answer = service_fn(|request| service.clone().answer(request));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(None)
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_header_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), answer);
     Ok(connection.await?)
 }
@@ -310,14 +317,16 @@ struct Reset;
 impl Service {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Reply, Reset> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        let (parts, incoming) = request.into_parts();
+        let (mut parts, incoming) = request.into_parts();
         let api = route::api(&parts.uri, &parts.headers);
         let verdict = match &self.gate {
             Some(gate) => gate.draw(route::class(api, &parts.method, &parts.uri, &parts.headers)),
             None => Verdict::default(),
         };
         let waits_for_continue = parts.headers.contains_key(header::EXPECT);
-        let body = RequestBody::new(incoming, self.pacer.clone());
+        let framing = parts.headers.get("x-amz-content-sha256");
+        let is_framed = framing.is_some_and(|value| value.as_bytes().starts_with(b"STREAMING-"));
+        let body = RequestBody::new(incoming, self.pacer.clone(), is_framed);
         if !verdict.delay.is_zero() {
             tokio::time::sleep(verdict.delay).await;
         }
@@ -328,6 +337,7 @@ impl Service {
             (Some(status), _) => failure(api, status, verdict.is_throttled),
             (None, Api::Swift) => self.swift.answer(parts, body.clone()).await,
             (None, Api::S3) => {
+                parts.extensions.insert(body.clone());
                 let body = s3s::Body::http_body(body.clone());
                 match self.s3.call(Request::from_parts(parts, body)).await {
                     Ok(reply) => reply.map(ReplyBody::s3),

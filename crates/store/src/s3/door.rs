@@ -1,5 +1,7 @@
 //! Who may come in, and which requests are refused for what this store does not do.
 
+use http::HeaderMap;
+use percent_encoding::percent_decode_str;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3Result, s3_error};
@@ -46,7 +48,8 @@ pub(super) struct Door;
 #[async_trait::async_trait]
 impl S3Access for Door {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
-        check(context.credentials().is_some(), context.headers())
+        check(context.credentials().is_some(), context.headers())?;
+        check_signed(context.headers(), context.uri().query().unwrap_or_default())
     }
 }
 
@@ -68,4 +71,83 @@ pub(super) fn check(is_signed: bool, headers: &http::HeaderMap) -> S3Result<()> 
         }
     }
     Ok(())
+}
+
+/// Headers that enter a signature without being named.
+const NAMELESS: [&str; 2] = ["x-amz-date", "x-amz-content-sha256"];
+
+/// The longest life of a presigned address: seven days.
+const PRESIGNED_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
+
+/// Refuses a header that whoever carried the request could have added or changed, and an address
+/// that was signed for longer than S3 allows.
+fn check_signed(headers: &HeaderMap, query: &str) -> S3Result<()> {
+    let parameter = |name: &str| {
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        let mut values = pairs.filter(|(known, _)| *known == name).map(|(_, value)| value);
+        values.next().map(|value| percent_decode_str(value).decode_utf8_lossy().into_owned())
+    };
+    if let Some(life) = parameter("X-Amz-Expires")
+        && !life.parse::<u64>().is_ok_and(|life_s| life_s <= PRESIGNED_SECONDS_MAX)
+    {
+        return Err(s3_error!(
+            AuthorizationQueryParametersError,
+            "X-Amz-Expires must be at most {PRESIGNED_SECONDS_MAX} seconds"
+        ));
+    }
+    let in_header = headers.get(http::header::AUTHORIZATION).and_then(|value| {
+        let (_, rest) = value.to_str().ok()?.split_once("SignedHeaders=")?;
+        Some(rest.split(',').next()?.trim().to_owned())
+    });
+    // The older signature covers every header of the kind.
+    let Some(signed) = in_header.or_else(|| parameter("X-Amz-SignedHeaders")) else {
+        return Ok(());
+    };
+    let is_covered = |name: &str| {
+        !name.starts_with("x-amz-")
+            || NAMELESS.contains(&name)
+            || signed.split(';').any(|known| known.eq_ignore_ascii_case(name))
+    };
+    match headers.keys().find(|name| !is_covered(name.as_str())) {
+        None => Ok(()),
+        Some(name) => Err(s3_error!(AccessDenied, "the header {name} is not signed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(signed: Option<&str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-amz-copy-source", "/b/k".parse().unwrap());
+        headers.insert("x-amz-date", "20130524T000000Z".parse().unwrap());
+        if let Some(signed) = signed {
+            let text =
+                format!("AWS4-HMAC-SHA256 Credential=k, SignedHeaders={signed}, Signature=s");
+            headers.insert("authorization", text.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn a_header_that_is_not_signed_is_refused_however_the_request_is_signed() {
+        let signed = "host;x-amz-copy-source;x-amz-date";
+        assert!(check_signed(&headers(Some(signed)), "").is_ok());
+        let refused = check_signed(&headers(Some("host;x-amz-date")), "").unwrap_err();
+        assert_eq!(refused.code().as_str(), "AccessDenied");
+        assert!(check_signed(&headers(None), "X-Amz-SignedHeaders=host").is_err());
+        let query = "X-Amz-SignedHeaders=host%3Bx-amz-copy-source";
+        assert!(check_signed(&headers(None), query).is_ok());
+    }
+
+    #[test]
+    fn an_address_is_signed_for_seven_days_at_most() {
+        let life = |text: &str| check_signed(&HeaderMap::new(), &format!("X-Amz-Expires={text}"));
+        assert!(life("604800").is_ok());
+        for refused in ["604801", "315360000", "-1", "9e9", "99999999999999999999999"] {
+            let error = life(refused).unwrap_err();
+            assert_eq!(error.code().as_str(), "AuthorizationQueryParametersError", "{refused}");
+        }
+    }
 }

@@ -26,8 +26,14 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(encoding: Option<&EncodingType>) -> Writer {
-        Writer { is_encoded: encoding.is_some_and(|e| e.as_str() == EncodingType::URL) }
+    /// Encodes where the client asks for it, and where one of `names` has no form in XML: the
+    /// answer says that it is encoded, and stays well formed.
+    fn new<'n>(
+        encoding: Option<&EncodingType>,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Writer {
+        let is_asked = encoding.is_some_and(|e| e.as_str() == EncodingType::URL);
+        Writer { is_encoded: is_asked || !names.into_iter().all(is_xml) }
     }
 
     fn write(self, key: &str) -> String {
@@ -36,6 +42,17 @@ impl Writer {
             false => key.to_owned(),
         }
     }
+
+    /// Returns how names are written, for the answer to say.
+    fn encoding(self) -> Option<EncodingType> {
+        self.is_encoded.then(|| EncodingType::from_static(EncodingType::URL))
+    }
+}
+
+/// Returns whether XML can carry a text, and a reader gets back what was written.
+fn is_xml(text: &str) -> bool {
+    let is_lost = |c: char| matches!(c, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}');
+    !text.contains(is_lost)
 }
 
 /// The lines of a page, sorted into objects and common prefixes.
@@ -77,13 +94,18 @@ pub(super) async fn version_1(
         limit: count(input.max_keys, 1000)?.min(PAGE_KEYS_MAX),
         ..Query::default()
     });
-    let writer = Writer::new(input.encoding_type.as_ref());
+    let asked = [&input.prefix, &input.delimiter, &input.marker].into_iter().flatten();
+    let names = page.entries.iter().map(Entry::name).chain(asked.map(String::as_str));
+    let writer = Writer::new(input.encoding_type.as_ref(), names);
     let (contents, prefixes) = lines(&page.entries, writer, true);
     let next = page.entries.last().filter(|_| page.is_truncated && input.delimiter.is_some());
     Ok(S3Response::new(ListObjectsOutput {
         name: Some(input.bucket),
         // Clients decode every name of this older listing but the prefix.
-        prefix: Some(input.prefix.unwrap_or_default()),
+        prefix: Some(match input.prefix {
+            Some(prefix) if !is_xml(&prefix) => writer.write(&prefix),
+            prefix => prefix.unwrap_or_default(),
+        }),
         marker: Some(writer.write(input.marker.as_deref().unwrap_or_default())),
         max_keys: Some(input.max_keys.unwrap_or(1000)),
         is_truncated: Some(page.is_truncated),
@@ -94,7 +116,7 @@ pub(super) async fn version_1(
             .delimiter
             .filter(|text| !text.is_empty())
             .map(|delimiter| writer.write(&delimiter)),
-        encoding_type: input.encoding_type,
+        encoding_type: writer.encoding(),
         request_charged: None,
     }))
 }
@@ -121,7 +143,9 @@ pub(super) async fn version_2(
         limit: count(input.max_keys, 1000)?.min(PAGE_KEYS_MAX),
         ..Query::default()
     });
-    let writer = Writer::new(input.encoding_type.as_ref());
+    let asked = [&input.prefix, &input.delimiter, &input.start_after].into_iter().flatten();
+    let names = page.entries.iter().map(Entry::name).chain(asked.map(String::as_str));
+    let writer = Writer::new(input.encoding_type.as_ref(), names);
     let (contents, prefixes) = lines(&page.entries, writer, input.fetch_owner == Some(true));
     let next = page.entries.last().filter(|_| page.is_truncated);
     Ok(S3Response::new(ListObjectsV2Output {
@@ -138,7 +162,7 @@ pub(super) async fn version_2(
             .delimiter
             .filter(|text| !text.is_empty())
             .map(|delimiter| writer.write(&delimiter)),
-        encoding_type: input.encoding_type,
+        encoding_type: writer.encoding(),
         start_after: input.start_after.map(|after| writer.write(&after)),
         request_charged: None,
     }))
@@ -168,7 +192,9 @@ pub(super) async fn versions(
     let mut all = version_lines(&bucket, query, input.version_id_marker.as_deref());
     let is_truncated = all.len() > limit;
     all.truncate(limit);
-    let writer = Writer::new(input.encoding_type.as_ref());
+    let asked = [&input.prefix, &input.delimiter, &input.key_marker].into_iter().flatten();
+    let names = all.iter().map(Line::name).chain(asked.map(String::as_str));
+    let writer = Writer::new(input.encoding_type.as_ref(), names);
     let mut output = ListObjectVersionsOutput {
         name: Some(input.bucket),
         prefix: Some(writer.write(input.prefix.as_deref().unwrap_or_default())),
@@ -180,7 +206,7 @@ pub(super) async fn versions(
             .delimiter
             .filter(|text| !text.is_empty())
             .map(|delimiter| writer.write(&delimiter)),
-        encoding_type: input.encoding_type,
+        encoding_type: writer.encoding(),
         ..Default::default()
     };
     if is_truncated {
@@ -197,6 +223,14 @@ pub(super) async fn versions(
         write_line(&mut output, line, writer);
     }
     Ok(S3Response::new(output))
+}
+
+impl Line {
+    fn name(&self) -> &str {
+        match self {
+            Line::Prefix(name) | Line::Version { key: name, .. } => name,
+        }
+    }
 }
 
 /// Lists versions from behind the marker on; the last keys may bring more than the limit.

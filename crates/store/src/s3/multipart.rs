@@ -11,7 +11,9 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use super::Front;
 use super::checksum::{self, Promise, checksums_out, shown_algorithm, shown_type};
 use super::object::{body_length, header_text, shown_version};
-use super::translate::{Described, UPLOAD_BYTES_MAX, count, etag, owner, precondition, timestamp};
+use super::translate::{
+    Described, UPLOAD_BYTES_MAX, check_framing, count, etag, owner, precondition, timestamp,
+};
 use crate::body::Body;
 use crate::bucket::Bucket;
 use crate::clock;
@@ -106,6 +108,7 @@ pub(super) async fn part(
     let hasher = promise.hasher(trailer_names, rule.map(|rule| rule.algorithm));
     let body = input.body.map_or_else(s3s::Body::empty, s3s::Body::from);
     let taken = take_in(&front.account.storage, body, length, UPLOAD_BYTES_MAX, hasher).await?;
+    check_framing(&request.extensions)?;
     promise.check(&taken.md5, &taken.checksums)?;
     let shown = checksums_out(&taken.checksums);
     let tag = taken.etag();

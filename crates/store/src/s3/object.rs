@@ -9,8 +9,8 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use super::Front;
 use super::checksum::{self, Promise, checksums_out, shown_type};
 use super::translate::{
-    Described, ReadCondition, UPLOAD_BYTES_MAX, etag, header, marked_deleted, metadata,
-    precondition, timestamp,
+    Described, ReadCondition, UPLOAD_BYTES_MAX, check_framing, etag, header, marked_deleted,
+    metadata, precondition, timestamp,
 };
 use crate::bucket::Bucket;
 use crate::content::Content;
@@ -57,6 +57,7 @@ pub(super) async fn put(
     let hasher = promise.hasher(trailer_names, None);
     let body = input.body.map_or_else(s3s::Body::empty, s3s::Body::from);
     let taken = take_in(&front.account.storage, body, length, UPLOAD_BYTES_MAX, hasher).await?;
+    check_framing(&request.extensions)?;
     promise.check(&taken.md5, &taken.checksums)?;
     about.checksums = taken.checksums.clone().into_option();
     let draft = Draft { etag: taken.etag(), body: taken.body, about };

@@ -7,6 +7,7 @@ use super::door::OWNER;
 use crate::clock;
 use crate::index::{EtagRule, Precondition};
 use crate::object::{About, Object};
+use crate::request_body::RequestBody;
 
 /// The most bytes that one PUT or one part may have.
 pub(super) const UPLOAD_BYTES_MAX: u64 = 5 << 30;
@@ -207,6 +208,16 @@ pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
 pub(super) fn encode_base64(bytes: &[u8]) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+/// Refuses a body in chunks that ended without the last one.
+pub(super) fn check_framing(extensions: &http::Extensions) -> S3Result<()> {
+    match extensions.get::<RequestBody>() {
+        Some(body) if !body.is_whole() => {
+            Err(s3_error!(IncompleteBody, "the body ended before its last chunk"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Turns a number that S3 allows to be negative into a count.

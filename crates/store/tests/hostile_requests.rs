@@ -1,0 +1,87 @@
+//! Requests that are meant to do harm, or do it by chance.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use loadstone_store::{Secret, Store, StoreConfig};
+use loadstone_wire::http1::Method;
+use loadstone_wire::sigv4::{Credentials, Payload, Request, Signer};
+
+fn start() -> Store {
+    Store::start(StoreConfig {
+        access_key: Some("key".to_owned()),
+        secret_key: Some(Secret::Literal("secret".to_owned())),
+        threads: Some(1),
+        ..StoreConfig::default()
+    })
+    .unwrap()
+}
+
+/// Sends a signed request; `unsigned` header lines are added behind the signature.
+fn ask(store: &Store, method: Method, path: &str, query: &str, unsigned: &str) -> (u16, String) {
+    let credentials = Credentials {
+        access_key: "key".to_owned(),
+        secret_key: "secret".to_owned(),
+        session_token: None,
+    };
+    let host = store.address().to_string();
+    let mut head = Vec::new();
+    loadstone_wire::http1::request_line(&mut head, method, path.as_bytes(), query.as_bytes());
+    let request = Request {
+        method,
+        path: path.as_bytes(),
+        query: query.as_bytes(),
+        host: host.as_bytes(),
+        headers: &[],
+        payload: Payload::Unsigned,
+    };
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    Signer::new(credentials, "us-east-1", "s3").sign(now_s, &request, &mut head);
+    head.extend_from_slice(unsigned.as_bytes());
+    head.extend_from_slice(b"content-length: 0\r\nconnection: close\r\n\r\n");
+    let mut stream = TcpStream::connect(store.address()).unwrap();
+    stream.write_all(&head).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+}
+
+#[test]
+fn a_copy_source_that_was_not_signed_is_refused() {
+    let store = start();
+    assert_eq!(ask(&store, Method::Put, "/bucket", "", "").0, 200);
+    assert_eq!(ask(&store, Method::Put, "/bucket/a", "", "").0, 200);
+    let (status, answer) =
+        ask(&store, Method::Put, "/bucket/b", "", "x-amz-copy-source: /bucket/a\r\n");
+    assert_eq!(status, 403, "{answer}");
+    assert_eq!(ask(&store, Method::Head, "/bucket/b", "", "").0, 404);
+}
+
+#[test]
+fn a_listing_of_keys_that_xml_cannot_carry_is_encoded_and_says_so() {
+    let store = start();
+    assert_eq!(ask(&store, Method::Put, "/bucket", "", "").0, 200);
+    assert_eq!(ask(&store, Method::Put, "/bucket/a%01b%0Dc", "", "").0, 200);
+    for query in ["", "list-type=2", "versions="] {
+        let (status, answer) = ask(&store, Method::Get, "/bucket", query, "");
+        assert_eq!(status, 200, "{answer}");
+        assert!(answer.contains("<Key>a%01b%0Dc</Key>"), "{query}: {answer}");
+        assert!(answer.contains("<EncodingType>url</EncodingType>"), "{query}: {answer}");
+    }
+    let (_, answer) = ask(&store, Method::Get, "/bucket", "list-type=2&prefix=plain", "");
+    assert!(!answer.contains("EncodingType"), "{answer}");
+}
+
+#[test]
+fn a_head_without_end_is_cut_off_before_it_takes_much_memory() {
+    let store = start();
+    let mut stream = TcpStream::connect(store.address()).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nx-long: ").unwrap();
+    // The store answers and closes: it takes no more, however much would come.
+    let mut sent = 0;
+    while sent < 64 << 20 && stream.write_all(&[b'a'; 16 << 10]).is_ok() {
+        sent += 16 << 10;
+    }
+    assert!(sent < 64 << 20, "all of it was taken");
+}
