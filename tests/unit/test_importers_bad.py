@@ -1,6 +1,7 @@
 """Files that were edited by hand, or are of no such tool: an error with its place, no crash."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -165,6 +166,14 @@ def test_a_byte_order_mark_and_other_ends_of_lines_change_nothing(
     path = tmp_path / "windows.txt"
     path.write_bytes(b"\xef\xbb\xbf" + SAMPLES[form].read_bytes().replace(b"\n", b"\r\n"))
     read_as_run(form, path, tmp_path / "run")
+    plain = tmp_path / "plain" / path.name
+    plain.parent.mkdir()
+    plain.write_bytes(SAMPLES[form].read_bytes())
+    os.utime(path, (1, 1))
+    os.utime(plain, (1, 1))
+    found, wanted = (importers.find(form).read([one], Hints()) for one in (path, plain))
+    # But for the folder, all that is read is the same.
+    assert repr(found).replace(str(path.parent), "") == repr(wanted).replace(str(plain.parent), "")
 
 
 @pytest.mark.parametrize("form", [*SAMPLES, "warp"])
