@@ -182,6 +182,13 @@ pub(crate) struct Page {
     pub(crate) next: Option<String>,
 }
 
+impl Page {
+    /// Tells whether a first page shows that a place is empty: one that goes on shows nothing yet.
+    pub(crate) fn shows_empty(&self) -> bool {
+        self.owned.is_empty() && self.others == 0 && self.next.is_none()
+    }
+}
+
 /// What each driver can do with places; nothing here decides anything.
 pub(crate) trait Places {
     /// What a place is called.
@@ -242,7 +249,7 @@ pub(crate) async fn look<P: Places>(places: &mut P, place: &str) -> Result<Stand
     }
     if title.adopts(place) {
         let page = places.page(place, Scope::Everything, None).await?;
-        if page.owned.is_empty() && page.others == 0 {
+        if page.shows_empty() {
             return Ok(Standing::Bare);
         }
     }
@@ -349,7 +356,7 @@ pub(crate) async fn ready<P: Places>(places: &mut P, place: &str) -> Result<Buck
 /// Marks a place that the store says it made, unless it shows that it was there before.
 pub(crate) async fn mark_new<P: Places>(places: &mut P, place: &str) -> Result<BucketState, Error> {
     let page = places.page(place, Scope::Everything, None).await?;
-    if !page.owned.is_empty() || page.others > 0 {
+    if !page.shows_empty() {
         return wait_for_mark(places, place).await;
     }
     mark(places, place).await?;

@@ -171,8 +171,7 @@ async fn sweep_unmarked<P: Places>(
     if title.adopts(place) {
         let page = places.page(place, Scope::Everything, None).await?;
         // What a kill left between its making and its mark.
-        if page.owned.is_empty() && page.others == 0 && places.remove(place).await? == Removed::Gone
-        {
+        if page.shows_empty() && places.remove(place).await? == Removed::Gone {
             return Ok(Swept::default());
         }
     }
@@ -207,7 +206,7 @@ async fn sweep_ours<P: Places>(places: &mut P, place: &str) -> Result<Swept, Err
             if more.left.is_some() {
                 return Ok(Swept { left: more.left, ..swept });
             }
-        } else if remove(places, place).await? == Removed::Gone {
+        } else if page.shows_empty() && remove(places, place).await? == Removed::Gone {
             return Ok(swept);
         }
         wait(places).await;
