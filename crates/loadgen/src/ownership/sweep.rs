@@ -212,8 +212,7 @@ async fn sweep_ours<P: Places>(places: &mut P, place: &str) -> Result<Swept, Err
         wait(places).await;
     }
     let reason = "the store says that it is not empty, and lists nothing in it: old versions, \
-                  delete markers or uploads are left, which need the store's own tools (driver s3 \
-                  removes versions with delete_versions: true)";
+                  delete markers or uploads are left, which need the store's own tools";
     swept.left = Some(Left::new(place, LeftKind::Hidden, reason));
     Ok(swept)
 }
