@@ -27,6 +27,7 @@ from loadstone.execution.interrupt import Interrupt
 from loadstone.results.store import RunWriter, read_run
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.fake_loadgen import Control, FakeLoadgen
+from tests.unit.sample_runs import interval
 
 CAMPAIGN = """
 name: test
@@ -295,8 +296,11 @@ def test_requests_are_logged_one_by_one_where_the_campaign_asks_for_it(
 ) -> None:
     plan = plan_of(CAMPAIGN + "log_requests: true\n")
     runner.execute(plan, create(tmp_path / "run", plan), lambda event: None)
-    logged = [record.operations_path for record in read_run(tmp_path / "run").records]
-    assert any(path is not None and path.stat().st_size > 0 for path in logged)
+    logged = [list(record.read_requests()) for record in read_run(tmp_path / "run").records]
+    # What the load generator handed over, once in each trial that the campaign measures.
+    measured = [trial.document["phase"] in ("put", "get", "delete") for trial in plan.trials]
+    assert logged == [[interval(0)] if is_logged else [] for is_logged in measured]
+    assert measured.count(True) == 6
 
 
 def test_no_thread_and_no_signal_handler_outlives_a_run(

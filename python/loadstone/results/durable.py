@@ -25,9 +25,17 @@ _OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that is its owner's alone, unless runs are shared; it may be there already."""
+    """Make a folder that is its owner's alone, unless runs are shared; it may be there already.
+
+    Its name is durable then: whatever is synced inside would otherwise be lost with it.
+    """
+    made = [one for one in (path, *path.parents) if not one.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(mode=0o777 if _is_shared() else 0o700, exist_ok=True)
+    for one in made:
+        # A folder that we may write into but not read cannot be opened to be synced.
+        with contextlib.suppress(PermissionError):
+            _sync_folder(one.parent)
 
 
 def open_private(path: str | Path, flags: int) -> int:
@@ -117,11 +125,15 @@ def read_lines(path: Path) -> tuple[Mapping[str, Any], ...]:
 def sync_folder(path: Path) -> None:
     """Make the names in a folder durable."""
     with writing(path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync_folder(path)
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class FolderLock:

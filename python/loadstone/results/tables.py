@@ -107,14 +107,18 @@ class CompressedStream:
             self._zstd.flush()
 
     def finish(self) -> None:
-        """End the stream and make it durable."""
+        """End the stream and make it durable, its name too."""
         with durable.writing(self.path):
             self._stream.close()
-            # Closing the zstd stream would close the file before it is synced.
-            self._zstd.flush()
-            os.fsync(self._file.fileno())
-            self._zstd.close()
+            # Closing the zstd stream writes the end of its frame, and closes the file.
+            descriptor = os.dup(self._file.fileno())
+            try:
+                self._zstd.close()
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
         self.close()
+        durable.sync_folder(self.path.parent)
 
     def close(self) -> None:
         """Close the stream as it is; closing twice is harmless, and so is a full disk."""
