@@ -108,6 +108,26 @@ test-python: $(STAMPS)/extension ## run the Python tests that need no real serve
 	run tests $(PARALLEL:%=--ignore=%); \
 	exit $$status
 
+# libFuzzer's coverage, which a stable compiler gives too; the target apart from tests, whose build
+# needs none of it.
+FUZZ_SECONDS ?= 60
+FUZZ_FLAGS := -Cpasses=sancov-module -Cdebug-assertions -Coverflow-checks $(addprefix \
+	-Cllvm-args=-sanitizer-coverage-,level=4 inline-8bit-counters pc-table trace-compares)
+.PHONY: fuzz
+fuzz: | tools ## look for inputs that break a parser: FUZZ_SECONDS for each target, FUZZ=NAME for one
+	@host=$$(rustc -vV | sed -n 's/^host: //p'); \
+	RUSTFLAGS='$(FUZZ_FLAGS)' cargo build --release --quiet --target "$$host" \
+		--target-dir target/fuzz -p loadstone-fuzz --features libfuzzer; \
+	for name in $(or $(FUZZ),$(notdir $(wildcard crates/fuzz/corpus/*))); do \
+		mkdir -p "build/fuzz/$$name"; \
+		log="build/fuzz/$$name.log"; \
+		LOADSTONE_FUZZ=$$name "target/fuzz/$$host/release/fuzz" -max_total_time=$(FUZZ_SECONDS) \
+			-rss_limit_mb=2048 -timeout=10 -print_final_stats=1 -verbosity=0 \
+			-artifact_prefix="build/fuzz/$$name-" "build/fuzz/$$name" "crates/fuzz/corpus/$$name" \
+			>"$$log" 2>&1 || { tail -n 60 "$$log" >&2; exit 1; }; \
+		sed -n "s/^stat::number_of_executed_units: /$$name: no finding, executions: /p" "$$log"; \
+	done
+
 .PHONY: golden
 golden: $(STAMPS)/extension ## write the golden reports anew; read the difference before a commit
 	$(BIN)/python -m pytest -q --renew-golden tests/unit/test_report.py

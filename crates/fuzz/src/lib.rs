@@ -1,0 +1,202 @@
+//! What other programs may send us, and what must hold whatever they send.
+//!
+//! A target is a function that takes any bytes and panics when something that must hold does not.
+//! `make fuzz` looks for such bytes, guided by coverage; `cargo test` tries those that are kept in
+//! `corpus/TARGET`, one input in a file.
+
+use loadstone_loadgen::dataset::Dataset;
+use loadstone_loadgen::trial::Trial;
+use loadstone_wire::http1::{Event, Method, ParseError, ResponseParser};
+use loadstone_wire::ranges::{RangesError, RangesParser, parse_boundary, parse_content_range};
+use loadstone_wire::{date, json, xml};
+
+/// One parser, or several of one format.
+#[derive(Debug)]
+pub struct Target {
+    /// Its name, which is that of its folder in `corpus`.
+    pub name: &'static str,
+    /// Tries one input.
+    pub run: fn(&[u8]),
+}
+
+/// Every target. To add one, write its function and its line.
+pub const TARGETS: &[Target] = &[
+    Target { name: "response", run: response },
+    Target { name: "ranges", run: ranges },
+    Target { name: "xml", run: xml },
+    Target { name: "json", run: json },
+    Target { name: "trial", run: trial },
+];
+
+/// A response means the same however the network cuts it. The first byte says what was asked, the
+/// second where it is cut.
+fn response(data: &[u8]) {
+    let [method, cut, bytes @ ..] = data else { return };
+    let method = [Method::Get, Method::Head, Method::Put][usize::from(method % 3)];
+    let whole = read_response(method, &[bytes]);
+    let (front, back) = bytes.split_at(usize::from(*cut).min(bytes.len()));
+    assert_eq!(read_response(method, &[front, back]), whole);
+    let singles: Vec<&[u8]> = bytes.chunks(1).collect();
+    assert_eq!(read_response(method, &singles), whole);
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Response {
+    status: u16,
+    length: Option<u64>,
+    keep_alive: bool,
+    header: Option<Vec<u8>>,
+    body: Vec<u8>,
+    is_ended: bool,
+}
+
+fn read_response(method: Method, pieces: &[&[u8]]) -> Result<Response, ParseError> {
+    let mut parser = ResponseParser::default();
+    parser.start(method);
+    let mut seen = Response::default();
+    for piece in pieces {
+        let mut rest = *piece;
+        loop {
+            let progress = parser.next(rest)?;
+            let consumed = progress.consumed;
+            match progress.event {
+                Event::More => {
+                    assert_eq!(consumed, rest.len(), "more is asked for when all is used up");
+                    break;
+                }
+                Event::Head(head) => {
+                    seen.status = head.status;
+                    seen.length = head.content_length;
+                    seen.keep_alive = head.keep_alive;
+                    seen.header = head.header("etag").map(<[u8]>::to_vec);
+                }
+                Event::Body(bytes) => {
+                    assert!(!bytes.is_empty(), "there is progress");
+                    seen.body.extend_from_slice(bytes);
+                }
+                Event::End => {
+                    seen.is_ended = true;
+                    return Ok(seen);
+                }
+            }
+            rest = &rest[consumed..];
+        }
+    }
+    parser.close()?;
+    Ok(seen)
+}
+
+/// Parts of an answer to several ranges lie where their heads say, however the network cuts them.
+/// The first line is the content type.
+fn ranges(data: &[u8]) {
+    let at = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
+    let (content_type, body) = (&data[..at], data.get(at + 1..).unwrap_or_default());
+    if let Some(range) = parse_content_range(content_type) {
+        assert!(range.length > 0);
+        let end = u128::from(range.first) + u128::from(range.length);
+        assert!(range.total.is_none_or(|total| end <= u128::from(total)));
+    }
+    let boundary = parse_boundary(content_type).unwrap_or(b"x");
+    let whole = read_ranges(boundary, &[body]);
+    let singles: Vec<&[u8]> = body.chunks(1).collect();
+    assert_eq!(read_ranges(boundary, &singles), whole);
+}
+
+type Bytes = Vec<(u64, u8)>;
+
+fn read_ranges(boundary: &[u8], pieces: &[&[u8]]) -> Result<Bytes, RangesError> {
+    let mut parser = RangesParser::new(boundary);
+    let mut found = Vec::new();
+    for piece in pieces {
+        let mut rest = *piece;
+        while let Some(piece) = parser.next(&mut rest)? {
+            assert!(!piece.bytes.is_empty(), "there is progress");
+            let places = (0..).map(|step| piece.offset.wrapping_add(step));
+            found.extend(places.zip(piece.bytes.iter().copied()));
+        }
+        assert!(rest.is_empty(), "more is asked for when all is used up");
+    }
+    parser.finish()?;
+    Ok(found)
+}
+
+/// A document yields no more than it holds.
+fn xml(data: &[u8]) {
+    let mut keys = (0, 0);
+    let listed = xml::parse_list_page(data, |key, _| keys = (keys.0 + 1, keys.1 + key.len()));
+    assert!(keys.0 <= data.len() && keys.1 <= data.len());
+    if let Ok(page) = listed {
+        assert_eq!(page.objects, keys.0 as u64);
+    }
+    if let Ok(refused) = xml::parse_delete_answer(data) {
+        assert!(refused.len() <= data.len());
+    }
+    if let Ok(id) = xml::parse_upload_id(data) {
+        assert!(id.len() <= data.len());
+    }
+    // Nothing more is known of these than that they answer.
+    drop(xml::parse_upload_page(data));
+    drop(xml::check_late_answer(data));
+    drop(xml::parse_error(data));
+}
+
+/// What Keystone and Swift answer.
+fn json(data: &[u8]) {
+    if let Ok(answer) = json::TokenAnswer::parse(data) {
+        // What these return is used as it is, so that they return is what is tried.
+        let _ = answer.expires_unix_s();
+        assert!(!answer.object_stores_text().is_empty());
+        if answer.object_store_url("public", None).is_none() {
+            assert!(answer.object_store_url("public", Some("x")).is_none());
+        }
+    }
+    if let Ok(entries) = json::parse_container_page(data) {
+        let bytes: usize = entries.iter().map(|entry| entry.name().len()).sum();
+        assert!(bytes <= data.len());
+    }
+    drop(json::parse_bulk_answer(data));
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = date::parse_iso8601(text);
+    }
+}
+
+/// A trial document is refused with words, or can be asked for its objects.
+fn trial(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match Trial::parse(text) {
+        Ok(trial) => {
+            let dataset = Dataset::new(&trial);
+            for index in [0, trial.dataset.objects.saturating_sub(1), u64::MAX] {
+                let bucket = dataset.bucket_of(index);
+                assert!(bucket < trial.dataset.buckets);
+                assert!(!dataset.bucket(bucket).is_empty());
+                assert!(dataset.size(index) <= trial.dataset.size.max());
+                let mut key = Vec::new();
+                dataset.write_key(index, &mut key);
+                let key = String::from_utf8(key).expect("a prefix and digits are text");
+                assert_eq!(dataset.index_of(&key), Some(index));
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_is_taken_or_refused_as_it_must_be() {
+        for target in TARGETS {
+            let folder = format!("{}/corpus/{}", env!("CARGO_MANIFEST_DIR"), target.name);
+            let kept: Vec<_> = std::fs::read_dir(&folder)
+                .unwrap_or_else(|error| panic!("{folder}: {error}"))
+                .map(|entry| entry.expect("a folder of files").path())
+                .collect();
+            assert!(!kept.is_empty(), "{folder} holds no input");
+            for path in kept {
+                (target.run)(&std::fs::read(&path).expect("it can be read"));
+            }
+        }
+    }
+}
