@@ -329,7 +329,13 @@ class _Planner:
 
     def _meet(self, need: Need, held: _Held, key: DatasetKey) -> _Held:
         if held.kept is not None:
-            return held
+            # The campaign deleted them itself, in a phase or a block before this one.
+            found = KeyMistake(
+                path=("targets", key.target, "reuse"),
+                found=f"{held.document['phase']} of objects that an earlier phase deletes",
+                allowed="phases that find what the other run kept",
+            )
+            raise CampaignError([self._campaign.source.place(found)])
         if need is not Need.FULL and held.state is not State.ABSENT:
             held = self._remove(held, key)
         if self._campaign.prepare == "never":

@@ -44,7 +44,7 @@ def remains(
     """
     documents = list(plan)
     left: dict[tuple[str, str], Document] = {}
-    for document in sorted(documents, key=lambda one: _began(begun.get(one["id"]))):
+    for document in sorted(documents, key=lambda one: began(begun.get(one["id"]))):
         summary = begun.get(document["id"])
         if summary is None or not lifecycle.can_clean_up(drivers[document["target"]["driver"]]):
             continue
@@ -67,7 +67,8 @@ def remains(
     ]
 
 
-def _began(summary: Mapping[str, Any] | None) -> float:
+def began(summary: Mapping[str, Any] | None) -> float:
+    """Return when a trial began, for their order."""
     # One that did not end is the last of its session, whenever it began.
     return float((summary or {}).get("started_unix_ns", "inf"))
 

@@ -1,7 +1,7 @@
 """What is left of a plan after an interruption, and what has to be made again for it."""
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ _Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """How a dataset was left: its state, its version, and whether anybody can be sure."""
 
     state: State = State.ABSENT
@@ -52,7 +52,7 @@ def resume(
         if entry.id in finished:
             continue
         place, document = _place(entry), entry.document
-        dataset = found.get(place, _Found())
+        dataset = found.get(place, Found())
         need = lifecycle.need_of(document, is_first=entry.is_first)
         if not dataset.suits(need, document["dataset"]["version"]):
             for repair in _repairs(document, plan.drivers[place[0]], need, written[place]):
@@ -65,13 +65,13 @@ def resume(
     return dataclasses.replace(plan, trials=tuple(remaining))
 
 
-def _past(plan: Plan, finished: Collection[str], started: Collection[str]) -> dict[_Place, _Found]:
+def _past(plan: Plan, finished: Collection[str], started: Collection[str]) -> dict[_Place, Found]:
     """Return how the trials that have run, to their end or not, left the datasets."""
-    found: dict[_Place, _Found] = {}
+    found: dict[_Place, Found] = {}
     skipped: set[_Place] = set()
     for entry in plan.trials:
         place = _place(entry)
-        dataset = found.get(place, _Found())
+        dataset = found.get(place, Found())
         if entry.id not in finished and entry.id not in started:
             skipped.add(place)
             continue
@@ -83,16 +83,35 @@ def _past(plan: Plan, finished: Collection[str], started: Collection[str]) -> di
             continue
         state = lifecycle.state_interrupted(entry.document, dataset.state)
         is_in_doubt = dataset.is_in_doubt or state is not dataset.state
-        found[place] = _Found(state, dataset.version, is_in_doubt)
+        found[place] = Found(state, dataset.version, is_in_doubt)
         skipped.add(place)
     return found
 
 
-def _after(document: Document, dataset: _Found) -> _Found:
+def left_as(
+    documents: Iterable[Document], summaries: Mapping[str, Mapping[str, Any]]
+) -> dict[_Place, Found]:
+    """Return how trials left their datasets, given in the order in which they began.
+
+    A trial without a summary did not finish. Objects whose request failed are not there.
+    """
+    found: dict[_Place, Found] = {}
+    for document in documents:
+        place = (document["target"]["name"], document["dataset"]["bucket_prefix"])
+        before, summary = found.get(place, Found()), summaries[document["id"]]
+        after = _after(document, before)
+        if summary.get("state") != "finished" or summary.get("failed"):
+            state = lifecycle.state_interrupted(document, before.state)
+            after = Found(state, after.version, before.is_in_doubt or state is not before.state)
+        found[place] = after
+    return found
+
+
+def _after(document: Document, dataset: Found) -> Found:
     version = dataset.version
     if lifecycle.writes_dataset(document):
         version = document["dataset"]["version"]
-    return _Found(lifecycle.state_after(document, dataset.state), version, dataset.is_in_doubt)
+    return Found(lifecycle.state_after(document, dataset.state), version, dataset.is_in_doubt)
 
 
 def _started(plan: Plan, finished: Collection[str]) -> set[str]:

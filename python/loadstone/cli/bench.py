@@ -138,6 +138,8 @@ def command(
         like = flags_of(reuse)
         count, size = like.get("count") if count is None else count, size or like.get("size")
         buckets = buckets or like.get("buckets")
+        object_prefix = object_prefix or like.get("object_prefix")
+        encrypt = encrypt or like.get("encryption")
     changes = list(overrides or ())
     if log_requests:
         changes.append("log_requests=true")

@@ -4,10 +4,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+from loadstone.campaign.lifecycle import Need
+from loadstone.campaign.remains import began
+from loadstone.campaign.resume import left_as
 from loadstone.campaign.reuse import Kept, Reused
 from loadstone.campaign.schema import Campaign
 from loadstone.errors import InputError, ResultError
-from loadstone.execution.cleaning import what_is_left
+from loadstone.execution.cleaning import begun, what_is_left
 from loadstone.results.layout import MANIFEST, read_manifest
 
 RUNS = Path("runs")
@@ -26,29 +29,61 @@ def find(name: str) -> Reused:
     """Return a run by its folder, or by its identity if its folder is in runs/."""
     folder = _folder(name)
     manifest = read_manifest(folder)
-    plan = manifest["plan"]
+    if manifest.get("cleaned"):
+        raise InputError(
+            f'"loadstone clean" deleted objects of run "{folder}"', "name a run that kept its data"
+        )
+    summaries = begun(folder)
+    plan = [document for document in manifest["plan"] if document["id"] in summaries]
+    plan.sort(key=lambda one: began(summaries[one["id"]]))
+    states = left_as(plan, summaries)
     kept = []
     for one in what_is_left(folder):
         dataset = one.clean_up["dataset"]
-        versions = [
-            document["dataset"]["version"]
-            for document in plan
-            if document["target"]["name"] == one.target
-            and document["dataset"]["bucket_prefix"] == dataset["bucket_prefix"]
-        ]
-        there = {**dataset, "version": max(versions)}
-        kept.append(Kept(dataset=there, round_number=one.clean_up["round"]))
-    return Reused(name=name, run=manifest["run"], seed=manifest["seed"], kept=tuple(kept))
+        place = (one.target, dataset["bucket_prefix"])
+        state = states[place]
+        workloads = {
+            document["case"]["workload"]
+            for document in manifest["plan"]
+            if (document["target"]["name"], document["dataset"]["bucket_prefix"]) == place
+        }
+        kept.append(
+            Kept(
+                target=one.target,
+                driver=one.driver,
+                workloads=frozenset(workloads),
+                dataset={**dataset, "version": max(1, state.version)},
+                round_number=one.clean_up["round"],
+                is_full=Need.FULL.is_met_by(state.state) and not state.is_in_doubt,
+            )
+        )
+    return Reused(
+        name=name,
+        run=manifest["run"],
+        seed=manifest["seed"],
+        kept=tuple(kept),
+        targets=frozenset(document["target"]["name"] for document in manifest["plan"]),
+    )
 
 
 def flags_of(name: str) -> dict[str, Any]:
-    """Return what a dataset of the run is like, as bench takes it from flags."""
-    kept = find(name).kept
-    if not kept:
-        return {}
-    dataset = kept[0].dataset
-    flags = {"count": dataset["objects"], "buckets": dataset["buckets"]}
-    return flags | ({"size": dataset["size"]["bytes"]} if "bytes" in dataset["size"] else {})
+    """Return what all datasets of the run have in common, as bench takes it from flags."""
+    alike = []
+    found = find(name)
+    for one in found.kept:
+        dataset = one.dataset
+        flags = {"count": dataset["objects"], "buckets": dataset["buckets"]}
+        size = {"size": dataset["size"]["bytes"]} if "bytes" in dataset["size"] else {}
+        more = {
+            "object_prefix": dataset["object_prefix"].removesuffix(f"{found.run[:8]}-"),
+            "encryption": dataset.get("encryption"),
+        }
+        alike.append({**flags, **size, **more})
+    return {
+        key: value
+        for key, value in (alike[0] if alike else {}).items()
+        if all(one.get(key) == value for one in alike)
+    }
 
 
 def _folder(name: str) -> Path:

@@ -11,15 +11,17 @@ from loadstone.campaign.remains import Remains, remains
 from loadstone.errors import TargetError
 from loadstone.execution.interrupt import Interrupt
 from loadstone.results.intents import Intents, intended
-from loadstone.results.store import read_run
+from loadstone.results.store import read_begun, read_manifest
 
 
 def what_is_left(folder: Path) -> list[Remains]:
     """Return what a run may have left on its targets."""
-    run = read_run(folder)
-    begun: dict[str, Mapping[str, Any]] = {name: {} for name in intended(folder)}
-    begun |= {record.id: record.summary if record.is_whole else {} for record in run.records}
-    return remains(run.manifest["plan"], begun, read_drivers(None))
+    return remains(read_manifest(folder)["plan"], begun(folder), read_drivers(None))
+
+
+def begun(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """Return the summaries of the trials that may have asked something of their targets."""
+    return {name: {} for name in intended(folder)} | read_begun(folder)
 
 
 def remove(found: Remains, folder: Path, interrupt: Interrupt) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ RUN/
 └── hooks.jsonl              the campaign's own commands that were run, a line each
 """
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,14 @@ from loadstone.results.record import ALTERED, INTERRUPTED, RECORD_FORMAT, RUNNIN
 from loadstone.results.shape import check_record
 from loadstone.results.writer import RunWriter, TrialWriter
 
-__all__ = ["RunWriter", "TrialWriter", "read_manifest", "read_record", "read_run"]
+__all__ = [
+    "RunWriter",
+    "TrialWriter",
+    "read_begun",
+    "read_manifest",
+    "read_record",
+    "read_run",
+]
 
 
 def read_run(path: str | Path) -> Run:
@@ -83,6 +91,29 @@ def read_run(path: str | Path) -> Run:
         hooks=hooks,
         altered=tuple(altered),
     )
+
+
+def read_begun(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """Return the summaries of the trials that began; one that did not end has an empty one.
+
+    No table is opened: what to remove from a target is asked for after Ctrl-C, and of runs whose
+    tables are damaged. A record that cannot be read counts as one of a trial that did not end.
+    """
+    begun: dict[str, Mapping[str, Any]] = {}
+    for path in (folder / TRIALS).glob(f"*{tables.STREAM_SUFFIX}"):
+        begun[path.name.removesuffix(tables.STREAM_SUFFIX)] = {}
+    for path in (folder / TRIALS).glob(f"*{RECORD_SUFFIX}"):
+        name = path.name.removesuffix(RECORD_SUFFIX)
+        if path.name.endswith(PARTIAL_SUFFIX):
+            begun.setdefault(path.name.removesuffix(PARTIAL_SUFFIX), {})
+            continue
+        begun[name] = {}
+        with contextlib.suppress(ResultError):
+            document = read_json(path)
+            if INTERRUPTED not in (document.get("labels") or ()):
+                summary = document.get("summary")
+                begun[name] = summary if isinstance(summary, dict) else {}
+    return begun
 
 
 def read_record(folder: Path, name: str) -> Record:

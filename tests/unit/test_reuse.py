@@ -1,0 +1,114 @@
+"""Of what another run kept, only the dataset that is meant is taken, and only if all is there."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from loadstone.campaign.mistakes import KeyMistake
+from loadstone.campaign.parse import parse_campaign
+from loadstone.campaign.plan import Plan, make_plan
+from loadstone.campaign.resume import left_as
+from loadstone.campaign.reuse import Kept, Reused
+from loadstone.errors import CampaignError
+from tests.unit.campaign_drivers import DRIVERS
+from tests.unit.test_plan import planned
+
+TEXT = """\
+targets: {store: {driver: s3, endpoint: http://s}}
+dataset: {objects: 100, size: 4KiB, buckets: 10}
+load: {threads: 1}
+phases: [get]
+prepare: never
+"""
+WANTED = planned(TEXT).trials[0].document
+
+
+def kept(**changes: Any) -> Kept:
+    one = Kept(
+        target="store",
+        driver="s3",
+        workloads=frozenset({WANTED["case"]["workload"]}),
+        dataset={**WANTED["dataset"], "bucket_prefix": "there-", "version": 3},
+        round_number=1,
+        is_full=True,
+    )
+    dataset = {**one.dataset, **changes.pop("dataset", {})}
+    return replace(one, **changes, dataset=dataset)
+
+
+def reused(*found: Kept) -> Reused:
+    targets = frozenset(one.target for one in found)
+    return Reused(name="kept", run="f" * 32, seed=1, kept=found, targets=targets)
+
+
+def test_the_dataset_of_the_same_target_and_workload_is_taken() -> None:
+    other = kept(target="other", dataset={"bucket_prefix": "wrong-"})
+    elsewhere = kept(workloads=frozenset({"else"}), dataset={"bucket_prefix": "wrong-"})
+    found = reused(other, elsewhere, kept()).dataset_for(WANTED)
+    assert isinstance(found, dict)
+    assert (found["bucket_prefix"], found["version"]) == ("there-", 3)
+    # A run that had no target of this name has one dataset that can be meant.
+    assert isinstance(reused(other).dataset_for(WANTED), dict)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"driver": "swift"},
+        {"round_number": 2},
+        {"is_full": False},
+        *({"dataset": one} for one in (
+            {"object_prefix": "mine-"}, {"encryption": "aes-gcm"}, {"compressible": 0.5},
+            {"duplicate": 0.5}, {"buckets": 2},
+        )),
+    ],
+)  # fmt: skip
+def test_a_dataset_that_differs_or_is_not_whole_is_refused(changes: dict[str, Any]) -> None:
+    assert isinstance(reused(kept(**changes)).dataset_for(WANTED), KeyMistake)
+
+
+def test_of_several_that_fit_none_is_taken_and_all_are_named() -> None:
+    two = [kept(target=name, dataset={"bucket_prefix": f"{name}-"}) for name in "ab"]
+    found = reused(*two).dataset_for(WANTED)
+    assert isinstance(found, KeyMistake)
+    assert all(f"target {one.target} " in found.allowed for one in two)
+
+
+def test_objects_beside_those_of_others_are_found_again() -> None:
+    run = "f" * 32
+    beside = kept(dataset={"object_prefix": f"bench-{run[:8]}-"})
+    found = reused(beside).dataset_for(WANTED)
+    assert isinstance(found, dict)
+    assert found["object_prefix"] == f"bench-{run[:8]}-"
+
+
+def plan_on_kept(phases: str) -> Plan:
+    campaign = parse_campaign(
+        "name: test\n" + TEXT.replace("[get]", phases).replace("prepare: never\n", ""),
+        drivers=DRIVERS,
+        environ={},
+    )
+    return make_plan(campaign, DRIVERS, "0" * 32, {"store": reused(kept())})
+
+
+def test_what_a_phase_deletes_of_kept_objects_no_later_phase_reads() -> None:
+    assert len(plan_on_kept("[get, delete]").trials) == 2
+    with pytest.raises(CampaignError):
+        plan_on_kept("[delete, get]")
+
+
+def test_how_a_run_left_its_datasets_is_told_from_what_it_did() -> None:
+    plan = planned(TEXT.replace("[get]", "[put, get, delete]").replace("prepare: never\n", ""))
+    put, get, delete, *_ = plan.documents()
+    place, done = ("store", put["dataset"]["bucket_prefix"]), {"state": "finished", "failed": 0}
+
+    def state(*ended: tuple[Any, Any]) -> str:
+        summaries = {document["id"]: summary for document, summary in ended}
+        return left_as([document for document, _ in ended], summaries)[place].state.name
+
+    assert state((put, done), (get, {})) == "FULL"
+    assert state((put, {})) == "PARTIAL"
+    assert state((put, {**done, "failed": 1})) == "PARTIAL"
+    assert state((put, done), (delete, done)) == "EMPTY"
+    assert state((put, done), (delete, {})) == "PARTIAL"
