@@ -66,7 +66,7 @@ def test_a_ceiling_that_failed_is_measured_when_the_run_is_resumed(
     assert len(list((folder / "trials").glob("*.json"))) == 1
     other = run(folder, programs, file, "--resume", "--set=ceilings.network.port=1")
     assert other.code == 1
-    assert "ceiling C001" in other.err
+    assert "ceilings" in other.err
     assert "was planned differently" in other.err
     program(programs, "iperf3", f"cat {DATA}/iperf3-4streams-reverse.json")
     said = run(folder, programs, file, "--resume")

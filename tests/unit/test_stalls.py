@@ -1,11 +1,15 @@
 """A client that stood still while it measured: when it makes a trial invalid, and what is said."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from loadstone.analysis import labels, stalls
+from loadstone.analysis import labels, searches, stalls
+from loadstone.campaign.search import Goal
 from loadstone.results.record import Record
+from loadstone.results.store import read_run
+from tests.unit import synthetic_run
 
 S = 1_000_000_000
 TRIAL = {"id": "0001", "measured": True}
@@ -67,3 +71,15 @@ def test_a_trial_that_is_not_measured_and_one_of_before_are_left_alone() -> None
     assert labels.label_trial(unmeasured) == ()
     before = Record(trial=TRIAL, summary={"iterations": record.summary["iterations"]})
     assert stalls.stall_of(before) is None
+
+
+def test_a_search_knows_of_a_core_that_stood_still_beside_the_hiccup_thread(tmp_path: Path) -> None:
+    run = read_run(synthetic_run.write_rounds(tmp_path / "run", seconds=6))
+    record, goal = run.records[0], Goal(latency_ns_max=1)
+    (window,) = record.summary["iterations"]
+    first = window["measure_start_ns"] // S + 1
+    assert searches.observe(record, goal).stalled < 0.01
+    of_one_core = [{"core": 1, "seconds": [[first, S], [first + 1, S]]}]
+    summary = {**record.summary, "stalls": of_one_core, "cores_watched": 2}
+    still = dataclasses.replace(record, summary=summary)
+    assert searches.observe(still, goal).stalled == pytest.approx(1 / 6, rel=0.01)

@@ -22,8 +22,9 @@ Flags = Mapping[str, Mapping[str, Sequence[Evidence]]]
 NullRates = Mapping[tuple[str, int | None, int | None], float]
 """Requests per second of a null target, by operation, size and requests in flight."""
 
-THROTTLES = ("throttled",)
-"""What drivers take for being asked for fewer requests, each by its own protocol."""
+THROTTLES = ("throttled", "http_429")
+"""What drivers take for being asked for fewer requests, each by its own protocol; records of before
+they did have the status."""
 OWN_FAILURES = ("no_ports", "no_descriptors")
 AT_THE_CAP = 0.9
 

@@ -14,6 +14,7 @@ from loadstone.analysis.instrument import stalled_share
 from loadstone.analysis.latency import merge
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.part import NOT_SENT, read_parts
+from loadstone.analysis.stalls import stall_of
 from loadstone.analysis.statistics import Interval, mean_interval
 from loadstone.analysis.validity import may_print_quantile
 from loadstone.campaign import search_step
@@ -132,13 +133,16 @@ def observe(record: Record, goal: Goal) -> Observation:
         rank = quantile * (count + unknown) / count
         latency_ns = float(good.quantile(rank)) if rank <= 1 else None
     sent = answered + failed
+    # The hiccup thread is on one core at a time, and misses one that stands still beside it.
+    stall = stall_of(record)
+    late = stalled_share(record, max(LATE_NS_MIN, LATE_SHARE * goal.latency_ns_max))
     # What was answered behind the window was not achieved in it.
     kept_up = min((part.window_ns / (part.end_ns - part.start_ns) for part in parts), default=1.0)
     return Observation(
         latency_ns=latency_ns,
         errors=failed / sent if sent else 1.0,
         achieved=sent / (sent + not_sent) * min(1.0, kept_up) if sent else 0.0,
-        stalled=stalled_share(record, max(LATE_NS_MIN, LATE_SHARE * goal.latency_ns_max)),
+        stalled=late if stall is None else max(late, stall.share),
     )
 
 
