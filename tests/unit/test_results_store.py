@@ -363,3 +363,12 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     for name in "abc":
         cycle(name)
     assert left_open() == []
+
+
+def test_a_copy_without_its_empty_folders_goes_on(tmp_path: Path) -> None:
+    RunWriter.create(tmp_path / "run", manifest(1)).close()
+    for name in ("trials", "probes"):
+        (tmp_path / "run" / name).rmdir()
+    with RunWriter.reopen(tmp_path / "run") as writer:
+        write_trial(writer, 1)
+    assert [record.id for record in read_run(tmp_path / "run").records] == ["0001"]

@@ -90,6 +90,10 @@ class RunWriter:
             manifest["state"] = "running"
             # What is written from now on changes what they are the digests of.
             manifest.pop(integrity.FILES, None)
+            # Copies of a run may lack the folders that were empty.
+            with durable.writing(folder):
+                durable.make_folder(folder / TRIALS)
+                durable.make_folder(folder / PROBES)
             durable.write_json(folder / MANIFEST, manifest)
             run = cls(folder, manifest, lock)
             run._remove_streams_of_finished()
