@@ -1,8 +1,11 @@
 """Default names of buckets: nothing that another target or another run has made is met by them."""
 
+import pytest
+
 from loadstone.campaign.bucket_names import Buckets
 from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.plan import make_plan
+from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.test_plan import DATASET, planned
 
@@ -45,3 +48,60 @@ def test_objects_beside_those_of_others_carry_the_run() -> None:
     own = DATASET.replace("{", "{object_prefix: mine-, ", 1)
     plan = planned(own + "load: {threads: 1}\nphases: [put]\nallow_foreign: [store]\n")
     assert {trial.document["dataset"]["object_prefix"] for trial in plan.trials} == {"mine-"}
+
+
+TWO = "dataset: {objects: 10, size: 1, prefix: 'bench-{round}-'}\nload: {threads: 1}\n"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_shared"),
+    [
+        ("driver: s3, endpoint: http://s", "driver: s3, endpoint: http://s", True),
+        ("driver: s3, endpoint: http://a", "driver: s3, endpoint: http://b", False),
+        ("driver: s3, endpoint: [http://a, http://b]", "driver: s3, endpoint: http://B/", True),
+        # Nobody can tell.
+        ("driver: swift, auth_url: http://a", "driver: swift, storage_url: http://b/v1", True),
+        ("driver: s3, endpoint: http://s", "driver: swift, auth_url: http://s/v3", False),
+        ("driver: file, path: /one", "driver: file, path: /one/../one", True),
+        ("driver: file, path: /one", "driver: file, path: /two", False),
+        ("driver: 'null'", "driver: 'null'", False),
+    ],
+)
+def test_targets_that_may_be_one_store_share_no_bucket(
+    one: str, other: str, is_shared: bool
+) -> None:
+    targets = f"targets: {{a: {{{one}}}, b: {{{other}}}}}\n"
+    if is_shared:
+        with pytest.raises(CampaignError) as refused:
+            planned(targets + TWO + "phases: [put]\n")
+        assert "{target}" in str(refused.value.mistakes[0].hint)
+    else:
+        planned(targets + TWO + "phases: [put]\n")
+    planned(targets + TWO.replace("bench-", "{target}-") + "phases: [put]\n")
+    planned(targets + TWO + "phases: [get]\nprepare: never\n")
+
+
+@pytest.mark.parametrize(("length", "is_refused"), [(59, True), (40, False)])
+def test_names_of_objects_written_anew_are_checked_too(length: int, is_refused: bool) -> None:
+    text = (
+        f"dataset: {{objects: 10, size: 1, buckets: 10, prefix: {'b' * length}-}}\n"
+        "load: {threads: 1}\nphases: [put]\nblocks: 2\nclean_up: late\n"
+    )
+    if is_refused:
+        with pytest.raises(CampaignError) as refused:
+            planned(text)
+        assert refused.value.mistakes[0].key == "dataset.prefix"
+    else:
+        assert planned(text).trials
+
+
+def test_objects_written_anew_share_no_bucket_with_another_dataset() -> None:
+    dataset = "dataset: {{objects: 10, size: {}, buckets: 10, prefix: {}}}"
+    workloads = "".join(
+        f"  - {{name: {prefix}, {dataset.format(size, prefix)}}}\n"
+        for size, prefix in ((1, "bb-"), (2, "bb-g2-"))
+    )
+    text = f"load: {{threads: 1}}\nphases: [put]\nclean_up: late\nworkloads:\n{workloads}"
+    assert planned(text).trials
+    with pytest.raises(CampaignError):
+        planned(text + "blocks: 2\n")

@@ -12,7 +12,13 @@ from loadstone.campaign.drivers import Drivers
 from loadstone.campaign.intervention import intervention_mistakes
 from loadstone.campaign.mistakes import KeyMistake, listed
 from loadstone.campaign.phase import Phase
-from loadstone.campaign.placement import buckets_of, dataset_key, places, shared_bucket
+from loadstone.campaign.placement import (
+    buckets_of,
+    dataset_key,
+    places,
+    shared_bucket,
+    stores_of,
+)
 from loadstone.campaign.schedule import suites
 from loadstone.campaign.schema import Campaign
 from loadstone.campaign.target import resolve_settings
@@ -55,7 +61,7 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
             *_wrong_sizes(case, campaign),
         ]
     if not incomplete and not wrong:
-        mistakes += _wrong_names(campaign, cases)
+        mistakes += _wrong_names(campaign, cases, drivers)
     return list(dict.fromkeys(mistakes))
 
 
@@ -237,7 +243,7 @@ def _wrong_parts(
         )
 
 
-def _wrong_names(campaign: Campaign, cases: list[Case]) -> Iterator[KeyMistake]:
+def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Iterator[KeyMistake]:
     found = places(cases, campaign.name, _ANY_RUN)
     sources = {
         dataset_key(case, phase, number, campaign.name, _ANY_RUN): case
@@ -254,12 +260,23 @@ def _wrong_names(campaign: Campaign, cases: list[Case]) -> Iterator[KeyMistake]:
                 found=f'"{buckets.last()}" as the name of a bucket',
                 allowed=allowed,
             )
-    shared = shared_bucket(found)
+    # Where nothing is made for the campaign, what is there has the names that it has.
+    is_theirs = campaign.prepare == "never"
+    targets = {
+        name: (target.driver, resolve_settings(target, drivers)[0])
+        for name, target in campaign.targets.items()
+    }
+    stores = {} if is_theirs else stores_of(targets)
+    shared = shared_bucket(found) or shared_bucket(found, stores)
     if shared is not None:
         one, other, name = shared
+        where, hint = "two datasets", 'end the prefix with a dash, as in "bench-{round}-"'
+        if one.target != other.target:
+            where = f'targets "{one.target}" and "{other.target}", which may be one store'
+            hint = 'put {target} into the prefix, as in "bench-{target}-{round}-"'
         yield KeyMistake(
             path=sources[other].source.path(("dataset", "prefix")),
-            found=f'bucket "{name}" in two datasets: prefixes "{found[one]}" and "{found[other]}"',
+            found=f'bucket "{name}" in {where}: prefixes "{found[one]}" and "{found[other]}"',
             allowed="prefixes that keep datasets apart",
-            hint='end the prefix with a dash, as in "bench-{round}-"',
+            hint=hint,
         )

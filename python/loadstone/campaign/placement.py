@@ -1,18 +1,34 @@
 """Where each dataset lives: datasets that differ get buckets that differ."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from loadstone.campaign.bucket_names import Buckets, bucket_prefix, short, slug
 from loadstone.campaign.case import Case
 from loadstone.campaign.dataset import Dataset
+from loadstone.campaign.lifecycle import KEEP_NOTHING
 from loadstone.campaign.phase import Phase
 
 # What the default prefix has room for, among the 63 characters of a bucket's name.
 NAME_MAX = 16
 TARGET_MAX = 12
+
+
+# The settings that say where a store is.
+_WHERE = {
+    "s3": ("endpoints",),
+    "swift": ("endpoints", "storage_url", "auth_url"),
+    "file": ("path",),
+    "block": ("path",),
+    "rados": ("pool",),
+}
+
+# What targets that may be one store have in common.
+Store = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +91,39 @@ def places(cases: Iterable[Case], name: str, run: str) -> dict[DatasetKey, str]:
     return found
 
 
+def stores_of(targets: Mapping[str, tuple[str, Mapping[str, Any]]]) -> dict[str, Store]:
+    """Return which targets may be one store, from each one's driver and settings."""
+    stores: dict[str, Store] = {}
+    for name, (driver, settings) in targets.items():
+        joined = {
+            stores[other]
+            for other in stores
+            if targets[other][0] == driver and _may_be_one(driver, settings, targets[other][1])
+        }
+        stores = {other: (name,) if one in joined else one for other, one in stores.items()}
+        stores[name] = (name,)
+    return stores
+
+
+def _may_be_one(driver: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    if driver in KEEP_NOTHING:
+        return False
+    keys = [key for key in _WHERE.get(driver, ()) if one.get(key) and other.get(key)]
+    # Without an address in common that both name, nobody can tell.
+    return not keys or any(_addresses(one[key]) & _addresses(other[key]) for key in keys)
+
+
+def _addresses(value: Any) -> set[str]:
+    texts = [value] if isinstance(value, str) else value
+    return {urlsplit(text).netloc.lower() or os.path.realpath(text) for text in map(str, texts)}
+
+
+def generation(key: DatasetKey, prefix: str, number: int) -> tuple[DatasetKey, str]:
+    """Return the key and the prefix of a dataset that begins anew while its old objects stay."""
+    # No prefix has a slash in it, so this key is nobody else's.
+    return replace(key, prefix=f"{key.prefix}/{number}"), numbered(prefix, "g", number)
+
+
 def numbered(prefix: str, letter: str, number: int) -> str:
     """Return a prefix that tells one of several apart, whether or not it ends in a dash."""
     dash = "" if prefix.endswith(("-", ".", "_")) else "-"
@@ -86,19 +135,27 @@ def buckets_of(key: DatasetKey, prefix: str) -> Buckets:
     return Buckets(prefix, json.loads(key.content)["buckets"])
 
 
-def shared_bucket(found: Mapping[DatasetKey, str]) -> tuple[DatasetKey, DatasetKey, str] | None:
-    """Return two datasets on one target that would share a bucket, and that bucket's name."""
-    by_prefix: dict[tuple[str, str], list[DatasetKey]] = {}
+def shared_bucket(
+    found: Mapping[DatasetKey, str], stores: Mapping[str, Store] | None = None
+) -> tuple[DatasetKey, DatasetKey, str] | None:
+    """Return two datasets that would share a bucket, and that bucket's name.
+
+    `stores` says which targets may be one store; without it each is one of its own.
+    """
+    stores = stores or {}
+    by_prefix: dict[tuple[Store, str], list[DatasetKey]] = {}
     for key, prefix in found.items():
-        by_prefix.setdefault((key.target, prefix), []).append(key)
+        store = stores.get(key.target, (key.target,))
+        by_prefix.setdefault((store, prefix), []).append(key)
         # The only bucket of a dataset loses its last dash, and can meet names without one.
         if prefix.rstrip("-") != prefix:
-            by_prefix.setdefault((key.target, prefix.rstrip("-")), []).append(key)
+            by_prefix.setdefault((store, prefix.rstrip("-")), []).append(key)
     for key, prefix in found.items():
         buckets = buckets_of(key, prefix)
         first = buckets.first()
         for length in range(1, len(first) + 1):
-            for other in by_prefix.get((key.target, first[:length]), ()):
+            store = stores.get(key.target, (key.target,))
+            for other in by_prefix.get((store, first[:length]), ()):
                 if other == key:
                     continue
                 name = buckets.overlap(buckets_of(other, found[other]))

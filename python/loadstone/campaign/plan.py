@@ -236,6 +236,8 @@ class _Planner:
         self._run = run
         self._places = placement.places(cases, campaign.name, run)
         self._held: dict[DatasetKey, _Held] = {}
+        # With those that get new names when they begin anew.
+        self._emitted = dict(self._places)
         self._reused = reused
         self._left_over: list[_Held] = []
         self._pause_ns = 0
@@ -277,6 +279,11 @@ class _Planner:
         stops = _stops(campaign, self._cases, self._run, suite)
         for stop in _with_next_needs(stops, campaign, coming):
             self.add(stop)
+        # Names of generations are known now, and nothing has been asked of a target yet.
+        shared = placement.shared_bucket(self._emitted)
+        if shared is not None:
+            held = next(held for key, held in self._held.items() if key.target == shared[0].target)
+            self._refuse_name(held, f'"{shared[2]}", which another dataset has,', "another prefix")
         if is_last:
             self.finish()
 
@@ -353,15 +360,31 @@ class _Planner:
             self._clean_up(held)
             return held
         self._left_over.append(held)
-        generation = held.generation + 1
+        number = held.generation + 1
+        named, prefix = placement.generation(key, self._places[key], number)
+        self._emitted[named] = prefix
+        allowed = placement.buckets_of(key, prefix).mistake(self._driver(held).name)
+        if allowed is not None:
+            self._refuse_name(held, f'"{placement.buckets_of(key, prefix).last()}"', allowed)
         fresh = self._held[key] = _Held(
-            held.document,
-            held.threads,
-            placement.numbered(self._places[key], "g", generation),
-            version=held.version,
-            generation=generation,
+            held.document, held.threads, prefix, version=held.version, generation=number
         )
         return fresh
+
+    def _refuse_name(self, held: _Held, name: str, allowed: str) -> None:
+        case = held.document["case"]
+        source = next(
+            one.source
+            for one in self._cases
+            if (one.target, one.workload.name) == (case["target"], case["workload"])
+        )
+        found = KeyMistake(
+            path=source.path(("dataset", "prefix")),
+            found=f"{name} as the name of a bucket, for objects that are written anew",
+            allowed=allowed,
+            hint="or clean_up: early, which needs no new names",
+        )
+        raise CampaignError([self._campaign.source.place(found)])
 
     def _is_early(self) -> bool:
         return self._campaign.clean_up == "early" and not self._campaign.keep_data

@@ -12,7 +12,12 @@ def check_documents(plan: Plan) -> None:
     seen = set()
     for planned in plan.trials:
         document = planned.document
-        kind = (document["target"]["name"], document["case"]["workload"], document["phase"])
+        dataset = document["dataset"]
+        kind = (
+            *(document["target"]["name"], document["case"]["workload"], document["phase"]),
+            *(dataset["bucket_prefix"], dataset["object_prefix"], dataset["buckets"]),
+            *(json.dumps(dataset["size"]), document["options"]["part_bytes"]),
+        )
         # The first load of a search is not known yet.
         if kind in seen or planned.is_search:
             continue
