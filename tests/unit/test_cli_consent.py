@@ -1,4 +1,4 @@
-"""A campaign's own commands are run by leave alone, and leave is for these commands."""
+"""A campaign's own commands need permission, and permission is for these commands."""
 
 import io
 import json
@@ -110,3 +110,31 @@ ceilings:
     assert [where for where, _ in found] == ["ceiling device", "ceiling network"]
     jobs.write_text("[a]\nrw=read\nfilename=/dev/null\nexec_prerun=id\n")
     assert list(consent.commands_of(plan(more))) != found
+
+
+def test_variables_are_shown_and_allowed_as_they_are_and_references_stay_unresolved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hook = "hooks: [{at: before_run, run: [ls], env: {%s}}]"
+    monkeypatch.setenv("MINE", "hidden-value")
+    for env, is_shown in (
+        ("LD_PRELOAD: ./a.so", "LD_PRELOAD=./a.so"),
+        ("LD_PRELOAD: ./b.so", "LD_PRELOAD=./b.so"),
+        ("TOKEN: {env: MINE}", "TOKEN={env: MINE}"),
+        ("TOKEN: {env: OTHER}", "TOKEN={env: OTHER}"),
+    ):
+        screen = answer(monkeypatch, "y")
+        consent.ask(plan(hook % env), is_allowed=False)
+        assert is_shown in screen.getvalue()
+        assert "hidden-value" not in screen.getvalue()
+
+
+def test_permission_in_one_directory_is_none_in_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        screen = answer(monkeypatch, "y")
+        consent.ask(plan("hooks: [{at: before_run, run: [./prepare.sh]}]"), is_allowed=False)
+        assert str(tmp_path / name) in screen.getvalue()

@@ -1,4 +1,4 @@
-"""Leave to run a campaign's own commands: asked for once, and remembered for these commands alone.
+"""Permission to run a campaign's own commands: asked for once, remembered for these alone.
 
 A campaign is a file that somebody may have sent. Its load goes where it says; its commands run
 here, as the user who starts it: nobody should find out afterwards which they were.
@@ -28,17 +28,19 @@ def ask(plan: Plan, *, is_allowed: bool) -> None:
     commands = list(commands_of(plan))
     if is_allowed or not commands:
         return
-    digest = hashlib.sha256(json.dumps(commands).encode()).hexdigest()
+    # Programs and scripts are named relative to it: those of another directory are others.
+    directory = os.getcwd()
+    digest = hashlib.sha256(json.dumps([directory, commands]).encode()).hexdigest()
     known = _known()
     if digest in known:
         return
-    what = "this campaign runs commands on this host that it did not run here before:"
-    print(what, file=sys.stderr)
+    what = "this campaign runs commands on this host that it did not run here before"
+    print(plain(f"{what}, in {directory}:"), file=sys.stderr)
     for where, command in commands:
         print(plain(f"  {where}: {command}"), file=sys.stderr)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(
-            "the campaign's commands are not allowed yet, and nobody is there to ask",
+            "the campaign's commands are not allowed yet, and there is no terminal to ask at",
             "read them, and pass --allow-commands",
         )
     print("run them? [y/N] ", end="", file=sys.stderr, flush=True)
@@ -54,7 +56,7 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
     so are fio's job files, which may run commands too.
     """
     for hook in plan.hooks:
-        names = "".join(f"{name}=… " for name in sorted(hook.env))
+        names = "".join(f"{_variable(name, hook.env[name])} " for name in sorted(hook.env))
         yield f"hook {hook.label}", names + shlex.join(hook.command)
     for planned in plan.ceilings:
         document = planned.document
@@ -68,6 +70,17 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
     for probe in plan.probes.ceph:
         if probe.via:
             yield "probe ceph", f"{shlex.join(probe.via)} …"
+
+
+def _variable(name: str, value: str | dict[str, str]) -> str:
+    """Return a variable as the campaign says it: a literal may change what a command is.
+
+    Of a secret only its reference stands there; nothing is resolved.
+    """
+    if isinstance(value, str):
+        return f"{shlex.quote(name)}={shlex.quote(value)}"
+    ((kind, where),) = value.items()
+    return f"{shlex.quote(name)}={{{kind}: {shlex.quote(where)}}}"
 
 
 def _path() -> Path:
