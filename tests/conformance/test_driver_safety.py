@@ -171,6 +171,26 @@ def test_a_strangers_object_with_a_key_of_the_dataset_survives_allow_foreign(
 
 
 @needs_view
+def test_a_strangers_object_with_a_number_that_a_mix_may_put_survives_allow_foreign(
+    place: Place, dataset: Dataset
+) -> None:
+    """How far a mix puts is known to clean-up only: the key is refused whatever its number."""
+    _needs_object_driver(place)
+    ticket_base = 1 << 34
+    beyond = dataset.objects + ticket_base + 7
+    stranger, key = dataset.where(beyond)
+    place.view.make_bucket(stranger)
+    place.view.write(stranger, key, b"precious")
+    with pytest.raises(_loadgen.TargetError) as caught:
+        trials.prepare(place, dataset, allow_foreign=True)
+    assert key in str(caught.value)
+    first = dataset.objects + ticket_base
+    ownership = {"adopt": [], "runs": [], "written": [[first, first + ticket_base]]}
+    trials.clean_up(place, dataset, allow_foreign=True, ownership=ownership)
+    assert place.view.read(stranger, key) == b"precious"
+
+
+@needs_view
 def test_clean_up_leaves_keys_of_the_datasets_form_that_it_cannot_have_written(
     place: Place, dataset: Dataset
 ) -> None:

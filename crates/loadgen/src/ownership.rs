@@ -124,14 +124,28 @@ impl Title {
         let first = keys.first().cloned();
         let mut page = Page { first, next, ..Page::default() };
         for key in keys {
-            if self.owns(place, &key) {
-                page.owned.push(key);
-            } else if !is_mark(&key) {
-                page.others += 1;
-                page.stranger.get_or_insert(key);
-            }
+            self.sort_key(place, key, &is_mark, &mut page);
         }
         page
+    }
+
+    /// Adds a key to a page, as ours or as another.
+    pub(crate) fn sort_key(
+        &self,
+        place: &str,
+        key: String,
+        is_mark: impl Fn(&str) -> bool,
+        page: &mut Page,
+    ) {
+        if page.alike.is_none() && self.dataset.index_of((self.plain)(&key)).is_some() {
+            page.alike = Some(key.clone());
+        }
+        if self.owns(place, &key) {
+            page.owned.push(key);
+        } else if !is_mark(&key) {
+            page.others += 1;
+            page.stranger.get_or_insert(key);
+        }
     }
 }
 
@@ -176,6 +190,8 @@ pub(crate) struct Page {
     pub(crate) others: u64,
     /// One of those.
     pub(crate) stranger: Option<String>,
+    /// A key of the form of the dataset's, whatever its number: a mix may come to put it.
+    pub(crate) alike: Option<String>,
     /// What tells this page from others.
     pub(crate) first: Option<String>,
     /// Where the next page begins, if there is one.
@@ -272,7 +288,8 @@ async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<
     loop {
         let begun_ns = places.reactor().now_ns();
         let page = places.page(place, Scope::Dataset, listing.token()).await?;
-        if let Some(key) = page.owned.first() {
+        // Not only keys of the dataset: how far its mixes put beyond it shows when they end.
+        if let Some(key) = &page.alike {
             return Err(taken::<P>(place, key));
         }
         let spent_ns = places.reactor().now_ns() - begun_ns;

@@ -22,6 +22,8 @@ use world::{FAULTS, Fault, LISTINGS, Listing, MARK, OTHER, Object, RUN, Target, 
 
 /// Steps in which a fault is drawn.
 const STEPS_DRAWN: u64 = 60;
+/// What mixes put beyond the dataset.
+const WRITTEN: [u64; 2] = [105, 108];
 
 /// Everything about one history, from its seed.
 struct History {
@@ -58,7 +60,7 @@ impl History {
                         "object_prefix": "o-", "size": {"kind": "fixed", "bytes": 1}},
             "mix": [{"operation": "put"}], "load": {"kind": "closed", "clients": 4},
             "stop": {"requests": 1}, "timeout_ns": 1_000_000_000,
-            "ownership": {"adopt": [], "runs": [], "written": [[105, 108]]},
+            "ownership": {"adopt": [], "runs": [], "written": []},
         });
         let mut history =
             Self { chance: mix64(seed), world, trial, journal: Vec::new(), is_disturbed: false };
@@ -80,8 +82,17 @@ impl History {
     }
 
     fn parsed(&self) -> Trial {
+        self.parsed_as(self.trial["phase"].as_str().expect("a text"))
+    }
+
+    fn parsed_as(&self, phase: &str) -> Trial {
         let mut document = self.trial.clone();
+        document["phase"] = json!(phase);
         document["ownership"]["adopt"] = json!(self.journal);
+        // As planned: what mixes may have put is known only to what deletes it.
+        if document["phase"] == "clean-up" {
+            document["ownership"]["written"] = json!([WRITTEN]);
+        }
         Trial::parse(&document.to_string()).expect("sound")
     }
 
@@ -99,7 +110,7 @@ impl History {
                 continue;
             }
             self.is_disturbed = true;
-            let keys = ["notes", "9", "200", "07", "+1", "1.copy", "0", "3", "1.part-2"];
+            let keys = ["notes", "9", "200", "07", "+1", "1.copy", "0", "3", "1.part-2", "106"];
             let kept: Vec<String> = keys
                 .iter()
                 .map(|key| format!("{prefix}{key}"))
@@ -156,8 +167,10 @@ impl History {
     /// Puts the dataset, or a part of it, as a load does once all places are ready.
     fn load(&mut self) {
         let trial = self.parsed();
-        let numbers: Vec<u64> =
-            (0..trial.dataset.objects).chain(105..108).filter(|_| self.draw(3) > 0).collect();
+        let numbers: Vec<u64> = (0..trial.dataset.objects)
+            .chain(WRITTEN[0]..WRITTEN[1])
+            .filter(|_| self.draw(3) > 0)
+            .collect();
         let mut world = self.world.lock().expect("one thread");
         for number in numbers {
             let place = bucket_name(&trial.dataset, number % trial.dataset.buckets);
@@ -197,7 +210,7 @@ impl History {
     /// What the others wrote is there as they wrote it, but for what the user gave away by naming
     /// the run that made the place.
     fn expect_theirs(&self) {
-        let trial = self.parsed();
+        let trial = self.parsed_as("clean-up");
         let title = Title::of(&trial, plain_key);
         let world = self.world.lock().expect("one thread");
         for (place, key) in &world.theirs {

@@ -76,12 +76,7 @@ impl Places for RadosClient {
             let (mut names, mut page) = (context.list()?, Page::default());
             let mut is_over = true;
             while let Some(name) = names.next()? {
-                if title.owns(&name_of_place, &name) {
-                    page.owned.push(name);
-                } else if name != MARK {
-                    page.others += 1;
-                    page.stranger.get_or_insert(name);
-                }
+                title.sort_key(&name_of_place, name, |name| name == MARK, &mut page);
                 let is_enough = match scope {
                     Scope::Dataset => page.owned.len() >= NAMES_AT_ONCE,
                     Scope::Everything => !page.owned.is_empty() || page.others >= OTHERS_MAX,
