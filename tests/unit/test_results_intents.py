@@ -10,6 +10,7 @@ from loadstone.campaign.parse import parse_campaign
 from loadstone.campaign.plan import make_plan
 from loadstone.execution import runner
 from loadstone.results.intents import INTENTS, Intents, note_intent
+from loadstone.results.layout import MANIFEST
 from loadstone.results.writer import RunWriter
 from tests.unit.campaign_drivers import DRIVERS, STORE
 from tests.unit.fake_loadgen import FakeLoadgen
@@ -24,7 +25,7 @@ def document(name: str = "0001", prefix: str = "b-", target: str = "one") -> dic
     }
 
 
-def test_only_places_of_unfinished_trials_of_the_same_dataset_are_adopted(tmp_path: Path) -> None:
+def test_all_places_of_the_same_dataset_are_adopted_and_no_others(tmp_path: Path) -> None:
     note_intent(tmp_path, document("0001"), ["b-0"], "now")
     note_intent(tmp_path, document("0002"), ["b-1", "b-2"], "now")
     note_intent(tmp_path, document("0003", prefix="c-"), ["c-0"], "now")
@@ -32,9 +33,9 @@ def test_only_places_of_unfinished_trials_of_the_same_dataset_are_adopted(tmp_pa
     with (tmp_path / INTENTS).open("a") as stream:
         stream.write('{"trial": "0002", "names": ["b-9"], "cut o')
     note_intent(tmp_path, document("0002"), ["b-2", "b-4"], "now")
-    intents = Intents(tmp_path, {"0001"})
+    intents = Intents(tmp_path)
     assert intents.adopted(document("0009"))["ownership"] == {
-        "adopt": ["b-1", "b-2", "b-4"],
+        "adopt": ["b-0", "b-1", "b-2", "b-4"],
         "runs": [],
         "written": [[1, 2]],
     }
@@ -57,6 +58,26 @@ def test_a_run_that_goes_on_adopts_what_it_was_about_to_make(
     runner.execute(plan, RunWriter.reopen(tmp_path / "run"), lambda event: None)
     adopted = [document["ownership"]["adopt"] for document in loadgen.documents]
     assert adopted == [["loadstone"] if is_noted else []] * len(plan.trials)
+
+
+def test_a_clean_up_that_was_killed_adopts_what_a_finished_trial_has_made(
+    tmp_path: Path, loadgen: FakeLoadgen
+) -> None:
+    """The kill came between the mark's deletion and the place's: it is bare again."""
+    text = f"name: test\n{STORE}dataset: {{objects: 10, size: 1}}\nload: {{threads: 1}}\n"
+    campaign = parse_campaign(text + "phases: [put]\n", drivers=DRIVERS, environ={})
+    plan = make_plan(campaign, DRIVERS)
+    begun = {"name": "test", "plan": plan.documents(), "started": runner.now().isoformat()}
+    loadgen.makes = {plan.trials[0].document["id"]: ["loadstone"]}
+    runner.execute(plan, RunWriter.create(tmp_path / "run", begun), lambda event: None)
+    manifest = tmp_path / "run" / MANIFEST
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "state": "interrupted"}))
+    writer = RunWriter.reopen(tmp_path / "run")
+    clean_up = plan.trials[-1].document
+    assert clean_up["phase"] == "clean-up"
+    assert writer.finished
+    assert writer.intents.adopted(clean_up)["ownership"]["adopt"] == ["loadstone"]
+    writer.close()
 
 
 def test_what_the_load_generator_is_about_to_make_is_on_disk_before_it_goes_on(

@@ -26,7 +26,7 @@ def begun(folder: Path) -> dict[str, Mapping[str, Any]]:
 
 def remove(found: Remains, folder: Path, interrupt: Interrupt) -> Mapping[str, Any]:
     """Delete a dataset and its buckets, and return the load generator's account of that."""
-    document = Intents(folder, ()).adopted(found.clean_up)
+    document = Intents(folder).adopted(found.clean_up)
     try:
         told = _loadgen.run_trial(json.dumps(document), control=interrupt.make_control())
     except (_loadgen.TargetError, ValueError, OSError) as error:

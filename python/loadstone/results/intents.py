@@ -4,7 +4,7 @@ To make a bucket and to mark it are two steps of most stores, and a kill can com
 stands here, on disk before any of it is asked for, is known to be the run's own when it goes on.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +26,18 @@ def intended(folder: Path) -> set[str]:
 
 
 class Intents:
-    """What earlier sessions of a run were about to make and may not have marked."""
+    """What earlier sessions of a run were about to make.
 
-    def __init__(self, folder: Path, finished: Collection[str]) -> None:
-        """Read the journal; trials that are finished have marked all that they made."""
+    Also what trials that are finished have made and marked: a clean-up takes the mark away before
+    the place, and a kill can come between. Only an empty place without a mark is adopted.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Read the journal."""
         self._entries = [
             entry
             for entry in durable.read_lines(folder / INTENTS)
-            if isinstance(entry.get("names"), list) and entry.get("trial") not in finished
+            if isinstance(entry.get("names"), list)
         ]
 
     def adopted(self, document: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ class RunWriter:
         self.manifest = manifest
         self._lock = lock
         # What is noted from here on is made and marked by this process, or its trial fails.
-        self.intents = Intents(path, self.finished)
+        self.intents = Intents(path)
 
     @classmethod
     def create(cls, path: str | Path, manifest: Mapping[str, Any]) -> Self:
