@@ -67,9 +67,14 @@ def dataset(place: Place) -> Iterator[Dataset]:
         for bucket in place.view.buckets():
             if bucket.startswith(made.prefix.rstrip("-")):
                 place.view.drop_bucket(bucket)
-    elif place.driver == "block" and not place.is_foreign:
-        # The next test is a run of its own, and this file the mark of this one's.
-        Path(place.settings["path"]).unlink(missing_ok=True)
+    elif place.driver == "block":
+        # The next test is a run of its own, and this file or device has the mark of this one's.
+        path = Path(place.settings["path"])
+        if path.is_block_device():
+            with path.open("r+b") as device:
+                device.write(bytes(1 << 20))
+        else:
+            path.unlink(missing_ok=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:

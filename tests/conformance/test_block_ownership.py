@@ -118,8 +118,8 @@ def test_an_image_that_somebody_changed_is_neither_overwritten_nor_deleted(
     change(image)
     refused(image, data)
     before = image.read_bytes()
-    cleaned = trials.clean_up(place_at(image), data)
-    assert cleaned.summary["buckets_left"]
+    (left,) = trials.clean_up(place_at(image), data).summary["places_left"]
+    assert left["kind"] == ("foreign" if change is another_name else "other_objects")
     assert image.read_bytes() == before
 
 
@@ -178,13 +178,25 @@ def test_an_image_that_a_loop_device_shows_is_refused(image: Path) -> None:
 def test_a_mark_of_another_run_is_refused_by_its_name_until_it_is_named(image: Path) -> None:
     first, second = dataset(), dataset()
     trials.prepare(place_at(image), first)
-    assert first.run in refused(image, second)
-    trials.clean_up(place_at(image), second)
+    for is_foreign in (False, True):
+        assert first.run in refused(image, second, is_foreign=is_foreign)
+    (left,) = trials.clean_up(place_at(image), second).summary["places_left"]
+    assert (left["kind"], first.run in left["reason"]) == ("other_run", True)
     assert image.exists()
     named = {"ownership": {"runs": [first.run]}}
     trials.prepare(place_at(image), second, **named)
     trials.clean_up(place_at(image), second, **named)
     assert not image.exists()
+
+
+def test_what_another_run_keeps_on_a_device_stays_though_the_device_is_allowed(
+    device: Path,
+) -> None:
+    first, second = dataset(), dataset()
+    trials.prepare(place_at(device, is_foreign=True), first)
+    assert first.run in refused(device, second, is_foreign=True)
+    trials.clean_up(place_at(device, is_foreign=True), first)
+    trials.prepare(place_at(device, is_foreign=True), second)
 
 
 def test_the_mark_of_an_earlier_version_is_none(image: Path) -> None:

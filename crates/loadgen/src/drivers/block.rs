@@ -25,6 +25,7 @@ use crate::trial::Trial;
 
 mod mark;
 mod place;
+mod refusal;
 mod uses;
 
 use place::{DATA_START, Place};
@@ -317,7 +318,7 @@ impl Client for BlockClient {
     }
 
     async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error> {
-        self.block.place.sweep().map(|is_gone| Swept::plain(bucket, (0, is_gone)))
+        Ok(Swept { objects: 0, left: self.block.place.sweep(bucket)? })
     }
 
     fn last_error(&mut self) -> Option<String> {

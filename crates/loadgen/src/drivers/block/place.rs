@@ -13,11 +13,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FallocateFlags, RenameFlags};
 
 use super::mark::{self, Ends, MARK_BYTES};
+use super::refusal::{Refusal, stranger};
 use super::uses;
 use crate::drivers::disk;
 use crate::drivers::{BucketState, settings};
 use crate::error::Error;
 use crate::operation::Operation;
+use crate::ownership::{Left, LeftKind};
 use crate::trial::Trial;
 
 /// Where data begins: behind the mark, and at a multiple of what disks and arrays align to.
@@ -43,12 +45,6 @@ pub(super) struct Place {
     is_device: bool,
     only_discards: bool,
     state: BucketState,
-}
-
-/// Why a place may not be written to, and what to do.
-struct Refusal {
-    why: String,
-    hint: &'static str,
 }
 
 impl Place {
@@ -183,19 +179,22 @@ impl Place {
         file: &File,
         allow_foreign: bool,
     ) -> Result<Result<BucketState, Refusal>, Error> {
-        let refuse = |why: String, hint: &'static str| Ok(Err(Refusal { why, hint }));
+        let refuse = |kind, why: String, hint: &str| Ok(Err(Refusal::new(kind, why, hint)));
         if let Some(holder) = uses::holder(file.as_fd(), self.is_device) {
-            return refuse(holder, "name another path, or take it out of that use first");
+            let hint = "name another path, or take it out of that use first";
+            return refuse(LeftKind::OtherObjects, holder, hint);
         }
         let found = file.metadata().map_err(|error| self.refused("look at", &error))?;
         if !self.is_device && found.nlink() != 1 {
             return refuse(
+                LeftKind::Foreign,
                 format!("it has {} names, and may be somebody's under another", found.nlink()),
                 OTHER_PATH,
             );
         }
         if let Some(signature) = uses::signature(&self.same_file(&found)?) {
             return refuse(
+                LeftKind::OtherObjects,
                 format!("it holds {signature}"),
                 "name another path; or, if nobody needs that, erase it with wipefs -a",
             );
@@ -206,19 +205,19 @@ impl Place {
             if self.is_device || self.is_mine(&found) {
                 return Ok(Ok(BucketState::Ours));
             }
-            return refuse("it carries our mark, but is another user's file".into(), OTHER_PATH);
+            let why = "it carries our mark, but is another user's file";
+            return refuse(LeftKind::Foreign, why.into(), OTHER_PATH);
         }
-        let is_known = matches!(ends, Ends::Marked { .. } | Ends::Blank);
         match (allow_foreign, uses::refusal()) {
-            (true, Some(missing)) if !is_known => refuse(
+            // What another run keeps here is given free by that run's name only.
+            _ if matches!(ends, Ends::Marked { .. }) => Ok(Err(stranger(ends))),
+            (true, Some(missing)) if ends != Ends::Blank => refuse(
+                LeftKind::Foreign,
                 format!("nothing here tells what is on it ({missing})"),
                 "install libblkid; or, if nobody needs what it holds, erase its first and last MiB",
             ),
             (true, _) => Ok(Ok(BucketState::Foreign)),
-            (false, _) => {
-                let (why, hint) = stranger(ends);
-                refuse(why, hint)
-            }
+            (false, _) => Ok(Err(stranger(ends))),
         }
     }
 
@@ -340,27 +339,37 @@ impl Place {
     }
 
     /// Takes the place away if it is ours: deletes the file, or the mark of a device.
-    pub(super) fn sweep(&self) -> Result<bool, Error> {
-        let Some(file) = &self.file else { return Ok(true) };
+    /// Returns why it is left, if it is.
+    pub(super) fn sweep(&self, bucket: &str) -> Result<Option<Left>, Error> {
+        let Some(file) = &self.file else { return Ok(None) };
         let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         if std::fs::symlink_metadata(&self.path).is_err_and(|error| gone(&error)) {
-            return Ok(true);
+            return Ok(None);
         }
+        let left = |kind, why: String| Ok(Some(Left::new(bucket, kind, why)));
+        let judged = |file: &File| match self.judge(file, false) {
+            Ok(Ok(_)) => None,
+            Ok(Err(refusal)) => Some((refusal.kind, refusal.why)),
+            Err(error) => Some((LeftKind::Error, error.to_string())),
+        };
         if self.is_device {
             // Somebody who uses it now is no failure of the clean-up: it is not ours to take.
-            let Ok(file) = self.open_file(true, 0) else { return Ok(false) };
-            if !matches!(self.judge(&file, false), Ok(Ok(BucketState::Ours))) {
-                return Ok(false);
+            let file = match self.open_file(true, 0) {
+                Ok(file) => file,
+                Err(error) => return left(LeftKind::OtherObjects, error.to_string()),
+            };
+            if let Some((kind, why)) = judged(&file) {
+                return left(kind, why);
             }
             let bytes = self.length(&file)?;
             mark::erase(file.as_fd(), bytes).map_err(|error| self.refused("unmark", &error))?;
-            return Ok(true);
+            return Ok(None);
         }
-        if !matches!(self.judge(file, false), Ok(Ok(BucketState::Ours))) {
-            return Ok(false);
+        if let Some((kind, why)) = judged(file) {
+            return left(kind, why);
         }
         std::fs::remove_file(&self.path).map_err(|error| self.refused("delete", &error))?;
-        Ok(true)
+        Ok(None)
     }
 
     pub(super) fn file(&self) -> Option<&File> {
@@ -385,31 +394,6 @@ impl Place {
 
     fn refused(&self, verb: &str, error: &io::Error) -> Error {
         Error::target(self.what(verb), error.to_string())
-    }
-}
-
-/// Returns why a place that is not ours may not be written to, and what to do.
-fn stranger(ends: Ends) -> (String, &'static str) {
-    match ends {
-        Ends::Marked { run } => (
-            format!("it belongs to run {run}"),
-            "clean up after that run, or name it as one to reuse",
-        ),
-        Ends::Broken { run } => (
-            format!("run {run} marked it, and since then somebody wrote to it or resized it"),
-            "see what is on it; if nobody needs that, erase it, or pass --allow-foreign for this \
-             target",
-        ),
-        Ends::Old => (
-            "an earlier version marked it, and its mark does not show who wrote to it since".into(),
-            "see what is on it; if nobody needs that, delete it or erase its first 4096 bytes, or \
-             pass --allow-foreign for this target",
-        ),
-        Ends::Blank | Ends::Other => (
-            "it is there, and loadstone did not mark it".into(),
-            "all that it holds would be overwritten; name another path, or pass --allow-foreign \
-             for this target",
-        ),
     }
 }
 

@@ -1,0 +1,49 @@
+//! Why a file or device may not be written to, for people and for programs.
+
+use super::mark::Ends;
+use crate::ownership::LeftKind;
+
+/// Why a place may not be written to, and what to do.
+pub(super) struct Refusal {
+    pub(super) kind: LeftKind,
+    pub(super) why: String,
+    pub(super) hint: String,
+}
+
+impl Refusal {
+    pub(super) fn new(kind: LeftKind, why: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { kind, why: why.into(), hint: hint.into() }
+    }
+}
+
+/// Returns why a place that is not ours may not be written to, and what to do.
+pub(super) fn stranger(ends: Ends) -> Refusal {
+    match ends {
+        Ends::Marked { run } => Refusal::new(
+            LeftKind::OtherRun,
+            format!("it belongs to run {run}"),
+            format!(
+                "free it with `loadstone clean` and that run's folder, name the run with `--reuse \
+                 {run}` to go on with its data, or name another path"
+            ),
+        ),
+        Ends::Broken { run } => Refusal::new(
+            LeftKind::OtherObjects,
+            format!("run {run} marked it, and since then somebody wrote to it or resized it"),
+            "see what is on it; if nobody needs that, erase it, or pass --allow-foreign for this \
+             target",
+        ),
+        Ends::Old => Refusal::new(
+            LeftKind::Foreign,
+            "an earlier version marked it, and its mark does not show who wrote to it since",
+            "see what is on it; if nobody needs that, delete it or erase its first 4096 bytes, or \
+             pass --allow-foreign for this target",
+        ),
+        Ends::Blank | Ends::Other => Refusal::new(
+            LeftKind::Foreign,
+            "it is there, and loadstone did not mark it",
+            "all that it holds would be overwritten; name another path, or pass --allow-foreign \
+             for this target",
+        ),
+    }
+}
