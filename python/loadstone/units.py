@@ -285,3 +285,8 @@ def _format_long_duration(seconds: int) -> str:
             parts.append(f"{count} {unit}")
     # Two parts say enough: nobody needs the seconds of three days.
     return " ".join(parts[:2])
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things: 1 bucket, 2,000 buckets."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -88,3 +88,23 @@ def test_a_run_that_was_killed_in_its_first_trial_can_be_cleaned(tmp_path: Path)
     assert said.code == 0, said.err
     assert files(data) == set()
     assert len(json.loads((tmp_path / "run" / "manifest.json").read_text())["cleaned"]) == 1
+
+
+def test_a_run_with_a_damaged_table_can_be_cleaned_once_its_target_is_there(
+    tmp_path: Path,
+) -> None:
+    data, run = tmp_path / "data", tmp_path / "run"
+    data.mkdir()
+    kept = loadstone("bench", "put", data, "-n", "5", "-t", "1", "--keep-data", "-o", run)
+    assert kept.code == 0, kept.err
+    (run / "trials" / "0001.parquet").write_bytes(b"cut")
+    data.rename(tmp_path / "away")
+    assert loadstone("clean", run, "--yes").code == 1
+    # Nothing was reached, so nothing is noted as deleted.
+    assert not json.loads((run / "manifest.json").read_text()).get("cleaned")
+    (tmp_path / "away").rename(data)
+    said = loadstone("clean", run, "--yes")
+    assert said.code == 0, said.err
+    assert "5 objects deleted, 1 bucket gone" in said.out
+    assert files(data) == set()
+    assert json.loads((run / "manifest.json").read_text())["cleaned"]

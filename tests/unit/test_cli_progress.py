@@ -216,7 +216,7 @@ def test_a_trial_takes_the_rate_of_its_own_kind_before_that_of_others() -> None:
 def test_objects_that_a_clean_up_swept_are_counted_in_its_line() -> None:
     line = progress.ending(summary(requests=0, objects_swept=29, buckets_left=["b-0"]))
     assert "29 objects swept" in line
-    assert "1 buckets left" in line
+    assert "1 bucket left" in line
     assert "swept" not in progress.ending(summary(objects_swept=0))
 
 

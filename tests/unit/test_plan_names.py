@@ -1,5 +1,7 @@
 """Default names of buckets: nothing that another target or another run has made is met by them."""
 
+from pathlib import Path
+
 import pytest
 
 from loadstone.campaign.bucket_names import Buckets
@@ -105,3 +107,11 @@ def test_objects_written_anew_share_no_bucket_with_another_dataset() -> None:
     assert planned(text).trials
     with pytest.raises(CampaignError):
         planned(text + "blocks: 2\n")
+
+
+def test_directories_mean_the_same_wherever_the_run_is_cleaned_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    plan = planned("targets: {a: {driver: file, path: data}}\n" + TWO + "phases: [put]\n")
+    assert plan.trials[0].document["target"]["settings"]["path"] == str(tmp_path / "data")

@@ -24,8 +24,15 @@ def written_beyond(document: Document) -> tuple[int, int] | None:
     operations = {share["operation"] for share in document["mix"]}
     if len(document["mix"]) < 2 or not operations & {"put", "multipart_put", "delete"}:
         return None
-    first = document["dataset"]["objects"] + document["ticket_base"]
+    first = document["dataset"]["objects"] + _ticket_base(document)
     return first, first + ordinals_of(document) * BEYOND_MAX
+
+
+def _ticket_base(document: Document) -> int:
+    if "ticket_base" in document:
+        return int(document["ticket_base"])
+    # Earlier builds took it from the trial's number.
+    return int(document["id"]) * BEYOND_MAX if str(document["id"]).isdigit() else 0
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

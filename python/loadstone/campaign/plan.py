@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -127,6 +128,13 @@ class Later:
         self._planner.add_start(self._planned, is_last=self.left == 1)
         self._planned += 1
         return tuple(self._planner.trials[before:])
+
+
+def _from_anywhere(driver: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings that mean the same in another directory, where a run is gone on with."""
+    if driver not in ("file", "block") or "path" not in settings:
+        return settings
+    return {**settings, "path": os.path.abspath(settings["path"])}
 
 
 def _too_many_trials(campaign: Campaign) -> Mistake:
@@ -256,7 +264,7 @@ class _Planner:
                 target={
                     "name": name,
                     "driver": target.driver,
-                    "settings": resolve_settings(target, drivers)[0],
+                    "settings": _from_anywhere(target.driver, resolve_settings(target, drivers)[0]),
                 },
                 allow_foreign=name in campaign.allow_foreign,
                 # What is never prepared was put there by somebody, and is read by its own name.

@@ -46,13 +46,13 @@ def remains(
     left: dict[tuple[str, str], Document] = {}
     for document in sorted(documents, key=lambda one: began(begun.get(one["id"]))):
         summary = begun.get(document["id"])
-        if summary is None or not lifecycle.can_clean_up(drivers[document["target"]["driver"]]):
+        driver = drivers.get(document["target"]["driver"])
+        if summary is None or driver is None or not lifecycle.can_clean_up(driver):
             continue
-        if document["dataset"].get("written_by"):
+        if not document.get("dataset") or document["dataset"].get("written_by"):
             continue
         if document["phase"] == lifecycle.CLEAN_UP:
-            is_done = summary.get("state") == "finished" and not summary.get("buckets_left")
-            if is_done and not summary.get("failed"):
+            if is_removed(summary, document):
                 left.pop(_place(document), None)
         elif set(lifecycle.operations_of(document)) & _MAKES:
             left.setdefault(_place(document), document)
@@ -65,6 +65,29 @@ def remains(
         )
         for number, document in enumerate(left.values(), start=1)
     ]
+
+
+def unknown_drivers(plan: Iterable[Document], drivers: Drivers) -> list[str]:
+    """Return the drivers of a plan that this build does not have, as those of imported runs."""
+    names = {str(document["target"]["driver"]) for document in plan}
+    return sorted(names - set(drivers))
+
+
+def is_removed(summary: Mapping[str, Any], document: Document) -> bool:
+    """Tell whether a clean-up removed all that the run may have had in the places of a dataset."""
+    if summary.get("state") != "finished" or places_left(summary):
+        return False
+    # What could not be deleted went away with its bucket, if that did.
+    gone = len(summary.get("buckets_deleted") or ())
+    return not summary.get("failed") or gone >= document["dataset"]["buckets"]
+
+
+def places_left(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the places in which a clean-up left something of the run, or may have."""
+    if "places_left" not in summary:
+        return [{"place": name} for name in summary.get("buckets_left") or ()]
+    # What carries another run's mark by now is not this run's any more.
+    return [one for one in summary["places_left"] or () if one.get("kind") != "other_run"]
 
 
 def began(summary: Mapping[str, Any] | None) -> float:

@@ -176,7 +176,9 @@ def clean_up_of(
     """
     # It deletes what it finds in the buckets, so nobody can say beforehand how much that is.
     clean_up = _unmeasured(document, CLEAN_UP, "delete", threads, threads)
-    ownership = {**document["ownership"], "written": [list(one) for one in beyond.merged(written)]}
+    # Plans of earlier builds have none.
+    before = document.get("ownership") or {"adopt": [], "runs": []}
+    ownership = {**before, "written": [list(one) for one in beyond.merged(written)]}
     return {
         **clean_up,
         "ownership": ownership,

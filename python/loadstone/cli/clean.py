@@ -12,13 +12,16 @@ Examples:
 """
 
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from loadstone.campaign.remains import Remains
+from loadstone.campaign.remains import Remains, is_removed
+from loadstone.cli import plain
 from loadstone.errors import LoadstoneError
+from loadstone.units import counted
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -31,11 +34,14 @@ def command(
         bool, typer.Option("--dry-run", help="Only say what would be deleted.")
     ] = False,
 ) -> int:
-    from loadstone.execution.cleaning import what_is_left
+    from loadstone.execution.cleaning import unknown, what_is_left
     from loadstone.results.writer import RunWriter
 
     with RunWriter.lock(run) as writer:
         found = what_is_left(run)
+        for driver in unknown(run):
+            what = f'skipped: this loadstone has no driver "{driver}", and deletes nothing with it'
+            print(plain(f"warning: {what}"), file=sys.stderr)
         if not found:
             print(f"nothing is left of run {run}")
             return 0
@@ -48,22 +54,26 @@ def command(
             return EXIT_FAILED
         # Before anything is deleted: a run that misses objects must not be gone on with.
         writer.note_cleaning()
-        return _remove(found, run)
+        code, is_reached = _remove(found, run)
+        if not is_reached:
+            writer.withdraw_cleaning()
+        return code
 
 
 def _is_agreed() -> bool:
     if not sys.stdin.isatty():
-        print("error: nobody is there to be asked whether to delete it", file=sys.stderr)
-        print("hint: say --yes", file=sys.stderr)
+        print("error: cannot ask for confirmation: no terminal", file=sys.stderr)
+        print("hint: pass --yes", file=sys.stderr)
         return False
     return typer.confirm("delete it?")
 
 
-def _remove(found: list[Remains], folder: Path) -> int:
+def _remove(found: list[Remains], folder: Path) -> tuple[int, bool]:
+    """Delete what was found; return the exit code, and whether any target was reached."""
     from loadstone.execution.cleaning import remove
     from loadstone.execution.interrupt import Interrupt
 
-    interrupt, is_left = Interrupt(), False
+    interrupt, is_left, is_reached = Interrupt(), False, False
     with interrupt.watching():
         for one in found:
             if interrupt.is_asked:
@@ -74,15 +84,33 @@ def _remove(found: list[Remains], folder: Path) -> int:
                 print(f"error: {error}", file=sys.stderr)
                 is_left = True
                 continue
-            objects = summary["requests"] - summary["failed"] + summary["objects_swept"]
-            buckets = len(summary["buckets_deleted"])
-            print(f"{one.describe()}: {objects:,} objects and {buckets:,} buckets deleted")
-            left = summary["buckets_left"]
-            if left or summary["failed"]:
+            is_reached = True
+            print(plain(f"{one.describe()}: {account(summary)}"))
+            for line in left_behind(summary):
+                print(plain(f"  {line}"), file=sys.stderr)
+            if not is_removed(summary, one.clean_up):
                 is_left = True
-                words = f"{summary['failed']:,} requests failed, buckets left: {', '.join(left)}"
-                print(f"error: {one.describe()}: {words}", file=sys.stderr)
+                print(plain(f"error: {one.describe()}: something is left"), file=sys.stderr)
     if interrupt.is_asked:
         print(f"hint: go on with: loadstone clean {folder}", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    return EXIT_FAILED if is_left else 0
+        return EXIT_INTERRUPTED, is_reached
+    return EXIT_FAILED if is_left else 0, is_reached
+
+
+def account(summary: Mapping[str, Any]) -> str:
+    """Return what a clean-up did; a bucket that was not there is gone too."""
+    objects = summary["requests"] - summary["failed"] + summary["objects_swept"]
+    buckets = len(summary["buckets_deleted"])
+    return f"{counted(objects, 'object')} deleted, {counted(buckets, 'bucket')} gone"
+
+
+def left_behind(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a clean-up left, place by place: the kind, the reason, and how many objects."""
+    if summary["failed"]:
+        yield f"{counted(summary['failed'], 'request')} failed"
+    for one in summary["places_left"]:
+        objects = ""
+        if one.get("objects") is not None:
+            more = " or more" if one.get("has_more") else ""
+            objects = f", {counted(one['objects'], 'object')}{more} in it"
+        yield f'left "{one["place"]}" ({one["kind"]}): {one["reason"]}{objects}'

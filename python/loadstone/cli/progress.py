@@ -143,7 +143,7 @@ def ending(summary: Mapping[str, Any]) -> str:
     if summary.get("objects_swept"):
         line += f", {summary['objects_swept']:,} objects swept"
     if summary.get("buckets_left"):
-        line += f", {len(summary['buckets_left']):,} buckets left"
+        line += f", {units.counted(len(summary['buckets_left']), 'bucket')} left"
     if summary.get("state") != "finished":
         reason = f": {summary['reason']}" if summary.get("reason") else ""
         line += f" [{summary.get('state')}{reason}]"

@@ -1,6 +1,7 @@
 """Finds the runs whose kept objects a campaign uses again (`reuse:`, `bench --reuse`)."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,20 @@ def find(name: str) -> Reused:
             f'"loadstone clean" deleted objects of run "{folder}"', "name a run that kept its data"
         )
     summaries = begun(folder)
-    plan = [document for document in manifest["plan"] if document["id"] in summaries]
+    left = what_is_left(folder)
+    places = {(one.target, one.clean_up["dataset"]["bucket_prefix"]) for one in left}
+    plan = [one for one in manifest["plan"] if one["id"] in summaries and _place(one) in places]
     plan.sort(key=lambda one: began(summaries[one["id"]]))
     states = left_as(plan, summaries)
     kept = []
-    for one in what_is_left(folder):
+    for one in left:
         dataset = one.clean_up["dataset"]
         place = (one.target, dataset["bucket_prefix"])
         state = states[place]
         workloads = {
             document["case"]["workload"]
             for document in manifest["plan"]
-            if (document["target"]["name"], document["dataset"]["bucket_prefix"]) == place
+            if _place(document) == place
         }
         kept.append(
             Kept(
@@ -64,6 +67,12 @@ def find(name: str) -> Reused:
         kept=tuple(kept),
         targets=frozenset(document["target"]["name"] for document in manifest["plan"]),
     )
+
+
+def _place(document: Mapping[str, Any]) -> tuple[str, str]:
+    # Plans of imported runs may have no dataset.
+    dataset = document.get("dataset") or {}
+    return document["target"]["name"], dataset.get("bucket_prefix", "")
 
 
 def flags_of(name: str) -> dict[str, Any]:

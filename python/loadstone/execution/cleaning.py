@@ -7,7 +7,7 @@ from typing import Any
 
 from loadstone import _loadgen
 from loadstone.campaign.drivers import read_drivers
-from loadstone.campaign.remains import Remains, remains
+from loadstone.campaign.remains import Remains, remains, unknown_drivers
 from loadstone.errors import TargetError
 from loadstone.execution.interrupt import Interrupt
 from loadstone.results.intents import Intents, intended
@@ -17,6 +17,11 @@ from loadstone.results.store import read_begun, read_manifest
 def what_is_left(folder: Path) -> list[Remains]:
     """Return what a run may have left on its targets."""
     return remains(read_manifest(folder)["plan"], begun(folder), read_drivers(None))
+
+
+def unknown(folder: Path) -> list[str]:
+    """Return the drivers of a run that this build cannot remove anything with."""
+    return unknown_drivers(read_manifest(folder)["plan"], read_drivers(None))
 
 
 def begun(folder: Path) -> dict[str, Mapping[str, Any]]:

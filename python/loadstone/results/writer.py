@@ -119,6 +119,10 @@ class RunWriter:
         now = datetime.datetime.now(datetime.UTC).isoformat()
         self.amend({"cleaned": [*self.manifest.get("cleaned", ()), now]})
 
+    def withdraw_cleaning(self) -> None:
+        """Take the last note back: no target was reached, so nothing was deleted."""
+        self.amend({"cleaned": list(self.manifest.get("cleaned", ()))[:-1]})
+
     def _remove_streams_of_finished(self) -> None:
         """Remove what a trial's own end would have removed, had no kill come between."""
         for trial in self.finished:

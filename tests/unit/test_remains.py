@@ -1,0 +1,67 @@
+"""What a run left is judged by each place, also of runs of earlier builds and other tools."""
+
+from typing import Any
+
+import pytest
+
+from loadstone.campaign import beyond
+from loadstone.campaign.remains import is_removed, remains, unknown_drivers
+from loadstone.cli.clean import account, left_behind
+from tests.unit.campaign_drivers import DRIVERS
+from tests.unit.test_plan import planned
+
+TEXT = "dataset: {objects: 10, size: 1, buckets: 2}\nload: {threads: 1}\nphases: [put]\n"
+DONE = {"state": "finished", "failed": 0, "requests": 10, "objects_swept": 0}
+GONE = {**DONE, "buckets_deleted": ["a", "b"], "buckets_left": [], "places_left": []}
+
+
+def left(kind: str, **more: Any) -> dict[str, Any]:
+    place = {"place": "a", "kind": kind, "reason": "why", "objects": None, "has_more": False}
+    return {**GONE, "buckets_deleted": ["b"], "buckets_left": ["a"], "places_left": [place | more]}
+
+
+@pytest.mark.parametrize(
+    ("summary", "is_gone"),
+    [
+        (GONE, True),
+        # Ours are gone from a foreign place, which stays: neither deleted nor left.
+        ({**GONE, "buckets_deleted": []}, True),
+        (left("other_run"), True),
+        (left("other_objects"), False),
+        (left("foreign"), False),
+        (left("error"), False),
+        # A request failed, and its bucket went all the same.
+        ({**GONE, "failed": 1}, True),
+        ({**GONE, "failed": 1, "buckets_deleted": ["b"]}, False),
+        ({**GONE, "state": "interrupted"}, False),
+        ({key: GONE[key] for key in GONE if key != "places_left"} | {"buckets_left": ["a"]}, False),
+    ],
+)
+def test_what_counts_as_removed(summary: dict[str, Any], is_gone: bool) -> None:
+    plan = planned(TEXT).documents()
+    put, clean_up = plan
+    begun = {put["id"]: {"started_unix_ns": 1}, clean_up["id"]: {**summary, "started_unix_ns": 2}}
+    assert (remains(plan, begun, DRIVERS) == []) is is_gone
+    assert is_removed(summary, clean_up) is is_gone
+
+
+def test_what_is_left_is_told_with_kind_reason_and_count() -> None:
+    (line,) = left_behind(left("other_objects", objects=1000, has_more=True))
+    assert all(part in line for part in ('"a"', "other_objects", "why", "1,000 objects or more"))
+    (line,) = left_behind({**GONE, "failed": 1})
+    assert line == "1 request failed"
+    assert account(left("error", objects=1)) == "10 objects deleted, 1 bucket gone"
+
+
+def test_plans_of_earlier_builds_and_of_other_tools_are_read() -> None:
+    plan = planned(TEXT.replace("[put]", "[put, {mix: {get: 1, put: 1}, requests: 4}]")).documents()
+    for document in plan:
+        del document["ownership"], document["ticket_base"]
+    begun: dict[str, Any] = {document["id"]: {} for document in plan}
+    (one,) = remains(plan, begun, DRIVERS)
+    mix = next(document for document in plan if len(document["mix"]) == 2)
+    first = 10 + int(mix["id"]) * beyond.BEYOND_MAX
+    assert one.clean_up["ownership"]["written"] == [[first, first + beyond.BEYOND_MAX]]
+    foreign = {**plan[0], "target": {"name": "x", "driver": "warp"}, "dataset": None}
+    assert remains([foreign], begun, DRIVERS) == []
+    assert unknown_drivers([foreign, *plan], DRIVERS) == ["warp"]
