@@ -125,6 +125,25 @@ def test_clean_up_drops_our_uploads_that_were_never_completed(
 
 
 @needs_view
+def test_clean_up_drops_our_uploads_in_a_foreign_bucket(place: Place, dataset: Dataset) -> None:
+    """Uploads of the dataset's keys go there too, once the run has claimed them."""
+    if not isinstance(place.view, S3View):
+        pytest.skip("only S3 keeps uploads that were not completed")
+    bucket, key = dataset.where(3)
+    client = place.view.client
+    place.view.make_bucket(bucket)
+    place.view.write(bucket, "theirs", b"precious")
+    trials.prepare(place, dataset, allow_foreign=True)
+    for name in (key, "theirs"):
+        client.create_multipart_upload(Bucket=bucket, Key=name)
+    swept = trials.clean_up(place, dataset, allow_foreign=True)
+    left = client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
+    assert [upload["Key"] for upload in left] == ["theirs"]
+    assert swept.summary["places_left"] == swept.summary["buckets_left"] == []
+    assert swept.summary["buckets_foreign"] == [bucket]
+
+
+@needs_view
 def test_a_foreign_bucket_is_used_only_when_allowed_and_never_deleted(
     place: Place, dataset: Dataset
 ) -> None:

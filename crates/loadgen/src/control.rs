@@ -41,13 +41,9 @@ pub(crate) fn ready_buckets<D: Driver>(
     if !makes_as_load && !trial.changes_objects() {
         return Ok(Buckets::default());
     }
-    let looked = on_buckets(driver, trial, stop, Job::Look, names(trial));
-    let found = match looked {
-        Ok(found) => found,
-        // A bucket that the load cannot make is an outcome of the load.
-        Err(_) if makes_as_load => return Ok(Buckets::default()),
-        Err(error) => return Err(error),
-    };
+    // A bucket that the load cannot make is an outcome of the load; the journal needs the others.
+    let job = if makes_as_load { Job::LookAtAll } else { Job::Look };
+    let found = on_buckets(driver, trial, stop, job, names(trial))?;
     let mut intended = found.absent.clone();
     intended.sort_unstable_by_key(|(number, _)| *number);
     let intended: Vec<String> = intended.into_iter().map(|(_, name)| name).collect();
@@ -75,10 +71,11 @@ pub(crate) fn sweep_buckets<D: Driver>(
         .buckets
         .deleted
         .iter()
+        .chain(&found.buckets.foreign)
         .map(String::as_str)
         .chain(found.buckets.left.iter().map(|left| left.place.as_str()))
         .collect();
-    let reason = "the clean-up ended before it came to it";
+    let reason = "the clean-up ended before it reached this bucket";
     let not_tried: Vec<Left> = all
         .iter()
         .filter(|(_, name)| !done.contains(name.as_str()))
@@ -99,6 +96,8 @@ type Named = (u64, String);
 #[derive(Debug, Clone, Copy)]
 enum Job {
     Look,
+    /// As `Look`, whatever comes of some of them.
+    LookAtAll,
     Ready,
     Sweep,
 }
@@ -140,6 +139,11 @@ fn on_buckets<D: Driver>(
                     Job::Look => {
                         let found = client.look_at_bucket(&bucket.1).await;
                         state.borrow_mut().note_look(bucket, found);
+                    }
+                    Job::LookAtAll => {
+                        if let Ok(found) = client.look_at_bucket(&bucket.1).await {
+                            state.borrow_mut().note_look(bucket, Ok(found));
+                        }
                     }
                     Job::Ready => {
                         let found = client.ready_bucket(&bucket.1, allow_foreign).await;
@@ -197,6 +201,7 @@ impl Progress {
                 self.buckets.objects_swept += swept.objects;
                 match swept.left {
                     Some(left) => self.buckets.left.push(left),
+                    None if swept.is_foreign => self.buckets.foreign.push(bucket),
                     None => self.buckets.deleted.push(bucket),
                 }
             }
@@ -205,6 +210,7 @@ impl Progress {
                 let left = Left::new(&bucket, LeftKind::Error, error.to_string());
                 self.buckets.left.push(left);
                 let is_first = self.buckets.deleted.is_empty()
+                    && self.buckets.foreign.is_empty()
                     && self.buckets.left.iter().all(|left| left.kind == LeftKind::Error);
                 // Nothing can be swept at all: that is an error of the target.
                 if is_first && (self.to_do.is_empty() || self.errors >= ERRORS_MAX) {

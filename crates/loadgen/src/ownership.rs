@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::dataset::Dataset;
 use crate::drivers::BucketState;
 use crate::error::Error;
-use crate::reactor::Reactor;
+use crate::reactor::{Pair, Reactor};
 use crate::trial::{Ownership, Trial};
 
 mod sweep;
@@ -281,7 +281,13 @@ pub(crate) async fn look<P: Places>(places: &mut P, place: &str) -> Result<Stand
 /// Makes sure that nothing of the dataset's is in a foreign place but what our runs wrote.
 async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<(), Error> {
     let key = title.claim_key();
-    if is_claimed(places, place, title).await? {
+    let refuse = |found| match found {
+        Claim::Absent => Ok(false),
+        Claim::Ours => Ok(true),
+        Claim::OtherRun(run) => Err(another_run::<P>(place, &run)),
+        Claim::Stranger => Err(taken::<P>(place, &key)),
+    };
+    if refuse(claim_in(places, place, title).await?)? {
         return Ok(());
     }
     let mut listing = sweep::Listing::new(title);
@@ -303,18 +309,29 @@ async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<
     }
     places.write(place, &key, &Mark::of(&title.run)).await?;
     // Two runs may claim at once where the store knows no conditional writes: the last one has it.
-    if is_claimed(places, place, title).await? { Ok(()) } else { Err(taken::<P>(place, &key)) }
+    let is_ours = refuse(claim_in(places, place, title).await?)?;
+    if is_ours { Ok(()) } else { Err(taken::<P>(place, &key)) }
 }
 
-/// Tells whether a claim of ours is in a place.
-async fn is_claimed<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<bool, Error> {
-    let key = title.claim_key();
-    let Some(text) = places.read(place, &key).await? else { return Ok(false) };
-    match Mark::parse(&text) {
-        Some(mark) if title.is_ours(&mark.run) => Ok(true),
-        Some(mark) => Err(another_run::<P>(place, &mark.run)),
-        None => Err(taken::<P>(place, &key)),
-    }
+/// What stands where a place's claim would be.
+enum Claim {
+    Absent,
+    Ours,
+    /// That of this run, which the user has not named.
+    OtherRun(String),
+    /// An object that is no claim.
+    Stranger,
+}
+
+async fn claim_in<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<Claim, Error> {
+    let Some(text) = places.read(place, &title.claim_key()).await? else {
+        return Ok(Claim::Absent);
+    };
+    Ok(match Mark::parse(&text) {
+        Some(mark) if title.is_ours(&mark.run) => Claim::Ours,
+        Some(mark) => Claim::OtherRun(mark.run),
+        None => Claim::Stranger,
+    })
 }
 
 fn taken<P: Places>(place: &str, key: &str) -> Error {
@@ -363,17 +380,26 @@ pub(crate) async fn ready<P: Places>(places: &mut P, place: &str) -> Result<Buck
         }
         Standing::Absent | Standing::Unseen => {}
     }
-    let _pair = places.reactor().begin_pair().await;
+    let pair = places.reactor().begin_pair().await;
     match places.create(place).await? {
-        Made::New => mark_new(places, place).await,
-        Made::Exists => wait_for_mark(places, place).await,
+        Made::New => mark_new(places, place, pair).await,
+        Made::Exists => {
+            drop(pair);
+            wait_for_mark(places, place).await
+        }
     }
 }
 
-/// Marks a place that the store says it made, unless it shows that it was there before.
-pub(crate) async fn mark_new<P: Places>(places: &mut P, place: &str) -> Result<BucketState, Error> {
+/// Marks a place that the store says it made, unless it shows that it was there before. It takes
+/// the pair that its making began, and gives it up where there is nothing to mark.
+pub(crate) async fn mark_new<P: Places>(
+    places: &mut P,
+    place: &str,
+    pair: Pair,
+) -> Result<BucketState, Error> {
     let page = places.page(place, Scope::Everything, None).await?;
     if !page.shows_empty() {
+        drop(pair);
         return wait_for_mark(places, place).await;
     }
     mark(places, place).await?;

@@ -318,7 +318,7 @@ impl Client for BlockClient {
     }
 
     async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error> {
-        Ok(Swept { objects: 0, left: self.block.place.sweep(bucket)? })
+        Ok(Swept { left: self.block.place.sweep(bucket)?, ..Swept::default() })
     }
 
     fn last_error(&mut self) -> Option<String> {

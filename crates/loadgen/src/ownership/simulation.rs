@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use super::{Mark, Title};
+use super::{LeftKind, Mark, Title};
 use crate::chance::mix64;
 use crate::control::{Buckets, bucket_name, ready_buckets, sweep_buckets};
 use crate::error::Error;
@@ -50,6 +50,7 @@ impl History {
             listing: Listing::Honest,
             says_new: false,
             keys_at_once: 3,
+            hides: false,
             theirs: BTreeSet::new(),
         };
         let world = Arc::new(Mutex::new(world));
@@ -145,6 +146,11 @@ impl History {
     }
 
     fn ready(&mut self) -> Result<bool, Error> {
+        self.begin().map(|(_, is_whole)| is_whole)
+    }
+
+    /// Readies the buckets; tells of which the journal was told, and whether all was done.
+    fn begin(&mut self) -> Result<(Vec<String>, bool), Error> {
         let trial = self.parsed();
         let target = self.target(&trial);
         let mut told = Vec::new();
@@ -159,9 +165,9 @@ impl History {
             }
             true
         });
-        self.journal.extend(told);
+        self.journal.extend(told.iter().cloned());
         let is_stopped = target.stop.load(Ordering::Relaxed);
-        ready.map(|_| !is_stopped)
+        ready.map(|_| (told, !is_stopped))
     }
 
     /// Puts the dataset, or a part of it, as a load does once all places are ready.
@@ -232,7 +238,17 @@ impl History {
                 || (objects.is_empty() && self.journal.contains(place));
             assert!(!is_touched || left.contains(place.as_str()), "{place} is forgotten");
         }
+        let is_foreign_allowed = self.parsed().allow_foreign;
+        for left in &swept.left {
+            // Nothing of the run's is there, or the reason is told.
+            assert!(!is_foreign_allowed || left.kind != LeftKind::Foreign, "{left:?}");
+            let is_marked =
+                world.places.get(&left.place).is_some_and(|place| place.contains_key(MARK));
+            assert!(left.kind != LeftKind::Hidden || is_marked, "{left:?}");
+        }
+        assert!(!swept.foreign.iter().any(|place| left.contains(place.as_str())));
         for place in &swept.deleted {
+            assert!(!swept.foreign.contains(place), "{place}");
             // Another user may have made one of that name since.
             let objects = world.places.get(place).into_iter().flat_map(BTreeMap::values);
             assert_eq!(objects.filter(|object| object.writer == RUN).count(), 0, "{place}");
@@ -358,6 +374,76 @@ fn every_step_of_start_and_clean_up_may_fail_stop_or_be_killed() {
                 live(history(), None, Some((step, fault)), Listing::Honest);
             }
         }
+    }
+}
+
+#[test]
+fn a_place_that_stays_is_marked_or_told_of_as_unmarked() {
+    for step in 1..=80 {
+        for fault in [Fault::Refused, Fault::Lost] {
+            let mut history = History::new(3);
+            history.trial["dataset"]["buckets"] = json!(2);
+            history.trial["allow_foreign"] = json!(false);
+            assert!(history.ready().expect("nothing fails"));
+            history.world.lock().expect("one thread").hides = true;
+            history.break_at(Some((step, fault)), Listing::Honest);
+            if let Ok(Some(swept)) = history.clean_up() {
+                history.expect_nothing_forgotten(&swept);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_foreign_place_that_holds_nothing_more_of_ours_is_not_left() {
+    let mut history = History::new(3);
+    history.trial["dataset"]["buckets"] = json!(2);
+    history.trial["allow_foreign"] = json!(true);
+    history.world.lock().expect("one thread").write_theirs("b-1", "notes");
+    assert!(history.ready().expect("nothing fails"));
+    history.load();
+    for _ in 0..2 {
+        let swept = history.clean_up().expect("nothing fails").expect("nobody stops it");
+        assert_eq!((swept.left, swept.foreign), (Vec::new(), vec!["b-1".to_owned()]));
+        assert_eq!(swept.deleted, ["b-0"]);
+    }
+    history.expect_theirs();
+}
+
+#[test]
+fn buckets_made_as_load_are_told_of_though_others_are_foreign() {
+    let mut history = History::new(3);
+    history.trial["dataset"]["buckets"] = json!(60);
+    history.trial["allow_foreign"] = json!(false);
+    history.trial["ownership"]["runs"] = json!([]);
+    history.trial["mix"] = json!([{"operation": "create_bucket"}]);
+    let foreign = ["b-0", "b-7", "b-59"];
+    for place in foreign {
+        history.world.lock().expect("one thread").write_theirs(place, "notes");
+    }
+    let (told, is_whole) = history.begin().expect("that is an outcome of the load");
+    let names = history.names().into_iter();
+    let absent: Vec<String> = names.filter(|name| !foreign.contains(&name.as_str())).collect();
+    assert_eq!((told, is_whole), (absent, true));
+}
+
+#[test]
+fn a_stop_is_obeyed_while_another_host_marks_the_place() {
+    for says_new in [false, true] {
+        let mut history = History::new(3);
+        history.trial["dataset"]["buckets"] = json!(1);
+        history.trial["allow_foreign"] = json!(false);
+        let place = history.names().remove(0);
+        // The looks of two jobs, the making, and where it counts as made, a page; then it waits.
+        let first = if says_new { 5 } else { 4 };
+        {
+            let mut world = history.world.lock().expect("one thread");
+            world.intruder = Some((3, place, "theirs".to_owned()));
+            world.says_new = says_new;
+        }
+        history.break_at(Some((first, Fault::Stopped)), Listing::Honest);
+        assert!(matches!(history.ready(), Ok(false)));
+        assert_eq!(history.steps(), first);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde::Serialize;
 
-use super::{Look, Mark, Page, Places, Removed, Scope, TRIES, Title, hash, is_claimed, wait};
+use super::{Claim, Look, Mark, Page, Places, Removed, Scope, TRIES, Title, claim_in, hash, wait};
 use crate::error::Error;
 
 /// Keys deleted with one request.
@@ -37,7 +37,7 @@ pub enum LeftKind {
     Hidden,
     /// The target did not answer as it must.
     Error,
-    /// The clean-up gave up before it came to it.
+    /// The clean-up gave up before it reached this place.
     NotTried,
 }
 
@@ -68,8 +68,10 @@ impl Left {
 pub struct Swept {
     /// How many objects it deleted.
     pub objects: u64,
-    /// Why the place is still there, if it is.
+    /// Why something of the run's may still be there, if it may.
     pub left: Option<Left>,
+    /// Whether the place is another's, which stays.
+    pub is_foreign: bool,
 }
 
 impl Swept {
@@ -78,7 +80,7 @@ impl Swept {
     pub fn plain(place: &str, (objects, is_gone): (u64, bool)) -> Self {
         let reason = "it carries no mark of ours, or holds what the run did not write";
         let left = || Left::new(place, LeftKind::OtherObjects, reason);
-        Self { objects, left: (!is_gone).then(left) }
+        Self { objects, left: (!is_gone).then(left), is_foreign: false }
     }
 }
 
@@ -157,7 +159,7 @@ pub(crate) async fn sweep<P: Places>(places: &mut P, place: &str) -> Result<Swep
         Some(mark) => {
             let reason = format!("run {} made it; that run's clean-up removes it", mark.run);
             let left = Left::new(place, LeftKind::OtherRun, reason);
-            Ok(Swept { objects: 0, left: Some(left) })
+            Ok(Swept { left: Some(left), ..Swept::default() })
         }
         None => sweep_unmarked(places, place, &title).await,
     }
@@ -171,20 +173,48 @@ async fn sweep_unmarked<P: Places>(
     if title.adopts(place) {
         let page = places.page(place, Scope::Everything, None).await?;
         // What a kill left between its making and its mark.
-        if page.shows_empty() && places.remove(place).await? == Removed::Gone {
-            return Ok(Swept::default());
+        if page.shows_empty() {
+            let left = match places.remove(place).await? {
+                Removed::Gone => None,
+                Removed::NotEmpty => Some(hidden(place)),
+            };
+            return Ok(Swept { left, ..Swept::default() });
         }
     }
-    let mut swept = Swept::default();
-    if title.allow_foreign && matches!(is_claimed(places, place, title).await, Ok(true)) {
-        swept = sweep_objects(places, place).await?;
-        if swept.left.is_none() {
-            places.delete(place, &[title.claim_key()]).await?;
+    let left = |kind, reason: String| {
+        let left = Some(Left::new(place, kind, reason));
+        Ok(Swept { left, is_foreign: true, ..Swept::default() })
+    };
+    if !title.allow_foreign {
+        return left(LeftKind::Foreign, "loadstone did not make it".to_owned());
+    }
+    let mut swept = match claim_in(places, place, title).await? {
+        // Nothing is written before the claim, and the claim is the last to go.
+        Claim::Absent => return Ok(Swept { is_foreign: true, ..Swept::default() }),
+        Claim::Ours => sweep_objects(places, place).await?,
+        Claim::OtherRun(run) => {
+            return left(LeftKind::OtherRun, format!("run {run} has claimed the dataset's keys"));
+        }
+        Claim::Stranger => {
+            let reason = format!("\"{}\" is there, and is no claim", title.claim_key());
+            return left(LeftKind::Foreign, reason);
+        }
+    };
+    if swept.left.is_none() {
+        places.sweep_hidden(place).await?;
+        if places.delete(place, &[title.claim_key()]).await? == 0 {
+            let reason = format!("the store does not delete \"{}\"", title.claim_key());
+            swept.left = Some(Left::new(place, LeftKind::Undeletable, reason));
         }
     }
-    let foreign = || Left::new(place, LeftKind::Foreign, "loadstone did not make it");
-    swept.left.get_or_insert_with(foreign);
+    swept.is_foreign = true;
     Ok(swept)
+}
+
+fn hidden(place: &str) -> Left {
+    let reason = "the store says that it is not empty, and lists nothing in it: old versions, \
+                  delete markers or uploads are left, which need the store's own tools";
+    Left::new(place, LeftKind::Hidden, reason)
 }
 
 async fn sweep_ours<P: Places>(places: &mut P, place: &str) -> Result<Swept, Error> {
@@ -211,9 +241,7 @@ async fn sweep_ours<P: Places>(places: &mut P, place: &str) -> Result<Swept, Err
         }
         wait(places).await;
     }
-    let reason = "the store says that it is not empty, and lists nothing in it: old versions, \
-                  delete markers or uploads are left, which need the store's own tools";
-    swept.left = Some(Left::new(place, LeftKind::Hidden, reason));
+    swept.left = Some(hidden(place));
     Ok(swept)
 }
 
@@ -240,8 +268,13 @@ pub(crate) async fn remove<P: Places>(places: &mut P, place: &str) -> Result<Rem
         Ok(Removed::Gone) => {}
         // It stays, or nobody knows: if it does, it must stay known as ours.
         _ => match places.write_mark(place, &mark).await {
-            Ok(true) | Err(_) => {}
+            Ok(true) => {}
             Ok(false) => return Ok(Removed::Gone),
+            Err(error) => {
+                let what = format!("mark {} \"{place}\" again, which stays", P::PLACE);
+                return Err(Error::target(what, error.to_string())
+                    .with_hint("clean up again: an empty one is known from the run's journal"));
+            }
         },
     }
     removed
@@ -272,15 +305,15 @@ async fn sweep_objects<P: Places>(places: &mut P, place: &str) -> Result<Swept, 
         };
         if fruitless >= FRUITLESS_MAX {
             let left = left(LeftKind::Undeletable, "the store deletes nothing of what it lists");
-            return Ok(Swept { objects: swept, left });
+            return Ok(Swept { objects: swept, left, is_foreign: false });
         }
         let spent_ns = places.reactor().now_ns() - begun_ns;
         match listing.turn(&page, if gone == 0 { spent_ns } else { 0 }) {
             Ok(true) => {}
-            Ok(false) => return Ok(Swept { objects: swept, left: None }),
+            Ok(false) => return Ok(Swept { objects: swept, ..Swept::default() }),
             Err(reason) => {
                 let left = left(LeftKind::Listing, reason);
-                return Ok(Swept { objects: swept, left });
+                return Ok(Swept { objects: swept, left, is_foreign: false });
             }
         }
     }

@@ -205,10 +205,10 @@ impl S3Client {
     /// stop is obeyed.
     pub(super) async fn create_bucket(&mut self, request: &Request) -> Answer {
         let bucket = self.thread.dataset.bucket(request.index);
-        let _pair = self.reactor().begin_pair().await;
+        let pair = self.reactor().begin_pair().await;
         let mut answer = self.create_it(&bucket).await.answer();
         if answer.outcome.is_ok() {
-            if let Err(error) = ownership::mark_new(self, &bucket).await {
+            if let Err(error) = ownership::mark_new(self, &bucket, pair).await {
                 let failure = Failure::Told(Outcome::EXISTS, error.to_string());
                 answer.outcome = self.connection.object_to(failure);
             }

@@ -191,11 +191,11 @@ impl SwiftClient {
     /// a stop is obeyed. One that is there already is not marked by the attempt.
     pub(super) async fn create_bucket(&mut self, request: &Request) -> Answer {
         let container = self.thread.dataset.bucket(request.index);
-        let _pair = self.reactor().begin_pair().await;
+        let pair = self.reactor().begin_pair().await;
         let reply = self.create_it(&container).await;
         let mut answer = reply.answer();
         let text = match reply.status {
-            201 => match ownership::mark_new(self, &container).await {
+            201 => match ownership::mark_new(self, &container, pair).await {
                 Ok(_) => return answer,
                 Err(error) => error.to_string(),
             },

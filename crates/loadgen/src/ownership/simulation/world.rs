@@ -79,6 +79,8 @@ pub(super) struct World {
     /// Whether making a place that is there is answered like making one that is not.
     pub(super) says_new: bool,
     pub(super) keys_at_once: usize,
+    /// Whether places that list nothing are said not to be empty.
+    pub(super) hides: bool,
     /// What the others have written and must find again.
     pub(super) theirs: BTreeSet<(String, String)>,
 }
@@ -235,7 +237,7 @@ impl Places for TargetClient {
 
     async fn remove(&mut self, place: &str) -> Result<Removed, Error> {
         self.step(|world| {
-            if world.places.get(place).is_some_and(|objects| !objects.is_empty()) {
+            if world.hides || world.places.get(place).is_some_and(|objects| !objects.is_empty()) {
                 return Removed::NotEmpty;
             }
             world.places.remove(place);
