@@ -379,7 +379,8 @@ fn every_step_of_start_and_clean_up_may_fail_stop_or_be_killed() {
 
 #[test]
 fn a_place_that_stays_is_marked_or_told_of_as_unmarked() {
-    for step in 1..=80 {
+    // As many as ten tries at two places take.
+    for step in 1..=130 {
         for fault in [Fault::Refused, Fault::Lost] {
             let mut history = History::new(3);
             history.trial["dataset"]["buckets"] = json!(2);
