@@ -176,7 +176,10 @@ def test_a_directory_of_another_run_is_refused_by_its_name_until_it_is_named(fol
     second = Dataset(prefix=first.prefix)
     assert first.run in refused(place_at(folder), second)
     assert first.run in refused(place_at(folder, is_foreign=True), second)
-    trials.clean_up(place_at(folder), second)
+    lefts = trials.clean_up(place_at(folder), second).summary["places_left"]
+    assert [(left["kind"], first.run in left["reason"]) for left in lefts] == [
+        ("other_run", True)
+    ] * 2
     named = {"ownership": {"runs": [first.run]}}
     trials.prepare(place_at(folder), second, **named)
     trials.clean_up(place_at(folder), second, **named)
@@ -197,6 +200,50 @@ def test_only_a_directory_that_the_journal_holds_and_that_is_empty_is_adopted(fo
     assert not bucket.exists()
 
 
+@pytest.mark.parametrize("operation", ["put", "create_bucket"])
+def test_directories_are_told_of_before_they_are_made(folder: Path, operation: str) -> None:
+    """All at once; when the journal fails nothing is made, and what is there is told of no more."""
+    data = Dataset(buckets=4)
+    text = json.dumps(trials.document(place_at(folder), data, operation))
+
+    def fail(names: list[str]) -> None:
+        raise OSError(28, f"no space for {len(names)} names")
+
+    with pytest.raises(OSError, match="no space for 4 names"):
+        _loadgen.run_trial(text, on_intent=fail)
+    assert not list(folder.iterdir())
+    told: list[list[str]] = []
+    _loadgen.run_trial(text, on_intent=told.append)
+    assert all((folder / name / MARK).exists() for name in data.bucket_names)
+    _loadgen.run_trial(text, on_intent=told.append)
+    assert told == [data.bucket_names]
+
+
+def test_what_a_kill_left_bare_goes_with_the_clean_up_of_its_run_only(folder: Path) -> None:
+    """Directories that the journal holds, and what bears the run's name in the root."""
+    data, place = Dataset(), place_at(folder)
+    for name in data.bucket_names:
+        (folder / name).mkdir()
+    ours = folder / f".loadstone-tmp-{data.run}-1"
+    theirs = folder / f".loadstone-tmp-{uuid.uuid4().hex}-1"
+    for temporary in (ours, theirs):
+        temporary.mkdir()
+        (temporary / MARK).write_bytes(b"")
+    lefts = trials.clean_up(place, data).summary["places_left"]
+    assert [left["kind"] for left in lefts] == ["foreign"] * 2
+    trials.clean_up(place, data, ownership={"adopt": data.bucket_names})
+    assert list(folder.iterdir()) == [theirs]
+
+
+def test_creating_as_load_goes_on_with_what_a_kill_left_bare(folder: Path) -> None:
+    data = Dataset(objects=2)
+    (folder / data.bucket_names[1]).mkdir()
+    ownership = {"ownership": {"adopt": data.bucket_names}}
+    trial = trials.document(place_at(folder), data, "create_bucket", **ownership)
+    assert trials.run(trial).outcomes() == {"ok": 2}
+    assert all((folder / name / MARK).exists() for name in data.bucket_names)
+
+
 def test_clean_up_takes_exactly_what_the_run_may_have_written(folder: Path) -> None:
     """Neither numbers beyond, nor other spellings, nor what only looks like an object."""
     data, place = Dataset(objects=5, buckets=1), place_at(folder)
@@ -213,7 +260,8 @@ def test_clean_up_takes_exactly_what_the_run_may_have_written(folder: Path) -> N
     (bucket / "object-3").mkdir()
     kept.add("object-3")
     ownership = {"ownership": {"written": [[60, 80]]}}
-    assert trials.clean_up(place, data, **ownership).summary["buckets_left"]
+    (left,) = trials.clean_up(place, data, **ownership).summary["places_left"]
+    assert (left["kind"], left["objects"]) == ("other_objects", len(kept))
     assert {found.name for found in bucket.iterdir()} == kept | {MARK}
 
 

@@ -18,6 +18,9 @@ use crate::reactor::Reactor;
 /// What direct I/O asks of addresses, offsets and lengths on every device that we know of.
 pub(crate) const ALIGNMENT: usize = 4096;
 
+/// What names of files that are not whole yet begin with; the run comes next.
+pub(crate) const TEMPORARY: &str = ".loadstone-tmp-";
+
 /// The largest block of one `read` or `write`.
 pub(crate) const BLOCK_BYTES_MAX: u64 = 256 << 20;
 
@@ -278,8 +281,8 @@ pub(crate) fn rename_at(directory: BorrowedFd<'_>, from: &CStr, to: &CStr) -> io
 
 /// Tells whether a file with this owner is ours: that of this process, or whom a server that maps
 /// users puts in its place.
-pub(crate) fn is_of_our_user(directory: BorrowedFd<'_>, owner: u32) -> bool {
-    owner == user() || made_in(directory).is_ok_and(|made| made.st_uid == owner)
+pub(crate) fn is_of_our_user(directory: BorrowedFd<'_>, run: &str, owner: u32) -> bool {
+    owner == user() || made_in(directory, run).is_ok_and(|made| made.st_uid == owner)
 }
 
 /// Returns the user of this process.
@@ -289,8 +292,8 @@ pub(crate) fn user() -> u32 {
 }
 
 /// Makes a directory, which is gone again, to see whose it becomes and who may write to it.
-pub(crate) fn made_in(directory: BorrowedFd<'_>) -> io::Result<fs::Stat> {
-    let name = CString::new(format!(".loadstone-try-{}", random_name()?)).expect("no zero in it");
+pub(crate) fn made_in(directory: BorrowedFd<'_>, run: &str) -> io::Result<fs::Stat> {
+    let name = CString::new(format!("{TEMPORARY}{run}-try-{}", random_name()?))?;
     make_directory_at(directory, &name)?;
     let made = fs::statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW);
     fs::unlinkat(directory, &name, AtFlags::REMOVEDIR)?;

@@ -12,12 +12,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::clock::Clock;
 use crate::dataset::Dataset;
-use crate::drivers::disk::{self, BLOCK_BYTES_MAX, Buffer, FLUSH_SETTINGS, Flush, Turns};
+use crate::drivers::disk::{
+    self, BLOCK_BYTES_MAX, Buffer, FLUSH_SETTINGS, Flush, TEMPORARY, Turns,
+};
 use crate::drivers::{BucketState, Client, Driver, Setting, SettingKind, limits, settings};
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
-use crate::ownership::Swept;
+use crate::ownership::{Standing, Swept};
 use crate::payload::{Held, ObjectId, PayloadSpec, SECTOR_BYTES};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
@@ -35,8 +37,6 @@ use bucket::Bucket;
 
 /// What a copy's name has behind its object's.
 const COPY_SUFFIX: &[u8] = b".copy";
-/// What names of files that are not whole yet begin with.
-const TEMPORARY: &str = ".loadstone-tmp-";
 /// Buckets that a client keeps at hand.
 const BUCKETS_AT_HAND: u64 = 16;
 /// Bytes given to the kernel at once, unless the target says otherwise.
@@ -354,6 +354,10 @@ impl Client for FileClient {
         answer
     }
 
+    async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
+        self.tree.find(bucket, self.tree.is_foreign_allowed)
+    }
+
     async fn ready_bucket(
         &mut self,
         bucket: &str,
@@ -365,7 +369,7 @@ impl Client for FileClient {
     async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error> {
         self.open_files.close_all();
         self.buckets.fill(None);
-        self.tree.sweep(bucket).map(|swept| Swept::plain(bucket, swept))
+        self.tree.sweep(bucket)
     }
 
     fn last_error(&mut self) -> Option<String> {

@@ -74,16 +74,6 @@ pub struct Swept {
     pub is_foreign: bool,
 }
 
-impl Swept {
-    /// Says that the place is gone, or left for a reason that the driver does not tell.
-    #[must_use]
-    pub fn plain(place: &str, (objects, is_gone): (u64, bool)) -> Self {
-        let reason = "it carries no mark of ours, or holds what the run did not write";
-        let left = || Left::new(place, LeftKind::OtherObjects, reason);
-        Self { objects, left: (!is_gone).then(left), is_foreign: false }
-    }
-}
-
 /// Follows a listing, and finds out when it does not go on.
 pub(super) struct Listing {
     token: Option<String>,

@@ -225,7 +225,7 @@ impl Place {
     fn is_mine(&self, found: &std::fs::Metadata) -> bool {
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new(".")))
-            .is_ok_and(|parent| disk::is_of_our_user(parent.as_fd(), found.uid()))
+            .is_ok_and(|parent| disk::is_of_our_user(parent.as_fd(), &self.run, found.uid()))
     }
 
     /// Opens what is open already without direct I/O, in which libblkid does not read.

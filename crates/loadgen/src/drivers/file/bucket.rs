@@ -17,6 +17,7 @@ use super::{FileClient, FileTree, TEMPORARY};
 use crate::drivers::BucketState;
 use crate::drivers::disk;
 use crate::error::Error;
+use crate::ownership::Standing as Found;
 use crate::requests::Request;
 
 /// The file that marks a directory as made by loadstone.
@@ -91,7 +92,7 @@ impl FileTree {
         if !self.is_direct {
             return Ok(());
         }
-        let Ok(name) = temporary_name() else { return Ok(()) };
+        let Ok(name) = self.temporary_name() else { return Ok(()) };
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_DIRECT;
         let opened = disk::open_at(self.directory.as_fd(), &name, flags);
         // Best effort: an empty file that stays is no harm.
@@ -126,7 +127,8 @@ impl FileTree {
     fn open_bucket(&self, number: u64) -> io::Result<Bucket> {
         let directory = self.open_below(&self.dataset.bucket(number))?;
         let standing = self.standing(directory.as_fd())?;
-        let keys = self.open_keys(&directory, self.makes_parents)?;
+        let may_make = self.makes_parents && matches!(standing, Standing::Ours { .. });
+        let keys = self.open_keys(&directory, may_make)?;
         if let Standing::Ours { owner } = standing {
             return Ok(Bucket { keys, owner, is_guarded: false });
         }
@@ -199,12 +201,12 @@ impl FileTree {
 
     /// Tells whether only this user can have written to a file or directory. A server may map users
     /// and a file system may know no modes: then what we make there ourselves is the measure.
-    fn is_safe(&self, found: &Stat) -> bool {
+    pub(super) fn is_safe(&self, found: &Stat) -> bool {
         const OTHERS: u32 = 0o022;
         if found.st_uid == disk::user() && found.st_mode & OTHERS == 0 {
             return true;
         }
-        let made = self.made.get_or_init(|| disk::made_in(self.directory.as_fd()).ok());
+        let made = self.made.get_or_init(|| disk::made_in(self.directory.as_fd(), &self.run).ok());
         made.is_some_and(|made| {
             found.st_uid == made.st_uid && found.st_mode & OTHERS & !made.st_mode == 0
         })
@@ -213,29 +215,55 @@ impl FileTree {
     /// Makes sure that a bucket is there and may be written to.
     pub(super) fn ready(&self, bucket: &str, allow_foreign: bool) -> Result<BucketState, Error> {
         let failed = |verb, error| self.refused(verb, bucket, &error);
+        let mut found = self.find(bucket, allow_foreign)?;
+        if found == Found::Absent {
+            if self.make(bucket).map_err(|error| failed("make", error))? {
+                return Ok(BucketState::Created);
+            }
+            found = self.find(bucket, allow_foreign)?;
+        }
+        match found {
+            Found::Ours => Ok(BucketState::Ours),
+            Found::Foreign => Ok(BucketState::Foreign),
+            Found::Bare => {
+                let marked = self.adopt(bucket).map_err(|error| failed("mark", error))?;
+                Ok(if marked { BucketState::Created } else { BucketState::Ours })
+            }
+            Found::Absent | Found::Unseen => {
+                Err(failed("make", io::Error::from(io::ErrorKind::NotFound)))
+            }
+        }
+    }
+
+    /// Looks how a bucket stands to the trial, and refuses one that may not be written to.
+    pub(super) fn find(&self, bucket: &str, allow_foreign: bool) -> Result<Found, Error> {
         match self.open_below(bucket) {
             Ok(directory) => self.judge(bucket, &directory, allow_foreign),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if self.make(bucket).map_err(|error| failed("make", error))? {
-                    return Ok(BucketState::Created);
-                }
-                let directory = self.open_below(bucket).map_err(|error| failed("open", error))?;
-                self.judge(bucket, &directory, allow_foreign)
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Absent),
             Err(error) => Err(match error.raw_os_error() {
                 Some(libc::ELOOP | libc::ENOTDIR) => Error::target(
                     self.what("use", bucket),
                     "it is a symbolic link, or no directory at all",
                 )
                 .with_hint("choose another bucket prefix"),
-                _ => failed("open", error),
+                _ => self.refused("open", bucket, &error),
             }),
         }
     }
 
+    /// Marks a bucket that a kill has left bare; `false` if it is bare no more.
+    fn adopt(&self, bucket: &str) -> io::Result<bool> {
+        let directory = self.open_below(bucket)?;
+        if !self.is_bare(bucket, &directory) {
+            return Ok(false);
+        }
+        self.write_mark(directory.as_fd(), MARK).map(|()| true)
+    }
+
     /// Makes a bucket with its mark in one step; `false` if somebody else was quicker.
     fn make(&self, bucket: &str) -> io::Result<bool> {
-        let (root, name, beside) = (self.directory.as_fd(), c_name(bucket)?, temporary_name()?);
+        let (root, name, beside) =
+            (self.directory.as_fd(), c_name(bucket)?, self.temporary_name()?);
         self.make_marked(&beside)?;
         let renamed = renameat_with(root, &beside, root, &name, RenameFlags::NOREPLACE);
         if renamed.is_ok() {
@@ -282,23 +310,19 @@ impl FileTree {
         bucket: &str,
         directory: &OwnedFd,
         allow_foreign: bool,
-    ) -> Result<BucketState, Error> {
+    ) -> Result<Found, Error> {
         let failed = |verb, error| self.refused(verb, bucket, &error);
         let refuse = |why: String, hint: &str| {
             Err(Error::target(self.what("use", bucket), why).with_hint(hint))
         };
         let standing = self.standing(directory.as_fd());
         match standing.map_err(|error| failed("look for the mark in", error))? {
-            Standing::Ours { .. } => Ok(BucketState::Ours),
+            Standing::Ours { .. } => Ok(Found::Ours),
             Standing::AnotherRun(run) => refuse(
                 format!("run {run} made it"),
                 "clean up after that run, name it as one to reuse, or choose another bucket prefix",
             ),
-            Standing::Foreign if self.is_bare(bucket, directory) => {
-                let marked = self.write_mark(directory.as_fd(), MARK);
-                marked.map_err(|error| failed("mark", error))?;
-                Ok(BucketState::Created)
-            }
+            Standing::Foreign if self.is_bare(bucket, directory) => Ok(Found::Bare),
             Standing::Foreign | Standing::Unsafe if allow_foreign => self.claim(bucket, directory),
             Standing::Unsafe => refuse(
                 "it has a mark that is not this version's, or that others could write".into(),
@@ -313,19 +337,27 @@ impl FileTree {
 
     /// Tells whether a directory is what a kill has left: the run's journal holds it, it is ours,
     /// and nothing is in it.
-    fn is_bare(&self, bucket: &str, directory: &OwnedFd) -> bool {
+    pub(super) fn is_bare(&self, bucket: &str, directory: &OwnedFd) -> bool {
         self.ownership.adopt.iter().any(|name| name == bucket)
             && fstat(directory).is_ok_and(|found| self.is_safe(&found))
             && names_in(directory.as_fd()).is_ok_and(|names| names.is_empty())
     }
 
     /// Takes the dataset's names in a foreign directory, if all are free.
-    fn claim(&self, bucket: &str, directory: &OwnedFd) -> Result<BucketState, Error> {
+    fn claim(&self, bucket: &str, directory: &OwnedFd) -> Result<Found, Error> {
         let failed = |error| self.refused("claim names in", bucket, &error);
-        let keys = self.open_keys(directory, true).map_err(failed)?;
         let claim = self.claim_name();
+        // Nothing is made there, not even a directory of the prefix, before all is found free.
+        let keys = match self.open_keys(directory, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let keys = self.open_keys(directory, true).map_err(failed)?;
+                self.write_mark(keys.as_fd(), &claim).map_err(failed)?;
+                return Ok(Found::Foreign);
+            }
+            keys => keys.map_err(failed)?,
+        };
         match self.mark_in(keys.as_fd(), &claim).map_err(failed)? {
-            Some((run, _)) if self.is_named(&run) => return Ok(BucketState::Foreign),
+            Some((run, _)) if self.is_named(&run) => return Ok(Found::Foreign),
             Some((run, _)) => {
                 return Err(Error::target(
                     self.what("write beside what is in", bucket),
@@ -344,7 +376,12 @@ impl FileTree {
             .with_hint("choose another object prefix"));
         }
         self.write_mark(keys.as_fd(), &claim).map_err(failed)?;
-        Ok(BucketState::Foreign)
+        Ok(Found::Foreign)
+    }
+
+    /// Returns a name for what is not whole yet; the run's clean-up knows it.
+    fn temporary_name(&self) -> io::Result<CString> {
+        c_name(&format!("{TEMPORARY}{}-{}", self.run, disk::random_name()?))
     }
 
     fn what(&self, verb: &str, bucket: &str) -> String {
@@ -359,7 +396,11 @@ impl FileTree {
 impl FileClient {
     pub(super) fn create_bucket(&mut self, request: &Request) -> io::Result<()> {
         self.at_bucket(request.index);
-        self.tree.make_marked(super::writes::c_path(&self.path))
+        let bucket = self.tree.dataset.bucket(request.index);
+        if self.tree.make(&bucket)? || self.tree.adopt(&bucket)? {
+            return Ok(());
+        }
+        Err(io::Error::from_raw_os_error(libc::EEXIST))
     }
 
     pub(super) fn delete_bucket(&mut self, request: &Request) -> io::Result<()> {
@@ -378,10 +419,6 @@ impl FileClient {
 
 fn not_ours() -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, "loadstone did not make this directory")
-}
-
-fn temporary_name() -> io::Result<CString> {
-    c_name(&format!("{TEMPORARY}{}", disk::random_name()?))
 }
 
 fn is_unknown(error: &io::Error) -> bool {

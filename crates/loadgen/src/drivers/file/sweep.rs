@@ -7,10 +7,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, fstat, unlinkat};
 
 use super::bucket::{Bucket, MARK, Standing};
-use super::directory::{c_name, look, names_in, remove_nested};
+use super::directory::{c_name, look, names_in, open_directory, remove_nested};
 use super::{COPY_SUFFIX, FileTree, TEMPORARY};
 use crate::drivers::disk;
 use crate::error::Error;
+use crate::ownership::{Left, LeftKind, Swept};
 
 impl FileTree {
     /// Returns the number of the object that a file is, or is a copy of.
@@ -42,43 +43,109 @@ impl FileTree {
     }
 
     /// Deletes what the run may have written in a bucket, and the bucket, if it is ours and nothing
-    /// else is in it. Tells how many objects went, and whether the bucket is gone.
-    pub(super) fn sweep(&self, bucket: &str) -> Result<(u64, bool), Error> {
+    /// else is in it. Tells how many objects went, and why the bucket is left, if it is.
+    pub(super) fn sweep(&self, bucket: &str) -> Result<Swept, Error> {
         let failed = |verb, error: io::Error| self.refused(verb, bucket, &error);
+        let stays = |objects, kind, reason: String| {
+            Ok(Swept { objects, left: Some(Left::new(bucket, kind, reason)), is_foreign: false })
+        };
         self.buckets.lock().expect("nobody panics in here").clear();
+        self.sweep_root();
         let directory = match self.open_below(bucket) {
             Ok(directory) => directory,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((0, true)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swept::default()),
             Err(error) => match error.raw_os_error() {
-                Some(libc::ELOOP | libc::ENOTDIR) => return Ok((0, false)),
+                Some(libc::ELOOP | libc::ENOTDIR) => {
+                    let reason = "it is a symbolic link, or no directory at all";
+                    return stays(0, LeftKind::Foreign, reason.into());
+                }
                 _ => return Err(failed("open", error)),
             },
         };
         let standing = self
             .standing(directory.as_fd())
             .map_err(|error| failed("look for the mark in", error))?;
-        let Standing::Ours { owner } = standing else {
-            let swept = self.sweep_claimed(bucket, &directory);
-            return Ok((swept.map_err(|error| failed("sweep", error))?, false));
+        let (kind, reason) = match standing {
+            Standing::Ours { owner } => return self.sweep_ours(bucket, &directory, owner),
+            Standing::AnotherRun(run) => {
+                (LeftKind::OtherRun, format!("run {run} made it; that run's clean-up removes it"))
+            }
+            // What a kill left between its making and its mark.
+            Standing::Foreign if self.is_bare(bucket, &directory) => {
+                let name = c_name(bucket).map_err(|error| failed("delete", error))?;
+                unlinkat(self.directory.as_fd(), &name, AtFlags::REMOVEDIR)
+                    .map_err(|error| failed("delete", error.into()))?;
+                return Ok(Swept::default());
+            }
+            Standing::Foreign => (LeftKind::Foreign, "loadstone did not make it".into()),
+            Standing::Unsafe => (
+                LeftKind::Foreign,
+                "it has a mark that is not this version's, or that others could write".into(),
+            ),
         };
-        let mut swept = 0;
-        match self.open_keys(&directory, false) {
+        let swept = self.sweep_claimed(bucket, &directory);
+        stays(swept.map_err(|error| failed("sweep", error))?, kind, reason)
+    }
+
+    fn sweep_ours(&self, bucket: &str, directory: &OwnedFd, owner: u32) -> Result<Swept, Error> {
+        let failed = |verb, error: io::Error| self.refused(verb, bucket, &error);
+        let others = |reason: String| Left::new(bucket, LeftKind::OtherObjects, reason);
+        let mut objects = 0;
+        match self.open_keys(directory, false) {
             Ok(keys) => {
                 let same = |of: &OwnedFd| fstat(of).map(|found| found.st_dev);
                 // What somebody has mounted there is not ours.
-                if same(&keys).ok() != same(&directory).ok() {
-                    return Ok((0, false));
+                if same(&keys).ok() != same(directory).ok() {
+                    let left = others("another file system is mounted in it".into());
+                    return Ok(Swept { objects, left: Some(left), is_foreign: false });
                 }
                 let place = Bucket { keys, owner, is_guarded: true };
-                swept = self.sweep_keys(bucket, &place).map_err(|error| failed("sweep", error))?;
+                objects =
+                    self.sweep_keys(bucket, &place).map_err(|error| failed("sweep", error))?;
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(_) => return Ok((0, false)),
+            Err(error) => {
+                let left = others(format!("a directory of the prefix cannot be opened: {error}"));
+                return Ok(Swept { objects, left: Some(left), is_foreign: false });
+            }
         }
         remove_nested(directory.as_fd(), &self.parents);
-        let is_gone =
-            self.remove_bucket(bucket, &directory).map_err(|error| failed("delete", error))?;
-        Ok((swept, is_gone))
+        if self.remove_bucket(bucket, directory).map_err(|error| failed("delete", error))? {
+            return Ok(Swept { objects, left: None, is_foreign: false });
+        }
+        let mut names = names_in(directory.as_fd()).map_err(|error| failed("list", error))?;
+        names.retain(|name| name.as_encoded_bytes() != MARK.to_bytes());
+        let example = names.first().map(|name| format!(", such as \"{}\"", name.display()));
+        let reason = "it holds files that the run did not write";
+        let left = others(format!("{reason}{}", example.unwrap_or_default()));
+        Ok(Swept {
+            objects,
+            left: Some(Left { objects: Some(names.len() as u64), ..left }),
+            is_foreign: false,
+        })
+    }
+
+    /// Removes what a kill of the run has left in the root, under names that bear the run. Best
+    /// effort: what stays there is empty, or not ours.
+    fn sweep_root(&self) {
+        let root = self.directory.as_fd();
+        for name in names_in(root).unwrap_or_default() {
+            let Ok(c_name) = CString::new(name.as_encoded_bytes()) else { continue };
+            if !self.runs_temporary(&name)
+                || !look(root, &c_name).is_ok_and(|found| self.is_safe(&found))
+            {
+                continue;
+            }
+            let Ok(directory) = open_directory(root, &c_name) else {
+                let _ = disk::remove_at(root, &c_name);
+                continue;
+            };
+            let names = names_in(directory.as_fd()).unwrap_or_default();
+            if names.iter().all(|name| name.as_encoded_bytes() == MARK.to_bytes()) {
+                let _ = disk::remove_at(directory.as_fd(), MARK);
+                let _ = unlinkat(root, &c_name, AtFlags::REMOVEDIR);
+            }
+        }
     }
 
     /// Deletes what the run has written beside others' files.
