@@ -1,7 +1,6 @@
 //! Ownership against a simulated target: seeded worlds with other users in them, where every step
-//! fails once, is stopped once, and is killed once, and listings lie. What must hold whatever
-//! happens: nothing changes that the run did not write; an interrupted start can be gone on with;
-//! a clean-up ends; and what it leaves it tells.
+//! fails once, is stopped once, is killed once, and listings lie. Whatever happens: nothing changes
+//! that the run did not write; a start that was cut can go on; a clean-up ends, and tells the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
