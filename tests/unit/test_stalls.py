@@ -3,6 +3,8 @@
 import dataclasses
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from loadstone.analysis import labels, searches, stalls
@@ -83,3 +85,17 @@ def test_a_search_knows_of_a_core_that_stood_still_beside_the_hiccup_thread(tmp_
     summary = {**record.summary, "stalls": of_one_core, "cores_watched": 2}
     still = dataclasses.replace(record, summary=summary)
     assert searches.observe(still, goal).stalled == pytest.approx(1 / 6, rel=0.01)
+
+
+def test_what_the_control_group_took_is_a_limit_and_no_stall(tmp_path: Path) -> None:
+    record = _record(_all_cores([[3, S], [4, S], [5, S]]))
+    rows = [(second * S, "c", "cgroup", "", "throttled_ns", second * S / 2) for second in range(9)]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    path = tmp_path / "probes.parquet"
+    pq.write_table(pa.table(columns, schema=synthetic_run.PROBES), path)
+    assert stalls.stall_of(dataclasses.replace(record, probes_path=path)) is None
+    columns[-1] = [value / 4 for value in columns[-1]]
+    pq.write_table(pa.table(columns, schema=synthetic_run.PROBES), path)
+    left = stalls.stall_of(dataclasses.replace(record, probes_path=path))
+    assert left is not None
+    assert left.share == pytest.approx(1 / 3)

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow.compute as pc
+
 from loadstone.analysis.finding import Evidence, Finding
 from loadstone.results.record import Record
 
@@ -48,8 +50,12 @@ def stall_of(record: Record) -> Stall | None:
     watched = max(int(record.summary.get("cores_watched") or 0), len(lost.keys() - {None}), 1)
     whole_ns = sum(lost.get(None, {}).values())
     cores_ns = sum(sum(of.values()) for core, of in lost.items() if core is not None) / watched
+    # What the client's own control group took is a limit of the client, and named as one.
+    lost_ns = max(whole_ns, cores_ns) - _throttled_ns(record)
+    if lost_ns <= 0:
+        return None
     return Stall(
-        share=min(1.0, max(whole_ns, cores_ns) / measured_ns),
+        share=min(1.0, lost_ns / measured_ns),
         measured_ns=measured_ns,
         seconds=tuple(sorted({second for of in lost.values() for second in of})),
         cores=tuple(sorted(core for core, of in lost.items() if core is not None and of)),
@@ -94,6 +100,16 @@ def _inside(windows: Sequence[tuple[int, int]], second: int, stalled_ns: int) ->
     begin, finish = second * SECOND_NS, (second + 1) * SECOND_NS
     overlap_ns = sum(max(0, min(end, finish) - max(start, begin)) for start, end in windows)
     return stalled_ns * min(1.0, overlap_ns / SECOND_NS)
+
+
+def _throttled_ns(record: Record) -> float:
+    """Return how long the client's control group held its threads back, in the whole trial."""
+    if record.probes_path is None:
+        return 0.0
+    rows = record.probes
+    is_it = pc.and_(pc.equal(rows["probe"], "cgroup"), pc.equal(rows["metric"], "throttled_ns"))
+    seen = pc.min_max(rows.filter(is_it)["value"]).as_py()
+    return float(seen["max"] - seen["min"]) if seen["max"] is not None else 0.0
 
 
 def _evidence(found: Mapping[str, Stall]) -> tuple[Evidence, ...]:

@@ -163,13 +163,22 @@ impl Place {
         drop(std::fs::remove_file(&beside));
         let file = self.open_at(&beside, true, flags | libc::O_EXCL)?;
         let made = self.grow(&file, bytes).and_then(|()| self.write_mark(&file)).and_then(|()| {
-            rename_new(&beside, &self.path).map_err(|error| self.refused("make", &error))
+            match rename_new(&beside, &self.path) {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+                renamed => renamed.map(|()| true).map_err(|error| self.refused("make", &error)),
+            }
         });
-        if let Err(error) = made {
-            // Best effort: the refusal that follows is what the user needs to know.
-            drop(std::fs::remove_file(&beside));
-            return Err(error);
+        if let Ok(true) = made {
+            return Ok(file);
         }
+        // Best effort: what follows is what the user needs to know.
+        drop(file);
+        drop(std::fs::remove_file(&beside));
+        made?;
+        // The images of rbd-fuse have one name only, and it stays.
+        let file = self.open_at(&self.path, true, flags | libc::O_EXCL)?;
+        self.grow(&file, bytes)?;
+        self.write_mark(&file)?;
         Ok(file)
     }
 
