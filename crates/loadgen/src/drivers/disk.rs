@@ -300,7 +300,7 @@ pub(crate) fn made_in(directory: BorrowedFd<'_>, run: &str) -> io::Result<fs::St
     Ok(made?)
 }
 
-/// Returns hex digits that nobody can foresee.
+/// Returns unpredictable hex digits.
 pub(crate) fn random_name() -> io::Result<String> {
     let mut bytes = [0; 16];
     // SAFETY: the kernel writes at most as many bytes as there are.

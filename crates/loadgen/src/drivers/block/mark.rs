@@ -1,6 +1,6 @@
 //! The mark of a file or device: text in each sector of its first and of its last MiB.
 //!
-//! Partition tables, superblocks and the labels of arrays lie there. Whoever writes one of them
+//! Partition tables, superblocks and array labels lie there. A program that writes one of them
 //! changes the mark, and a mark that is not whole is none.
 
 use std::io;

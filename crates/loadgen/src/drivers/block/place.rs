@@ -159,7 +159,7 @@ impl Place {
         let mut name = self.path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".loadstone-tmp-{}", self.run));
         let beside = self.path.with_file_name(name);
-        // A run that was killed here left one of this name, which nobody else could know.
+        // A killed attempt of this run leaves one: the name carries the run's id.
         drop(std::fs::remove_file(&beside));
         let file = self.open_at(&beside, true, flags | libc::O_EXCL)?;
         let made = self.grow(&file, bytes).and_then(|()| self.write_mark(&file)).and_then(|()| {
@@ -205,7 +205,7 @@ impl Place {
             return refuse(
                 LeftKind::OtherObjects,
                 format!("it holds {signature}"),
-                "name another path; or, if nobody needs that, erase it with wipefs -a",
+                "name another path, or erase the signature with wipefs -a if its data can go",
             );
         }
         let ends = mark::read(file.as_fd(), self.length(file)?)
@@ -223,7 +223,7 @@ impl Place {
             (true, Some(missing)) if ends != Ends::Blank => refuse(
                 LeftKind::Foreign,
                 format!("nothing here tells what is on it ({missing})"),
-                "install libblkid; or, if nobody needs what it holds, erase its first and last MiB",
+                "install libblkid, or erase the first and last MiB if the data can go",
             ),
             (true, _) => Ok(Ok(BucketState::Foreign)),
             (false, _) => Ok(Err(stranger(ends))),
@@ -407,7 +407,7 @@ impl Place {
 }
 
 /// Tells whether a device can discard but not give back space that then reads as zeroes, as those
-/// of nbd. The kernel says so; a try would need room on the device that is nobody's.
+/// of nbd. Read from sysfs: a trial discard would need unused space on the device.
 fn only_discards(device: &File) -> bool {
     let Ok(found) = device.metadata() else { return false };
     let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));

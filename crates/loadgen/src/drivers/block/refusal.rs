@@ -30,13 +30,13 @@ pub(super) fn stranger(ends: Ends) -> Refusal {
         Ends::Broken { run } => Refusal::new(
             LeftKind::OtherObjects,
             format!("run {run} marked it, and since then somebody wrote to it or resized it"),
-            "see what is on it; if nobody needs that, erase it, or pass --allow-foreign for this \
+            "check what is on it; if it can go, erase it, or pass --allow-foreign for this \
              target",
         ),
         Ends::Old => Refusal::new(
             LeftKind::Foreign,
             "an earlier version marked it, and its mark does not show who wrote to it since",
-            "see what is on it; if nobody needs that, delete it or erase its first 4096 bytes, or \
+            "check what is on it; if it can go, delete it or erase its first 4096 bytes, or \
              pass --allow-foreign for this target",
         ),
         Ends::Blank | Ends::Other => Refusal::new(

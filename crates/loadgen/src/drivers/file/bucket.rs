@@ -1,8 +1,7 @@
 //! Buckets: directories that are made and marked, and refused when they are not ours.
 //!
-//! A directory is opened name by name, never through a symbolic link, and what is asked of it
-//! afterwards is asked of what was opened. So nobody can lead a request elsewhere by putting
-//! another directory, or a link, in its place.
+//! A directory is opened name by name, never through a symbolic link, and used by its descriptor
+//! from then on, so another directory or a link put in its place cannot redirect a request.
 
 use std::ffi::{CStr, CString};
 use std::io;
