@@ -99,7 +99,7 @@ test-rust: $(STAMPS)/extension ## run the tests of the Rust crates
 
 # Tests that put load on something have the processors to themselves. pytest ends with 2 when it is
 # interrupted, and with 5 when PYTEST_OPTIONS left it no test.
-PARALLEL := tests/calibration tests/docs tests/unit
+PARALLEL := tests/calibration tests/docs tests/fuzz tests/unit
 .PHONY: test-python
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
 	@status=0; run() { $(BIN)/python -m pytest -q -m 'not real and not long' $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
@@ -111,12 +111,13 @@ test-python: $(STAMPS)/extension ## run the Python tests that need no real serve
 # libFuzzer's coverage, which a stable compiler gives too; the target apart from tests, whose build
 # needs none of it.
 FUZZ_SECONDS ?= 60
-FUZZ_FLAGS := -Cpasses=sancov-module -Cdebug-assertions -Coverflow-checks $(addprefix \
+FUZZ_FLAGS := -Cpasses=sancov-module $(addprefix \
 	-Cllvm-args=-sanitizer-coverage-,level=4 inline-8bit-counters pc-table trace-compares)
+FUZZ_CHECKS := CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
 .PHONY: fuzz
 fuzz: | tools ## look for inputs that break a parser: FUZZ_SECONDS for each target, FUZZ=NAME for one
 	@host=$$(rustc -vV | sed -n 's/^host: //p'); \
-	RUSTFLAGS='$(FUZZ_FLAGS)' cargo build --release --quiet --target "$$host" \
+	$(FUZZ_CHECKS) RUSTFLAGS='$(FUZZ_FLAGS)' cargo build --release --quiet --target "$$host" \
 		--target-dir target/fuzz -p loadstone-fuzz --features libfuzzer; \
 	for name in $(or $(FUZZ),$(notdir $(wildcard crates/fuzz/corpus/*))); do \
 		mkdir -p "build/fuzz/$$name"; \
@@ -128,9 +129,23 @@ fuzz: | tools ## look for inputs that break a parser: FUZZ_SECONDS for each targ
 		sed -n "s/^stat::number_of_executed_units: /$$name: no finding, executions: /p" "$$log"; \
 	done
 
+# atheris is libFuzzer for Python. Its wheels are for Linux on x86-64, so nothing else installs it.
+.PHONY: fuzz-readers
+fuzz-readers: $(STAMPS)/extension ## the same for readers of campaigns, run folders and imports
+	@$(BIN)/python -m pip install --quiet --group fuzz; \
+	for name in $(or $(FUZZ),$(notdir $(wildcard tests/fuzz/corpus/*))); do \
+		mkdir -p "build/fuzz/$$name"; \
+		log="build/fuzz/$$name.log"; \
+		$(BIN)/python -m tests.fuzz.explore "$$name" -max_total_time=$(FUZZ_SECONDS) \
+			-rss_limit_mb=2048 -timeout=30 -print_final_stats=1 -verbosity=0 \
+			-artifact_prefix="build/fuzz/$$name-" "build/fuzz/$$name" "tests/fuzz/corpus/$$name" \
+			>"$$log" 2>&1 || { tail -n 60 "$$log" >&2; exit 1; }; \
+		sed -n "s/^stat::number_of_executed_units: /$$name: no finding, executions: /p" "$$log"; \
+	done
+
 .PHONY: golden
-golden: $(STAMPS)/extension ## write the golden reports anew; read the difference before a commit
-	$(BIN)/python -m pytest -q --renew-golden tests/unit/test_report.py
+golden: $(STAMPS)/extension ## write the golden reports and the reference of findings anew; read the difference before a commit
+	$(BIN)/python -m pytest -q --renew-golden tests/unit/test_report.py tests/unit/test_rules.py
 
 .PHONY: test-real
 test-real: $(STAMPS)/extension servers ## install and start real servers, and test against them

@@ -12,10 +12,14 @@ __all__ = [
     "TargetError",
     "__version__",
     "blot",
+    "bucket_name",
     "check",
     "drivers",
+    "from_environment",
     "operations",
     "plain",
+    "profile_commands",
+    "read_target",
     "run_trial",
 ]
 
@@ -101,7 +105,19 @@ class NullServer:
         """Stop it; a second call does nothing."""
 
 def drivers(*, with_tests: bool = False) -> list[dict[str, Any]]:
-    """Return the drivers with their operations and settings."""
+    """Return the drivers with their operations, settings and facts."""
+
+def read_target(text: str) -> tuple[str, tuple[str, str] | None] | None:
+    """Return the driver that one word for a target means, and the setting that the word fills."""
+
+def from_environment(driver: str, settings_json: str, environ: dict[str, str]) -> str:
+    """Return, as JSON, the settings that a target does not give and the environment does."""
+
+def profile_commands(profile: str) -> list[str]:
+    """Return the commands that are run on this host to have the keys of an AWS profile."""
+
+def bucket_name(prefix: str, buckets: int, bucket: int) -> str:
+    """Return the name of a bucket of a dataset that has so many."""
 
 def operations() -> list[dict[str, Any]]:
     """Return the operations."""

@@ -68,10 +68,6 @@ class ResultError(LoadstoneError):
     """A run folder that cannot be written, or read back."""
 
 
-class InvalidTrialError(LoadstoneError):
-    """A trial whose numbers must not be used, for the reason in the message."""
-
-
 class InputError(LoadstoneError, ValueError):
     """A value or a file given to loadstone that cannot be understood."""
 

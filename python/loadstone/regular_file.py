@@ -8,6 +8,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 MIB = 1024 * 1024
 
@@ -23,7 +24,12 @@ def read(path: Path, bytes_max: int) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as stream:
         _size(os.fstat(descriptor))
-        content = stream.read(bytes_max + 1)
+        return read_stream(stream, bytes_max)
+
+
+def read_stream(stream: BinaryIO, bytes_max: int) -> bytes:
+    """Return what a stream holds to its end; raise OSError if that is more than allowed."""
+    content = stream.read(bytes_max + 1)
     if len(content) > bytes_max:
         raise OSError(errno.EFBIG, f"it is larger than {bytes_max // MIB} MiB")
     return content

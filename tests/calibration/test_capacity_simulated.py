@@ -11,14 +11,14 @@ from scipy import optimize
 
 from loadstone import _loadgen
 from loadstone.analysis import analyse
-from loadstone.analysis.searches import CapacitySearch, describe_answer, observe
-from loadstone.campaign.parse import parse_campaign
-from loadstone.campaign.plan import Plan, make_plan
+from loadstone.analysis.limits.searches import CapacitySearch, describe_answer, observe
+from loadstone.campaign.planning.plan import Plan, make_plan
+from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
 from loadstone.execution.events import Event, TrialEnded
 from loadstone.execution.interrupt import Interrupt
-from loadstone.report.capacity_tables import steps_table
-from loadstone.report.charts_of_searches import charts_of_searches
+from loadstone.report.charts.searches import charts_of_searches
+from loadstone.report.tables.capacity import steps_table
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
 

@@ -7,11 +7,11 @@ import pytest
 
 from loadstone import _loadgen
 from loadstone.analysis import Findings, analyse
-from loadstone.campaign.parse import parse_campaign
-from loadstone.campaign.plan import Plan, make_plan
+from loadstone.campaign.planning.plan import Plan, make_plan
+from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError
 from loadstone.execution import runner
-from loadstone.report.intervention_table import intervention_table
+from loadstone.report.tables.interventions import intervention_table
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter
 

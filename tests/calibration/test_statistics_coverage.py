@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from loadstone.analysis import change_points, series, significance, statistics
+from loadstone.analysis.statistics import change_points, significance
+from loadstone.analysis.statistics import ratios as statistics
 
 TRIALS = 2_000
 NOMINAL = pytest.approx(0.95, abs=0.02)
@@ -100,46 +101,6 @@ def autoregressive(generator: np.random.Generator, n: int, phi: float) -> np.nda
     for i in range(1, n):
         x[i] = phi * x[i - 1] + errors[i]
     return 100 + 5 * x
-
-
-def test_batch_means_cover_under_autocorrelation_where_single_seconds_do_not() -> None:
-    generator = np.random.default_rng(11)
-    for phi in (0.5, 0.8):
-        inside, naive, repeats = 0, 0, 1_000
-        for _ in range(repeats):
-            x = autoregressive(generator, 300, phi)
-            found = series.batch_means_interval(x)
-            inside += found.low <= 100 <= found.high
-            half = 1.96 * x.std(ddof=1) / math.sqrt(x.size)
-            naive += abs(x.mean() - 100) <= half
-        assert inside / repeats == pytest.approx(0.95, abs=0.025)
-        assert naive / repeats < 0.80
-
-
-def test_batches_that_still_depend_on_each_other_are_mostly_not_trusted() -> None:
-    generator = np.random.default_rng(12)
-    slow = [series.batch_means_interval(autoregressive(generator, 300, 0.99)) for _ in range(300)]
-    quick = [series.batch_means_interval(autoregressive(generator, 300, 0.2)) for _ in range(300)]
-    distrusted = [sum(not found.is_trusted for found in kind) / 300 for kind in (slow, quick)]
-    assert distrusted[0] > 5 * distrusted[1]
-
-
-def test_the_block_bootstrap_covers_better_than_taking_seconds_as_independent() -> None:
-    generator = np.random.default_rng(13)
-    blocks, single, repeats = 0, 0, 200
-    for seed in range(repeats):
-        x = autoregressive(generator, 300, 0.8)
-        length = max(10, round(series.politis_white_length(x)))
-        for block in (length, 1):
-            low, high = series.block_bootstrap_interval(
-                x, lambda rows: float(rows.mean()), block=block, seed=seed, resamples=300
-            )
-            if block == 1:
-                single += low <= 100 <= high
-            else:
-                blocks += low <= 100 <= high
-    assert 0.80 <= blocks / repeats <= 0.97
-    assert single / repeats < 0.60
 
 
 def test_a_against_a_is_found_different_at_the_stated_rate_only() -> None:

@@ -1,11 +1,14 @@
 """Every driver meets every target that the table names for it."""
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from loadstone import _loadgen
+from tests.conformance import store_under_test
 from tests.conformance.targets import TARGETS, Place, Target
 from tests.conformance.trials import Dataset
 
@@ -75,6 +78,28 @@ def dataset(place: Place) -> Iterator[Dataset]:
                 device.write(bytes(1 << 20))
         else:
             path.unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="module", params=["memory", "directory"])
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Start the embedded store by itself, in memory and in a directory."""
+    data = None if request.param == "memory" else str(tmp_path_factory.mktemp("store") / "data")
+    with store_under_test.store(data=data) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(url: str) -> Any:
+    """Connect boto3 to the embedded store."""
+    return store_under_test.s3(url)
+
+
+@pytest.fixture
+def bucket(client: Any) -> str:
+    """Make a bucket of this test's own in the embedded store."""
+    name = f"bucket-{uuid.uuid4().hex}"
+    client.create_bucket(Bucket=name)
+    return name
 
 
 def pytest_configure(config: pytest.Config) -> None:

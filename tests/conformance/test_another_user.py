@@ -7,6 +7,7 @@ each step. A phase of loadstone's succeeds, counts failures, or is refused with 
 """
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -346,28 +347,38 @@ def resizes(image: Path, _: Path, chance: random.Random) -> bool:
     return True
 
 
-def puts_a_link_there(image: Path, theirs: Path, _: random.Random) -> bool:
-    image.unlink(missing_ok=True)
+def in_its_place(
+    make: Callable[[Path, Path, random.Random], object],
+) -> Callable[[Path, Path, random.Random], bool]:
+    """Let the image go before something of theirs is made where it was."""
+
+    @functools.wraps(make)
+    def deed(image: Path, theirs: Path, chance: random.Random) -> bool:
+        image.unlink(missing_ok=True)
+        make(image, theirs, chance)
+        return True
+
+    return deed
+
+
+@in_its_place
+def puts_a_link_there(image: Path, theirs: Path, _: random.Random) -> None:
     image.symlink_to(theirs)
-    return True
 
 
-def puts_a_dangling_link_there(image: Path, theirs: Path, _: random.Random) -> bool:
-    image.unlink(missing_ok=True)
+@in_its_place
+def puts_a_dangling_link_there(image: Path, theirs: Path, _: random.Random) -> None:
     image.symlink_to(theirs.with_name("not-there"))
-    return True
 
 
-def puts_a_second_name_there(image: Path, theirs: Path, _: random.Random) -> bool:
-    image.unlink(missing_ok=True)
+@in_its_place
+def puts_a_second_name_there(image: Path, theirs: Path, _: random.Random) -> None:
     image.hardlink_to(theirs)
-    return True
 
 
-def puts_their_own_there(image: Path, _: Path, chance: random.Random) -> bool:
-    image.unlink(missing_ok=True)
+@in_its_place
+def puts_their_own_there(image: Path, _: Path, chance: random.Random) -> None:
     image.write_bytes(chance.randbytes(4096) * 1024)
-    return True
 
 
 def copies_the_first_mib(image: Path, _: Path, chance: random.Random) -> bool:

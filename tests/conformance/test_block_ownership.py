@@ -123,6 +123,21 @@ def test_an_image_that_somebody_changed_is_neither_overwritten_nor_deleted(
     assert image.read_bytes() == before
 
 
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_an_image_whose_growth_was_cut_is_still_the_run_s(image: Path, goes_on: bool) -> None:
+    """A kill between the growth and the new mark leaves nothing but zeroes behind the old one."""
+    data = dataset()
+    trials.prepare(place_at(image), data)
+    longer = Dataset(objects=20, buckets=1, size_bytes=MIB, run=data.run, prefix=data.prefix)
+    os.truncate(image, image.stat().st_size + 3 * MIB + 512)
+    if goes_on:
+        trials.prepare(place_at(image), longer)
+        read = trials.run(trials.document(place_at(image), longer, "read"))
+        assert set(read.outcomes()) == {"ok"}
+    trials.clean_up(place_at(image), longer)
+    assert not image.exists()
+
+
 def test_a_repartitioned_device_with_a_file_system_is_left_alone(device: Path) -> None:
     data, allowed = dataset(), place_at(device, is_foreign=True)
     trials.prepare(allowed, data)

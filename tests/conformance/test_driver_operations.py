@@ -5,18 +5,21 @@ from collections.abc import Callable
 import pytest
 
 from loadstone import _loadgen
+from loadstone.analysis.statistics.latency import merge
 from tests.conformance import trials
 from tests.conformance.conftest import ON_BUCKETS, OPERATIONS
 from tests.conformance.targets import TARGETS, Place
 from tests.conformance.trials import Dataset
 
 RANGES = 2
+IN_PARTS = frozenset({"multipart_put", "multipart_get"})
 
 # The bytes that one request on one object moves, where they do not depend on the product.
 BYTES_OF_REQUEST: dict[str, Callable[[Place, Dataset], int]] = {
     "put": lambda place, dataset: dataset.size_bytes,
     "get": lambda place, dataset: dataset.size_bytes,
     "multipart_put": lambda place, dataset: dataset.size_bytes,
+    "multipart_get": lambda place, dataset: dataset.size_bytes,
     "range_get": lambda place, dataset: place.range_bytes,
     "multi_range_get": lambda place, dataset: RANGES * place.range_bytes,
     "read": lambda place, dataset: place.range_bytes,
@@ -37,19 +40,23 @@ def test_the_table_has_a_target_for_every_driver() -> None:
 
 def test_an_operation_does_what_it_says(place: Place, dataset: Dataset, operation: str) -> None:
     """Counts, bytes and outcomes are right, and the objects are as the operation leaves them."""
-    if operation == "multipart_put":
+    if operation in IN_PARTS:
         size = 2 * place.smallest_part_bytes + 1000
         dataset = Dataset(objects=3, size_bytes=size, prefix=dataset.prefix)
     if OPERATIONS[operation]["needs_objects"] or operation == "write":
         trials.prepare(place, dataset)
     trial = trials.document(place, dataset, operation)
-    trial["options"]["part_bytes"] = place.smallest_part_bytes
+    trial["options"] |= {"part_bytes": place.smallest_part_bytes, "part_concurrency": 3}
     # In bulk: six objects in each of two buckets, four at a time.
     requests = 4 if operation == "bulk_delete" else dataset.objects
     result = trials.run(trial)
     assert result.outcomes() == {"ok": requests}, result.summary["error_examples"]
     assert result.summary["state"] == "finished"
     assert (result.summary["requests"], result.summary["failed"]) == (requests, 0)
+    if operation in IN_PARTS and place.driver != "null":
+        parts = [merge([row["part"]]) for row in result.rows]
+        assert sum(part.count for part in parts if part is not None) == 3 * requests
+        assert result.total("parts_failed") == 0
     if place.driver != "null":
         _check_bytes(result, place, dataset, operation)
     if place.view is not None:

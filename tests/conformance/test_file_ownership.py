@@ -231,7 +231,11 @@ def test_what_a_kill_left_bare_goes_with_the_clean_up_of_its_run_only(folder: Pa
         (temporary / MARK).write_bytes(b"")
     lefts = trials.clean_up(place, data).summary["places_left"]
     assert [left["kind"] for left in lefts] == ["foreign"] * 2
-    trials.clean_up(place, data, ownership={"adopt": data.bucket_names})
+    for is_first in (True, False):
+        swept = trials.clean_up(place, data, ownership={"adopt": data.bucket_names}).summary
+        gone = data.bucket_names if is_first else []
+        absent = [] if is_first else data.bucket_names
+        assert (swept["buckets_deleted"], swept["buckets_absent"]) == (gone, absent)
     assert list(folder.iterdir()) == [theirs]
 
 
@@ -276,9 +280,14 @@ def test_a_foreign_directory_is_written_beside_and_never_over(folder: Path) -> N
     trials.prepare(place, data)
     another = Dataset(buckets=1, prefix=data.prefix)
     assert data.run in refused(place, another)
-    trials.clean_up(place, another)
+    lefts = trials.clean_up(place, another).summary["places_left"]
+    assert [left["kind"] for left in lefts] == ["other_run"]
     assert (bucket / "object-3").exists()
-    trials.clean_up(place, data)
+    # Nothing of the run is left in what stays: neither after it was cleaned nor when it is again.
+    for _ in range(2):
+        swept = trials.clean_up(place, data).summary
+        assert (swept["places_left"], swept["buckets_foreign"]) == ([], data.bucket_names)
+        assert swept["buckets_deleted"] == []
     assert {found.name for found in bucket.iterdir()} == {"theirs"}
 
 

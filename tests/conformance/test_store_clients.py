@@ -1,9 +1,8 @@
 """The embedded store as boto3 sees it, in memory and in a directory."""
 
 import hashlib
-import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +14,6 @@ from tests.conformance import store_under_test
 
 DATA = os.urandom(4096)
 PART_BYTES = 5 << 20
-NAMES = (f"bucket-{number}" for number in itertools.count())
-
-
-@pytest.fixture(scope="module", params=["memory", "directory"])
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    data = None if request.param == "memory" else str(tmp_path_factory.mktemp("store") / "data")
-    with store_under_test.store(data=data) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def client(url: str) -> Any:
-    return store_under_test.s3(url)
-
-
-@pytest.fixture
-def bucket(client: Any) -> str:
-    name = next(NAMES)
-    client.create_bucket(Bucket=name)
-    return name
 
 
 def status_of(call: Callable[..., Any], /, **arguments: Any) -> tuple[int, str]:

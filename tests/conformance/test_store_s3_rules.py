@@ -3,40 +3,20 @@
 import base64
 import functools
 import hashlib
-import itertools
 import os
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import boto3
 import pytest
 import requests
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 from tests.conformance import store_under_test
 from tests.conformance.test_store_clients import DATA, PART_BYTES, keys, status_of
-
-NAMES = (f"bucket-{number}" for number in itertools.count())
-
-
-@pytest.fixture(scope="module", params=["memory", "directory"])
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    data = None if request.param == "memory" else str(tmp_path_factory.mktemp("store") / "data")
-    with store_under_test.store(data=data) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def client(url: str) -> Any:
-    return store_under_test.s3(url)
-
-
-@pytest.fixture
-def bucket(client: Any) -> str:
-    name = next(NAMES)
-    client.create_bucket(Bucket=name)
-    return name
 
 
 def begin(client: Any, bucket: str, key: str, **options: Any) -> dict[str, Any]:
@@ -200,12 +180,10 @@ def test_tags_and_metadata_have_their_limits(client: Any, bucket: str) -> None:
 
 
 def test_errors_carry_the_request_s_identity_and_codes_that_sdks_know(
-    url: str, client: Any
+    url: str, client: Any, bucket: str
 ) -> None:
-    name = next(NAMES)
-    client.create_bucket(Bucket=name)
     with pytest.raises(ClientError) as caught:
-        client.get_object(Bucket=name, Key="no")
+        client.get_object(Bucket=bucket, Key="no")
     response = caught.value.response
     in_header = response["ResponseMetadata"]["HTTPHeaders"]["x-amz-request-id"]
     assert in_header == response["ResponseMetadata"]["RequestId"]
@@ -218,7 +196,7 @@ def test_errors_carry_the_request_s_identity_and_codes_that_sdks_know(
     )
     assert status_of(stranger.list_buckets) == (403, "InvalidAccessKeyId")
     for md5 in ("", "short"):
-        put = client.generate_presigned_url("put_object", {"Bucket": name, "Key": "o"})
+        put = client.generate_presigned_url("put_object", {"Bucket": bucket, "Key": "o"})
         answer = requests.put(put, data=DATA, headers={"Content-MD5": md5})
         assert "<Code>InvalidDigest</Code>" in answer.text
         assert f"<RequestId>{answer.headers['x-amz-request-id']}</RequestId>" in answer.text
@@ -238,3 +216,32 @@ def test_a_range_that_is_none_is_taken_no_notice_of(
     assert requests.get(f"{url}/{bucket}/a%20b", headers={"Range": given}).status_code == 403
     refused = status_of(client.get_object, Bucket=bucket, Key="a b", Range=given, **KEY_OF_CLIENT)
     assert refused == (501, "NotImplemented")
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_body_in_signed_chunks_counts_only_with_its_last_one(
+    url: str, client: Any, bucket: str, is_whole: bool
+) -> None:
+    """Every chunk before it has a sound signature: only the last one shows that no more follows."""
+    content, key = b"a chunk", f"chunks-{is_whole}"
+    credentials = Credentials(store_under_test.ACCESS_KEY, store_under_test.SECRET_KEY)
+    signer = SigV4Auth(credentials, "s3", "us-east-1")
+    request = AWSRequest("PUT", f"{url}/{bucket}/{key}")
+    request.headers["X-Amz-Content-SHA256"] = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
+    request.headers["X-Amz-Decoded-Content-Length"] = str(len(content))
+    request.headers["Content-Encoding"] = "aws-chunked"
+    signer.add_auth(request)
+    signature = request.headers["Authorization"].rsplit("=", 1)[1]
+    body = b""
+    for chunk in [content, b""] if is_whole else [content]:
+        parts = [request.context["timestamp"], signer.credential_scope(request), signature]
+        digests = [hashlib.sha256(piece).hexdigest() for piece in (b"", chunk)]
+        signed = "\n".join(["AWS4-HMAC-SHA256-PAYLOAD", *parts, *digests])
+        signature = signer.signature(signed, request)
+        body += b"%x;chunk-signature=%b\r\n%b\r\n" % (len(chunk), signature.encode(), chunk)
+    sent = requests.put(request.url, body, headers=dict(request.headers), timeout=60)
+    kept = [entry["Key"] for entry in client.list_objects_v2(Bucket=bucket).get("Contents", ())]
+    if is_whole:
+        assert (sent.status_code, kept) == (200, [key]), sent.text
+    else:
+        assert (sent.status_code, kept) == (400, []), sent.text

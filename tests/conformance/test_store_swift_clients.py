@@ -9,7 +9,6 @@ import json
 import os
 import tarfile
 import time
-from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
@@ -23,13 +22,6 @@ from tests.conformance.store_under_test import PASSWORD, PROJECT, REGION, USER
 DATA = os.urandom(4096)
 MD5 = hashlib.md5(DATA).hexdigest()
 NAMES = (f"container-{number}" for number in itertools.count())
-
-
-@pytest.fixture(scope="module", params=["memory", "directory"])
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    data = None if request.param == "memory" else str(tmp_path_factory.mktemp("store") / "data")
-    with store_under_test.store(data=data) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

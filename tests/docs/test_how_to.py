@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from loadstone.campaign.parse import validate
-from loadstone.campaign.plan import make_plan
+from loadstone.campaign.planning.plan import make_plan
+from loadstone.campaign.reading.parse import validate
 from tests.unit.campaign_drivers import DRIVERS
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "how-to").glob("*.md"))

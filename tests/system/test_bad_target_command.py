@@ -8,7 +8,7 @@ import pytest
 from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, SECRET_KEY
 from tests.system.command import assert_untold, loadstone, trials_of
-from tests.system.hostile_server import Exchange, every, hostile
+from tests.system.hostile_server import Exchange, every, hostile, self_made_authority
 from tests.system.spoilers import CASES, Case
 
 SECRETS = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
@@ -73,6 +73,48 @@ def test_a_target_that_is_not_there_is_told_in_words(tmp_path: Path) -> None:
     assert "refused" in said.err
     assert "Traceback" not in said.err
     assert_untold(SECRET_KEY, said, tmp_path)
+
+
+def test_plain_http_to_a_port_of_tls_names_https(store_port: int, tmp_path: Path) -> None:
+    with (
+        self_made_authority() as (context, _),
+        hostile(store_port, lambda exchange: False, context) as server,
+    ):
+        url = server.url.replace("https://", "s3+http://")
+        said = loadstone("bench", "put", url, *SMALL, "-o", tmp_path / "run", environment=SECRETS)
+    assert said.code == 1
+    assert "https" in said.err[said.err.index("hint:") :]
+
+
+@pytest.mark.parametrize("status", ["400 Bad Request", "301 Moved Permanently"])
+def test_the_region_that_would_be_right_is_told(
+    status: str, store_port: int, tmp_path: Path
+) -> None:
+    """AWS answers so to requests that are signed for another region, to HEAD without a body."""
+
+    def spoil(exchange: Exchange) -> bool:
+        code = b"<Code>AuthorizationHeaderMalformed</Code><Message>the region is wrong</Message>"
+        body = b"<Error>" + code + b"<Region>eu-central-1</Region></Error>"
+        body = b"" if exchange.request.method == "HEAD" else body
+        exchange.send_status(status, ("x-amz-bucket-region", "eu-central-1"), body=body)
+        return True
+
+    with hostile(store_port, spoil) as server:
+        url = f"s3+{server.url}"
+        said = loadstone("bench", "put", url, *SMALL, "-o", tmp_path / "run", environment=SECRETS)
+    assert said.code == 1
+    hints = said.err[said.err.index("hint:") :]
+    assert "region" in hints
+    assert "eu-central-1" in hints
+
+
+def test_a_missing_authority_is_told_before_the_run() -> None:
+    url, missing = "s3+https://127.0.0.1:1", "tls.ca_file=/nowhere/authority.pem"
+    said = loadstone(
+        "bench", "put", url, *SMALL, "--target-set", missing, "--dry-run", environment=SECRETS
+    )
+    assert said.code != 0
+    assert "/nowhere/authority.pem" in said.err
 
 
 def test_wrong_credentials_are_told_in_words(store_port: int, tmp_path: Path) -> None:

@@ -269,6 +269,7 @@ def test_a_log_in_that_sends_back_the_password_gets_it_not_told(
     assert not cage.problems, cage.problems[:5]
 
 
+# The hook lives long enough for whoever watches processes to see it.
 CAMPAIGN = """
 name: canaries
 targets:
@@ -279,7 +280,7 @@ load: {{threads: 2}}
 expect: {{failures: true}}
 phases: [{{op: put}}, {{op: get, duration: 2s}}]
 hooks:
-  - {{at: before_phase, phases: get, name: tells, shell: "env; cat; echo $GIVEN >&2",
+  - {{at: before_phase, phases: get, name: tells, shell: "env; cat; echo $GIVEN >&2; sleep 0.5",
       env: {{GIVEN: {{env: CANARY_HOOK}}}}}}
   - {{at: before_phase, phases: put, name: stops, run: [{flag}, "$GIVEN"]}}
 probes:

@@ -74,7 +74,7 @@ def test_a_ceiling_that_failed_is_measured_when_the_run_is_resumed(
     (record,) = [json.loads(path.read_text()) for path in (folder / "ceilings").glob("*.json")]
     assert record["measurements"][0]["bounds"] == "read"
     # The load does not come over that path, but its data is held against it all the same.
-    assert "receive, 1 stream" in said.out
+    assert "receive, 1 stream" in loadstone("report", folder, "--full").out
 
 
 def test_ctrl_c_ends_the_program_of_a_ceiling_and_the_run(tmp_path: Path, programs: Path) -> None:

@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import targets
-from tests.conformance.targets import ACCESS_KEY, SECRET_KEY
+from tests.conformance.targets import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
 from tests.system.command import NO_STATE
+from tests.system.endless_answers import ENDLESS, OF_LOG_INS
 from tests.system.hostile_server import Exchange, hostile, is_object_read
 from tests.system.spoilers import CASES, Case
 
@@ -28,6 +29,19 @@ TIMEOUT_S = 0.5
 OBJECTS, THREADS, BUCKETS = 12, 4, 2
 LOAD = ["-t", str(THREADS), "-n", str(OBJECTS), "-b", str(BUCKETS), "-s", "4KiB"]
 LOAD += ["--object-prefix", "object-", "--timeout", f"{TIMEOUT_S}s"]
+
+# Where each kind of target is reached, and the log-in that it asks for.
+LOG_INS = {
+    "s3": {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY},
+    "swift": {"ST_USER": f"{PROJECT}:{USER}", "ST_KEY": PASSWORD},
+    "keystone": {
+        "OS_USERNAME": USER, "OS_PASSWORD": PASSWORD, "OS_PROJECT_NAME": PROJECT,
+        "OS_USER_DOMAIN_NAME": "Default", "OS_PROJECT_DOMAIN_NAME": "Default",
+    },
+}  # fmt: skip
+ADDRESSES = {"s3": "s3+{}", "swift": "swift+{}/auth/v1.0", "keystone": "swift+{}/v3"}
+SERVERS = {"s3": CASES + ENDLESS, "swift": CASES + ENDLESS + OF_LOG_INS}
+SERVERS["keystone"] = ENDLESS + OF_LOG_INS
 
 # Requests that follow one another: to look at, make, mark and list a place, and to remove it; and
 # those of one phase. Clean-up may take its objects one by one, and ask for each a second time.
@@ -58,6 +72,7 @@ class Attempt:
     """One command against one hostile server, which is a sound one until `is_hostile` is set."""
 
     store_port: int
+    kind: str
     case: Case
     folder: Path
 
@@ -80,12 +95,11 @@ class Attempt:
             for key, value in os.environ.items()
             if not key.startswith(("AWS_", "OS_", "ST_", "CEPH_"))
         }
-        secrets = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
         began = time.monotonic()
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(
                 [sys.executable, "-m", "loadstone", *map(str, arguments)],
-                env={**kept, **secrets, "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE},
+                env={**kept, **LOG_INS[self.kind], "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
@@ -138,10 +152,46 @@ def stop(attempt: Attempt, url: str) -> End:
     )
 
 
-COMMANDS: list[Callable[[Attempt, str], End]] = [bench, clean_up, clean, stop]
-EXIT_CODES = {bench: {0, 1}, clean_up: {0, 1}, clean: {0, 1}, stop: {1, 130}}
+def resume(attempt: Attempt, url: str) -> End:
+    """A run that was stopped goes on against a target that has turned meanwhile."""
+    steps = 2 * BUCKETS * OF_A_PLACE + 3 * OF_A_PHASE + OF_A_CLEAN_UP
+    driver, _, address = url.partition("+")
+    where = f"endpoints: [{address}]" if driver == "s3" else f"auth_url: {address}"
+    campaign = attempt.folder.with_suffix(".yaml")
+    campaign.write_text(
+        f"name: liveness\ntargets:\n  one: {{driver: {driver}, {where}}}\n"
+        f"dataset: {{objects: {OBJECTS}, buckets: {BUCKETS}, size: 4KiB, object_prefix: object-}}\n"
+        f"load: {{threads: {THREADS}}}\ntimeout: {int(TIMEOUT_S * 1000)}ms\n"
+        f"phases: [put, {{op: get, duration: {int(TIMEOUT_S * 4000)}ms}}]\n"
+    )
+    begun = attempt.run(steps, "run", campaign, "-o", attempt.folder, stops=True)
+    assert begun.code == 130, begun.err
+    attempt.is_hostile.set()
+    return attempt.run(steps + 4, "run", campaign, "-o", attempt.folder, "--resume")
 
-Futures = dict[tuple[str, str], Future[End]]
+
+def probe(attempt: Attempt, url: str) -> End:
+    """A run whose probes, not its load, ask the hostile server."""
+    steps = OF_A_PLACE
+    address = url.partition("+")[2]
+    campaign = attempt.folder.with_suffix(".yaml")
+    campaign.write_text(
+        'name: liveness\ntargets:\n  one: {driver: "null"}\n'
+        "probes:\n  prometheus: [{every: 500ms, timeout: 500ms, metrics: ['*'], "
+        f"urls: [{address}/metrics]}}]\n"
+        f"dataset: {{objects: {OBJECTS}, size: 4KiB}}\nload: {{threads: {THREADS}}}\n"
+        f"phases: [{{op: get, duration: {int(TIMEOUT_S * 4000)}ms}}]\n"
+    )
+    attempt.is_hostile.set()
+    return attempt.run(steps + 4, "run", campaign, "-o", attempt.folder)
+
+
+COMMANDS: list[Callable[[Attempt, str], End]] = [bench, clean_up, clean, stop, resume]
+EXIT_CODES = {
+    bench: {0, 1}, clean_up: {0, 1}, clean: {0, 1}, stop: {1, 130}, resume: {0, 1}, probe: {0, 1},
+}  # fmt: skip
+
+Futures = dict[tuple[str, str, str], Future[End]]
 
 
 @pytest.fixture(scope="module")
@@ -158,33 +208,49 @@ def ends(
     with targets.embedded_store() as url, ThreadPoolExecutor(4) as pool:
         port = int(url.rsplit(":", 1)[1])
 
-        def attempt(command: Callable[[Attempt, str], End], case: Case, number: int) -> End:
-            one = Attempt(port, case, root / str(number))
+        def attempt(
+            command: Callable[[Attempt, str], End], kind: str, case: Case, number: int
+        ) -> End:
+            one = Attempt(port, kind, case, root / str(number))
             with hostile(port, one.spoil) as server:
-                return command(one, f"s3+{server.url}")
+                return command(one, ADDRESSES[kind].format(server.url))
 
         yield {
-            (params["command"].__name__, params["case"].name): pool.submit(
-                attempt, params["command"], params["case"], number
+            (params["command"].__name__, params["kind"], params["case"].name): pool.submit(
+                attempt, params["command"], params["kind"], params["case"], number
             )
             for number, params in enumerate(wanted)
         }
         pool.shutdown(cancel_futures=True)
 
 
+def is_short(command: Callable[[Attempt, str], End], kind: str, case: Case) -> bool:
+    """Tell what `make test` has: every server once, and those that take time with S3 by all."""
+    if command is clean_up:
+        return kind == "s3" or case in ENDLESS + OF_LOG_INS
+    if command is probe:
+        return case in ENDLESS
+    if command is resume:
+        return kind == "s3" and case.name == "half a head"
+    return kind == "s3" and case.name in SLOW
+
+
 @pytest.mark.parametrize(
-    ("command", "case"),
+    ("command", "kind", "case"),
     [
         pytest.param(
-            command, case, id=f"{command.__name__}-{case.name}",
-            marks=() if command is clean_up or case.name in SLOW else pytest.mark.long,
+            command, kind, case, id=f"{command.__name__}-{kind}-{case.name}",
+            marks=() if is_short(command, kind, case) else pytest.mark.long,
         )
-        for command in COMMANDS
-        for case in CASES
+        for kind, cases in SERVERS.items()
+        for command in (*COMMANDS, *([probe] if kind == "s3" else []))
+        for case in cases
     ],
 )  # fmt: skip
-def test_a_command_ends(command: Callable[[Attempt, str], End], case: Case, ends: Futures) -> None:
-    end = ends[command.__name__, case.name].result()
+def test_a_command_ends(
+    command: Callable[[Attempt, str], End], kind: str, case: Case, ends: Futures
+) -> None:
+    end = ends[command.__name__, kind, case.name].result()
     assert end.code is not None, f"still there after {end.took:.0f} time-outs:\n{end.err}"
     assert end.code in EXIT_CODES[command], end.err
     assert "Traceback" not in end.err

@@ -50,7 +50,7 @@ def test_the_hummingbird_campaign_runs_on_swift_and_s3(
     for secret in (login["password"], other["password"], versitygw_server["secret_key"]):
         assert_untold(secret, said, folder)
     _check_counts(trials_of(folder))
-    table = loadstone("report", folder, "-f", "terminal")
+    table = loadstone("report", folder, "-f", "terminal", "--full")
     assert table.code == 0
     for name in ("Hummingbird", "Ceph", "Swift"):
         assert name in said.out + table.out

@@ -45,7 +45,7 @@ def test_the_report_can_be_made_again_from_the_folder(tmp_path: Path) -> None:
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.QUICK)
-    said = loadstone("run", file, "-o", tmp_path / "run", "--dry-run")
+    said = loadstone("run", file, "-o", tmp_path / "run", "--dry-run", "--trials")
     assert said.code == 0
     assert "0008" in said.out
     assert not (tmp_path / "run").exists()

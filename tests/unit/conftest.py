@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.execution import interrupt as interrupt_module
 from loadstone.execution import operations
 from tests.unit.fake_loadgen import FakeLoadgen
 
@@ -14,7 +13,6 @@ from tests.unit.fake_loadgen import FakeLoadgen
 def loadgen(monkeypatch: pytest.MonkeyPatch) -> FakeLoadgen:
     fake = FakeLoadgen()
     monkeypatch.setattr(operations, "_loadgen", fake)
-    monkeypatch.setattr(interrupt_module, "_loadgen", fake)
     return fake
 
 

@@ -39,6 +39,7 @@ class FakeLoadgen:
 
     TargetError = _loadgen.TargetError
     Control = Control
+    check = staticmethod(_loadgen.check)
 
     def __init__(self) -> None:
         self.behave: dict[str, Callable[[Control], dict[str, Any] | None]] = {}

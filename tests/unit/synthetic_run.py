@@ -35,6 +35,11 @@ INTERVALS = pa.schema(
     ]
 )
 
+# What the first builds did not write; most runs of the tests are read without.
+INTERVALS_WITH_PARTS = INTERVALS.append(pa.field("part", pa.binary())).append(
+    pa.field("parts_failed", pa.int64())
+)
+
 PROBES = pa.schema(
     [
         ("time_unix_ns", pa.int64()),
@@ -267,7 +272,9 @@ class Folder:
 
     def write(self, document, rows, *, probes=None, labels=(), changes=None):
         """Write one trial from its very rows."""
-        table = pa.Table.from_pylist(rows, schema=INTERVALS)
+        has_parts = any("part" in row for row in rows)
+        schema = INTERVALS_WITH_PARTS if has_parts else INTERVALS
+        table = pa.Table.from_pylist(rows, schema=schema)
         pq.write_table(table, self.path / "trials" / f"{document['id']}.parquet")
         if probes is not None:
             pq.write_table(probes, self.path / "probes" / f"{document['id']}.parquet")

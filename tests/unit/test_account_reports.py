@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from loadstone import published
-from loadstone.analysis.plausibility import judge
+from loadstone.analysis.standards.plausibility import judge
 from loadstone.cli import main
 from loadstone.cli.account_reports import print_accounts
 from loadstone.errors import InputError
-from loadstone.report.account_page import pictures_of_account
-from loadstone.report.action_tables import ActionLog, ActionStatistics, statistics_log
-from loadstone.report.drawing import Picture
+from loadstone.report.charts.drawing import Picture
+from loadstone.report.formats.account_page import pictures_of_account
+from loadstone.report.tables.actions import ActionLog, ActionStatistics, statistics_log
 
 DATA = Path(__file__).parent.parent / "data" / "published"
 

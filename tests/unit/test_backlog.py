@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from loadstone.analysis.backlog import window_of_work
+from loadstone.analysis.instrument.backlog import window_of_work
 
 SECOND_NS = 10**9
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from loadstone.analysis import Findings, analyse
+from loadstone.analysis.accounts.run_account import read_account
 from loadstone.analysis.finding import Finding
-from loadstone.analysis.measured_ceilings import ceilings_of
-from loadstone.analysis.run_account import read_account
+from loadstone.analysis.limits.measured_ceilings import ceilings_of
 from loadstone.report import REPORTS, Options
-from loadstone.report.charts import pictures
-from loadstone.report.document import document
-from loadstone.report.images import png_files
+from loadstone.report.charts.images import png_files
+from loadstone.report.charts.overview import pictures
+from loadstone.report.formats.document import document
 from loadstone.results.record import Run
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import STARTED_UNIX_NS, Folder, trial
@@ -302,7 +302,7 @@ def test_over_time_each_thread_count_is_a_line_below_the_ceilings(findings: Find
 def test_every_readable_report_shows_the_ceilings_and_the_sentence(
     skyhook: Run, findings: Findings, name: str
 ) -> None:
-    text = REPORTS[name].render(skyhook, findings, Options(width=200)).decode()
+    text = REPORTS[name].render(skyhook, findings, Options(width=200, is_full=True)).decode()
     assert "Ceilings" in text
     assert "receive, 10 streams" in text
     assert "7.61" in text

@@ -12,9 +12,9 @@ import pyarrow.parquet
 import pytest
 
 from loadstone import importers, regular_file
-from loadstone.campaign.parse import parse_campaign, read_campaign
-from loadstone.campaign.plan import make_plan
-from loadstone.campaign.source import parse_document, parse_value
+from loadstone.campaign.planning.plan import make_plan
+from loadstone.campaign.reading.parse import parse_campaign, read_campaign
+from loadstone.campaign.reading.source import parse_document, parse_value
 from loadstone.errors import CampaignError, InputError, LoadstoneError, ResultError
 from loadstone.formats import reading
 from loadstone.formats.imported import Hints

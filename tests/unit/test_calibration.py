@@ -11,9 +11,9 @@ import pytest
 
 from loadstone._loadgen import Histogram
 from loadstone.analysis import Findings, analyse
-from loadstone.analysis.ceiling import Load, NoCeilingError, ceiling_of
-from loadstone.analysis.run_account import read_account
-from loadstone.analysis.verdict import VOID_FOR_RATIOS
+from loadstone.analysis.accounts.run_account import read_account
+from loadstone.analysis.instrument.ceiling import Load, NoOwnCeilingError, ceiling_of
+from loadstone.analysis.limits.verdict import VOID_FOR_RATIOS
 from loadstone.report import REPORTS, Options
 from loadstone.results import calibration
 from loadstone.results.calibration import Calibration, Point, Session
@@ -108,7 +108,7 @@ def test_a_larger_size_goes_on_with_the_line_and_is_marked() -> None:
     found = ceiling_of(kept(), load(bytes_per_request=400_000.0), HERE)
     assert found.is_extended
     assert found.requests_per_s == pytest.approx(4 / 110e-6)
-    with pytest.raises(NoCeilingError, match="calibrated up to 40000 bytes"):
+    with pytest.raises(NoOwnCeilingError, match="calibrated up to 40000 bytes"):
         rate(bytes_per_request=40_000.0 * 17)
 
 
@@ -151,7 +151,7 @@ def test_open_load_has_as_many_in_flight_as_it_takes() -> None:
     ],
 )
 def test_what_was_not_calibrated_has_no_ceiling(changes: dict[str, Any], why: str) -> None:
-    with pytest.raises(NoCeilingError, match=why):
+    with pytest.raises(NoOwnCeilingError, match=why):
         rate(**changes)
 
 
@@ -161,14 +161,14 @@ def test_a_range_costs_what_a_whole_object_of_its_size_costs() -> None:
 
 def test_reads_that_checked_less_do_not_stand_for_reads_that_check_all() -> None:
     unchecked = kept(*(replace(one, verify=0.0) for one in POINTS))
-    with pytest.raises(NoCeilingError, match="100% of the bytes checked"):
+    with pytest.raises(NoOwnCeilingError, match="100% of the bytes checked"):
         ceiling_of(unchecked, load(), HERE)
     assert ceiling_of(kept(), load(verify=0.5), HERE).requests_per_s == pytest.approx(rate())
 
 
 def test_other_conditions_are_named() -> None:
     now = {**HERE, "cpu_governor": "powersave"}
-    with pytest.raises(NoCeilingError, match="cpu governor performance then, powersave now"):
+    with pytest.raises(NoOwnCeilingError, match="cpu governor performance then, powersave now"):
         ceiling_of(kept(), load(), now)
 
 
@@ -252,7 +252,7 @@ def run_of(path: Path, found: object, *, good: int = 50_000, **summary: Any) -> 
 
 def rendered(path: Path, findings: Findings, name: str) -> str:
     report = next(one for one in REPORTS.values() if one.name == name)
-    return report.render(read_run(path / "run"), findings, Options()).decode()
+    return report.render(read_run(path / "run"), findings, Options(is_full=True)).decode()
 
 
 def test_a_run_says_how_near_the_ceiling_it_was(tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ def test_a_bound_stands_below_a_published_layout_and_takes_part_in_no_ratio(
     report = next(one for one in REPORTS.values() if one.name == "markdown")
     for table in ("hummingbird", "cern"):
         run = read_run(tmp_path / "run")
-        text = report.render(run, findings, Options(table=table)).decode()
+        text = report.render(run, findings, Options(table=table, is_full=True)).decode()
         assert "At least so much" in text, table
     measurements = read_account(read_run(tmp_path / "run")).measurements
     assert all(one.labels and one.labels[-1].startswith("INSTRUMENT") for one in measurements)

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from loadstone.campaign.environment import fill_settings
-from loadstone.campaign.parse import parse_campaign
-from loadstone.campaign.plan import make_plan
+from loadstone.campaign.planning.plan import make_plan
+from loadstone.campaign.reading.environment import fill_settings
+from loadstone.campaign.reading.parse import parse_campaign
 from tests.unit.campaign_drivers import DRIVERS
 
 AWS = {

@@ -7,9 +7,9 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from loadstone.campaign.json_schema import json_schema
-from loadstone.campaign.parse import read_campaign
-from loadstone.campaign.plan import Plan, make_plan
+from loadstone.campaign.planning.plan import Plan, make_plan
+from loadstone.campaign.reading.parse import read_campaign
+from loadstone.campaign.schema.json_schema import json_schema
 from tests.unit.campaign_drivers import DRIVERS
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))

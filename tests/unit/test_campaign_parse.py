@@ -5,8 +5,8 @@ from textwrap import dedent
 
 import pytest
 
-from loadstone.campaign.parse import parse_campaign, read_campaign
-from loadstone.campaign.schema import Campaign
+from loadstone.campaign.reading.parse import parse_campaign, read_campaign
+from loadstone.campaign.schema.campaign import Campaign
 from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS, STORE
 
@@ -73,12 +73,12 @@ def test_every_mistake_is_told_at_once_with_line_key_found_and_allowed() -> None
         rounds: two
         colour: red
         """)
+    settings = {setting.name: setting for setting in DRIVERS["s3"].settings}
     assert told == [
         'c.yaml:3: targets.store.endpoints: found nothing, allowed a value; driver s3 needs it '
-        "(the endpoints)",
+        f"({settings['endpoints'].help})",
         "c.yaml:5: targets.store.endpint: found an unknown key, allowed driver, replication, "
-        "endpoints, region, access_key, secret_key, session_token, profile, addressing, tls, "
-        'headers\n  hint: did you mean "endpoints"?',
+        f'{", ".join(settings)}\n  hint: did you mean "endpoints"?',
         'c.yaml:7: dataset.objects: found "many", allowed a whole number, like 1000 or 10_000_000',
         'c.yaml:8: dataset.size: found "4kb", allowed a size in bytes, or like "4KiB", "4K" (both '
         '4096), "4kB" (4000) or "10MiB"\n'
@@ -86,7 +86,8 @@ def test_every_mistake_is_told_at_once_with_line_key_found_and_allowed() -> None
         "c.yaml:9: load.threads: found 0, allowed a whole number of at least 1",
         'c.yaml:11: phases.0.op: found "gett", allowed "put", "get", "range_get", '
         '"multi_range_get", "head", "list", "delete", "bulk_delete", "copy", "post", '
-        '"multipart_put", "create_bucket", "delete_bucket", "read", "write" or "append"\n'
+        '"multipart_put", "multipart_get", "create_bucket", "delete_bucket", "read", "write" or '
+        '"append"\n'
         '  hint: did you mean "get"?',
         "c.yaml:12: phases.1.iterations: found 3, allowed 1, because delete can happen to an "
         "object only once",
@@ -206,7 +207,7 @@ def test_a_set_that_reaches_into_a_plain_value_is_refused() -> None:
 
 @pytest.mark.parametrize("key", ["password", "secret_key", "session_token"])
 def test_a_literal_secret_is_refused_and_never_repeated(key: str) -> None:
-    driver = "swift" if key == "password" else "s3, endpoint: http://store"
+    driver = "swift, auth_url: http://k/v3" if key == "password" else "s3, endpoint: http://store"
     told = mistakes(
         f"name: a\ntargets: {{t: {{driver: {driver}, {key}: hunter2}}}}\n{REST}",
     )
@@ -244,20 +245,25 @@ def test_a_secret_may_come_from_the_environment_or_a_file() -> None:
 
 def test_what_a_driver_cannot_do_is_refused_with_the_line_of_the_phase() -> None:
     told = mistakes(
-        "name: a\ntargets: {t: {driver: swift}}\n"
+        "name: a\ntargets: {t: {driver: file, path: /x}}\n"
         "dataset: {objects: 10, size: 1}\nload: {threads: 1}\n"
-        "phases:\n  - put\n  - op: copy\n  - mix: {get: 1,\n      read: 1}\n    range: 1\n"
+        "phases:\n  - put\n  - op: multipart_put\n    part_size: 1\n"
+        "  - mix: {get: 1,\n      multi_range_get: 1}\n"
+        "    range: 1\n    range_count: 1\n"
     )
     assert told[0].startswith(
-        'c.yaml:7: phases.1.op: found "copy", allowed what driver swift of target "t" can do: put, '
+        'c.yaml:7: phases.1.op: found "multipart_put", allowed what driver file of target "t" can '
+        "do: put, "
     )
-    assert told[1].startswith('c.yaml:9: phases.2.mix.read: found "read", allowed ')
+    assert told[1].startswith(
+        'c.yaml:10: phases.2.mix.multi_range_get: found "multi_range_get", allowed '
+    )
 
 
 def test_an_unknown_driver_is_refused_with_the_known_ones() -> None:
     told = mistakes(f"name: a\ntargets: {{t: {{driver: s4}}}}\n{REST}")
     assert told == [
-        'c.yaml:2: targets.t.driver: found "s4", allowed s3, swift, file, rados, block, null\n'
+        'c.yaml:2: targets.t.driver: found "s4", allowed ' + ", ".join(DRIVERS) + "\n"
         '  hint: did you mean "s3"?'
     ]
 
@@ -335,7 +341,8 @@ def test_datasets_that_would_share_a_bucket_are_refused() -> None:
     [
         ("Bench-", "names of lower-case letters"),
         ("a_b-", "names of lower-case letters"),
-        ("x" * 63, "at most 63 characters"),
+        ("é-", "names of lower-case letters"),
+        ("x" * 63, "at most 63 bytes"),
     ],
 )
 def test_names_that_s3_has_no_buckets_for_are_refused(prefix: str, allowed: str) -> None:
@@ -344,6 +351,15 @@ def test_names_that_s3_has_no_buckets_for_are_refused(prefix: str, allowed: str)
         "load: {threads: 1}\nphases: [put]\n"
     )
     assert allowed in told[0]
+
+
+@pytest.mark.parametrize("prefix", ["bücket-日本-", "Bench_", "٣-"])
+def test_names_that_only_s3_has_no_buckets_for_are_taken(prefix: str) -> None:
+    target = "targets: {here: {driver: file, path: /tmp}}\n"
+    rest = "load: {threads: 1}\nphases: [put]\n"
+    parsed(f"name: a\n{target}dataset: {{objects: 1, size: 1, prefix: '{prefix}'}}\n{rest}")
+    text = f"name: a\n{target}dataset: {{objects: 1, size: 1, prefix: '{'é' * 32}'}}\n{rest}"
+    assert "at most 63 bytes" in mistakes(text)[0]
 
 
 def test_a_prefix_with_an_unknown_brace_is_refused() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.plan import make_plan
-from loadstone.campaign.quick import campaign_from_flags, parse_target
+from loadstone.campaign.planning.plan import make_plan
+from loadstone.campaign.reading.quick import campaign_from_flags, parse_target
 from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS
 
@@ -117,6 +117,8 @@ def test_operations_with_required_keys_get_usual_ones() -> None:
     assert measured("range_get")[0]["options"]["range_bytes"] == 4096
     assert measured("multi_range_get", size="1M")[0]["options"]["range_count"] == 4
     assert measured("multipart_put", size="64M")[0]["options"]["part_bytes"] == 8 << 20
+    options = measured("multipart_get", size="64M", part_concurrency=4)[0]["options"]
+    assert (options["part_bytes"], options["part_concurrency"]) == (8 << 20, 4)
 
 
 @pytest.mark.parametrize(
@@ -165,3 +167,27 @@ def test_keeping_and_trusting_are_passed_on() -> None:
     )
     assert campaign.keep_data
     assert campaign.allow_foreign == ("null",)
+
+
+@pytest.mark.parametrize(
+    ("target", "flags", "endpoint", "bucket"),
+    [
+        ("http://host:9000/mine", {}, "http://host:9000", "mine"),
+        ("https://host/mine/", {}, "https://host", "mine"),
+        ("http://host:9000/mine", {"prefix": "other-"}, "http://host:9000/mine", "other"),
+        ("s3+http://host:9000/mine", {}, "http://host:9000/mine", None),
+        ("http://host:9000/storage/v1", {}, "http://host:9000/storage/v1", None),
+        ("http://host:9000", {}, "http://host:9000", None),
+    ],
+)
+def test_a_bucket_in_the_address_is_the_bucket(
+    target: str, flags: dict[str, Any], endpoint: str, bucket: str | None
+) -> None:
+    trial = measured("put", target, **flags)[0]
+    assert trial["target"]["settings"]["endpoints"] == [endpoint]
+    name = trial["dataset"]["bucket_prefix"].rstrip("-")
+    assert name == bucket or (bucket is None and name.startswith("loadstone-bench-s3-"))
+
+
+def test_a_bucket_in_the_address_is_the_only_one() -> None:
+    assert "TARGET: found" in told("put", "http://host:9000/mine", buckets=3)

@@ -8,13 +8,13 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from loadstone.campaign.dataset import Dataset, read_size_law
-from loadstone.campaign.json_schema import json_schema, json_schema_text, known_keys
-from loadstone.campaign.mistakes import translate
-from loadstone.campaign.phase import OPERATIONS, READ_BY, Load, Phase
-from loadstone.campaign.schema import Campaign
+from loadstone import _loadgen
+from loadstone.campaign.reading.mistakes import translate
+from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.dataset import Dataset, read_size_law
+from loadstone.campaign.schema.json_schema import json_schema, json_schema_text, known_keys
+from loadstone.campaign.schema.phase import OPERATIONS, READ_BY, Load, Phase
 from loadstone.errors import InputError
-from tests.unit.campaign_drivers import ROWS
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -207,7 +207,7 @@ def test_a_campaign_whose_keys_do_not_fit_together_is_refused(
 def test_the_published_schema_is_the_one_of_this_code() -> None:
     path = REFERENCE / "campaign.schema.json"
     assert path.read_text(encoding="utf-8") == json_schema_text(), (
-        f"renew it: python -m loadstone.campaign.json_schema {path.relative_to(ROOT)}"
+        f"renew it: python -m loadstone.campaign.schema.json_schema {path.relative_to(ROOT)}"
     )
 
 
@@ -240,7 +240,7 @@ def test_every_operation_is_on_the_reference_page() -> None:
 
 def test_options_are_read_by_operations_that_exist() -> None:
     assert {name for readers in READ_BY.values() for name in readers} <= set(OPERATIONS)
-    assert {name for row in ROWS for name in row["operations"]} <= set(OPERATIONS)
+    assert {name for row in _loadgen.drivers() for name in row["operations"]} <= set(OPERATIONS)
 
 
 def test_the_operations_are_those_of_the_load_generator() -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.ceiling import Ceiling
-from loadstone.campaign.ceiling_plan import steps_of_osds
-from loadstone.campaign.fio_jobs import writes_of_job_file
-from loadstone.campaign.hook import Hook
-from loadstone.campaign.parse import parse_campaign
-from loadstone.campaign.plan import Plan, make_plan
-from loadstone.campaign.schema import Campaign
-from loadstone.campaign.target_probe import TargetProbes
+from loadstone.campaign.checks.fio_jobs import writes_of_job_file
+from loadstone.campaign.planning.ceiling_plan import steps_of_osds
+from loadstone.campaign.planning.plan import Plan, make_plan
+from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.ceiling import Ceiling
+from loadstone.campaign.schema.hook import Hook
+from loadstone.campaign.schema.target_probe import TargetProbes
 from loadstone.errors import CampaignError, InputError
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.test_campaign_schema import allowed

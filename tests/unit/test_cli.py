@@ -6,12 +6,12 @@ import os
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import typer
 
 from loadstone import cli
+from loadstone.cli import exit_code
 from loadstone.errors import CampaignError, InputError, LoadstoneError, Mistake
 
 # A process that does nothing but start Python takes 0.02 s of this.
@@ -95,10 +95,10 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> list[BaseException]:
     """Replace a command by one that raises the first of a list."""
     errors: list[BaseException] = []
 
-    def fail(campaign_file: Path, *arguments: object) -> None:
+    def fail(origin: str, *arguments: object) -> None:
         raise errors[0]
 
-    monkeypatch.setattr("loadstone.campaign.parse.read_campaign", fail)
+    monkeypatch.setattr("loadstone.campaign.reading.source.read_text", fail)
     return errors
 
 
@@ -173,3 +173,28 @@ def test_the_settings_of_one_driver_are_told(capsys: pytest.CaptureFixture[str])
     assert "secret_key" in shown
     assert cli.main(["list", "drivers", "punch-cards"]) == 1
     assert "punch-cards" in capsys.readouterr().err
+
+
+def test_short_flags_and_misspelt_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["-h"]) == 0
+    assert cli.main(["-V"]) == 0
+    assert cli.main(["bench", "-h"]) == 0
+    assert "--blocks" in capsys.readouterr().out
+    assert cli.main(["comapre"]) == exit_code.USAGE
+    assert "did you mean: loadstone compare" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [("be", "bench"), ("bench --fai", "--fail-if"), ("list driv", "drivers")],
+)
+def test_a_shell_completes_commands_flags_and_values(typed: str, expected: str) -> None:
+    words = f"loadstone {typed}"
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-c", "from loadstone.cli import main; main()"],
+        env={**os.environ, **asked, "_LOADSTONE_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == [expected], done.stderr

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from loadstone import cli
-from loadstone.campaign.plan import make_plan
-from loadstone.campaign.schema import Campaign
+from loadstone.campaign.planning.plan import make_plan
+from loadstone.campaign.reading import quick
+from loadstone.campaign.schema.campaign import Campaign
 from loadstone.cli import session
 
 
@@ -93,6 +94,16 @@ def test_a_mix_is_typed_as_shares(asked: dict[str, Any]) -> None:
 def test_a_campaign_key_can_be_set_as_in_a_file(asked: dict[str, Any]) -> None:
     assert document(asked, "get", "null", "--set", "rounds=2")["round"] == 1
     assert asked["campaign"].rounds == 2
+
+
+def test_help_tells_the_values_that_stand_in_for_absent_flags(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.main(["bench", "--help"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"{quick.THREADS} without it" in told
+    assert f"{quick.SIZE} without it" in told
+    assert f"{quick.COUNT} without it" in told
 
 
 def test_what_was_typed_is_kept(asked: dict[str, Any]) -> None:

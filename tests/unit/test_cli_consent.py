@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.campaign.parse import parse_campaign
-from loadstone.campaign.plan import Plan, make_plan
+from loadstone.campaign.planning.plan import Plan, make_plan
+from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.cli import consent
 from loadstone.errors import InputError
 

@@ -6,10 +6,11 @@ import sys
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from loadstone.campaign.trial import PlannedTrial
+from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.cli import forecast as forecasting
-from loadstone.cli import progress
+from loadstone.cli import live_screen, progress
 from loadstone.execution.events import (
     Event,
     Resting,
@@ -82,6 +83,26 @@ def test_a_pipe_gets_plain_lines(clock: Clock, capsys: pytest.CaptureFixture[str
         "[-/3] ceph get round 2 threads=250 size=4KiB: skipped: as before",
     ]
     assert "\x1b" not in shown.err
+
+
+def test_who_wants_quiet_hears_what_went_wrong_alone(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = progress.make_view([planned(1), planned(2), planned(3)], is_quiet=True)
+    for event in STORY:
+        clock.now += 1.0
+        view.show(event)
+    view.show(TrialEnded(document=planned(2).document, summary=summary(requests=30, failed=2)))
+    view.close()
+    lines = capsys.readouterr().err.splitlines()
+    assert [
+        next(word for word in ("skipped", "2 failed", "failed", "") if word in line)
+        for line in lines
+    ] == [
+        "failed",
+        "skipped",
+        "2 failed",
+    ]
 
 
 def test_a_pipe_gets_at_most_one_line_a_second(
@@ -215,7 +236,7 @@ def test_a_trial_takes_the_rate_of_its_own_kind_before_that_of_others() -> None:
 
 def test_objects_that_a_clean_up_swept_are_counted_in_its_line() -> None:
     line = progress.ending(summary(requests=0, objects_swept=29, buckets_left=["b-0"]))
-    assert "29 objects swept" in line
+    assert line.startswith("29 objects swept")
     assert "1 bucket left" in line
     assert "swept" not in progress.ending(summary(objects_swept=0))
 
@@ -227,7 +248,7 @@ def test_gets_of_objects_whose_put_failed_are_told_apart(
     put = document(1, phase="put", mix=[{"operation": "put", "weight": 1.0}])
     missing = {"failed": 3, "error_examples": {"not_found": "HTTP 404"}}
     story = (
-        (put, summary(failed=3)),
+        (put, summary(failed=5, puts_failed_more=3)),
         (document(2), summary(**missing)),
         (document(5), summary(failed=3, error_examples={"http_404": ""})),
         (document(3), summary(failed=1, error_examples={"timeout": ""})),
@@ -248,3 +269,60 @@ def test_reads_of_what_somebody_else_wrote_are_told_with_what_to_do(
 ) -> None:
     line = progress.ending(summary(failed=sum(wrong.values()), mismatches=wrong))
     assert ("verify: 0" in line) is is_told
+
+
+def lines_of(screen: live_screen.LiveScreen, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, legacy_windows=False)
+    with console.capture() as capture:
+        console.print(screen)
+    return capture.get().splitlines()
+
+
+@pytest.mark.parametrize("width", [160, 80, 60, 44])
+def test_the_live_lines_fit_any_width_and_never_lose_p99(width: int) -> None:
+    screen = live_screen.LiveScreen()
+    live = {**LIVE, "requests_last_s": 3_934_567, "bytes_last_s": 16 << 30, "failed": 12}
+    for second in range(1, 20):
+        now = live | {"elapsed_ns": second * 10**9}
+        screen.update("[104/108] ceph get round 2 threads=250 size=4KiB", now, "7 s left")
+    # The same object is drawn at whatever width the terminal has by now.
+    first, second_line = lines_of(screen, width)
+    assert max(len(first), len(second_line)) <= width
+    assert "7 s left" in first
+    assert "p50 1 µs" in second_line.replace(".00", "")
+    assert "p99 2" in second_line
+    assert ("client CPU" in second_line) == (width >= 80)
+
+
+def test_the_first_second_says_connecting() -> None:
+    screen = live_screen.LiveScreen()
+    screen.begin("[1/3] ceph get")
+    assert "connecting" in lines_of(screen, 80)[1]
+    screen.update("[1/3] ceph get", LIVE | {"requests": 0}, "")
+    assert "connecting" in lines_of(screen, 80)[1]
+    screen.update("[1/3] ceph get", LIVE, "")
+    assert "connecting" not in lines_of(screen, 80)[1]
+
+
+def test_a_resumption_goes_on_with_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    view = progress.make_view([planned(8)], done=7)
+    view.show(TrialStarted(document=document(8), number=1))
+    assert capsys.readouterr().err.startswith("[8/8] ")
+
+
+def test_a_clean_up_that_found_nothing_has_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    view = progress.make_view([planned(1)])
+    clean_up = document(phase="clean-up", measured=False)
+    nothing = summary(requests=0) | {"objects_swept": 0}
+    view.show(TrialEnded(document=clean_up, summary=nothing))
+    assert capsys.readouterr().err == ""
+    view.show(TrialEnded(document=clean_up, summary=nothing | {"objects_swept": 3}))
+    view.show(TrialEnded(document=clean_up, summary=nothing | {"state": "interrupted"}))
+    view.show(TrialEnded(document=document(), summary=nothing))
+    assert len(capsys.readouterr().err.splitlines()) == 3
+
+
+def test_one_request_is_not_requests() -> None:
+    times = [{"start_ns": 0, "end_ns": 10**9}]
+    assert progress.ending({"requests": 1, "iterations": times}).startswith("1 request in")
+    assert progress.ending({"requests": 2, "iterations": times}).startswith("2 requests in")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from loadstone import published
-from loadstone.analysis import claims, comparison, statistics
-from loadstone.analysis.account import RATE, SECONDS, Account, Measurement
+from loadstone.analysis.accounts import claims, comparison
+from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Measurement
+from loadstone.analysis.statistics import ratios as statistics
 from loadstone.cli import main
 from loadstone.errors import InputError
 from tests.unit.synthetic_run import write_sweep

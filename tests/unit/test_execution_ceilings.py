@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from loadstone._loadgen import Histogram
-from loadstone.analysis.measured_ceilings import left_behind_findings, read_measured_ceilings
-from loadstone.campaign.hook import Hook
+from loadstone.analysis.limits.measured_ceilings import left_behind_findings, read_measured_ceilings
+from loadstone.campaign.schema.hook import Hook
 from loadstone.errors import InputError
-from loadstone.execution.ceilings import check_programs
 from loadstone.execution.events import CeilingFailed, CeilingProgress, Event
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.ceilings import check_programs
 from loadstone.results.store import read_run
 from tests.unit.fake_loadgen import FakeLoadgen
 from tests.unit.surroundings import calls, plan_of, program, resume, run

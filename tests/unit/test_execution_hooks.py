@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from loadstone.errors import InputError
-from loadstone.execution.ceilings import check_programs
 from loadstone.execution.events import Event, HookEnded, TrialProgress
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.ceilings import check_programs
 from loadstone.results.hook_log import HOOKS, append_hook, read_hooks
 from loadstone.results.store import read_run
 from tests.unit import fake_loadgen

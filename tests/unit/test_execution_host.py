@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.execution import host
+from loadstone.execution.host import facts as host
 
 
 def test_the_fingerprint_of_this_host_can_be_kept_as_json() -> None:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.parse import parse_campaign
-from loadstone.campaign.plan import Plan, make_plan
+from loadstone.campaign.planning.plan import Plan, make_plan
+from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import LoadstoneError
-from loadstone.execution import host_limits
-from loadstone.execution.host_limits import Limits, demands_of, shortages
+from loadstone.execution.host import limits as host_limits
+from loadstone.execution.host.limits import Limits, demands_of, shortages
 
 HOST = Limits(descriptors=20_000, first_port=32_768, last_port=60_999, time_wait=0, tcp_tw_reuse=0)
 ROOMY = replace(HOST, descriptors=1_000_000)

@@ -4,34 +4,36 @@ import socket
 
 import pytest
 
-from loadstone.execution import own_host
-from loadstone.execution.own_host import is_on_own_host
+from loadstone.execution.host import own_host
+from loadstone.execution.host.own_host import is_on_own_host
 
 
 @pytest.mark.parametrize(
-    ("settings", "expected"),
+    ("driver", "settings", "expected"),
     [
-        ({"endpoints": ["http://127.0.0.1:9000"]}, True),
-        ({"endpoints": ["http://127.3.2.1:9000", "http://192.0.2.7:9000"]}, True),
-        ({"auth_url": "http://localhost:5000/v3"}, True),
+        ("s3", {"endpoints": ["http://127.0.0.1:9000"]}, True),
+        ("s3", {"endpoints": ["http://127.3.2.1:9000", "http://192.0.2.7:9000"]}, True),
+        ("swift", {"auth_url": "http://localhost:5000/v3"}, True),
         # Addresses for documents: nobody has them.
-        ({"endpoints": ["http://192.0.2.7:9000"]}, False),
-        ({"endpoints": ["192.0.2.7:9000"]}, False),
-        ({"path": "/mnt/data"}, None),
-        ({"endpoints": ["http://no-such-host.invalid"]}, None),
-        ({"endpoints": ["http://[::1"]}, None),
+        ("s3", {"endpoints": ["http://192.0.2.7:9000"]}, False),
+        ("s3", {"endpoints": ["192.0.2.7:9000"]}, False),
+        ("file", {"path": "/mnt/data"}, None),
+        ("s3", {"endpoints": ["http://no-such-host.invalid"]}, None),
+        ("s3", {"endpoints": ["http://[::1"]}, None),
     ],
 )
-def test_an_address_of_ours_is_ours(settings: dict[str, object], expected: bool | None) -> None:
-    assert is_on_own_host(settings) is expected
+def test_an_address_of_ours_is_ours(
+    driver: str, settings: dict[str, object], expected: bool | None
+) -> None:
+    assert is_on_own_host(driver, settings) is expected
 
 
 def test_a_name_counts_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.1.1", 0))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    assert is_on_own_host({"endpoints": ["http://this-machine:9000"]}) is True
+    assert is_on_own_host("s3", {"endpoints": ["http://this-machine:9000"]}) is True
 
 
 def test_where_any_address_can_be_bound_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_host, "_lets_anything_bind", lambda: True)
-    assert is_on_own_host({"endpoints": ["http://127.0.0.1:9000"]}) is None
+    assert is_on_own_host("s3", {"endpoints": ["http://127.0.0.1:9000"]}) is None

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from loadstone.execution import program
-from loadstone.execution.program import run_programs
+from loadstone.execution.programs import program
+from loadstone.execution.programs.program import run_programs
 
 
 def wait(command: list[str], timeout_s: float = 60, **changes: Any) -> Any:

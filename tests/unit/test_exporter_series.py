@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.analysis.exporter_series import METRICS_MAX
+from loadstone.analysis.limits.exporter_series import METRICS_MAX
 from loadstone.report import REPORTS, Options
-from loadstone.report.charts import evidence_pictures, pictures
+from loadstone.report.charts.overview import evidence_pictures, pictures
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import PROBES, SECOND_NS, Folder, trial, trial_rows
 

@@ -11,7 +11,7 @@ import pytest
 
 from loadstone import importers
 from loadstone.analysis import Findings, analyse
-from loadstone.analysis.account import RATE, SECONDS, THREAD_RATE, Account
+from loadstone.analysis.accounts.account import RATE, SECONDS, THREAD_RATE, Account
 from loadstone.cli import main
 from loadstone.errors import InputError
 from loadstone.formats.imported import Hints, Imported

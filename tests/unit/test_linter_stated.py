@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from loadstone import published
-from loadstone.analysis import plausibility, run_account
-from loadstone.analysis.account import (
+from loadstone.analysis.accounts import run_account
+from loadstone.analysis.accounts.account import (
     BYTE_RATE,
     MEGABYTE_RATE,
     Account,
@@ -19,7 +19,8 @@ from loadstone.analysis.account import (
     Statement,
 )
 from loadstone.analysis.finding import Finding
-from loadstone.analysis.plausibility.stated import multiple_in
+from loadstone.analysis.standards import plausibility
+from loadstone.analysis.standards.plausibility.stated import multiple_in
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import write_rounds, write_sweep
 from tests.unit.test_linter import account, measurement, rules

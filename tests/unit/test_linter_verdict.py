@@ -6,27 +6,29 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from loadstone.analysis import client_limits, run_account, trial_findings
+from loadstone.analysis import reading, trial_findings
+from loadstone.analysis.accounts import run_account
 from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.instrument import client_limits
+from loadstone.analysis.limits.verdict import LoadPoint, Observed, Tried, decide, instrument_share
 from loadstone.analysis.part import Part
 from loadstone.analysis.validity import Gate
-from loadstone.analysis.verdict import Observed, Trial, Tried, decide, instrument_share
 from loadstone.results.record import PROBE_SCHEMA, Record, Run
 from loadstone.results.store import read_run
 from tests.unit import synthetic_run
 
-HERE = Trial(load=64, rate=1000, time_s=0.064)
+HERE = LoadPoint(load=64, rate=1000, time_s=0.064)
 FAILED = Gate(name="little", outcome="fail", value=0.5, wanted="1", statement="X·R/N = 0.5")
 CPU = {"INSTRUMENT_CPU": [Evidence(metric="core 3 busy", value=0.99, threshold=0.95)]}
-FLAT = Trial(load=128, rate=1010, time_s=0.127)
+FLAT = LoadPoint(load=128, rate=1010, time_s=0.127)
 
 
 def limit(**given: object) -> str:
-    return decide(Observed(trial=HERE, **given)).limit  # type: ignore[arg-type]
+    return decide(Observed(point=HERE, **given)).limit  # type: ignore[arg-type]
 
 
 def test_without_anything_observed_nothing_is_claimed() -> None:
-    found = decide(Observed(trial=HERE))
+    found = decide(Observed(point=HERE))
     assert (found.limit, found.grade) == ("UNDETERMINED", None)
     assert not found.is_void_for_ratios
 
@@ -37,7 +39,7 @@ def test_the_first_answer_that_holds_is_given() -> None:
         "null_rate": 1100.0,
         "flags": CPU,
         "knee": 200.0,
-        "higher": Trial(load=128, rate=2000),
+        "higher": LoadPoint(load=128, rate=2000),
         "bytes_per_s": 99.0,
         "path_bytes_per_s": 100.0,
         "server": {"disk": 0.97},
@@ -77,22 +79,22 @@ def test_an_unsteady_trial_has_no_verdict() -> None:
     ("null_rate", "expected"), [(1200.0, "INSTRUMENT_LIMITED"), (1300.0, "UNDETERMINED")]
 )
 def test_near_the_null_target_the_instrument_is_measured(null_rate: float, expected: str) -> None:
-    found = decide(Observed(trial=HERE, null_rate=null_rate))
+    found = decide(Observed(point=HERE, null_rate=null_rate))
     assert found.limit == expected
     assert found.is_void_for_ratios == (expected == "INSTRUMENT_LIMITED")
-    assert instrument_share(Observed(trial=HERE, null_rate=null_rate)) == 1000 / null_rate
+    assert instrument_share(Observed(point=HERE, null_rate=null_rate)) == 1000 / null_rate
 
 
 @pytest.mark.parametrize(
     ("higher", "expected"),
     [
-        (Trial(load=128, rate=1051), "NOT_SATURATED"),
-        (Trial(load=128, rate=1050, time_s=0.122), "UNDETERMINED"),
-        (Trial(load=128, rate=1000, time_s=0.064), "INSTRUMENT_CPU"),
-        (Trial(load=128, rate=900, time_s=0.142), "UNDETERMINED"),
+        (LoadPoint(load=128, rate=1051), "NOT_SATURATED"),
+        (LoadPoint(load=128, rate=1050, time_s=0.122), "UNDETERMINED"),
+        (LoadPoint(load=128, rate=1000, time_s=0.064), "INSTRUMENT_CPU"),
+        (LoadPoint(load=128, rate=900, time_s=0.142), "UNDETERMINED"),
     ],
 )
-def test_the_shape_of_the_curve_decides(higher: Trial, expected: str) -> None:
+def test_the_shape_of_the_curve_decides(higher: LoadPoint, expected: str) -> None:
     assert limit(higher=higher) == expected
 
 
@@ -102,14 +104,14 @@ def test_a_saturated_limit_is_named_only_as_far_as_somebody_looked() -> None:
     assert limit(**seen) == "BEYOND_CLIENT"
     assert limit(**seen, bytes_per_s=50.0, path_bytes_per_s=100.0) == "TARGET"
     assert limit(**seen, bytes_per_s=95.0, path_bytes_per_s=100.0) == "NETWORK_PATH"
-    falling = {**seen, "higher": Trial(load=128, rate=900, time_s=0.142)}
+    falling = {**seen, "higher": LoadPoint(load=128, rate=900, time_s=0.142)}
     assert limit(**falling) == "BEYOND_CLIENT"
     assert limit(**falling, bytes_per_s=50.0, path_bytes_per_s=100.0) == "TARGET_CONTENTION"
     # At the highest load, the one before it tells.
-    assert limit(lower=Trial(load=32, rate=990, time_s=0.032), is_client_watched=True) == (
+    assert limit(lower=LoadPoint(load=32, rate=990, time_s=0.032), is_client_watched=True) == (
         "BEYOND_CLIENT"
     )
-    assert limit(lower=Trial(load=32, rate=600, time_s=0.053), is_client_watched=True) == (
+    assert limit(lower=LoadPoint(load=32, rate=600, time_s=0.053), is_client_watched=True) == (
         "UNDETERMINED"
     )
 
@@ -128,7 +130,7 @@ def test_threads_that_wait_for_answers_are_not_limited_by_a_busy_core() -> None:
     def flags(ran_s: float, waited_s: float) -> set[str]:
         ran, waited = round(ran_s * 1e9), round(waited_s * 1e9)
         seen = record(thread_cpu_ns=[ran, 0], thread_run_delay_ns=[waited, 0])
-        return set(client_limits.find_limits(seen, table(*cpu("all", 0.9))))
+        return set(limits_of(seen, table(*cpu("all", 0.9))))
 
     assert flags(0.5, 0.6) == set()
     assert flags(3.0, 2.5) == {"INSTRUMENT_CPU"}
@@ -152,18 +154,18 @@ def test_a_core_that_is_kept_awake_for_due_times_is_no_limit() -> None:
     second_ns = 1_000_000_000
     busy = table(*cpu("all", 0.9), *cpu("0", 0.99))
     times = {"thread_cpu_ns": [6 * second_ns], "thread_run_delay_ns": [0]}
-    assert client_limits.find_limits(record(**{**times, "thread_cpu_ns": [9 * second_ns]}), busy)
-    assert not client_limits.find_limits(record(**times, thread_awake_ns=[2 * second_ns]), busy)
+    assert limits_of(record(**{**times, "thread_cpu_ns": [9 * second_ns]}), busy)
+    assert not limits_of(record(**times, thread_awake_ns=[2 * second_ns]), busy)
 
 
 def test_half_the_size_proves_that_bytes_were_the_limit() -> None:
     card = {"CLIENT_NIC": [Evidence(metric="sent", value=0.97, threshold=0.9)]}
     sure = Tried(kind="half the size", ratio=1.9, low=1.8)
     alone = Tried(kind="half the size", ratio=1.9, low=None)
-    assert decide(Observed(trial=HERE, flags=card, tried=[sure])).grade == "A"
-    assert decide(Observed(trial=HERE, flags=card, tried=[alone])).grade == "C"
+    assert decide(Observed(point=HERE, flags=card, tried=[sure])).grade == "A"
+    assert decide(Observed(point=HERE, flags=card, tried=[alone])).grade == "C"
     path = {"bytes_per_s": 95.0, "path_bytes_per_s": 100.0}
-    found = decide(Observed(trial=HERE, tried=[sure], **path))  # type: ignore[arg-type]
+    found = decide(Observed(point=HERE, tried=[sure], **path))  # type: ignore[arg-type]
     assert (found.limit, found.grade) == ("NETWORK_PATH", "A")
 
 
@@ -175,14 +177,20 @@ def test_checking_less_shows_a_client_that_no_counter_showed() -> None:
 
 def test_half_the_clients_stand_in_for_a_sweep() -> None:
     as_many = Tried(
-        kind="half the clients", ratio=0.99, low=0.97, trial=Trial(load=32, rate=990, time_s=0.032)
+        kind="half the clients",
+        ratio=0.99,
+        low=0.97,
+        point=LoadPoint(load=32, rate=990, time_s=0.032),
     )
-    found = decide(Observed(trial=HERE, tried=[as_many], is_client_watched=True))
+    found = decide(Observed(point=HERE, tried=[as_many], is_client_watched=True))
     assert (found.limit, found.grade) == ("BEYOND_CLIENT", "B")
     half = Tried(
-        kind="half the clients", ratio=0.51, low=0.5, trial=Trial(load=32, rate=510, time_s=0.063)
+        kind="half the clients",
+        ratio=0.51,
+        low=0.5,
+        point=LoadPoint(load=32, rate=510, time_s=0.063),
     )
-    found = decide(Observed(trial=HERE, tried=[half], is_client_watched=True))
+    found = decide(Observed(point=HERE, tried=[half], is_client_watched=True))
     assert (found.limit, found.grade) == ("NOT_SATURATED", "A")
 
 
@@ -193,10 +201,10 @@ def test_a_client_that_is_held_up_explains_broken_books() -> None:
 
 
 def test_a_rise_within_the_noise_of_its_seconds_is_none() -> None:
-    here = Trial(load=64, rate=1000, time_s=0.064, error=0.05)
+    here = LoadPoint(load=64, rate=1000, time_s=0.064, error=0.05)
     for error, expected in ((0.10, "UNDETERMINED"), (0.01, "NOT_SATURATED")):
-        higher = Trial(load=128, rate=1150, time_s=0.111, error=error)
-        seen = Observed(trial=here, higher=higher, is_client_watched=True)
+        higher = LoadPoint(load=128, rate=1150, time_s=0.111, error=error)
+        seen = Observed(point=here, higher=higher, is_client_watched=True)
         assert decide(seen).limit == expected
 
 
@@ -211,14 +219,14 @@ def test_a_saturated_target_without_a_busy_resource_is_limited_by_its_software()
     assert limit(**given) == "BEYOND_CLIENT"
     clear = {**given, "bytes_per_s": 5e6, "path_bytes_per_s": 1e8}
     assert limit(**{**clear, "higher": None}) == "UNDETERMINED"
-    found = decide(Observed(trial=HERE, **clear))  # type: ignore[arg-type]
+    found = decide(Observed(point=HERE, **clear))  # type: ignore[arg-type]
     assert (found.limit, found.grade) == ("TARGET_SOFTWARE", "B")
     assert [one.value for one in found.evidence] == [0.5, 0.3]
 
 
 def test_grades_go_from_one_counter_over_two_to_an_intervention() -> None:
     def grade(**given: object) -> str | None:
-        return decide(Observed(trial=HERE, **given)).grade  # type: ignore[arg-type]
+        return decide(Observed(point=HERE, **given)).grade  # type: ignore[arg-type]
 
     assert grade(flags=CPU) == "C"
     # The same counter in two trials is one counter, and that of another flag is no proof.
@@ -245,9 +253,9 @@ def test_grades_go_from_one_counter_over_two_to_an_intervention() -> None:
 
 
 def test_a_load_at_which_nothing_was_answered_has_no_ratio_to_the_next() -> None:
-    nothing, more = Trial(load=64, rate=0.0), Trial(load=128, rate=10.0)
-    assert decide(Observed(trial=nothing, higher=more)).limit == "UNDETERMINED"
-    assert decide(Observed(trial=nothing, higher=nothing, is_client_watched=True)).grade is None
+    nothing, more = LoadPoint(load=64, rate=0.0), LoadPoint(load=128, rate=10.0)
+    assert decide(Observed(point=nothing, higher=more)).limit == "UNDETERMINED"
+    assert decide(Observed(point=nothing, higher=nothing, is_client_watched=True)).grade is None
 
 
 # The client's limits
@@ -281,12 +289,16 @@ def cpu(core: str, busy: float, steal: float = 0.0) -> list[tuple[str, str, str,
     ]
 
 
+def limits_of(seen: Record, probes: pa.Table) -> dict[str, list[Evidence]]:
+    return client_limits.limits_of(seen, client_limits.lines_of(seen, probes))
+
+
 def flags(*lines: tuple[str, str, str, float, float], **summary: object) -> set[str]:
-    return set(client_limits.find_limits(record(**summary), table(*lines)))
+    return set(limits_of(record(**summary), table(*lines)))
 
 
 def counters(flag: str, *lines: tuple[str, str, str, float, float], **summary: object) -> int:
-    found = client_limits.find_limits(record(**summary), table(*lines))
+    found = limits_of(record(**summary), table(*lines))
     return len({one.counter for one in found[flag]})
 
 
@@ -415,16 +427,14 @@ def test_waiting_threads_and_exhausted_ports_are_seen_in_the_summary() -> None:
 
 def test_a_full_processor_of_a_host_shared_with_the_target_may_be_either_s() -> None:
     def found(endpoint: str) -> set[str]:
-        near = Record(
-            trial={"id": "1", "target": {"settings": {"endpoints": [endpoint]}}},
-            summary=record().summary,
-        )
-        return set(client_limits.find_limits(near, table(*cpu("all", 0.9))))
+        target = {"driver": "s3", "settings": {"endpoints": [endpoint]}}
+        near = Record(trial={"id": "1", "target": target}, summary=record().summary)
+        return set(limits_of(near, table(*cpu("all", 0.9))))
 
     assert found("http://127.0.0.1:9000") == found("http://localhost:1") == {"SHARED_HOST"}
     assert found("http://10.0.0.5:9000") == {"INSTRUMENT_CPU"}
     shared = {"SHARED_HOST": CPU["INSTRUMENT_CPU"]}
-    assert not decide(Observed(trial=HERE, flags=shared)).is_void_for_ratios
+    assert not decide(Observed(point=HERE, flags=shared)).is_void_for_ratios
 
 
 def test_samples_outside_the_measured_window_do_not_count() -> None:
@@ -433,15 +443,15 @@ def test_samples_outside_the_measured_window_do_not_count() -> None:
     rows = busy_later.to_pylist()
     rows[-1]["value"] = 50.0
     changed = pa.Table.from_pylist(rows, schema=PROBE_SCHEMA)
-    assert client_limits.find_limits(late, changed) == {}
-    assert client_limits.find_limits(record(), changed) != {}
+    assert limits_of(late, changed) == {}
+    assert limits_of(record(), changed) != {}
 
 
 # Runs
 
 
 def judged(run: Run) -> tuple[Finding, ...]:
-    measured = run_account.read_measured(run)
+    measured = reading.read_measured(run)
     account = run_account.account_of(run, measured)
     return trial_findings.judge_run(account, measured.parts, measured.flags)
 
@@ -492,11 +502,13 @@ def test_short_trials_are_said_to_be_too_short_for_a_claim(tmp_path: Path) -> No
 
 def test_a_trial_that_decays_is_not_steady(tmp_path: Path) -> None:
     run = read_run(synthetic_run.write_sweep(tmp_path / "run", blocks=1))
-    part = run_account.read_measured(run).parts[0]
+    part = reading.read_measured(run).parts[0]
     decaying = [
         Part(**{name: getattr(part, name) for name in part.__slots__} | {"rates": rates})
         for rates in (np.linspace(1000, 400, 400), np.full(400, 1000.0))
     ]
-    found = list(trial_findings.find_unsteady(decaying))
+    account = run_account.read_account(run)
+    seen = trial_findings.Seen(account=account, parts=decaying, flags={}, decided=())
+    found = list(trial_findings.find_unsteady(seen))
     assert [one.rule for one in found] == ["not-steady"]
     assert "1 of 2 stretches" in found[0].statement

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.parse import parse_campaign
-from loadstone.campaign.plan import Plan, make_plan
+from loadstone.campaign.planning.plan import Plan, make_plan
+from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS, STORE
 
@@ -93,13 +93,15 @@ load: {threads: 250}
 on_error: {action: stop, limit: 5}
 timeout: 5s
 allow_foreign: [ceph]
-phases:
-  - {op: get, iterations: 3, warm_up: 1s, keys: {order: zipf, theta: 0.5}, verify: 10%}
+phases: [{op: get, iterations: 3, warm_up: 1s, keys: {order: zipf, theta: 0.5}, verify: 10%}]
 """)
     trial = next(trial for trial in plan.trials if trial.is_measured)
     parameters = {"threads": 250, "size": 4096}
+    endpoints = ["http://rgw1:7480", "http://rgw2:7480"]
+    settings = {"endpoints": endpoints, "secret_key": {"env": "KEY"}}
     assert trial.document == {
         "format": 1,
+        "kind": "operations",
         "id": "0002",
         "run": plan.run,
         "seed": 12345,
@@ -108,14 +110,7 @@ phases:
         "block": 1,
         "measured": True,
         "case": {"target": "ceph", "workload": "whole", "parameters": parameters},
-        "target": {
-            "name": "ceph",
-            "driver": "s3",
-            "settings": {
-                "endpoints": ["http://rgw1:7480", "http://rgw2:7480"],
-                "secret_key": {"env": "KEY"},
-            },
-        },
+        "target": {"name": "ceph", "driver": "s3", "settings": settings},
         "dataset": {
             "bucket_prefix": "b-1-",
             "buckets": 100,
@@ -132,6 +127,7 @@ phases:
             "range_bytes": None,
             "range_count": 1,
             "part_bytes": None,
+            "part_concurrency": 1,
             "page_keys": 1000,
             "prefix": None,
             "delimiter": None,
@@ -325,7 +321,7 @@ def test_block_devices_are_filled_with_what_they_can_do() -> None:
         "dataset: {objects: 1, size: 1GiB}\nload: {threads: 4}\n"
         "phases: [{op: read, range: 4KiB, duration: 5s, keys: {order: uniform}}]\n"
     )
-    assert phases(plan) == ["prepare", "read"]
+    assert phases(plan) == ["prepare", "read", "clean-up"]
     prepare = plan.trials[0].document
     assert prepare["mix"] == [{"operation": "write", "weight": 1.0}]
     assert prepare["options"]["range_bytes"] == 1 << 20
@@ -440,7 +436,7 @@ workloads:
 def test_every_target_gets_every_case() -> None:
     plan = planned("""\
 name: targets
-targets: {a: {driver: s3, endpoint: x}, b: {driver: swift}, c: {driver: 'null'}}
+targets: {a: {driver: s3, endpoint: x}, b: {driver: swift, auth_url: y}, c: {driver: 'null'}}
 dataset: {objects: 10, size: 1}
 load: {threads: 3}
 phases: [put]

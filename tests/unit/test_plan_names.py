@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.campaign.bucket_names import Buckets
-from loadstone.campaign.parse import parse_campaign
-from loadstone.campaign.plan import make_plan
+from loadstone.campaign.planning.bucket_names import Buckets
+from loadstone.campaign.planning.plan import make_plan
+from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.test_plan import DATASET, planned
@@ -40,7 +40,7 @@ def test_long_names_make_default_buckets_that_every_store_allows_and_that_differ
     prefixes = {trial.document["dataset"]["bucket_prefix"] for trial in plan.trials}
     assert len(prefixes) == 2
     for prefix in prefixes:
-        assert Buckets(prefix, 100_000).mistake("s3") is None
+        assert Buckets(prefix, 100_000).mistake(DRIVERS["s3"].facts.bucket_names) is None
 
 
 def test_objects_beside_those_of_others_carry_the_run() -> None:
@@ -61,8 +61,11 @@ TWO = "dataset: {objects: 10, size: 1, prefix: 'bench-{round}-'}\nload: {threads
         ("driver: s3, endpoint: http://s", "driver: s3, endpoint: http://s", True),
         ("driver: s3, endpoint: http://a", "driver: s3, endpoint: http://b", False),
         ("driver: s3, endpoint: [http://a, http://b]", "driver: s3, endpoint: http://B/", True),
-        # Nobody can tell.
-        ("driver: swift, auth_url: http://a", "driver: swift, storage_url: http://b/v1", True),
+        (
+            "driver: swift, auth_url: http://a, storage_url: http://s/v1",
+            "driver: swift, auth_url: http://b, storage_url: http://S/v1",
+            True,
+        ),
         ("driver: s3, endpoint: http://s", "driver: swift, auth_url: http://s/v3", False),
         ("driver: file, path: /one", "driver: file, path: /one/../one", True),
         ("driver: file, path: /one", "driver: file, path: /two", False),
@@ -115,3 +118,21 @@ def test_directories_mean_the_same_wherever_the_run_is_cleaned_from(
     monkeypatch.chdir(tmp_path)
     plan = planned("targets: {a: {driver: file, path: data}}\n" + TWO + "phases: [put]\n")
     assert plan.trials[0].document["target"]["settings"]["path"] == str(tmp_path / "data")
+
+
+@pytest.mark.parametrize("target", ["driver: s3, endpoint: http://s", "driver: rados, pool: p"])
+def test_keys_that_a_store_would_refuse_are_refused_when_planning(target: str) -> None:
+    (driver,) = {name for name in DRIVERS if f"driver: {name}," in target}
+    limit = DRIVERS[driver].facts.limits.key_bytes_max
+    assert limit is not None
+    rest = "load: {threads: 1}\nphases: [put]\n"
+    for spare, is_refused in ((1, False), (0, True)):
+        prefix = "k" * (limit - spare)
+        dataset = f"{{objects: 10, size: 1, object_prefix: {prefix}}}"
+        text = f"targets: {{t: {{{target}}}}}\ndataset: {dataset}\n"
+        if is_refused:
+            with pytest.raises(CampaignError) as refused:
+                planned(text + rest)
+            assert refused.value.mistakes[0].key == "dataset.object_prefix"
+        else:
+            planned(text + rest)

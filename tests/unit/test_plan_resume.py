@@ -2,9 +2,9 @@
 
 import pytest
 
-from loadstone.campaign.parse import parse_campaign
-from loadstone.campaign.plan import Plan, make_plan
-from loadstone.campaign.resume import resume
+from loadstone.campaign.planning.plan import Plan, make_plan
+from loadstone.campaign.planning.resume import resume
+from loadstone.campaign.reading.parse import parse_campaign
 from tests.unit.campaign_drivers import DRIVERS, STORE
 
 

@@ -5,11 +5,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from loadstone.campaign.parse import parse_campaign
-from loadstone.campaign.plan import make_plan
-from loadstone.campaign.resume import resume
-from loadstone.campaign.schedule import starts, suites
-from loadstone.campaign.schema import Schedule
+from loadstone.campaign.planning.plan import make_plan
+from loadstone.campaign.planning.resume import resume
+from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.schema.campaign import Schedule
+from loadstone.campaign.schema.schedule import starts, suites
 from tests.unit.campaign_drivers import DRIVERS, STORE
 
 NINE = datetime(2026, 5, 4, 9, 0, tzinfo=UTC)

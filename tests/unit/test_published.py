@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from loadstone import published
-from loadstone.analysis.account import BYTE_RATE, MEGABYTE_RATE, RATE, SECONDS
+from loadstone.analysis.accounts.account import BYTE_RATE, MEGABYTE_RATE, RATE, SECONDS
 from loadstone.cli import main
 from loadstone.errors import InputError
 

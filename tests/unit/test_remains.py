@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign import beyond
-from loadstone.campaign.remains import is_removed, remains, unknown_drivers
-from loadstone.cli.clean import account, left_behind
+from loadstone.campaign.planning import beyond
+from loadstone.campaign.planning.remains import is_removed, remains, unknown_drivers
+from loadstone.cli.commands.clean import account, left_behind
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.test_plan import planned
 
@@ -33,6 +33,8 @@ def left(kind: str, **more: Any) -> dict[str, Any]:
         # A request failed, and its bucket went all the same.
         ({**GONE, "failed": 1}, True),
         ({**GONE, "failed": 1, "buckets_deleted": ["b"]}, False),
+        # What was not there is not deleted, and gone all the same.
+        ({**GONE, "failed": 1, "buckets_deleted": ["b"], "buckets_absent": ["a"]}, True),
         ({**GONE, "state": "interrupted"}, False),
         ({key: GONE[key] for key in GONE if key != "places_left"} | {"buckets_left": ["a"]}, False),
     ],
@@ -43,6 +45,11 @@ def test_what_counts_as_removed(summary: dict[str, Any], is_gone: bool) -> None:
     begun = {put["id"]: {"started_unix_ns": 1}, clean_up["id"]: {**summary, "started_unix_ns": 2}}
     assert (remains(plan, begun, DRIVERS) == []) is is_gone
     assert is_removed(summary, clean_up) is is_gone
+
+
+def test_places_that_were_not_there_count_as_gone() -> None:
+    told = account({**GONE, "buckets_deleted": ["b"], "buckets_absent": ["a"]})
+    assert told == "10 objects deleted, 2 buckets gone"
 
 
 def test_what_is_left_is_told_with_kind_reason_and_count() -> None:

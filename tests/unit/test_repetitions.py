@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.analysis.repetitions import HALF_WIDTH, _blocks, _levels, advise, describe
+from loadstone.analysis.statistics.repetitions import HALF_WIDTH, _blocks, _levels, advise, describe
 from loadstone.results.store import read_run
 from tests.unit import synthetic_run
 

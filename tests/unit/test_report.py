@@ -17,7 +17,7 @@ from loadstone.analysis import analyse
 from loadstone.analysis.labels import LABELS
 from loadstone.errors import InputError
 from loadstone.report import REPORTS, Options
-from loadstone.report.templates import TABLES
+from loadstone.report.tables.templates import TABLES
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import ROUNDS, Folder, trial, write_rounds, write_sweep
 
@@ -49,14 +49,14 @@ def any_run(request):
 
 
 def render(name, run_and_findings, **options):
-    return REPORTS[name].render(*run_and_findings, Options(**options))
+    return REPORTS[name].render(*run_and_findings, Options(is_full=True, **options))
 
 
 @pytest.mark.parametrize("name", ["terminal", "markdown", "csv", "json", "openmetrics"])
 def test_reports_are_as_their_golden_files(any_run, name, golden):
     folder, run, findings = any_run
     report = REPORTS[name]
-    content = report.render(run, rendered_findings(findings), Options())
+    content = report.render(run, rendered_findings(findings), Options(is_full=True))
     golden(f"{folder}/{name}{report.suffix}", content)
 
 
@@ -240,11 +240,11 @@ def test_numbers_that_must_not_be_used_are_named_at_the_top(tmp_path):
     entry["summary"]["mismatches"] = {"corrupt": 2}
     path.write_text(json.dumps(entry))
     run = read_run(folder)
-    text = REPORTS["terminal"].render(run, analyse(run), Options()).decode()
+    text = REPORTS["terminal"].render(run, analyse(run), Options(is_full=True)).decode()
     assert "1 of 12 results must not be used; their labels say why." in text.split("Results")[0]
 
 
-REFERENCE = (SCHEMA.parent / "reports.md").read_text()
+REFERENCE = "".join((SCHEMA.parent / name).read_text() for name in ("reports.md", "findings.md"))
 
 
 @pytest.mark.parametrize("name", [*REPORTS, *LABELS, *TABLES])

@@ -12,7 +12,7 @@ import pytest
 
 from loadstone.analysis import analyse
 from loadstone.report import REPORTS, Options
-from loadstone.report.charts import pictures
+from loadstone.report.charts.overview import pictures
 from loadstone.report.opening import opening
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial, trial_rows, write_rounds, write_sweep
@@ -170,7 +170,7 @@ def test_a_run_without_results_still_makes_a_page(tmp_path):
     folder.close(campaign={}, campaign_file="")
     run = read_run(folder.path)
     for name in ("html", "terminal", "markdown", "json", "csv", "hlog", "openmetrics"):
-        content = REPORTS[name].render(run, analyse(run), Options())
+        content = REPORTS[name].render(run, analyse(run), Options(is_full=True))
         if name in ("html", "terminal", "markdown"):
             assert "There is no result: no measured trial left a record." in content.decode()
 

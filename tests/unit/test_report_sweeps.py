@@ -11,14 +11,15 @@ from ruamel.yaml import YAML
 
 from loadstone import published
 from loadstone.analysis import analyse
-from loadstone.analysis.plausibility import judge
-from loadstone.report import REPORTS, Options, charts_of_sweeps
-from loadstone.report.account_page import pictures_of_account
-from loadstone.report.charts import pictures
-from loadstone.report.charts_of_operations import PANEL_HEIGHT, Arrangement, charts_of_operations
-from loadstone.report.drawing import Picture
-from loadstone.report.lettering import Box, Offset, find_room, text_box
-from loadstone.report.sweep_points import SweepPoint, Wording
+from loadstone.analysis.standards.plausibility import judge
+from loadstone.report import REPORTS, Options
+from loadstone.report.charts import sweeps as charts_of_sweeps
+from loadstone.report.charts.drawing import Picture
+from loadstone.report.charts.lettering import Box, Offset, find_room, text_box
+from loadstone.report.charts.operations import PANEL_HEIGHT, Arrangement, charts_of_operations
+from loadstone.report.charts.overview import pictures
+from loadstone.report.charts.sweep_points import SweepPoint, Wording
+from loadstone.report.formats.account_page import pictures_of_account
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial
 

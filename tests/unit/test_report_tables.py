@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from loadstone.report.tables import (
+from loadstone.report.tables.published import (
     COMMAS,
     DecimalMarks,
     Measured,

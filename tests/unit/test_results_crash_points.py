@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.parse import parse_campaign
-from loadstone.campaign.schema import Campaign
-from loadstone.cli import session
+from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.schema.campaign import Campaign
+from loadstone.cli import exit_code, session
 from loadstone.execution import runner
 from loadstone.results.store import read_run
 from loadstone.results.writer import TrialWriter, is_only_begun
@@ -41,7 +41,7 @@ def campaign(loadgen: FakeLoadgen, monkeypatch: pytest.MonkeyPatch) -> Campaign:
     monkeypatch.setattr(
         runner, "circumstances", lambda: {**found, "started": runner.now().isoformat()}
     )
-    monkeypatch.setattr(session, "_print_report", lambda folder, form: None)
+    monkeypatch.setattr(session, "_print_report", lambda folder, form, **options: None)
     return parse_campaign(CAMPAIGN)
 
 
@@ -77,7 +77,7 @@ def crashes_of(
 
         patch.setattr(loadgen, "run_trial", run_trial)
         patch.setattr(TrialWriter, "finish", finished)
-        assert go(root / "run") == session.EXIT_FAILED
+        assert go(root / "run") == exit_code.FAILED
     return crashes(disk)
 
 
@@ -104,7 +104,7 @@ def check_going_on(
     """Go on with what a crash left; every trial must be there once, and the exit code be true."""
     loadgen.documents.clear()
     code = session.measure(campaign, folder, resume=not is_nothing(folder))
-    assert code == session.EXIT_FAILED, crash.how
+    assert code == exit_code.FAILED, crash.how
     assert [document["id"] for document in loadgen.documents] == [
         trial for trial in TRIALS if trial not in whole
     ]

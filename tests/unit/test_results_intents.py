@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.parse import parse_campaign
-from loadstone.campaign.plan import make_plan
+from loadstone.campaign.planning.plan import make_plan
+from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
 from loadstone.results.intents import INTENTS, Intents, note_intent
 from loadstone.results.layout import MANIFEST

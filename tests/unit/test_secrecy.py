@@ -11,7 +11,7 @@ from loadstone.analysis.labels import label_trial
 from loadstone.cli import plain
 from loadstone.cli.reporting import for_screen
 from loadstone.execution import secrets
-from loadstone.execution.program import TAIL_BYTES, run_programs
+from loadstone.execution.programs.program import TAIL_BYTES, run_programs
 from loadstone.probes.scraper import fit
 from loadstone.results.hook_log import read_hooks
 from loadstone.results.layout import read_json

@@ -7,7 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from loadstone.analysis import labels, searches, stalls
+from loadstone.analysis import labels
+from loadstone.analysis.instrument import stalls
+from loadstone.analysis.limits import searches
+from loadstone.analysis.rules import find_rule
 from loadstone.campaign.search import Goal
 from loadstone.results.record import Record
 from loadstone.results.store import read_run
@@ -34,7 +37,7 @@ def test_a_client_that_stood_still_for_half_of_the_window_makes_the_trial_invali
     assert stall.share == pytest.approx(0.5)
     assert (stall.seconds, stall.cores) == ((3, 4, 5), (0, 1))
     assert "STALLED" in labels.label_trial(record)
-    assert labels.severity("STALLED") == "problem"
+    assert find_rule("STALLED").severity == "problem"
     (found,) = stalls.find_stalls([record])
     assert (found.rule, found.severity) == ("stalled", "problem")
     assert "3-5" in found.statement

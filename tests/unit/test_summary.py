@@ -4,6 +4,7 @@ import pytest
 
 from loadstone._loadgen import Histogram
 from loadstone.analysis import analyse
+from loadstone.report.tables.layout import QUANTILE_HEADS, latency_table
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import (
     ROUNDS,
@@ -102,6 +103,26 @@ def test_times_of_failed_requests_do_not_reach_the_latency(folder):
     cell = one_cell(folder, [row(0, 100), fast_failures, row(1, 100)])
     assert cell.headline.count == 200
     assert cell.headline.min_ns == pytest.approx(1_000_000, rel=1e-3)
+
+
+def test_parts_have_times_of_their_own_and_failed_ones_are_counted(folder):
+    good = row(0, 2, part=encoded(*[400_000] * 16), parts_failed=0)
+    other = row(1, 1, part=encoded(*[800_000] * 8), parts_failed=0)
+    failed = row(1, 1, part=encoded(*[9_000_000] * 3), parts_failed=2, outcome="reset", bytes=0)
+    folder.write(trial(1, "ceph", "get"), [good, other, failed])
+    findings = findings_of(folder)
+    (cell,) = findings.totals
+    assert (cell.requests, cell.part.count, cell.parts_failed) == (4, 24, 2)
+    assert cell.part.quantiles["p50"] == pytest.approx(400_000, rel=1e-3)
+    assert cell.part.max_ns == pytest.approx(800_000, rel=1e-3)
+    table = latency_table(findings)
+    kinds = [row[-len(QUANTILE_HEADS) - 3] for row in table.rows]
+    assert kinds == ["service", "each of 24 parts, 2 failed"]
+
+
+def test_a_record_of_a_build_without_parts_has_none(folder):
+    cell = one_cell(folder, [row(0, 100)])
+    assert (cell.part, cell.parts_failed) == (None, 0)
 
 
 def test_warm_up_and_cool_down_are_left_out(folder):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from loadstone.analysis import scaling
+from loadstone.analysis.statistics import scaling
 from loadstone.errors import InputError
 
 LOADS = [1, 4, 8, 12, 16, 20, 24, 40, 70, 100, 150, 200]
@@ -128,21 +128,6 @@ def test_a_model_says_nothing_beyond_one_and_a_half_times_the_largest_load() -> 
     assert model.rate(300) > 0
     with pytest.raises(InputError, match=r"1\.5 times"):
         model.rate(325)
-
-
-def test_intervals_of_a_model_come_from_drawing_whole_sweeps() -> None:
-    generator = np.random.default_rng(3)
-    loads = np.array([1, 2, 4, 8, 16, 32, 64], dtype=float)
-    rates = 100 * loads / (1 + 0.05 * (loads - 1) + 0.0005 * loads * (loads - 1))
-    sweeps = [
-        points(list(loads), list(rates * generator.lognormal(0, 0.02, loads.size)))
-        for _ in range(12)
-    ]
-    found = scaling.usl_intervals(sweeps, seed=1, resamples=60)
-    assert found["gamma"][0] < 100 < found["gamma"][1]
-    assert found["alpha"][0] < 0.05 < found["alpha"][1]
-    with pytest.raises(InputError, match="three sweeps"):
-        scaling.usl_intervals(sweeps[:2], seed=1)
 
 
 @pytest.mark.parametrize(

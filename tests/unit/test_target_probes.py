@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from loadstone.analysis.labels import label_trial
-from loadstone.analysis.target_state import find_states
-from loadstone.campaign.target_probe import PrometheusProbe
+from loadstone.analysis.limits.target_state import find_states
+from loadstone.campaign.schema.target_probe import PrometheusProbe
 from loadstone.execution.events import TrialProgress
 from loadstone.probes import scraper
 from loadstone.probes.ceph import digest, is_moving

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from loadstone.analysis.client_limits import Line
-from loadstone.analysis.target_resources import find_utilisation
+from loadstone.analysis.instrument.client_limits import Line
+from loadstone.analysis.limits.target_resources import find_utilisation
 
 
 def line(subject: str, growth_per_s: float, *, host: str = "osd1", start: float = 0.0) -> Line:

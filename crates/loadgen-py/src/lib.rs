@@ -19,8 +19,12 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<null_server::NullServer>()?;
     module.add_class::<store::Store>()?;
     module.add_class::<trial::Control>()?;
+    module.add_function(wrap_pyfunction!(tables::bucket_name, module)?)?;
     module.add_function(wrap_pyfunction!(tables::drivers, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::from_environment, module)?)?;
     module.add_function(wrap_pyfunction!(tables::operations, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::profile_commands, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::read_target, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::blot, module)?)?;
     module.add_function(wrap_pyfunction!(secrecy::plain, module)?)?;
     module.add_function(wrap_pyfunction!(trial::check, module)?)?;

@@ -1,9 +1,15 @@
-//! The tables of drivers and operations as lists of dicts.
+//! The tables of drivers and operations as lists of dicts, and what drivers know of their targets.
 
-use loadstone_loadgen::drivers::{DRIVERS, Setting, SettingKind};
+use std::collections::HashMap;
+
+use loadstone_loadgen::drivers::{DRIVERS, DriverInfo};
 use loadstone_loadgen::operation::OPERATIONS;
+use loadstone_loadgen::settings::{Setting, SettingKind};
+use loadstone_loadgen::{credentials, dataset};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use serde::Serialize;
 
 /// Returns the drivers with their operations and settings.
 #[pyfunction]
@@ -21,9 +27,48 @@ pub(crate) fn drivers(py: Python<'_>, with_tests: bool) -> PyResult<Vec<Bound<'_
             let settings: PyResult<Vec<_>> =
                 driver.settings.iter().map(|setting| setting_row(py, setting)).collect();
             row.set_item("settings", settings?)?;
+            row.set_item("facts", plain_values(py, &driver.facts)?)?;
+            row.set_item("is_for_tests", driver.is_for_tests)?;
             Ok(row)
         })
         .collect()
+}
+
+/// Returns the driver that one word for a target means, and the setting that the word fills.
+#[pyfunction]
+pub(crate) fn read_target(text: &str) -> Option<(&'static str, Option<(&'static str, String)>)> {
+    DriverInfo::read_word(text).map(|word| (word.driver, word.setting))
+}
+
+/// Returns the settings, as JSON, that a target does not give and the environment does.
+#[pyfunction]
+pub(crate) fn from_environment(
+    driver: &str,
+    settings_json: &str,
+    environ: HashMap<String, String>,
+) -> PyResult<String> {
+    let given = serde_json::from_str(settings_json)
+        .map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let added = DriverInfo::named(driver).map(|info| info.from_environment(&given, &environ));
+    Ok(serde_json::Value::Object(added.unwrap_or_default()).to_string())
+}
+
+/// Returns the commands that are run on this host to have the keys of an AWS profile.
+#[pyfunction]
+pub(crate) fn profile_commands(profile: &str) -> Vec<String> {
+    credentials::profile_commands(profile)
+}
+
+/// Returns the name of a bucket of a dataset that has so many.
+#[pyfunction]
+pub(crate) fn bucket_name(prefix: &str, buckets: u64, bucket: u64) -> String {
+    dataset::bucket_name(prefix, buckets, bucket)
+}
+
+/// Returns dicts, lists, texts and numbers.
+fn plain_values<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
+    let text = serde_json::to_string(value).expect("numbers and texts");
+    py.import("json")?.call_method1("loads", (text,))
 }
 
 fn setting_row<'py>(py: Python<'py>, setting: &Setting) -> PyResult<Bound<'py, PyDict>> {

@@ -31,35 +31,34 @@ pub fn schema() -> Schema {
         histogram("service"),
         histogram("first_byte"),
         histogram("lag"),
+        histogram("part"),
+        number("parts_failed"),
     ])
 }
 
-/// The name of the host that ran the trial itself.
-const LOCAL_AGENT: &str = "local";
-
-/// Returns one row for each stage, iteration, operation and outcome of each second.
+/// Returns one row for each stage, iteration, operation and outcome of each second of one agent.
 ///
 /// # Panics
 /// Never: the columns are built together, so they have one length.
 #[must_use]
-pub fn of_seconds(seconds: &[(u64, Second)]) -> Option<RecordBatch> {
+pub fn of_seconds(agent: &str, seconds: &[(u64, Second)]) -> Option<RecordBatch> {
     if seconds.is_empty() {
         return None;
     }
     let (mut agents, mut stages) = (StringBuilder::new(), StringBuilder::new());
     let (mut operations, mut outcomes) = (StringBuilder::new(), StringBuilder::new());
     let mut iterations = Int32Builder::new();
-    let mut numbers: [Int64Builder; 4] = Default::default();
-    let mut histograms: [BinaryBuilder; 4] = Default::default();
+    let mut numbers: [Int64Builder; 5] = Default::default();
+    let mut histograms: [BinaryBuilder; 5] = Default::default();
     let mut serializer = V2DeflateSerializer::new();
     for (second, rows) in seconds {
         for (key, row) in rows {
-            agents.append_value(LOCAL_AGENT);
+            agents.append_value(agent);
             stages.append_value(key.stage.name());
             iterations.append_value(key.iteration as i32);
             operations.append_value(key.operation.name());
             outcomes.append_value(key.outcome.name());
-            let values = [*second, row.requests, row.objects, row.bytes];
+            let values = [*second, row.requests, row.objects, row.bytes, row.parts_failed];
             for (builder, value) in numbers.iter_mut().zip(values) {
                 builder.append_value(value as i64);
             }
@@ -70,6 +69,7 @@ pub fn of_seconds(seconds: &[(u64, Second)]) -> Option<RecordBatch> {
                 Some(&row.service),
                 row.first_byte.as_deref(),
                 row.lag.as_deref(),
+                row.part.as_deref(),
             ];
             for (builder, histogram) in histograms.iter_mut().zip(columns) {
                 builder.append_option(
@@ -80,8 +80,8 @@ pub fn of_seconds(seconds: &[(u64, Second)]) -> Option<RecordBatch> {
             }
         }
     }
-    let [second, requests, objects, bytes] = &mut numbers;
-    let [response, service, first_byte, lag] = &mut histograms;
+    let [second, requests, objects, bytes, parts_failed] = &mut numbers;
+    let [response, service, first_byte, lag, part] = &mut histograms;
     let columns: Vec<ArrayRef> = vec![
         Arc::new(agents.finish()),
         Arc::new(stages.finish()),
@@ -96,6 +96,8 @@ pub fn of_seconds(seconds: &[(u64, Second)]) -> Option<RecordBatch> {
         Arc::new(service.finish()),
         Arc::new(first_byte.finish()),
         Arc::new(lag.finish()),
+        Arc::new(part.finish()),
+        Arc::new(parts_failed.finish()),
     ];
     Some(RecordBatch::try_new(Arc::new(schema()), columns).expect("built to the schema above"))
 }

@@ -82,6 +82,7 @@ pub fn thread_run_delay_ns() -> Option<u64> {
 
 /// What reading the clock costs and resolves here, for the record.
 #[derive(Debug, Clone, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ClockFacts {
     /// The kernel's clock source, such as `tsc` or `kvm-clock`.
     pub source: String,

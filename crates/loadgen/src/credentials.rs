@@ -1,13 +1,19 @@
 //! Resolves secrets: they are named in the trial, and read only here, when a driver opens.
 
-use std::path::{Path, PathBuf};
-
-use loadstone_wire::credentials::{Profile, parse_profile};
 use loadstone_wire::sigv4;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::secrecy::remember;
+
+mod aws;
+mod given;
+mod keeper;
+mod service;
+
+use aws::Files;
+pub use keeper::{KeyKeeper, Keys};
+use keeper::{Source, had_or_new};
 
 /// Returns the text that a setting holds or refers to; `None` when it is absent.
 ///
@@ -68,12 +74,19 @@ fn line(value: String, place: &str) -> Result<String, Error> {
 }
 
 /// What is known of an S3 account.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct S3Account {
-    /// The keys.
-    pub credentials: sigv4::Credentials,
+    /// The keys, which are renewed while this lives.
+    pub keys: KeyKeeper,
     /// The region, where the files or the environment name one.
     pub region: Option<String>,
+}
+
+impl S3Account {
+    fn of(credentials: sigv4::Credentials, region: Option<String>) -> Result<Self, Error> {
+        let keys = Keys { credentials, expires_unix_s: None };
+        Ok(Self { keys: KeyKeeper::start(keys, None)?, region })
+    }
 }
 
 /// Finds the keys of an S3 target: its own settings, else its profile, else the environment, else
@@ -89,7 +102,7 @@ pub fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Error> {
     match (access_key, secret_key) {
         (Some(access_key), Some(secret_key)) => {
             let credentials = sigv4::Credentials { access_key, secret_key, session_token };
-            return Ok(S3Account { credentials, region: None });
+            return S3Account::of(credentials, None);
         }
         (None, None) => {}
         (access_key, _) => {
@@ -110,53 +123,35 @@ pub fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Error> {
             .map(|token| secret(token, &of("AWS_SESSION_TOKEN")))
             .transpose()?;
         let credentials = sigv4::Credentials { access_key, secret_key, session_token };
-        return Ok(S3Account { credentials, region: env_region() });
+        return S3Account::of(credentials, env_region());
     }
     let name = named.map(str::to_owned).or_else(|| env("AWS_PROFILE"));
-    let name = name.as_deref().unwrap_or("default");
-    let profile = read_profile(name)?;
-    match profile.credentials {
-        Some(credentials) => {
-            let place = format!("profile \"{name}\"");
-            let sigv4::Credentials { access_key, secret_key, session_token } = credentials;
-            let credentials = sigv4::Credentials {
-                access_key: line(access_key, &place)?,
-                secret_key: secret(secret_key, &place)?,
-                session_token: session_token.map(|token| secret(token, &place)).transpose()?,
-            };
-            Ok(S3Account { credentials, region: profile.region.or_else(env_region) })
-        }
-        None => Err(Error::target(
-            "find the keys of the target",
-            format!("no access_key in the settings, none in the environment, and profile \"{name}\" has none"),
-        )
-        .with_hint(
-            "give access_key and secret_key: {env: NAME}, or export AWS_ACCESS_KEY_ID and \
-             AWS_SECRET_ACCESS_KEY",
-        )),
-    }
+    let name = name.unwrap_or_else(|| "default".to_owned());
+    let files = Files::read();
+    let region = files.profile(&name)?.get("region").cloned().or_else(env_region);
+    let identity = files.identity(&name);
+    let source: Box<Source> = Box::new(move |stop| {
+        files.keys(&name, stop)?.ok_or_else(|| {
+            Error::target(
+                "find the keys of the target",
+                format!(
+                    "no access_key in the settings, none in the environment, and profile \"{name}\" has none"
+                ),
+            )
+            .with_hint(
+                "give access_key and secret_key: {env: NAME}, or export AWS_ACCESS_KEY_ID and \
+                 AWS_SECRET_ACCESS_KEY",
+            )
+        })
+    });
+    let keys = had_or_new(&identity, &*source)?;
+    Ok(S3Account { keys: KeyKeeper::start(keys, Some((identity, source)))?, region })
 }
 
-fn read_profile(name: &str) -> Result<Profile, Error> {
-    let credentials = aws_file("AWS_SHARED_CREDENTIALS_FILE", "credentials");
-    let config = aws_file("AWS_CONFIG_FILE", "config");
-    // A file that is not there says nothing; both may be absent.
-    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-    parse_profile(&read(&credentials), &read(&config), name).map_or_else(
-        || {
-            let places = format!("{} or {}", credentials.display(), config.display());
-            if name == "default" {
-                return Ok(Profile::default());
-            }
-            Err(Error::target(format!("find profile \"{name}\""), format!("it is not in {places}")))
-        },
-        Ok,
-    )
-}
-
-fn aws_file(variable: &str, name: &str) -> PathBuf {
-    let home = || PathBuf::from(env("HOME").unwrap_or_default());
-    env(variable).map_or_else(|| home().join(".aws").join(name), PathBuf::from)
+/// Returns the commands that are run on this host to have the keys of a profile.
+#[must_use]
+pub fn profile_commands(profile: &str) -> Vec<String> {
+    Files::read().commands(profile)
 }
 
 fn env(name: &str) -> Option<String> {
@@ -207,7 +202,7 @@ mod tests {
     #[test]
     fn keys_in_the_settings_win_and_half_a_pair_is_refused() {
         let account = s3_account(&map(json!({"access_key": "a", "secret_key": "s"})));
-        assert_eq!(account.expect("both are there").credentials.access_key, "a");
+        assert_eq!(account.expect("both are there").keys.credentials().access_key, "a");
         let error = s3_account(&map(json!({"access_key": "a"}))).expect_err("half a pair");
         assert!(error.to_string().contains("no secret_key"), "{error}");
     }

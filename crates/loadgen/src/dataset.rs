@@ -4,7 +4,17 @@
 //! however many objects there are.
 
 use crate::chance::{mix64, unit};
+use crate::payload::ObjectId;
 use crate::trial::{DatasetSpec, Keys, Order, SizeLaw, Trial};
+
+/// One object of a dataset, as one of its writes made it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Object {
+    /// Its number: name and size follow from it.
+    pub(crate) index: u64,
+    /// Which of its writes.
+    pub(crate) version: u64,
+}
 
 /// Names and sizes of a dataset's objects.
 #[derive(Debug, Clone)]
@@ -43,12 +53,7 @@ impl Dataset {
     /// Appends the name of a bucket.
     #[inline]
     pub fn write_bucket(&self, bucket: u64, out: &mut Vec<u8>) {
-        if self.spec.buckets == 1 {
-            out.extend_from_slice(self.spec.bucket_prefix.trim_end_matches('-').as_bytes());
-        } else {
-            out.extend_from_slice(self.spec.bucket_prefix.as_bytes());
-            write_number(bucket, out);
-        }
+        write_bucket_name(&self.spec.bucket_prefix, self.spec.buckets, bucket, out);
     }
 
     /// Appends the key of an object.
@@ -59,14 +64,9 @@ impl Dataset {
     }
 
     /// Returns the name of a bucket.
-    ///
-    /// # Panics
-    /// Never: names are text.
     #[must_use]
     pub fn bucket(&self, bucket: u64) -> String {
-        let mut name = Vec::new();
-        self.write_bucket(bucket, &mut name);
-        String::from_utf8(name).expect("a prefix and digits are text")
+        self.spec.bucket(bucket)
     }
 
     /// Returns the number of the object that a key names, if it is one of this dataset's form.
@@ -85,6 +85,18 @@ impl Dataset {
     #[must_use]
     pub fn key_hash(&self, index: u64) -> u64 {
         mix64(self.prefix_hash ^ mix64(index))
+    }
+
+    /// Returns an object in the version that the trial writes, and expects to read.
+    #[inline]
+    pub(crate) fn object(&self, index: u64) -> Object {
+        Object { index, version: self.spec.version }
+    }
+
+    /// Returns what the payload of an object is made by.
+    #[inline]
+    pub(crate) fn id(&self, object: Object) -> ObjectId {
+        ObjectId::new(self.key_hash(object.index), object.version, self.size(object.index))
     }
 
     /// Returns the size of an object in bytes.
@@ -167,6 +179,36 @@ impl SizeLaw {
                 "dataset.size: found {law:?}, allowed: min up to max, a median and weights above 0"
             )],
         }
+    }
+}
+
+impl DatasetSpec {
+    /// Returns the name of a bucket.
+    #[must_use]
+    pub fn bucket(&self, bucket: u64) -> String {
+        bucket_name(&self.bucket_prefix, self.buckets, bucket)
+    }
+}
+
+/// Returns the name of a bucket of a dataset that has so many.
+///
+/// # Panics
+/// Never: names are text.
+#[must_use]
+pub fn bucket_name(prefix: &str, buckets: u64, bucket: u64) -> String {
+    let mut name = Vec::new();
+    write_bucket_name(prefix, buckets, bucket, &mut name);
+    String::from_utf8(name).expect("a prefix and digits are text")
+}
+
+/// Appends the name of a bucket. An only bucket has no number.
+#[inline]
+fn write_bucket_name(prefix: &str, buckets: u64, bucket: u64, out: &mut Vec<u8>) {
+    if buckets == 1 {
+        out.extend_from_slice(prefix.trim_end_matches('-').as_bytes());
+    } else {
+        out.extend_from_slice(prefix.as_bytes());
+        write_number(bucket, out);
     }
 }
 

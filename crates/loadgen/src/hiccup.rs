@@ -32,6 +32,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// How long one second of a trial lacked a core, or the whole client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stalls {
     /// The core; `None` for a thread that might have run on any.
     pub core: Option<usize>,
@@ -41,6 +42,7 @@ pub struct Stalls {
 
 /// What the threads saw; times are nanoseconds.
 #[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Jitter {
     /// By how much the thread that may run anywhere woke late: a histogram in base64.
     pub hiccup: Option<String>,

@@ -1,10 +1,11 @@
 //! How things stand while a trial runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::outcome::Outcome;
 use crate::recorder::{Second, Stage, histogram};
 use crate::trial::Trial;
 
@@ -23,11 +24,14 @@ pub struct Live {
     pub requests: u64,
     /// Of these, failed.
     pub failed: u64,
+    /// Of these, asked for objects whose own put had failed.
+    pub unwritten: u64,
     /// Payload bytes of good requests so far.
     pub bytes: u64,
-    /// Requests ended in the last complete second.
+    /// Requests that ended, a second: of the last complete second, or of as many as its requests
+    /// took. Large objects end in bursts, and a burst is no rate.
     pub requests_last_s: u64,
-    /// Payload bytes of the last complete second.
+    /// Payload bytes a second, likewise.
     pub bytes_last_s: u64,
     /// Median latency in the last complete second.
     pub p50_ns: u64,
@@ -48,13 +52,17 @@ pub(crate) struct Progress {
     stage: Stage,
     pub(crate) requests: u64,
     pub(crate) failed: u64,
+    pub(crate) unwritten: u64,
     pub(crate) bytes: u64,
     /// Wrong bytes that came back, by kind.
     pub(crate) mismatches: BTreeMap<String, u64>,
-    last_requests: u64,
-    last_bytes: u64,
+    /// Seconds in which requests ended: their numbers, requests and payload bytes.
+    seconds: VecDeque<(u64, u64, u64)>,
     last: Histogram<u64>,
 }
+
+/// Rates of the live view are over as many seconds at most.
+const SECONDS_MAX: u64 = 600;
 
 impl Progress {
     pub(crate) fn new(trial: &Trial, start_ns: u64) -> Self {
@@ -72,24 +80,26 @@ impl Progress {
             stage: Stage::WarmUp,
             requests: 0,
             failed: 0,
+            unwritten: 0,
             bytes: 0,
             mismatches: BTreeMap::new(),
-            last_requests: 0,
-            last_bytes: 0,
+            seconds: VecDeque::new(),
             last: histogram(),
         }
     }
 
-    pub(crate) fn count(&mut self, rows: &Second) {
-        (self.last_requests, self.last_bytes) = (0, 0);
+    pub(crate) fn count(&mut self, second: u64, rows: &Second) {
+        let (mut requests, mut bytes) = (0, 0);
         self.last.reset();
         for (key, row) in rows {
             self.requests += row.requests;
-            self.last_requests += row.requests;
+            requests += row.requests;
             (self.iteration, self.stage) = (key.iteration, key.stage);
             if key.outcome.is_ok() {
                 self.bytes += row.bytes;
-                self.last_bytes += row.bytes;
+                bytes += row.bytes;
+            } else if key.outcome == Outcome::UNWRITTEN {
+                self.unwritten += row.requests;
             } else {
                 self.failed += row.requests;
                 if key.outcome.is_mismatch() {
@@ -99,6 +109,20 @@ impl Progress {
             let latency = row.response.as_deref().unwrap_or(&row.service);
             self.last.add(latency).expect("all histograms have the same bounds");
         }
+        self.seconds.push_back((second, requests, bytes));
+        while self.seconds.front().is_some_and(|(first, ..)| first + SECONDS_MAX <= second) {
+            self.seconds.pop_front();
+        }
+    }
+
+    /// Returns requests and payload bytes a second.
+    fn rates(&self) -> (u64, u64) {
+        let Some((last, ..)) = self.seconds.back() else { return (0, 0) };
+        let took_s = (self.last.mean() / 1e9).ceil() as u64;
+        let count = took_s.clamp(1, SECONDS_MAX).min(last + 1);
+        let within = self.seconds.iter().filter(|(second, ..)| second + count > *last);
+        let (requests, bytes) = within.fold((0, 0), |sum, one| (sum.0 + one.1, sum.1 + one.2));
+        (requests / count, bytes / count)
     }
 
     pub(crate) fn live(&self, now_ns: u64) -> Live {
@@ -113,6 +137,7 @@ impl Progress {
             (Some(count), Some(time)) => Some(count.max(time)),
             (count, time) => count.or(time),
         };
+        let (requests_last_s, bytes_last_s) = self.rates();
         Live {
             elapsed_ns,
             iteration: self.iteration,
@@ -120,12 +145,69 @@ impl Progress {
             stage: self.stage.name(),
             requests: self.requests,
             failed: self.failed,
+            unwritten: self.unwritten,
             bytes: self.bytes,
-            requests_last_s: self.last_requests,
-            bytes_last_s: self.last_bytes,
+            requests_last_s,
+            bytes_last_s,
             p50_ns: self.last.value_at_quantile(0.5),
             p99_ns: self.last.value_at_quantile(0.99),
             progress: progress.map(|share| share.min(1.0)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Operation;
+    use crate::outcome::Answer;
+    use crate::recorder::{Collector, Intended, RowKey};
+
+    const MIB: u64 = 1 << 20;
+
+    fn live(requests: impl Iterator<Item = (u64, u64, u64)>) -> Live {
+        let trial = serde_json::from_str(
+            r#"{"format":1,"id":"0001","run":"00000000000000000000000000000001","seed":7,
+                "phase":"put","target":{"name":"t","driver":"null"},
+                "dataset":{"bucket_prefix":"b","buckets":1,"objects":1,"object_prefix":"o",
+                           "size":{"kind":"fixed","bytes":1}},
+                "mix":[{"operation":"put"}],"stop":{"requests":1},
+                "load":{"kind":"closed","clients":1}}"#,
+        )
+        .expect("the test's document is sound");
+        let (mut collector, mut recorders) = Collector::new(1, 0);
+        let key = RowKey {
+            stage: Stage::Measure,
+            iteration: 1,
+            operation: Operation::Put,
+            outcome: Outcome::OK,
+        };
+        for (sent_ns, ended_ns, bytes) in requests {
+            let answer = Answer { bytes, ..Answer::plain(Outcome::OK, sent_ns, 0, ended_ns) };
+            recorders[0].record(key, Intended::WhenFree, &answer);
+        }
+        recorders[0].finish();
+        let mut progress = Progress::new(&trial, 0);
+        for (second, rows) in collector.collect() {
+            progress.count(second, &rows);
+        }
+        progress.live(0)
+    }
+
+    #[test]
+    fn a_burst_of_large_objects_is_no_rate() {
+        let ended_ns = |client: u64| 63_200_000_000 + client;
+        let found = live((0..88).map(|client| (0, ended_ns(client), 64 * MIB)));
+        assert_eq!(found.bytes, 5632 * MIB);
+        assert_eq!((found.bytes_last_s / MIB, found.requests_last_s), (88, 1));
+    }
+
+    #[test]
+    fn short_requests_are_counted_in_the_last_second() {
+        let ended_ns = |number: u64| number * 1_000_000;
+        let slower = |number: u64| if number < 3000 { 1 } else { number % 2 };
+        let all = (1..4000).filter(|number| slower(*number) == 1);
+        let found = live(all.map(|number| (ended_ns(number) - 1000, ended_ns(number), MIB)));
+        assert_eq!((found.requests_last_s, found.bytes_last_s), (500, 500 * MIB));
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// One kind of request. The name is the same in campaigns, records and reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Operation {
@@ -29,6 +30,8 @@ pub enum Operation {
     Post,
     /// Write an object in parts.
     MultipartPut,
+    /// Read a whole object in parts, each with a request of its own.
+    MultipartGet,
     /// Create a bucket.
     CreateBucket,
     /// Delete a bucket.
@@ -84,6 +87,7 @@ operations! {
     Copy,          "copy",            "copy an object inside the target",              false, false, true;
     Post,          "post",            "replace an object's metadata",                  false, false, true;
     MultipartPut,  "multipart_put",   "write an object in parts",                      false, true,  false;
+    MultipartGet,  "multipart_get",   "read an object in parts",                       true,  false, true;
     CreateBucket,  "create_bucket",   "create a bucket",                               false, false, false;
     DeleteBucket,  "delete_bucket",   "delete a bucket",                               false, false, false;
     Read,          "read",            "read a block at an offset",                     true,  false, true;
@@ -102,6 +106,36 @@ impl Operation {
     #[must_use]
     pub fn name(self) -> &'static str {
         self.info().name
+    }
+
+    /// Tells whether one request writes a whole object of the dataset.
+    #[must_use]
+    pub fn puts_object(self) -> bool {
+        matches!(self, Self::Put | Self::MultipartPut)
+    }
+
+    /// Tells whether one request is for one object of the dataset that must be there.
+    #[must_use]
+    pub fn asks_for_object(self) -> bool {
+        matches!(
+            self,
+            Self::Get
+                | Self::RangeGet
+                | Self::MultiRangeGet
+                | Self::MultipartGet
+                | Self::Head
+                | Self::Delete
+                | Self::Copy
+                | Self::Post
+                | Self::Read
+        )
+    }
+
+    /// Tells whether a request consists of requests for the parts of one object.
+    #[inline]
+    #[must_use]
+    pub fn is_in_parts(self) -> bool {
+        matches!(self, Self::MultipartPut | Self::MultipartGet)
     }
 
     /// Tells whether objects of the dataset are not the same afterwards. Buckets are another

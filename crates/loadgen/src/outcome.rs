@@ -51,6 +51,7 @@ kinds! {
     27 PHANTOM        "phantom"        "A version that was never written.";
     28 FOREIGN        "foreign"        "A sound page of another run.";
     29 THROTTLED      "throttled"      "The target asked for fewer requests.";
+    30 UNWRITTEN      "unwritten"      "The object is not there: its own put had failed.";
 }
 
 impl Outcome {
@@ -65,6 +66,19 @@ impl Outcome {
     #[must_use]
     pub fn is_ok(self) -> bool {
         self == Self::OK
+    }
+
+    /// Tells whether the target says that the object is not there.
+    #[must_use]
+    pub fn is_absent(self) -> bool {
+        self == Self::NOT_FOUND || self == Self::http(404)
+    }
+
+    /// Tells whether something went wrong with this very request: that an object is not there
+    /// whose put had failed was counted with the put.
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        !self.is_ok() && self != Self::UNWRITTEN
     }
 
     /// Returns the HTTP status, if the outcome is one.
@@ -170,6 +184,15 @@ impl Answer {
     pub fn plain(outcome: Outcome, sent_ns: u64, first_byte_ns: u64, ended_ns: u64) -> Self {
         Self { outcome, sent_ns, first_byte_ns, ended_ns, bytes: 0, objects: 1, verified_bytes: 0 }
     }
+}
+
+/// How one part of an object went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PartEnd {
+    /// From the first byte sent to the last received.
+    pub service_ns: u64,
+    /// Whether it was as it should be.
+    pub is_ok: bool,
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::Dataset;
-use crate::drivers::BucketState;
 use crate::error::Error;
 use crate::reactor::{Pair, Reactor};
 use crate::trial::{Ownership, Trial};
@@ -33,6 +32,17 @@ const TRIES: u32 = 10;
 const TRY_AGAIN_NS: u64 = 300_000_000;
 /// The claim's key, behind the prefix of the dataset's keys.
 const CLAIM: &str = ".loadstone-claim";
+
+/// What was found, or done, when a bucket was readied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BucketState {
+    /// It was not there; we made and marked it.
+    Created,
+    /// It was there and carries our mark.
+    Ours,
+    /// It was there without our mark, and the campaign allows it.
+    Foreign,
+}
 
 /// The text that says whose a place is: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -226,9 +236,13 @@ pub(crate) trait Places {
     async fn read(&mut self, place: &str, key: &str) -> Result<Option<String>, Error>;
     /// Writes a small object; only where none is, if the store can tell.
     async fn write(&mut self, place: &str, key: &str, text: &str) -> Result<(), Error>;
-    /// Removes what listings do not show of ours: uploads that were never completed, old versions.
+    /// Removes what listings do not show of ours: uploads that were never completed.
     async fn sweep_hidden(&mut self, _place: &str) -> Result<(), Error> {
         Ok(())
+    }
+    /// Tells whether a place keeps versions of what was deleted in it, and nobody is to delete them.
+    async fn keeps_versions(&mut self, _place: &str) -> bool {
+        false
     }
 }
 

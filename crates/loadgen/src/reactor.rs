@@ -16,8 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use crate::clock::Clock;
-use crate::epoll::{Epoll, Watch};
 use crate::oversleep::Oversleep;
+
+mod epoll;
+
+use epoll::Epoll;
+pub(crate) use epoll::Watch;
 
 /// Which task of a reactor: an index, given out in order of [`Reactor::spawn`].
 pub type TaskIndex = u32;
@@ -149,6 +153,12 @@ impl Reactor {
         Pair(self)
     }
 
+    /// Tells whether a stop was seen, which is obeyed as soon as no pair of steps is under way.
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.get()
+    }
+
     /// Has the next stop obeyed in the middle of a pair, as a kill would.
     #[cfg(test)]
     pub(crate) fn forget_pairs(&self) {
@@ -158,8 +168,9 @@ impl Reactor {
     /// Tells whether a stop was asked for that no pair of steps keeps from being obeyed.
     fn must_stop(&self, stop: &AtomicBool) -> bool {
         let is_asked = stop.load(Ordering::Relaxed);
-        if is_asked {
-            self.is_stopping.set(true);
+        if is_asked && !self.is_stopping.replace(true) {
+            // Whoever keeps the stop waiting is to know of it.
+            self.ready.borrow_mut().extend(0..self.tasks.borrow().len() as TaskIndex);
         }
         is_asked && self.pairs.get() == 0
     }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use hdrhistogram::Histogram;
 
 use crate::operation::Operation;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Answer, Outcome, PartEnd};
 
 /// Largest latency that is told apart from larger ones: one hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
@@ -89,6 +89,10 @@ pub struct Row {
     pub response: Option<Box<Histogram<u64>>>,
     /// From the intended start to the first byte sent; only under open load.
     pub lag: Option<Box<Histogram<u64>>>,
+    /// Of each good part of the requests that went in parts, as `service`.
+    pub part: Option<Box<Histogram<u64>>>,
+    /// Parts that failed.
+    pub parts_failed: u64,
 }
 
 impl Row {
@@ -103,6 +107,8 @@ impl Row {
             first_byte: None,
             response: None,
             lag: None,
+            part: None,
+            parts_failed: 0,
         }
     }
 
@@ -114,11 +120,13 @@ impl Row {
         self.requests += other.requests;
         self.objects += other.objects;
         self.bytes += other.bytes;
+        self.parts_failed += other.parts_failed;
         add(&mut self.service, &other.service);
         for (mine, theirs) in [
             (&mut self.first_byte, &other.first_byte),
             (&mut self.response, &other.response),
             (&mut self.lag, &other.lag),
+            (&mut self.part, &other.part),
         ] {
             if let Some(theirs) = theirs {
                 add(mine.get_or_insert_with(|| Box::new(histogram())), theirs);
@@ -130,8 +138,9 @@ impl Row {
         self.requests = 0;
         self.objects = 0;
         self.bytes = 0;
+        self.parts_failed = 0;
         self.service.reset();
-        let optional = [&mut self.first_byte, &mut self.response, &mut self.lag];
+        let optional = [&mut self.first_byte, &mut self.response, &mut self.lag, &mut self.part];
         optional.into_iter().flatten().for_each(|histogram| histogram.reset());
     }
 }
@@ -274,6 +283,20 @@ impl Recorder {
             response.saturating_record(answer.ended_ns.saturating_sub(intended_ns).max(1));
             let lag = row.lag.get_or_insert_with(|| Box::new(histogram()));
             lag.saturating_record(answer.sent_ns.saturating_sub(intended_ns).max(1));
+        }
+    }
+
+    /// Counts the parts of the request that was counted last.
+    #[cold]
+    pub fn record_parts(&mut self, key: RowKey, parts: &[PartEnd]) {
+        let row = self.row(key);
+        for part in parts {
+            if part.is_ok {
+                let histogram = row.part.get_or_insert_with(|| Box::new(histogram()));
+                histogram.saturating_record(part.service_ns.max(1));
+            } else {
+                row.parts_failed += 1;
+            }
         }
     }
 

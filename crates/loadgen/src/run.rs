@@ -1,114 +1,31 @@
-//! One trial from its start to its summary: threads, collector, and what is told meanwhile.
+//! One trial from its start to its summary: threads, collector, and what is given out meanwhile.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
-use serde::Serialize;
-
 use crate::batch;
+use crate::buckets::{Buckets, ready_buckets, sweep_buckets};
 use crate::clock::{ClockFacts, monotonic_ns, thread_cpu_ns, thread_run_delay_ns, unix_ns};
-use crate::control::{Buckets, ready_buckets, sweep_buckets};
-use crate::drivers::{Driver, LogIns, Traffic};
+use crate::driver::{Driver, LogIns, Traffic};
+use crate::drivers;
+use crate::drivers::Visitor;
 use crate::error::Error;
 use crate::hiccup::{Hiccup, Jitter};
-use crate::live::{Live, Progress};
-use crate::ownership::Left;
+use crate::live::Progress;
+pub use crate::output::{Control, Output, OutputSink};
 use crate::recorder::{Collector, Recorder};
-use crate::requests::Requests;
+use crate::requests::Source;
 use crate::schedule::Schedule;
 pub use crate::shared::IterationTimes;
 use crate::shared::{Shared, Window};
+pub use crate::summary::{State, Summary};
 use crate::trial::Trial;
 use crate::worker::{Tally, Worker};
 
 /// How often finished seconds are looked for.
 const TICK: Duration = Duration::from_millis(50);
-
-/// The handle by which a trial is stopped from outside. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub struct Control {
-    stop: Arc<AtomicBool>,
-}
-
-impl Control {
-    /// Stops the trial; it ends within a second with what it has.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-}
-
-/// What a running trial gives out.
-#[derive(Debug)]
-pub enum Output<'a> {
-    /// Rows of complete seconds (perhaps none), and how things stand.
-    Seconds(Option<RecordBatch>, &'a Live),
-    /// Requests one by one, when they are logged.
-    Requests(RecordBatch),
-    /// Places that are not there and will be made as soon as this returns: whoever keeps a journal
-    /// writes them into it first. Told at most once in a trial; `false` ends it before any is made.
-    Intent(&'a [String]),
-}
-
-/// Takes what a running trial gives out; `false` interrupts the trial.
-pub type OutputSink<'a> = dyn FnMut(Output<'_>) -> bool + 'a;
-
-/// How a trial ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// As planned.
-    Finished,
-    /// Somebody stopped it.
-    Interrupted,
-    /// Too many requests failed.
-    Stopped,
-}
-
-/// What a trial leaves beside its intervals. Observed, never concluded.
-#[derive(Debug, Clone, Serialize)]
-#[expect(missing_docs, reason = "the record format documents these keys")]
-pub struct Summary {
-    pub state: State,
-    pub reason: Option<String>,
-    pub started_unix_ns: u64,
-    pub started_monotonic_ns: u64,
-    pub ended_unix_ns: u64,
-    pub iterations: Vec<IterationTimes>,
-    pub requests: u64,
-    pub failed: u64,
-    pub bytes: u64,
-    pub verified_requests: u64,
-    pub verified_bytes: u64,
-    pub mismatches: BTreeMap<String, u64>,
-    pub connections_opened: u64,
-    pub bytes_sent: u64,
-    pub bytes_received: u64,
-    pub requests_repeated: u64,
-    #[serde(flatten)]
-    pub log_ins: LogIns,
-    pub cores: usize,
-    pub clients: u32,
-    pub thread_cpu_ns: Vec<u64>,
-    pub thread_awake_ns: Vec<u64>,
-    pub thread_run_delay_ns: Vec<Option<u64>>,
-    #[serde(flatten)]
-    pub jitter: Jitter,
-    pub clock: ClockFacts,
-    pub features: BTreeMap<String, String>,
-    pub clients_requests_min: u64,
-    pub clients_requests_max: u64,
-    pub error_examples: BTreeMap<String, String>,
-    pub buckets_created: Vec<String>,
-    pub buckets_foreign: Vec<String>,
-    pub buckets_deleted: Vec<String>,
-    pub buckets_left: Vec<String>,
-    pub places_left: Vec<Left>,
-    pub objects_swept: u64,
-}
 
 /// What one load thread leaves.
 #[derive(Debug, Default)]
@@ -129,16 +46,27 @@ pub fn run_trial(
     control: &Control,
     sink: &mut OutputSink<'_>,
 ) -> Result<Summary, Error> {
-    let info = crate::drivers::DriverInfo::named(&trial.target.driver)
-        .ok_or_else(|| Error::Trial(vec![format!("no driver \"{}\"", trial.target.driver)]))?;
-    (info.run)(trial, control, sink)
+    /// The trial, once its driver is known.
+    struct Run<'a, 'b>(&'a Trial, &'a Control, &'a mut OutputSink<'b>);
+
+    impl Visitor for Run<'_, '_> {
+        type Output = Result<Summary, Error>;
+
+        fn visit<D: Driver>(self) -> Self::Output {
+            run::<D>(self.0, self.1, self.2)
+        }
+    }
+
+    let name = &trial.target.driver;
+    drivers::visit(name, Run(trial, control, sink))
+        .unwrap_or_else(|| Err(Error::Trial(vec![format!("no driver \"{name}\"")])))
 }
 
 /// Runs a trial on a driver.
 ///
 /// # Errors
 /// As [`run_trial`].
-pub fn run<D: Driver>(
+pub(crate) fn run<D: Driver>(
     trial: &Trial,
     control: &Control,
     sink: &mut OutputSink<'_>,
@@ -177,7 +105,7 @@ pub fn run<D: Driver>(
             .collect();
         let is_watched = handles.iter().all(Result::is_ok);
         if is_watched {
-            watch(collector, &mut progress, &shared, sink);
+            watch(&trial.agent, collector, &mut progress, &shared, sink);
         }
         handles.into_iter().map(|handle| join(handle?)).collect::<Result<Vec<_>, Error>>()
     })?;
@@ -227,6 +155,7 @@ fn join(
 
 /// Gives out finished seconds until every thread has sent its last.
 fn watch(
+    agent: &str,
     mut collector: Collector,
     progress: &mut Progress,
     shared: &Shared,
@@ -236,8 +165,8 @@ fn watch(
     loop {
         let is_over = collector.is_over();
         let seconds = collector.collect();
-        for (_, rows) in &seconds {
-            progress.count(rows);
+        for (second, rows) in &seconds {
+            progress.count(*second, rows);
         }
         let now_ns = monotonic_ns();
         if let Some(rows) = batch::of_requests(&collector.take_log())
@@ -246,7 +175,7 @@ fn watch(
             shared.stop.store(true, Ordering::Relaxed);
         }
         if !seconds.is_empty() || now_ns >= next_tell_ns || is_over {
-            let rows = batch::of_seconds(&seconds);
+            let rows = batch::of_seconds(agent, &seconds);
             let live = progress.live(now_ns);
             if !sink(Output::Seconds(rows, &live)) {
                 shared.stop.store(true, Ordering::Relaxed);
@@ -319,9 +248,9 @@ impl<D: Driver> LoadThread<'_, D> {
                 return Err(error);
             }
         };
-        let requests = Requests::new(self.trial, self.threads, self.trial.load.clients());
+        let source = Source::new(self.trial, self.threads, self.trial.load.clients());
         let worker =
-            Worker::new(Rc::clone(&reactor), Arc::clone(self.shared), recorder, requests, made);
+            Worker::new(Rc::clone(&reactor), Arc::clone(self.shared), recorder, source, made);
         let (cpu_ns, delay_ns) = (thread_cpu_ns(), thread_run_delay_ns());
         for iteration in 1..=self.trial.iterations {
             if !self.shared.gate.wait() {
@@ -415,6 +344,7 @@ fn summary(
         iterations,
         requests: progress.requests,
         failed: progress.failed,
+        unwritten: progress.unwritten,
         bytes: progress.bytes,
         verified_requests: ends.iter().map(|end| end.tally.verified_requests).sum(),
         verified_bytes: ends.iter().map(|end| end.tally.verified_bytes).sum(),
@@ -435,9 +365,12 @@ fn summary(
         clients_requests_min: per_client().min().unwrap_or(0),
         clients_requests_max: per_client().max().unwrap_or(0),
         error_examples: shared.examples(),
+        objects_unwritten: shared.unwritten.ranges(),
+        puts_failed_more: shared.unwritten.more(),
         buckets_created: buckets.created,
         buckets_foreign: buckets.foreign,
         buckets_deleted: buckets.deleted,
+        buckets_absent: buckets.absent,
         buckets_left: buckets.left.iter().map(|left| left.place.clone()).collect(),
         places_left: buckets.left,
         objects_swept: buckets.objects_swept,

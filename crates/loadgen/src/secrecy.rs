@@ -27,7 +27,7 @@ static KNOWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 /// Remembers a secret, so that no text of this process will hold it.
 pub(crate) fn remember(secret: &str) {
     if secret.len() >= SHORTEST_BYTES {
-        KNOWN.lock().expect("nobody panics while holding it").insert(secret.to_owned());
+        KNOWN.lock().expect("the lock is not poisoned").insert(secret.to_owned());
     }
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn foreign_text(text: &str) -> String {
 }
 
 fn blot_known(text: &str) -> String {
-    let known = KNOWN.lock().expect("nobody panics while holding it");
+    let known = KNOWN.lock().expect("the lock is not poisoned");
     blot(text, known.iter().map(String::as_str))
 }
 

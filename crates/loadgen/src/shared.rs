@@ -12,10 +12,12 @@ use crate::outcome::Outcome;
 use crate::recorder::Stage;
 use crate::requests::{Tickets, bulk_requests};
 use crate::secrecy::foreign_text;
-use crate::trial::{Load, Trial};
+use crate::trial::{Load, Order, Trial};
+use crate::unwritten::Unwritten;
 
 /// The times of one iteration, in nanoseconds since the trial's start.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IterationTimes {
     /// From 1.
     pub iteration: u32,
@@ -120,6 +122,11 @@ pub(crate) struct Shared {
     failures_max: u64,
     stopped_by: Mutex<Option<String>>,
     examples: Mutex<BTreeMap<Outcome, String>>,
+    /// Objects of the dataset whose put failed, in this trial or before it.
+    pub(crate) unwritten: Unwritten,
+    objects: u64,
+    /// Whether this trial is the first to put the dataset, one object after the other.
+    is_first_in_order: bool,
     /// Where threads meet between iterations.
     pub(crate) gate: Gate,
 }
@@ -159,6 +166,11 @@ impl Shared {
             failures_max: trial.on_error.failures_max(),
             stopped_by: Mutex::default(),
             examples: Mutex::default(),
+            unwritten: Unwritten::after(&trial.ownership.unwritten),
+            objects: dataset.objects,
+            is_first_in_order: dataset.version == 1
+                && trial.warm_up_ns == 0
+                && trial.keys.order == Order::Sequential,
         }
     }
 
@@ -177,17 +189,17 @@ impl Shared {
 
     /// Stops all threads for a reason that the summary names.
     pub(crate) fn stop_because(&self, reason: String) {
-        self.stopped_by.lock().expect("nobody panics while holding it").get_or_insert(reason);
+        self.stopped_by.lock().expect("the lock is not poisoned").get_or_insert(reason);
         self.stop.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn stopped_by(&self) -> Option<String> {
-        self.stopped_by.lock().expect("nobody panics while holding it").clone()
+        self.stopped_by.lock().expect("the lock is not poisoned").clone()
     }
 
     #[cold]
     pub(crate) fn note_failure(&self, outcome: Outcome, text: impl FnOnce() -> Option<String>) {
-        let mut examples = self.examples.lock().expect("nobody panics while holding it");
+        let mut examples = self.examples.lock().expect("the lock is not poisoned");
         examples.entry(outcome).or_insert_with(|| {
             text().map_or_else(|| outcome.name().into(), |text| foreign_text(&text))
         });
@@ -202,8 +214,20 @@ impl Shared {
         }
     }
 
+    /// Notes an object whose put failed. Only what was never put may be said to be unwritten: that an
+    /// object is not there which had been put is a loss.
+    #[cold]
+    pub(crate) fn note_unwritten(&self, index: u64, stage: Stage, iteration: u32) {
+        let is_first_pass = self.tickets[stage as usize].drawn() <= self.objects;
+        let is_first_put =
+            self.is_first_in_order && iteration == 1 && stage == Stage::Measure && is_first_pass;
+        if index < self.objects {
+            self.unwritten.note(index, is_first_put);
+        }
+    }
+
     pub(crate) fn examples(&self) -> BTreeMap<String, String> {
-        let examples = self.examples.lock().expect("nobody panics while holding it");
+        let examples = self.examples.lock().expect("the lock is not poisoned");
         examples.iter().map(|(outcome, text)| (outcome.name().into(), text.clone())).collect()
     }
 }
@@ -224,7 +248,7 @@ impl Gate {
 
     /// Waits for all threads; false means that the trial has been stopped.
     pub(crate) fn wait(&self) -> bool {
-        let mut state = self.state.lock().expect("nobody panics while holding it");
+        let mut state = self.state.lock().expect("the lock is not poisoned");
         let generation = state.1;
         state.0 += 1;
         if state.0 == self.threads {

@@ -3,11 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::chance::mix64;
-use crate::error::Error;
 use crate::operation::Operation;
-use crate::payload::sealed::Cipher;
 
+mod dataset;
 mod mistakes;
+mod planned;
+
+pub use dataset::{Cipher, DatasetSpec, Origin, SizeLaw};
+pub use planned::{Case, Goal, Intervention, Kind, Loads, Search};
 
 /// The version of the document that this code reads.
 pub const FORMAT: u32 = 1;
@@ -18,9 +21,13 @@ pub const BEYOND_MAX: u64 = 1 << 34;
 
 /// One phase of one case on one round's dataset.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Trial {
     /// Version of the document.
     pub format: u32,
+    /// What kind of work it is, and so who carries it out.
+    #[serde(default)]
+    pub kind: Kind,
     /// The trial's place in its plan, such as `0007`.
     pub id: String,
     /// The run it belongs to: 32 hex digits. Payloads carry it.
@@ -29,6 +36,27 @@ pub struct Trial {
     pub seed: u64,
     /// The phase's name; `prepare` and `clean-up` have a meaning of their own.
     pub phase: String,
+    /// Which round of the campaign it belongs to, from 1.
+    #[serde(default = "one")]
+    pub round: u32,
+    /// Which block of interleaved repetitions it belongs to, from 1.
+    #[serde(default = "one")]
+    pub block: u32,
+    /// Whether it counts in results; what prepares and cleans up does not.
+    #[serde(default = "yes")]
+    pub measured: bool,
+    /// The cell of the campaign's matrix that it repeats.
+    #[serde(default)]
+    pub case: Case,
+    /// The search for a capacity that it is, or is a step of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
+    /// What was changed on purpose against another phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intervention: Option<Intervention>,
+    /// Who makes the load: rows of intervals carry the name.
+    #[serde(default = "local")]
+    pub agent: String,
     /// Where the load goes.
     pub target: Target,
     /// What the load works on.
@@ -91,6 +119,15 @@ fn one() -> u32 {
     1
 }
 
+fn yes() -> bool {
+    true
+}
+
+/// The name of the host that runs the trial itself.
+fn local() -> String {
+    "local".into()
+}
+
 fn minute_ns() -> u64 {
     60_000_000_000
 }
@@ -101,6 +138,7 @@ fn all() -> f64 {
 
 /// A target: its name, its driver, and that driver's own settings.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Target {
     /// The name in the campaign.
     pub name: String,
@@ -114,6 +152,7 @@ pub struct Target {
 /// What of the places that are there is this run's: a *place* is a bucket, a container, a namespace,
 /// a directory or a device.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Ownership {
     /// Places that the run's journal says it was about to make: one that is there, empty and
@@ -124,88 +163,14 @@ pub struct Ownership {
     /// Numbers of objects, each range from its first to before its end, that mixes may have put
     /// beyond the dataset: what a clean-up may delete beside `[0, dataset.objects)`.
     pub written: Vec<(u64, u64)>,
-}
-
-/// The objects: how many, named how, how large, filled with what.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct DatasetSpec {
-    /// Object i lives in bucket `<prefix><i % buckets>`, or in `<prefix>` when there is only one.
-    pub bucket_prefix: String,
-    /// Number of buckets.
-    pub buckets: u64,
-    /// Number of objects.
-    pub objects: u64,
-    /// Object i is called `<prefix><i>`.
-    pub object_prefix: String,
-    /// How large each is.
-    pub size: SizeLaw,
-    /// Share of each page that compresses away, 0 to 1.
-    #[serde(default)]
-    pub compressible: f64,
-    /// Share of pages that repeat others, 0 to 1.
-    #[serde(default)]
-    pub duplicate: f64,
-    /// How the client encrypts each object before it sends it; not at all when absent.
-    #[serde(default)]
-    pub encryption: Option<Cipher>,
-    /// Grows by one with every rewriting of the dataset.
-    #[serde(default = "first_version")]
-    pub version: u64,
-    /// The run that wrote the objects, where it was another one: what they hold is checked as its.
-    #[serde(default)]
-    pub written_by: Option<Origin>,
-}
-
-/// The run that objects come from: sizes and payload are functions of its identity and its seed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Origin {
-    /// The run: 32 hex digits.
-    pub run: String,
-    /// The seed of its campaign.
-    pub seed: u64,
-}
-
-fn first_version() -> u64 {
-    1
-}
-
-/// The law of object sizes, in bytes. The size of an object is a function of the seed and its number.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum SizeLaw {
-    /// All the same.
-    Fixed {
-        /// The size.
-        bytes: u64,
-    },
-    /// Equally likely between two bounds, both included.
-    Uniform {
-        /// Smallest size.
-        min: u64,
-        /// Largest size.
-        max: u64,
-    },
-    /// Log-normal, cut at two bounds.
-    Lognormal {
-        /// Half of the objects are smaller.
-        median: f64,
-        /// Standard deviation of the logarithm.
-        sigma: f64,
-        /// Smallest size.
-        min: u64,
-        /// Largest size.
-        max: u64,
-    },
-    /// One of a list, by weight.
-    Weighted {
-        /// Size and weight of each choice.
-        choices: Vec<(u64, f64)>,
-    },
+    /// Numbers of objects of the dataset, as ranges too, that are not there because their put
+    /// failed: that they are not found is no further failure.
+    pub unwritten: Vec<(u64, u64)>,
 }
 
 /// One operation of a mix and its share.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Share {
     /// Which operation.
     pub operation: Operation,
@@ -216,14 +181,17 @@ pub struct Share {
 
 /// What single operations need to know.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Options {
     /// Length of a range; for `read`, `write` and `append` the block size.
     pub range_bytes: Option<u64>,
     /// Ranges in a `multi_range_get`.
     pub range_count: u32,
-    /// Part size of a `multipart_put`.
+    /// Part size of a `multipart_put` and a `multipart_get`.
     pub part_bytes: Option<u64>,
+    /// Parts of one object that a client has in flight at once.
+    pub part_concurrency: u32,
     /// Keys asked for in one `list`.
     pub page_keys: u32,
     /// Prefix that `list` asks for; the dataset's own when absent.
@@ -240,6 +208,7 @@ impl Default for Options {
             range_bytes: None,
             range_count: 2,
             part_bytes: None,
+            part_concurrency: 1,
             page_keys: 1000,
             prefix: None,
             delimiter: None,
@@ -250,6 +219,7 @@ impl Default for Options {
 
 /// How requests arrive.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Load {
     /// So many clients, each of which waits for its answer.
@@ -282,6 +252,7 @@ impl Load {
 
 /// The law of arrivals of an open load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
     /// Independent of each other.
@@ -293,6 +264,7 @@ pub enum Arrivals {
 
 /// Which objects requests choose.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Keys {
     /// The order.
     #[serde(default)]
@@ -304,6 +276,7 @@ pub struct Keys {
 
 /// The order in which objects are chosen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
     /// One after another, each as often as the others.
@@ -317,6 +290,7 @@ pub enum Order {
 
 /// When an iteration ends.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Stop {
     /// After so many requests.
     #[serde(default)]
@@ -328,6 +302,7 @@ pub struct Stop {
 
 /// Whether a connection serves more than one request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Connections {
     /// It stays open.
@@ -339,6 +314,7 @@ pub enum Connections {
 
 /// What failed requests do to the trial.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OnError {
     /// Go on or stop.
     #[serde(default)]
@@ -350,6 +326,7 @@ pub struct OnError {
 
 /// Go on or stop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnErrorAction {
     /// Count and go on.
@@ -372,18 +349,7 @@ impl OnError {
 }
 
 impl Trial {
-    /// Reads and checks a document.
-    ///
-    /// # Errors
-    /// Every mistake of the document, one a line.
-    pub fn parse(json: &str) -> Result<Self, Error> {
-        let trial: Self = serde_json::from_str(json)
-            .map_err(|error| Error::Trial(vec![format!("trial document: {error}")]))?;
-        let mistakes = trial.mistakes();
-        if mistakes.is_empty() { Ok(trial) } else { Err(Error::Trial(mistakes)) }
-    }
-
-    /// Tells whether this trial makes a dataset without measuring it.
+    /// Tells whether this trial removes its dataset and measures nothing.
     #[must_use]
     pub fn is_clean_up(&self) -> bool {
         self.phase == "clean-up"

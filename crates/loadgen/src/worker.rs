@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::drivers::{Client, Traffic};
+use crate::driver::{Client, Traffic};
 use crate::outcome::{Answer, Outcome};
 use crate::reactor::Reactor;
 use crate::recorder::{Intended, Recorder, RowKey, Stage};
-use crate::requests::{Request, Requests};
+use crate::requests::{Next, Request, Source};
 use crate::schedule::Schedule;
 use crate::shared::{Shared, Window};
 
@@ -32,7 +32,7 @@ pub(crate) struct Worker<C> {
     reactor: Rc<Reactor>,
     shared: Arc<Shared>,
     recorder: RefCell<Recorder>,
-    requests: RefCell<Requests>,
+    source: RefCell<Source>,
     schedule: RefCell<Schedule>,
     stage: Cell<Option<Stage>>,
     iteration: Cell<u32>,
@@ -58,14 +58,14 @@ pub(crate) struct Tally {
 /// The hot loop, whole. Open and closed loads differ in the schedule alone.
 async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize, mut client: C) {
     let mut requests = 0;
-    while let Some(turn) = worker.next_turn() {
+    while let Some(turn) = worker.next_turn(slot) {
         if turn.due_ns > turn.taken_ns {
             worker.reactor.sleep_until(turn.due_ns).await;
         }
         let started_ns = turn.due_ns.max(turn.taken_ns);
         worker.reactor.set_deadline(started_ns + worker.shared.timeout_ns);
-        let answer = client.execute(&turn.request).await;
-        worker.record(&turn, &answer, &mut client);
+        let mut answer = client.execute(&turn.request).await;
+        worker.record(slot, &turn, &mut answer, &mut client);
         requests += 1;
     }
     worker.tally.borrow_mut().client_requests[slot] += requests;
@@ -77,7 +77,7 @@ impl<C: Client> Worker<C> {
         reactor: Rc<Reactor>,
         shared: Arc<Shared>,
         recorder: Recorder,
-        requests: Requests,
+        source: Source,
         clients: Vec<C>,
     ) -> Rc<Self> {
         let tally = Tally { client_requests: vec![0; clients.len()], ..Tally::default() };
@@ -85,7 +85,7 @@ impl<C: Client> Worker<C> {
             reactor,
             shared,
             recorder: RefCell::new(recorder),
-            requests: RefCell::new(requests),
+            source: RefCell::new(source),
             schedule: RefCell::new(Schedule::Closed),
             stage: Cell::new(None),
             iteration: Cell::new(0),
@@ -127,7 +127,7 @@ impl<C: Client> Worker<C> {
     }
 
     #[inline]
-    fn next_turn(&self) -> Option<Turn> {
+    fn next_turn(&self, slot: usize) -> Option<Turn> {
         if self.shared.stop.load(Ordering::Relaxed) {
             return None;
         }
@@ -142,16 +142,17 @@ impl<C: Client> Worker<C> {
                 self.record_not_sent(&mut schedule, now_ns, window.load_end_ns(measure_over_ns));
                 break;
             }
-            let mut requests = self.requests.borrow_mut();
+            let mut source = self.source.borrow_mut();
             if self.stage.replace(Some(stage)) != Some(stage) {
-                requests.restart(self.iteration.get(), stage as u64);
+                source.restart(self.iteration.get(), stage as u64);
             }
-            if let Some(request) = requests.next(&self.shared.tickets[stage as usize]) {
-                schedule.take_ns(now_ns);
-                return Some(Turn { request, taken_ns: now_ns, due_ns, stage });
-            }
-            if requests.leaves_rest_to_others(&self.shared.tickets[stage as usize]) {
-                break;
+            match source.next(slot, &self.shared.tickets[stage as usize]) {
+                Next::Request(request) => {
+                    schedule.take_ns(now_ns);
+                    return Some(Turn { request, taken_ns: now_ns, due_ns, stage });
+                }
+                Next::Busy => break,
+                Next::Over => {}
             }
             // Only the measured part has an end by count; what comes after it is cool-down.
             self.shared.end_measure(now_ns);
@@ -168,15 +169,14 @@ impl<C: Client> Worker<C> {
     #[inline]
     fn measure_over_ns(&self) -> u64 {
         let is_holding =
-            self.stage.get() == Some(Stage::Measure) && self.requests.borrow().is_holding_tickets();
+            self.stage.get() == Some(Stage::Measure) && self.source.borrow().is_holding_tickets();
         if is_holding { u64::MAX } else { self.shared.measure_over_ns.load(Ordering::Relaxed) }
     }
 
     #[inline]
-    fn record(&self, turn: &Turn, answer: &Answer, client: &mut C) {
-        let mut answer = *answer;
-        if self.shared.is_clean_up && is_absent(answer.outcome) {
-            answer.outcome = Outcome::OK;
+    fn record(&self, slot: usize, turn: &Turn, answer: &mut Answer, client: &mut C) {
+        if answer.outcome.is_absent() {
+            answer.outcome = self.of_absent(turn, answer.outcome);
         }
         let is_open = self.shared.is_open;
         let window = self.window.get();
@@ -186,8 +186,11 @@ impl<C: Client> Worker<C> {
         let key = RowKey { stage, iteration, operation, outcome: answer.outcome };
         let intended = if is_open { Intended::At(turn.due_ns) } else { Intended::WhenFree };
         let mut recorder = self.recorder.borrow_mut();
-        recorder.record(key, intended, &answer);
-        recorder.log(key, turn.request.index, intended, &answer);
+        recorder.record(key, intended, answer);
+        if operation.is_in_parts() {
+            recorder.record_parts(key, client.parts());
+        }
+        recorder.log(key, turn.request.subject.number(), intended, answer);
         drop(recorder);
         let mut tally = self.tally.borrow_mut();
         if stage == Stage::Measure {
@@ -201,10 +204,32 @@ impl<C: Client> Worker<C> {
             tally.verified_requests += 1;
             tally.verified_bytes += answer.verified_bytes;
         }
+        self.source.borrow_mut().note(slot, &turn.request, answer.outcome);
+        let number = turn.request.subject.number();
         if answer.outcome.is_ok() {
-            self.requests.borrow_mut().remember(&turn.request);
-        } else {
+            if operation.puts_object() {
+                self.shared.unwritten.fill(number);
+            }
+        } else if answer.outcome.is_failure() {
             self.shared.note_failure(answer.outcome, || client.last_error());
+            if operation.puts_object() {
+                self.shared.note_unwritten(number, turn.stage, iteration);
+            }
+        }
+    }
+
+    /// Says what it means that an object is not there.
+    #[cold]
+    fn of_absent(&self, turn: &Turn, outcome: Outcome) -> Outcome {
+        let request = &turn.request;
+        if self.shared.is_clean_up {
+            Outcome::OK
+        } else if request.operation.asks_for_object()
+            && self.shared.unwritten.contains(request.subject.number())
+        {
+            Outcome::UNWRITTEN
+        } else {
+            outcome
         }
     }
 
@@ -245,8 +270,4 @@ impl<C: Client> Worker<C> {
             self.reactor.sleep_until(now_ns + 100_000_000).await;
         }
     }
-}
-
-fn is_absent(outcome: Outcome) -> bool {
-    outcome == Outcome::NOT_FOUND || outcome == Outcome::http(404)
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use loadstone_loadgen::payload::sealed::{Cipher, Opener, SEGMENT_BYTES, Sealer, SealingKey};
+use loadstone_loadgen::payload::sealed::{Opener, SEGMENT_BYTES, Sealer, SealingKey};
 use loadstone_loadgen::payload::{ObjectId, PayloadSpec, Verdict, fill};
-use loadstone_loadgen::trial::Trial;
+use loadstone_loadgen::trial::{Cipher, Trial};
 use serde_json::{Value, json};
 
 const CIPHERS: [Cipher; 2] = [Cipher::Aes256Gcm, Cipher::Aes256Cbc];

@@ -55,6 +55,11 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
+    /// Returns how much it is.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Gives back what exceeds `bytes`, when less was needed than reserved.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let surplus = self.bytes.saturating_sub(bytes);

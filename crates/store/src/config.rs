@@ -40,6 +40,8 @@ pub struct StoreConfig {
     pub memory_bytes_max: u64,
     /// Life of a Swift or Keystone token, in seconds.
     pub token_seconds: u64,
+    /// How long a connection may be without a whole head, idle or with one half sent, in seconds.
+    pub head_seconds: u64,
     /// Threads that serve; all allowed processors when absent.
     pub threads: Option<usize>,
     /// Misbehaviour to show, for tests and calibration.
@@ -61,6 +63,7 @@ impl Default for StoreConfig {
             fsync: false,
             memory_bytes_max: 4 << 30,
             token_seconds: 3600,
+            head_seconds: 120,
             threads: None,
             faults: FaultConfig::default(),
         }
@@ -164,6 +167,9 @@ impl StoreConfig {
         }
         if self.token_seconds == 0 {
             return refuse("token_seconds", "is 0", "a token must live for at least one second");
+        }
+        if self.head_seconds == 0 {
+            return refuse("head_seconds", "is 0", "no request is that quick");
         }
         if self.memory_bytes_max < 1 << 20 {
             return refuse("memory_bytes_max", "is below 1 MiB", "give it at least 1048576");

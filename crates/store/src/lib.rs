@@ -24,6 +24,8 @@ mod disk;
 mod error;
 mod expiry;
 mod faults;
+mod head_room;
+mod in_process;
 mod index;
 mod intake;
 #[cfg(test)]
@@ -43,5 +45,6 @@ mod upload;
 pub use config::{Secret, StoreConfig};
 pub use error::StoreError;
 pub use faults::{ErrorRate, FaultConfig, Latency, Lie, LieConfig, LieKind, RequestClass, Stall};
+pub use in_process::{Connection, InProcessStore};
 pub use null::{NullConfig, NullCounters, NullServer};
 pub use server::{Store, StoreCounters};

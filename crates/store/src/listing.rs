@@ -136,6 +136,16 @@ fn can_hold(lower: &Bound<String>, upper: &Bound<String>) -> bool {
     }
 }
 
+/// Returns whether XML cannot carry a character, or its reader gets back another one.
+pub(crate) fn is_lost(c: char) -> bool {
+    matches!(c, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}')
+}
+
+/// Returns whether XML can carry a text, and a reader gets back what was written.
+pub(crate) fn is_xml(text: &str) -> bool {
+    !text.contains(is_lost)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,8 @@
 //! What a data directory holds when a store starts: read, counted, swept.
 //!
 //! What is damaged is set apart, not a reason to serve nothing: it is left where it is, its bytes
-//! are kept, and it is reported at every start until somebody has restored or removed it.
+//! are kept, and it is reported at every start until somebody has restored or removed it. So is what
+//! no store has put there: only names that a store gives are swept.
 
 use std::collections::HashMap;
 use std::fs;
@@ -67,8 +68,9 @@ impl Directory {
             keeps_all: false,
         };
         for entry in entries(&self.disk.root().join("buckets"))? {
-            if let Some(id) = hex_stem(&entry) {
-                reading.bucket(id, &entry)?;
+            match numbered(&entry) {
+                Some(id) if entry.is_dir() => reading.bucket(id, &entry)?,
+                _ => reading.stray(&entry),
             }
         }
         reading.sweep()?;
@@ -81,19 +83,27 @@ impl Reading<'_> {
     fn bucket(&mut self, id: u64, path: &Path) -> Result<(), StoreError> {
         self.found.id_max = self.found.id_max.max(id);
         let (mut sidecars, mut upload_paths) = (Vec::new(), Vec::new());
+        let known = self.found.damage.len();
         for entry in entries(path)? {
-            if entry.ends_with("uploads") {
+            if entry.ends_with("uploads") && entry.is_dir() {
                 upload_paths = entries(&entry)?;
-            } else if entry.is_dir() {
+            } else if is_shard(&entry) {
                 sidecars.extend(self.sidecars(&entry)?);
-            } else if !entry.ends_with("bucket.json") {
+            } else if is_unfinished(&entry) {
                 let _ = self.directory.disk.remove(&entry);
+            } else if !entry.ends_with("bucket.json") {
+                self.stray(&entry);
             }
         }
         let record_path = path.join("bucket.json");
         if !record_path.exists() && sidecars.is_empty() {
             // Cut off while it was made or deleted.
-            let _ = self.directory.disk.remove_tree(path);
+            for upload_path in upload_paths {
+                self.remnant(&upload_path)?;
+            }
+            if self.found.damage.len() == known {
+                let _ = self.directory.disk.remove_tree(path);
+            }
             return Ok(());
         }
         let record = self.read::<BucketRecord>(&record_path, "a bucket");
@@ -111,16 +121,36 @@ impl Reading<'_> {
 
     /// Returns the sidecars in a directory, and sweeps what was never finished.
     fn sidecars(&mut self, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
-        let (sidecars, rest): (Vec<_>, Vec<_>) = entries(path)?
-            .into_iter()
-            .partition(|path| path.extension().is_some_and(|extension| extension == "json"));
-        for path in rest {
-            let _ = self.directory.disk.remove(&path);
-        }
-        for path in &sidecars {
-            self.found.id_max = self.found.id_max.max(hex_stem(path).unwrap_or(0));
+        let mut sidecars = Vec::new();
+        for path in entries(path)? {
+            if path.extension().is_some_and(|extension| extension == "json") {
+                self.found.id_max = self.found.id_max.max(hex_stem(&path).unwrap_or(0));
+                sidecars.push(path);
+            } else if is_unfinished(&path) {
+                let _ = self.directory.disk.remove(&path);
+            } else {
+                self.stray(&path);
+            }
         }
         Ok(sidecars)
+    }
+
+    /// Reports what no store has put there.
+    fn stray(&mut self, path: &Path) {
+        let what = "no store put it there, and it is left alone";
+        self.found.damage.push(format!("{}: {what}", path.display()));
+    }
+
+    /// Looks through what is left of an upload whose record is gone; tells whether all of it is a
+    /// store's.
+    fn remnant(&mut self, path: &Path) -> Result<bool, StoreError> {
+        if numbered(path).is_none() || !path.is_dir() {
+            self.stray(path);
+            return Ok(false);
+        }
+        let known = self.found.damage.len();
+        self.sidecars(path)?;
+        Ok(self.found.damage.len() == known)
     }
 
     /// Reads the objects of a bucket: of the null versions of a key only the last that is whole.
@@ -164,13 +194,17 @@ impl Reading<'_> {
     }
 
     fn upload(&mut self, bucket: &str, path: &Path) -> Result<Option<FoundUpload>, StoreError> {
-        let upload = hex_stem(path).unwrap_or(0);
-        self.found.id_max = self.found.id_max.max(upload);
         let record_path = path.join("upload.json");
-        if !record_path.exists() {
-            let _ = self.directory.disk.remove_tree(path);
-            return Ok(None);
-        }
+        let upload = match numbered(path) {
+            Some(upload) if record_path.exists() => upload,
+            _ => {
+                if self.remnant(path)? {
+                    let _ = self.directory.disk.remove_tree(path);
+                }
+                return Ok(None);
+            }
+        };
+        self.found.id_max = self.found.id_max.max(upload);
         let facts = self.read::<UploadFacts>(&record_path, "an upload");
         let mut parts = Vec::new();
         for part_path in self.sidecars(path)? {
@@ -233,12 +267,20 @@ impl Reading<'_> {
     /// Removes the byte files that no sidecar names.
     fn sweep(&mut self) -> Result<(), StoreError> {
         for shard in entries(&self.directory.disk.root().join("data"))? {
+            if !is_shard(&shard) {
+                self.stray(&shard);
+                continue;
+            }
             for path in entries(&shard)? {
-                let id = hex_stem(&path);
-                self.found.id_max = self.found.id_max.max(id.unwrap_or(0));
-                if let Some(id) = id.filter(|_| self.keeps_all) {
+                let is_bytes = path.extension().is_some_and(|extension| extension == "bytes");
+                let Some(id) = hex_stem(&path).filter(|_| is_bytes) else {
+                    self.stray(&path);
+                    continue;
+                };
+                self.found.id_max = self.found.id_max.max(id);
+                if self.keeps_all {
                     self.file(id).keep();
-                } else if id.is_none_or(|id| !self.files.contains_key(&id)) {
+                } else if !self.files.contains_key(&id) {
                     let _ = self.directory.disk.remove(&path);
                 }
             }
@@ -282,4 +324,20 @@ fn unreadable(path: &Path, error: &dyn std::error::Error) -> StoreError {
 
 fn hex_stem(path: &Path) -> Option<u64> {
     u64::from_str_radix(path.file_stem()?.to_str()?, 16).ok()
+}
+
+/// Returns the number that a store has named something by.
+fn numbered(path: &Path) -> Option<u64> {
+    hex_stem(path).filter(|_| path.file_name().is_some_and(|name| name.len() == 16))
+}
+
+/// Tells whether this is one of the directories that files are spread over.
+fn is_shard(path: &Path) -> bool {
+    let is_short = path.file_name().is_some_and(|name| name.len() == 2);
+    is_short && hex_stem(path).is_some() && path.is_dir()
+}
+
+/// Tells whether this is a file that was on its way into its place.
+fn is_unfinished(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "new")
 }

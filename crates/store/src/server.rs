@@ -14,6 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use s3s::service::S3Service;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
@@ -23,6 +24,7 @@ use crate::config::StoreConfig;
 use crate::directory::Directory;
 use crate::error::StoreError;
 use crate::faults::{Gate, Lie, Lies, Pacer, Verdict};
+use crate::head_room::{HeadRoom, Turns};
 use crate::reply::{Reply, ReplyBody};
 use crate::request_body::RequestBody;
 use crate::route::{self, Api};
@@ -34,9 +36,6 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The longest head of a request: Swift's metadata at their most take half of it.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-
-/// How long a connection may be without a whole head: idle, or with one half sent.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// A running store; it stops when it is dropped.
 #[derive(Debug)]
@@ -63,12 +62,13 @@ pub struct StoreCounters {
 }
 
 /// What all threads of a store share.
-struct Service {
+pub(crate) struct Service {
     account: Arc<Account>,
     s3: S3Service,
     swift: Swift,
     gate: Option<Gate>,
     pacer: Option<Arc<Pacer>>,
+    head_time_max: Duration,
     /// What the data directory holds that cannot be served, a line for each.
     damage: Vec<String>,
     requests: AtomicU64,
@@ -86,28 +86,14 @@ impl std::fmt::Debug for Service {
 impl Store {
     /// Starts a store on threads of its own; it listens when this returns.
     pub fn start(config: StoreConfig) -> Result<Store, StoreError> {
-        config.check()?;
-        let credentials = config.resolve_credentials()?;
         let threads = config.threads.unwrap_or_else(|| {
             std::thread::available_parallelism().map_or(1, |threads| threads.get())
         });
-        let (account, damage) = open_account(&config)?;
-        let account = Arc::new(account);
+        let service = Arc::new(Service::new(&config, threads)?);
         let listener = listen(&config.bind, config.port)?;
         let address = listener
             .local_addr()
             .map_err(|source| StoreError::System { action: "name the listening socket", source })?;
-        let service = Arc::new(Service {
-            s3: s3::service(account.clone(), credentials.s3.clone(), &config.region),
-            swift: Swift::new(account.clone(), credentials.swift, &config),
-            gate: Gate::new(&config.faults),
-            pacer: config.faults.bytes_per_s.map(|bytes| Arc::new(Pacer::new(bytes))),
-            requests: AtomicU64::new(0),
-            connections: AtomicU64::new(0),
-            open: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
-            account,
-            damage,
-        });
         let (stop, stopped) = watch::channel(false);
         let mut store = Store { address, stop, threads: Vec::new(), service };
         let mut inboxes = Vec::new();
@@ -155,7 +141,7 @@ impl Store {
             requests: service.requests.load(Ordering::Relaxed),
             connections: service.connections.load(Ordering::Relaxed),
             connections_open: open as u64,
-            memory_bytes: service.account.storage.budget.bytes(),
+            memory_bytes: service.memory_bytes(),
             damaged: service.damage.len() as u64,
         }
     }
@@ -299,14 +285,33 @@ async fn serve_connection(
     stream: StdStream,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
-    let stream = TcpStream::from_std(stream)?;
-    let answer = service_fn(|request| service.clone().answer(request));
-    let connection = http1::Builder::new()
+    Ok(serve_bytes(service, TcpStream::from_std(stream)?, |_| ()).await?)
+}
+
+/// Serves a connection of any kind to its end; `note` sees each request first.
+pub(crate) async fn serve_bytes(
+    service: &Arc<Service>,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    note: impl Fn(&Request<Incoming>),
+) -> hyper::Result<()> {
+    let turns = Arc::new(Turns::default());
+    let stream = HeadRoom::new(stream, service.account.storage.budget.clone(), turns.clone());
+    let answer = service_fn(|request| {
+        note(&request);
+        let (service, turns) = (service.clone(), turns.clone());
+        turns.next();
+        async move {
+            let answer = service.answer(request).await;
+            turns.next();
+            answer
+        }
+    });
+    http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME_MAX)
+        .header_read_timeout(service.head_time_max)
         .max_header_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), answer);
-    Ok(connection.await?)
+        .serve_connection(TokioIo::new(stream), answer)
+        .await
 }
 
 /// The connection is to be closed without an answer.
@@ -315,6 +320,31 @@ async fn serve_connection(
 struct Reset;
 
 impl Service {
+    /// Makes what `threads` threads of a store share.
+    pub(crate) fn new(config: &StoreConfig, threads: usize) -> Result<Service, StoreError> {
+        config.check()?;
+        let credentials = config.resolve_credentials()?;
+        let (account, damage) = open_account(config)?;
+        let account = Arc::new(account);
+        Ok(Service {
+            s3: s3::service(account.clone(), credentials.s3, &config.region),
+            swift: Swift::new(account.clone(), credentials.swift, config),
+            gate: Gate::new(&config.faults),
+            pacer: config.faults.bytes_per_s.map(|bytes| Arc::new(Pacer::new(bytes))),
+            head_time_max: Duration::from_secs(config.head_seconds),
+            requests: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            open: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+            account,
+            damage,
+        })
+    }
+
+    /// Returns the bytes that are held in memory.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.account.storage.budget.bytes()
+    }
+
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Reply, Reset> {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         let (mut parts, incoming) = request.into_parts();

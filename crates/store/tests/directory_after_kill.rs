@@ -171,3 +171,44 @@ fn what_is_damaged_is_reported_and_set_apart_while_the_rest_is_served() {
     assert_eq!(store.damage().len(), 1);
     assert_eq!(ask(&store, "GET", "c/short", b"").body, b"whole");
 }
+
+#[test]
+fn what_no_store_has_put_into_its_directory_is_reported_and_left_alone() {
+    let folder = Folder::new("strays");
+    {
+        let store = Store::start(folder.config()).unwrap();
+        ask(&store, "PUT", "c", b"");
+        ask(&store, "PUT", "c/o", b"whole");
+    }
+    let sidecar = folder.sidecars().remove(0);
+    let bucket = sidecar.ancestors().nth(2).unwrap();
+    let bytes = folder.files("data").remove(0);
+    let (data, buckets) = (folder.0.join("data"), folder.0.join("buckets"));
+    let strays = [
+        data.join("notes"),
+        data.join("7f"),
+        bytes.with_file_name("notes.txt"),
+        buckets.join("notes"),
+        buckets.join("00000000000000ff"),
+        bucket.join("notes"),
+        bucket.join("uploads"),
+        sidecar.with_file_name("notes"),
+        buckets.join("00000000000000fe/notes"),
+        buckets.join("00000000000000fd/uploads/notes"),
+        buckets.join("00000000000000fc/uploads/00000000000000fb/notes"),
+    ];
+    for path in &strays {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, b"mine").unwrap();
+    }
+    for _ in 0..2 {
+        let store = Store::start(folder.config()).unwrap();
+        let damage = store.damage().join("\n");
+        for path in &strays {
+            assert_eq!(fs::read(path).unwrap(), b"mine");
+            assert!(damage.contains(&*path.to_string_lossy()), "{damage}");
+        }
+        assert_eq!(store.damage().len(), strays.len(), "{damage}");
+        assert_eq!(ask(&store, "GET", "c/o", b"").body, b"whole");
+    }
+}

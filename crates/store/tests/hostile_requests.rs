@@ -2,20 +2,42 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use loadstone_store::{Secret, Store, StoreConfig};
 use loadstone_wire::http1::Method;
 use loadstone_wire::sigv4::{Credentials, Payload, Request, Signer};
 
 fn start() -> Store {
+    start_with(StoreConfig::default())
+}
+
+fn start_with(config: StoreConfig) -> Store {
     Store::start(StoreConfig {
         access_key: Some("key".to_owned()),
         secret_key: Some(Secret::Literal("secret".to_owned())),
         threads: Some(1),
-        ..StoreConfig::default()
+        ..config
     })
     .unwrap()
+}
+
+/// Waits until something is so; a minute is long enough for any machine.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let over = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < over, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends the beginning of a head, and no end.
+fn half_a_head(store: &Store, bytes: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(store.address()).unwrap();
+    let half = [b"GET / HTTP/1.1\r\nhost: a\r\nx-long: ", vec![b'a'; bytes].as_slice()].concat();
+    // The store may have closed it meanwhile.
+    let _ = stream.write_all(&half);
+    stream
 }
 
 /// Sends a signed request; `unsigned` header lines are added behind the signature.
@@ -84,4 +106,32 @@ fn a_head_without_end_is_cut_off_before_it_takes_much_memory() {
         sent += 16 << 10;
     }
     assert!(sent < 64 << 20, "all of it was taken");
+}
+
+#[test]
+fn half_sent_heads_hold_no_more_memory_than_the_store_may_take() {
+    const MEMORY: u64 = 1 << 20;
+    let store = start_with(StoreConfig { memory_bytes_max: MEMORY, ..StoreConfig::default() });
+    let heads: Vec<TcpStream> = (0..40).map(|_| half_a_head(&store, 60 << 10)).collect();
+    until("some are closed, for they do not fit", || {
+        let counters = store.counters();
+        assert!(counters.memory_bytes <= MEMORY);
+        counters.connections == 40 && counters.connections_open <= MEMORY / (60 << 10)
+    });
+    assert!(store.counters().memory_bytes >= MEMORY / 2, "{:?}", store.counters());
+    // A head that comes whole is answered even so.
+    assert_eq!(ask(&store, Method::Get, "/", "", "").0, 200);
+    drop(heads);
+    until("what they held is free again", || store.counters().memory_bytes == 0);
+}
+
+#[test]
+fn half_a_head_is_waited_for_no_longer_than_the_store_was_told() {
+    let store = start_with(StoreConfig { head_seconds: 1, ..StoreConfig::default() });
+    let mut stream = half_a_head(&store, 100);
+    // Much less than it would wait without being told.
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    until("its memory is free again", || store.counters().memory_bytes == 0);
 }

@@ -1,57 +1,40 @@
 //! Reads the text of the files `~/.aws/credentials` and `~/.aws/config`.
 
-use crate::sigv4::Credentials;
+use std::collections::BTreeMap;
 
-/// What the files say about one profile.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Profile {
-    /// The keys, when both are there.
-    pub credentials: Option<Credentials>,
-    /// The region.
-    pub region: Option<String>,
-    /// The endpoint that stands for every service.
-    pub endpoint_url: Option<String>,
-}
+/// The settings of one profile or section, by their names in small letters.
+pub type Section = BTreeMap<String, String>;
 
 /// Reads a profile out of the texts of both files; None when neither knows it.
 ///
 /// What stands in the credentials file goes before the config file, where a profile other than
 /// `default` has the title `[profile NAME]`.
-pub fn parse_profile(credentials: &str, config: &str, name: &str) -> Option<Profile> {
-    let mut is_known = false;
-    let mut keys: [Option<&str>; 5] = [None; 5];
-    let config_title = format!("profile {name}");
-    for (text, is_config) in [(credentials, false), (config, true)] {
-        let is_wanted = |title: &str| {
-            title == name && (!is_config || name == "default") || is_config && title == config_title
-        };
-        for (title, setting) in settings(text) {
-            if !is_wanted(&title) {
-                continue;
-            }
-            is_known = true;
-            let Some((key, value)) = setting else { continue };
-            let names = [
-                "aws_access_key_id",
-                "aws_secret_access_key",
-                "aws_session_token",
-                "region",
-                "endpoint_url",
-            ];
-            if let Some(position) = names.iter().position(|name| key.eq_ignore_ascii_case(name)) {
-                keys[position].get_or_insert(value);
-            }
+pub fn read_profile(credentials: &str, config: &str, name: &str) -> Option<Section> {
+    let title = if name == "default" { name.to_owned() } else { format!("profile {name}") };
+    let titled = read_section(config, &title);
+    // Both titles are known for the default profile.
+    let other = (name == "default").then(|| read_section(config, "profile default")).flatten();
+    let found = [read_section(credentials, name), titled, other];
+    let mut found = found.into_iter().flatten();
+    let mut profile = found.next()?;
+    for later in found {
+        for (key, value) in later {
+            profile.entry(key).or_insert(value);
         }
     }
-    let [access_key, secret_key, session_token, region, endpoint_url] =
-        keys.map(|value| value.map(str::to_owned));
-    let credentials = match (access_key, secret_key) {
-        (Some(access_key), Some(secret_key)) => {
-            Some(Credentials { access_key, secret_key, session_token })
+    Some(profile)
+}
+
+/// Reads all that stands under a title; None when nothing has it. What comes first goes.
+pub fn read_section(text: &str, wanted: &str) -> Option<Section> {
+    let mut section = None;
+    for (_, setting) in settings(text).filter(|(title, _)| title == wanted) {
+        let section = section.get_or_insert_with(Section::new);
+        if let Some((key, value)) = setting {
+            section.entry(key.to_ascii_lowercase()).or_insert_with(|| value.to_owned());
         }
-        _ => None,
-    };
-    is_known.then_some(Profile { credentials, region, endpoint_url })
+    }
+    section
 }
 
 /// Goes through an INI text: every title, and every setting under its title.
@@ -115,32 +98,38 @@ region = not-a-profile-of-the-config-file
 region = other-1
 ";
 
+    fn value<'a>(section: &'a Section, key: &str) -> Option<&'a str> {
+        section.get(key).map(String::as_str)
+    }
+
     #[test]
     fn the_default_profile_takes_its_keys_and_its_region_from_both_files() {
-        let profile = parse_profile(CREDENTIALS, CONFIG, "default").unwrap();
-        let credentials = profile.credentials.unwrap();
-        assert_eq!(credentials.access_key, "AK#1");
-        assert_eq!(credentials.secret_key, "sec/ret+==");
-        assert_eq!(credentials.session_token, None);
-        assert_eq!(profile.region.as_deref(), Some("eu-west-1"));
+        let profile = read_profile(CREDENTIALS, CONFIG, "default").unwrap();
+        assert_eq!(value(&profile, "aws_access_key_id"), Some("AK#1"));
+        assert_eq!(value(&profile, "aws_secret_access_key"), Some("sec/ret+=="));
+        assert_eq!(value(&profile, "aws_session_token"), None);
+        assert_eq!(value(&profile, "region"), Some("eu-west-1"));
     }
 
     #[test]
     fn a_named_profile_is_titled_so_in_the_config_file() {
-        let profile = parse_profile(CREDENTIALS, CONFIG, "lab").unwrap();
-        let credentials = profile.credentials.unwrap();
-        assert_eq!(credentials.access_key, "LAB", "the credentials file goes first");
-        assert_eq!(credentials.session_token.as_deref(), Some("token=="));
-        assert_eq!(profile.endpoint_url.as_deref(), Some("http://localhost:9000"));
+        let profile = read_profile(CREDENTIALS, CONFIG, "lab").unwrap();
+        let key = value(&profile, "aws_access_key_id");
+        assert_eq!(key, Some("LAB"), "the credentials file goes first");
+        assert_eq!(value(&profile, "aws_session_token"), Some("token=="));
+        assert_eq!(value(&profile, "endpoint_url"), Some("http://localhost:9000"));
     }
 
     #[test]
-    fn half_a_pair_of_keys_is_none_and_an_unknown_profile_is_unknown() {
-        let half = parse_profile(CREDENTIALS, CONFIG, "half").unwrap();
-        assert_eq!((half.credentials, half.region), (None, None));
-        let other = parse_profile(CREDENTIALS, CONFIG, "other").unwrap();
-        assert_eq!(other.region.as_deref(), Some("other-1"));
-        assert_eq!(parse_profile(CREDENTIALS, CONFIG, "nobody"), None);
-        assert_eq!(parse_profile("", "", "default"), None);
+    fn an_unknown_profile_is_unknown() {
+        let half = read_profile(CREDENTIALS, CONFIG, "half").unwrap();
+        assert_eq!(
+            (value(&half, "aws_access_key_id"), value(&half, "region")),
+            (Some("HALF"), None)
+        );
+        let other = read_profile(CREDENTIALS, CONFIG, "other").unwrap();
+        assert_eq!(value(&other, "region"), Some("other-1"));
+        assert_eq!(read_profile(CREDENTIALS, CONFIG, "nobody"), None);
+        assert_eq!(read_profile("", "", "default"), None);
     }
 }

@@ -96,7 +96,7 @@ fn copy(out: &mut [u8; 32], bytes: &[u8]) -> usize {
 }
 
 /// The base64 text of a digest, kept where it stands.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Base64 {
     text: [u8; 44],
     length: usize,

@@ -72,6 +72,24 @@ fn encode(out: &mut Vec<u8>, bytes: &[u8], allowed: u8) {
     }
 }
 
+/// Decodes a URL-encoded text, a plus being a space; None if it is no encoding of a text.
+#[must_use]
+pub fn decode_url(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'%' => {
+                let mut digit = || char::from(bytes.next()?).to_digit(16);
+                (digit()? * 16 + digit()?) as u8
+            }
+            b'+' => b' ',
+            byte => byte,
+        });
+    }
+    String::from_utf8(out).ok()
+}
+
 /// Writes bytes as lower-case hexadecimal digits.
 pub fn write_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     for &byte in bytes {
@@ -113,6 +131,16 @@ mod tests {
     #[test]
     fn a_query_part_encodes_slashes_and_every_other_byte() {
         assert_eq!(written(|out| write_query_part(out, b"a/b=c&d\0\xff")), "a%2Fb%3Dc%26d%00%FF");
+    }
+
+    #[test]
+    fn what_was_encoded_is_decoded_again() {
+        let text = "a/b=c&d\0 +%ü\u{1}";
+        assert_eq!(decode_url(&written(|out| write_path(out, text.as_bytes()))).unwrap(), text);
+        assert_eq!(decode_url("a+b%2b%2B").unwrap(), "a b++");
+        for wrong in ["%", "%4", "50%zz", "%ff", "%+1"] {
+            assert_eq!(decode_url(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use quick_xml::{Reader, escape::resolve_predefined_entity, events::Event};
 
+use crate::encode::decode_url;
+
 /// What a store says went wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
@@ -42,9 +44,12 @@ pub struct ListPage {
     pub is_truncated: bool,
     /// What to ask the next page with.
     pub next_token: Option<String>,
+    /// Whether keys are written URL-encoded.
+    pub is_encoded: bool,
 }
 
-/// Reads the answer to a ListObjectsV2; every object's key and size goes to `on_object`.
+/// Reads the answer to a ListObjectsV2; every object's key and size goes to `on_object`, the key as
+/// it is written there: `parse_keys` decodes it.
 ///
 /// # Errors
 ///
@@ -56,6 +61,7 @@ pub fn parse_list_page(
     let mut page = ListPage::default();
     let (mut key, mut size) = (String::new(), 0);
     expect(xml, &["ListBucketResult"], |depth, name, text| match (depth, name, text) {
+        (2, b"EncodingType", Some(text)) => page.is_encoded = is_url(text),
         (2, b"IsTruncated", Some(text)) => page.is_truncated = text.trim() == "true",
         (2, b"NextContinuationToken", Some(text)) => page.next_token = Some(text.to_owned()),
         (3, b"Key", Some(text)) => {
@@ -73,15 +79,116 @@ pub fn parse_list_page(
     Ok(page)
 }
 
+/// Reads the keys of a page of a listing, decoded where the page says that they are encoded.
+///
+/// # Errors
+///
+/// Any other document.
+pub fn parse_keys(xml: &[u8]) -> Result<(ListPage, Vec<String>), XmlError> {
+    let mut keys = Vec::new();
+    let page = parse_list_page(xml, |key, _| keys.push(key.to_owned()))?;
+    if page.is_encoded {
+        keys.iter_mut().for_each(decode);
+    }
+    Ok((page, keys))
+}
+
+/// Returns whether XML can carry a key: most control characters have no form in it.
+#[must_use]
+pub fn is_writable(key: &str) -> bool {
+    let is_lost = |c| matches!(c, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}');
+    !key.contains(is_lost)
+}
+
+fn is_url(encoding: &str) -> bool {
+    encoding.trim() == "url"
+}
+
+/// Decodes a name. One that is no encoded text stays: some stores say so and do not encode.
+fn decode(name: &mut String) {
+    if let Some(decoded) = decode_url(name) {
+        *name = decoded;
+    }
+}
+
 /// Writes the body of a DeleteObjects request; the answer will name failures alone.
 pub fn write_delete_objects<'a>(out: &mut Vec<u8>, keys: impl Iterator<Item = &'a str>) {
+    write_delete(out, keys.map(|key| (key, None)));
+}
+
+/// Writes the body of a DeleteObjects request for single versions: keys, and the id of each version.
+pub fn write_delete_versions<'a>(
+    out: &mut Vec<u8>,
+    versions: impl Iterator<Item = (&'a str, &'a str)>,
+) {
+    write_delete(out, versions.map(|(key, id)| (key, Some(id))));
+}
+
+fn write_delete<'a>(out: &mut Vec<u8>, versions: impl Iterator<Item = (&'a str, Option<&'a str>)>) {
     out.extend_from_slice(b"<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
-    for key in keys {
+    for (key, id) in versions {
         out.extend_from_slice(b"<Object><Key>");
         write_escaped(out, key);
-        out.extend_from_slice(b"</Key></Object>");
+        out.extend_from_slice(b"</Key>");
+        if let Some(id) = id {
+            out.extend_from_slice(b"<VersionId>");
+            write_escaped(out, id);
+            out.extend_from_slice(b"</VersionId>");
+        }
+        out.extend_from_slice(b"</Object>");
     }
     out.extend_from_slice(b"<Quiet>true</Quiet></Delete>");
+}
+
+/// One page of the versions of a bucket's objects, delete markers among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VersionPage {
+    /// The key and the id of each version.
+    pub versions: Vec<(String, String)>,
+    /// The key and id to ask the next page with, where more pages follow.
+    pub next: Option<(String, String)>,
+}
+
+/// Reads the answer to a ListObjectVersions.
+///
+/// # Errors
+///
+/// Any other document.
+pub fn parse_version_page(xml: &[u8]) -> Result<VersionPage, XmlError> {
+    let mut page = VersionPage::default();
+    let (mut version, mut next) = (<(String, String)>::default(), <(String, String)>::default());
+    let (mut is_truncated, mut is_encoded) = (false, false);
+    expect(xml, &["ListVersionsResult"], |depth, name, text| match (depth, name, text) {
+        (2, b"EncodingType", Some(text)) => is_encoded = is_url(text),
+        (2, b"IsTruncated", Some(text)) => is_truncated = text.trim() == "true",
+        (2, b"NextKeyMarker", Some(text)) => next.0 = text.to_owned(),
+        (2, b"NextVersionIdMarker", Some(text)) => next.1 = text.to_owned(),
+        (3, b"Key", Some(text)) => version.0 = text.to_owned(),
+        (3, b"VersionId", Some(text)) => version.1 = text.to_owned(),
+        (2, b"Version" | b"DeleteMarker", None) => page.versions.push(std::mem::take(&mut version)),
+        _ => {}
+    })?;
+    if is_encoded {
+        page.versions.iter_mut().for_each(|(key, _)| decode(key));
+        decode(&mut next.0);
+    }
+    page.next = (is_truncated && !next.0.is_empty()).then_some(next);
+    Ok(page)
+}
+
+/// Reads the answer to a GetBucketVersioning: whether the bucket keeps versions, or has kept some.
+///
+/// # Errors
+///
+/// Any other document.
+pub fn parse_versioning(xml: &[u8]) -> Result<bool, XmlError> {
+    let mut is_versioned = false;
+    expect(xml, &["VersioningConfiguration"], |depth, name, text| {
+        if (depth, name) == (2, b"Status") {
+            is_versioned = text.is_some_and(|text| !text.trim().is_empty());
+        }
+    })?;
+    Ok(is_versioned)
 }
 
 /// Reads the answer to a DeleteObjects: the keys that failed, and why.
@@ -136,8 +243,9 @@ pub struct UploadPage {
 pub fn parse_upload_page(xml: &[u8]) -> Result<UploadPage, XmlError> {
     let mut page = UploadPage::default();
     let (mut upload, mut next) = (<(String, String)>::default(), <(String, String)>::default());
-    let mut is_truncated = false;
+    let (mut is_truncated, mut is_encoded) = (false, false);
     expect(xml, &["ListMultipartUploadsResult"], |depth, name, text| match (depth, name, text) {
+        (2, b"EncodingType", Some(text)) => is_encoded = is_url(text),
         (2, b"IsTruncated", Some(text)) => is_truncated = text.trim() == "true",
         (2, b"NextKeyMarker", Some(text)) => next.0 = text.to_owned(),
         (2, b"NextUploadIdMarker", Some(text)) => next.1 = text.to_owned(),
@@ -146,21 +254,41 @@ pub fn parse_upload_page(xml: &[u8]) -> Result<UploadPage, XmlError> {
         (2, b"Upload", None) => page.uploads.push(std::mem::take(&mut upload)),
         _ => {}
     })?;
+    if is_encoded {
+        page.uploads.iter_mut().for_each(|(key, _)| decode(key));
+        decode(&mut next.0);
+    }
     page.next = (is_truncated && !next.0.is_empty()).then_some(next);
     Ok(page)
 }
 
+/// A part that was uploaded, as the completion names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UploadedPart {
+    /// What the store called it.
+    pub etag: String,
+    /// The name of its checksum's element, and the checksum.
+    pub checksum: Option<(&'static str, String)>,
+}
+
 /// Writes the body of a CompleteMultipartUpload request for parts numbered from one.
-pub fn write_complete_upload<'a>(out: &mut Vec<u8>, etags: impl Iterator<Item = &'a str>) {
+pub fn write_complete_upload<'a>(out: &mut Vec<u8>, parts: impl Iterator<Item = &'a UploadedPart>) {
     out.extend_from_slice(
         b"<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">",
     );
-    for (number, etag) in (1..).zip(etags) {
+    for (number, part) in (1..).zip(parts) {
         out.extend_from_slice(b"<Part><PartNumber>");
         crate::encode::write_number(out, number);
         out.extend_from_slice(b"</PartNumber><ETag>");
-        write_escaped(out, etag);
-        out.extend_from_slice(b"</ETag></Part>");
+        write_escaped(out, &part.etag);
+        out.extend_from_slice(b"</ETag>");
+        if let Some((element, checksum)) = &part.checksum {
+            for (begin, text) in [("<", *element), (">", checksum), ("</", *element), (">", "")] {
+                out.extend_from_slice(begin.as_bytes());
+                out.extend_from_slice(text.as_bytes());
+            }
+        }
+        out.extend_from_slice(b"</Part>");
     }
     out.extend_from_slice(b"</CompleteMultipartUpload>");
 }
@@ -201,8 +329,14 @@ fn write_escaped(out: &mut Vec<u8>, text: &str) {
             b'&' => out.extend_from_slice(b"&amp;"),
             b'<' => out.extend_from_slice(b"&lt;"),
             b'>' => out.extend_from_slice(b"&gt;"),
-            // A bare carriage return would be read back as a line feed.
-            b'\r' => out.extend_from_slice(b"&#13;"),
+            b'\t' | b'\n' => out.push(byte),
+            // A bare carriage return would be read back as a line feed. The rest has no form in XML
+            // 1.0, so it depends on the store whether it reads this one.
+            byte if byte < b' ' => {
+                out.extend_from_slice(b"&#");
+                crate::encode::write_number(out, byte.into());
+                out.push(b';');
+            }
             byte => out.push(byte),
         }
     }
@@ -305,6 +439,61 @@ mod tests {
     }
 
     #[test]
+    fn versions_and_delete_markers_are_read_alike() {
+        let page = br"<ListVersionsResult><IsTruncated>true</IsTruncated>
+<Version><Key>a</Key><VersionId>2</VersionId><Owner><ID>x</ID></Owner></Version>
+<DeleteMarker><Key>a</Key><VersionId>1</VersionId></DeleteMarker>
+<Version><Key>b</Key><VersionId>null</VersionId></Version>
+<NextKeyMarker>b</NextKeyMarker><NextVersionIdMarker>null</NextVersionIdMarker>
+</ListVersionsResult>";
+        let found = parse_version_page(page).unwrap();
+        let pair = |key: &str, id: &str| (key.to_owned(), id.to_owned());
+        assert_eq!(found.versions, [pair("a", "2"), pair("a", "1"), pair("b", "null")]);
+        assert_eq!(found.next, Some(pair("b", "null")));
+        let mut body = Vec::new();
+        write_delete_versions(&mut body, [("a&", "2")].into_iter());
+        let body = String::from_utf8(body).unwrap();
+        assert!(body.contains("<Object><Key>a&amp;</Key><VersionId>2</VersionId></Object>"));
+        let of = |status| {
+            parse_versioning(
+                format!("<VersioningConfiguration>{status}</VersioningConfiguration>").as_bytes(),
+            )
+        };
+        assert_eq!(of(""), Ok(false));
+        assert_eq!(of("<Status>Suspended</Status>"), Ok(true));
+    }
+
+    #[test]
+    fn names_are_decoded_where_the_answer_says_that_they_are_encoded() {
+        let encoded = "a%01+%2B/%C3%BC";
+        let decoded = "a\u{1} +/ü".to_owned();
+        for (said, expected) in [("<EncodingType>url</EncodingType>", &*decoded), ("", encoded)] {
+            let keys = format!(
+                "<ListBucketResult><Contents><Key>{encoded}</Key></Contents>{said}</ListBucketResult>"
+            );
+            assert_eq!(parse_keys(keys.as_bytes()).unwrap().1, [expected]);
+            let entry = format!(
+                "<NextKeyMarker>{encoded}</NextKeyMarker><IsTruncated>true</IsTruncated>{said}"
+            );
+            let versions = format!(
+                "<ListVersionsResult><Version><Key>{encoded}</Key></Version>{entry}</ListVersionsResult>"
+            );
+            let page = parse_version_page(versions.as_bytes()).unwrap();
+            assert_eq!((&*page.versions[0].0, &*page.next.unwrap().0), (expected, expected));
+            let uploads = format!(
+                "<ListMultipartUploadsResult><Upload><Key>{encoded}</Key></Upload>{entry}\
+                 </ListMultipartUploadsResult>"
+            );
+            let page = parse_upload_page(uploads.as_bytes()).unwrap();
+            assert_eq!((&*page.uploads[0].0, &*page.next.unwrap().0), (expected, expected));
+        }
+        let wrong = b"<ListBucketResult><Contents><Key>50%</Key></Contents>\
+            <EncodingType>url</EncodingType></ListBucketResult>";
+        assert_eq!(parse_keys(wrong).unwrap().1, ["50%"]);
+        assert!(is_writable("a\tb\r\nü") && !is_writable("a\u{1}") && !is_writable("\u{ffff}"));
+    }
+
+    #[test]
     fn an_empty_bucket_has_an_empty_last_page() {
         let page = parse_list_page(b"<ListBucketResult/>", |_, _| panic!("no object is there"));
         assert_eq!(page, Ok(ListPage::default()));
@@ -352,10 +541,15 @@ mod tests {
         let none = parse_upload_id(b"<InitiateMultipartUploadResult/>");
         assert_eq!(none, Err(XmlError::Missing("UploadId")));
         let mut body = Vec::new();
-        write_complete_upload(&mut body, ["\"e1\"", "\"e2\""].into_iter());
+        let part = |etag: &str, checksum| UploadedPart { etag: etag.to_owned(), checksum };
+        let crc = Some(("ChecksumCRC32C", "Cq==".to_owned()));
+        write_complete_upload(&mut body, [part("\"e1\"", None), part("\"e2\"", crc)].iter());
         let body = String::from_utf8(body).unwrap();
         assert!(
-            body.contains("<Part><PartNumber>2</PartNumber><ETag>\"e2\"</ETag></Part>"),
+            body.contains(
+                "<PartNumber>1</PartNumber><ETag>\"e1\"</ETag></Part><Part><PartNumber>2\
+                 </PartNumber><ETag>\"e2\"</ETag><ChecksumCRC32C>Cq==</ChecksumCRC32C></Part>"
+            ),
             "{body}"
         );
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,23 +29,24 @@ def find_contradictions(found: Sequence[tuple[str, str]]) -> Iterator[Finding]:
         listed = "; ".join(f"trial {trial}: {sentence}" for trial, sentence in found[:3])
         yield Finding(
             rule="contradictory",
-            severity="problem",
             statement=f"records contradict themselves, so a file was edited or damaged ({listed})",
             cases=tuple(dict.fromkeys(f"trial {trial}" for trial, _ in found)),
         )
 
 
 def _of_windows(record: Record) -> Iterator[str]:
-    entries = record.summary["iterations"]
+    summary = record.summary
+    entries = summary.get("iterations") or ()
     for entry in entries:
-        times = [(name, entry[name]) for name in TIMES if name in entry]
+        times = [(name, ns) for name, ns in entry.items() if name in TIMES]
+        times.sort(key=lambda time: TIMES.index(time[0]))
         for (one, earlier_ns), (other, later_ns) in pairwise(times):
-            if later_ns < earlier_ns:
+            if cast(int, later_ns) < cast(int, earlier_ns):
                 yield f"{other} of iteration {entry.get('iteration')} lies before its {one}"
-    for one, other in pairwise(entries):
-        if other.get("start_ns", 0) < one.get("end_ns", 0):
-            yield f"iteration {other.get('iteration')} began before the one before it had ended"
-    began_ns, ended_ns = (record.summary.get(f"{word}_unix_ns") for word in ("started", "ended"))
+    for before, after in pairwise(entries):
+        if after.get("start_ns", 0) < before.get("end_ns", 0):
+            yield f"iteration {after.get('iteration')} began before the one before it had ended"
+    began_ns, ended_ns = summary.get("started_unix_ns"), summary.get("ended_unix_ns")
     if began_ns and ended_ns and ended_ns < began_ns:
         yield "the trial ended before it began"
 
@@ -55,7 +57,7 @@ def _of_counts(record: Record, intervals: pa.Table) -> Iterator[str]:
     if told is not None and told != counted:
         yield f"its summary counts {told} requests, its intervals {counted}"
     seconds = pc.min_max(intervals["second"]).as_py()
-    last_ns = max(entry.get("end_ns", 0) for entry in record.summary["iterations"])
+    last_ns = max(entry.get("end_ns", 0) for entry in record.summary.get("iterations") or ())
     # A request that had to be given up is counted in the second in which that was seen.
     if seconds["max"] is not None and (
         seconds["min"] < 0 or 0 < last_ns < (seconds["max"] - 1) * SECOND_NS

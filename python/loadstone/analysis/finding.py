@@ -1,10 +1,9 @@
 """A finding: what a rule says about an account, and the numbers it says it from."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-Severity = Literal["problem", "caution", "note"]
+from loadstone.analysis.rules import SEVERITIES, Effect, Rule, Severity, find_rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,27 +29,56 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One statement of one rule.
+    """One statement of one rule, whose row in the table says what follows from it.
 
-    `is_inferred` marks what rests on an assumption nobody stated, such as the speed of a link.
-    `chance` is the probability that the pattern would show by accident. `cases` lists what it is
-    about.
+    `weight` stands for the rule's own severity where this case differs from it, and `todo` for what
+    the rule says is to be done, where the case itself knows better. `is_inferred` marks what rests
+    on an assumption nobody stated, such as the speed of a link. `chance` is the probability that
+    the pattern would show by accident. `cases` lists what it is about.
     """
 
     rule: str
-    severity: Severity
     statement: str
     evidence: tuple[Evidence, ...] = ()
     cases: tuple[str, ...] = ()
     is_inferred: bool = False
     chance: float | None = None
+    weight: Severity | None = None
+    todo: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """How grave it is."""
+        return self.weight or self._row.severity
+
+    @property
+    def effect(self) -> Effect:
+        """What follows for the number."""
+        return self._row.effect
+
+    @property
+    def means(self) -> str:
+        """What follows for the number, as a sentence."""
+        return self._row.means
+
+    @property
+    def do(self) -> str:
+        """What to do about it."""
+        return self.todo or self._row.do
+
+    @property
+    def _row(self) -> Rule:
+        return find_rule(self.rule)
 
     def to_json(self) -> Mapping[str, object]:
         """Return the finding as plain values for a JSON report."""
         return {
             "rule": self.rule,
             "severity": self.severity,
+            "effect": self.effect,
             "statement": self.statement,
+            "means": self.means,
+            "do": self.do,
             "inferred": self.is_inferred,
             "chance": self.chance,
             "cases": list(self.cases),
@@ -67,3 +95,11 @@ def evidence_json(one: Evidence) -> dict[str, object]:
         "unit": one.unit,
         "place": one.place,
     }
+
+
+def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings, the gravest first; what a rule says in full, no label says again."""
+    found = list(findings)
+    covered = {label for one in found for label in find_rule(one.rule).covers}
+    kept = [one for one in found if one.rule not in covered]
+    return tuple(sorted(kept, key=lambda one: SEVERITIES.index(one.severity)))

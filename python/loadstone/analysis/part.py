@@ -14,18 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from loadstone.analysis.backlog import window_of_work
-from loadstone.analysis.instrument import Share
-from loadstone.analysis.latency import combine, merge
+from loadstone.analysis.instrument.backlog import window_of_work
+from loadstone.analysis.instrument.headroom import Share
 from loadstone.analysis.rows import unless, where
+from loadstone.analysis.statistics.latency import combine, merge
+from loadstone.campaign.planning.lifecycle import operations_of
+from loadstone.results.documents import Iteration
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
     from loadstone._loadgen import Histogram
 
 SECOND_NS = 1_000_000_000
-LATENCIES = ("response", "service", "first_byte", "lag")
+LATENCIES = ("response", "service", "first_byte", "lag", "part")
 NOT_SENT = "not_sent"
+# The object is not there, for its own put had failed: counted, but no failure of its own.
+UNWRITTEN = "unwritten"
 Encoded = bytes
 """A histogram as the record holds it."""
 
@@ -69,6 +73,7 @@ class Part:
     objects: int
     bytes: int
     errors: Mapping[str, int]
+    parts_failed: int
     histograms: Mapping[str, Encoded | None]
     rates: NDArray[np.float64]
     byte_rates: NDArray[np.float64]
@@ -91,7 +96,7 @@ def read_parts(record: Record, intervals: pa.Table) -> Iterable[Part]:
         good = where(rows, "outcome", "ok")
         histograms = {
             operation: {name: merge(column(_of(good, operation), name)) for name in LATENCIES}
-            for operation in _operations(record, rows)
+            for operation in operations_in(record, rows)
         }
         mix = _mix(rows, histograms.values())
         for operation, times in histograms.items():
@@ -116,7 +121,7 @@ def _part(
     start_ns = entry.get("measure_start_ns", seconds["min"] * SECOND_NS)
     end_ns = max(start_ns + 1, entry.get("measure_end_ns", (seconds["max"] + 1) * SECOND_NS))
     window_ns = end_ns - start_ns
-    if record.trial["load"]["kind"] == "open":
+    if (record.trial.get("load") or {}).get("kind") == "open":
         start_ns, end_ns = window_of_work(
             rows_of_mix, of_all_stages, (start_ns, end_ns), entry, mix.median_ns
         )
@@ -138,6 +143,7 @@ def _part(
         objects=_sum(good, "objects"),
         bytes=_sum(good, "bytes"),
         errors=_errors(rows),
+        parts_failed=_sum(rows, "parts_failed") if "parts_failed" in rows.column_names else 0,
         histograms=histograms,
         rates=_per_second(good, "requests", first, last),
         byte_rates=_per_second(good, "bytes", first, last),
@@ -145,8 +151,9 @@ def _part(
     )
 
 
-def _operations(record: Record, rows: pa.Table) -> list[str]:
-    names = [entry["operation"] for entry in record.trial["mix"]]
+def operations_in(record: Record, rows: pa.Table) -> list[str]:
+    """Return the operations that rows are of, in the order in which their trial lists them."""
+    names = operations_of(record.trial)
     found = set(rows["operation"].to_pylist())
     return [name for name in names if name in found] + sorted(found - set(names))
 
@@ -160,9 +167,9 @@ def column(rows: pa.Table, name: str) -> Iterable[bytes | None]:
     return (value.as_py() for value in rows[name]) if name in rows.column_names else ()
 
 
-def _entry(record: Record, iteration: int) -> Mapping[str, int]:
+def _entry(record: Record, iteration: int) -> Iteration:
     entries = record.summary.get("iterations") or ()
-    return next((entry for entry in entries if entry["iteration"] == iteration), {})
+    return next((entry for entry in entries if entry["iteration"] == iteration), Iteration())
 
 
 def _mix(rows: pa.Table, good: Collection[Mapping[str, "Histogram | None"]]) -> Mix:

@@ -11,13 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.analysis.instrument import Jitter, Share, combine_shares, jitter_of
+from loadstone.analysis.instrument.headroom import Jitter, Share, combine_shares, jitter_of
+from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.labels import label_cell
-from loadstone.analysis.latency import Latency, Timeouts, latency, merge, stated_latency
 from loadstone.analysis.naming import describe_parameters
-from loadstone.analysis.part import SECOND_NS, Part
-from loadstone.analysis.resources import Peaks
+from loadstone.analysis.part import SECOND_NS, UNWRITTEN, Part
+from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge, stated_latency
+from loadstone.analysis.statistics.ratios import Interval, mean_interval
 from loadstone.analysis.validity import in_flight_gate, little_gate
+from loadstone.campaign.planning.lifecycle import operations_of
 
 ALL_OPERATIONS = "all"
 SPREAD_OF_SECONDS = "standard deviation of the one-second rates"
@@ -58,7 +60,8 @@ class Client:
 class Cell:
     """One operation of one case in one round and iteration, over all its trials.
 
-    `requests` counts good and failed ones, `good` the good ones, which alone make the rates.
+    `requests` counts all, `good` the good ones, which alone make the rates, and `errors` the rest
+    by kind, those that asked for unwritten objects too.
     `iteration` is None where all iterations are added up. `first_done_s` is when the first client
     ran out of work, `last_done_s` when the last request was done, both from the start of measuring,
     in the slowest of the trials. `instrument` is how much of its own ceiling the load generator
@@ -93,6 +96,8 @@ class Cell:
     service: Latency | None
     first_byte: Latency | None
     lag: Latency | None
+    part: Latency | None
+    parts_failed: int
     little: float | None
     client: Client
     jitter: Jitter
@@ -103,7 +108,12 @@ class Cell:
     @property
     def failed(self) -> int:
         """How many requests failed."""
-        return self.requests - self.good
+        return self.requests - self.good - self.unwritten
+
+    @property
+    def unwritten(self) -> int:
+        """How many asked for an object that was not there, for its own put had failed."""
+        return self.errors.get(UNWRITTEN, 0)
 
     @property
     def name(self) -> str:
@@ -112,6 +122,12 @@ class Cell:
         words += [f"round {self.round}"]
         words += [f"iteration {self.iteration}"] if self.iteration is not None else []
         return ", ".join(word for word in words if word)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The 95 % interval of the rate over the trials; None where one trial is all there is."""
+        rates = [one.requests_per_s for one in self.trial_rates]
+        return mean_interval(rates) if len(rates) > 1 and min(rates) > 0 else None
 
     @property
     def headline(self) -> Latency | None:
@@ -140,6 +156,16 @@ def summarise(
     return tuple(cells), tuple(totals)
 
 
+def summarise_cases(
+    parts: Sequence[Part], peaks: Mapping[str, Peaks], totals: tuple[Cell, ...]
+) -> tuple[Cell, ...]:
+    """Return the totals with all rounds of a case added up: `totals` where there is one round."""
+    if len({part.record.trial["round"] for part in parts}) < 2:
+        return totals
+    groups = _groups(parts, each=False, by_round=False)
+    return tuple(_cell(group, peaks, None) for group in groups)
+
+
 def summarise_totals(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[Cell, ...]:
     """Return the totals alone."""
     return tuple(_cell(group, peaks, None) for group in _groups(parts, each=False))
@@ -149,7 +175,7 @@ def summarise_mixes(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[
     """Return the totals of phases with several operations, the operations added up too."""
     mixes: dict[tuple[str, int], list[Part]] = {}
     for part in parts:
-        if len(part.record.trial["mix"]) > 1:
+        if len(operations_of(part.record.trial)) > 1:
             mixes.setdefault((part.record.id, part.iteration), []).append(part)
     added = [_added_up(mix) for mix in mixes.values()]
     return tuple(_cell(group, peaks, None) for group in _groups(added, each=False))
@@ -218,7 +244,7 @@ def _sum_of(parts: Sequence[Part], name: str) -> bytes | None:
     return None if merged is None else merged.encode()
 
 
-def _groups(parts: Iterable[Part], *, each: bool) -> list[list[Part]]:
+def _groups(parts: Iterable[Part], *, each: bool, by_round: bool = True) -> list[list[Part]]:
     """Return the parts of each cell: of each iteration, or of all iterations together."""
     groups: dict[tuple[object, ...], list[Part]] = {}
     for part in parts:
@@ -230,7 +256,7 @@ def _groups(parts: Iterable[Part], *, each: bool) -> list[list[Part]]:
             trial["phase"],
             part.operation,
             json.dumps(case["parameters"], sort_keys=True),
-            trial["round"],
+            trial["round"] if by_round else None,
             part.iteration if each else None,
         )
         groups.setdefault(key, []).append(part)
@@ -259,7 +285,7 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
         round=trial["round"],
         iteration=iteration,
         iterations=len({part.iteration for part in parts}),
-        load=trial["load"],
+        load=trial.get("load") or {},
         trials=tuple(records),
         requests=requests,
         good=good,
@@ -287,6 +313,8 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
         service=_latency(parts, "service", timeouts) or _stated(parts),
         first_byte=_latency(parts, "first_byte", timeouts),
         lag=_latency(parts, "lag", timeouts),
+        part=_latency(parts, "part", timeouts),
+        parts_failed=sum(part.parts_failed for part in parts),
         little=little_of(parts),
         client=_client(parts, peaks),
         jitter=jitter_of(records.values()),
@@ -366,10 +394,16 @@ def little_of(parts: Sequence[Part]) -> float | None:
         return None
     rate = count / window_s
     service_s = sum(part.mix.service_sum_ns for part in parts) / count / SECOND_NS
-    load = parts[0].record.trial["load"]
+    trial, summary = parts[0].record.trial, parts[0].record.summary
+    load = trial.get("load")
+    if not load:
+        return None
     if load["kind"] == "closed":
         return little_gate(
-            clients=load["clients"], requests_per_s=rate, service_s_mean=service_s
+            # Of all agents: each has as many as its document says.
+            clients=summary.get("clients") or load["clients"],
+            requests_per_s=rate,
+            service_s_mean=service_s,
         ).value
     # The operations of a mix were in flight together.
     in_flight = {(part.record.id, part.iteration): part.in_flight_ns or 0 for part in parts}

@@ -12,9 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from loadstone.analysis.latency import merge
+from loadstone.analysis.part import operations_in
 from loadstone.analysis.rows import unless, where
+from loadstone.analysis.statistics.latency import merge
 from loadstone.analysis.validity import may_print_quantile
+from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.results.record import Record
 
 SECOND_NS = 1_000_000_000
@@ -76,7 +78,8 @@ class Timeline:
 
 def points_per_trial(records: Sequence[Record]) -> int:
     """Return how many points each trial's lines may have, so that one page can show them all."""
-    lines = sum(len(record.trial["mix"]) for record in records if record.trial["measured"])
+    measured = [record.trial for record in records if record.trial["measured"]]
+    lines = sum(len(operations_of(trial)) or 1 for trial in measured)
     return min(POINTS_PER_TRIAL_MAX, max(POINTS_PER_TRIAL_MIN, POINTS_PER_RUN // max(1, lines)))
 
 
@@ -84,11 +87,8 @@ def read_timelines(record: Record, intervals: pa.Table, points: int) -> Iterable
     """Return one trial over time, each operation with at most about so many points."""
     trial, case = record.trial, record.trial["case"]
     end_s = _end_s(record, intervals)
-    for entry in trial["mix"]:
-        operation = entry["operation"]
+    for operation in operations_in(record, intervals):
         rows = where(intervals, "operation", operation)
-        if not rows.num_rows:
-            continue
         good = where(rows, "outcome", "ok")
         step = step_s(end_s, points)
         latency_step = _latency_step_s(good, end_s, step)

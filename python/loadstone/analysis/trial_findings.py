@@ -1,27 +1,54 @@
 """What single trials of a run say: were they steady, and what limited them?"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from loadstone.analysis import change_points, steadiness
-from loadstone.analysis.account import Account
-from loadstone.analysis.cell_verdicts import Flags, NullRates, decide_cells
-from loadstone.analysis.finding import Evidence, Finding
-from loadstone.analysis.instrument_findings import find_refusals, find_uncalibrated
+from loadstone.analysis.accounts.account import Account
+from loadstone.analysis.contradictions import find_contradictions
+from loadstone.analysis.finding import Evidence, Finding, by_severity
+from loadstone.analysis.instrument.findings import find_refusals, find_uncalibrated
+from loadstone.analysis.instrument.stalls import find_stalls
+from loadstone.analysis.labels import find_labels
+from loadstone.analysis.limits.cell_verdicts import Flags, NullRates, decide_cells
+from loadstone.analysis.limits.measured_ceilings import left_behind_findings
+from loadstone.analysis.limits.searches import CapacitySearch, search_findings
+from loadstone.analysis.limits.target_state import find_states
+from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.part import Part
-from loadstone.analysis.plausibility import judge
-from loadstone.analysis.stalls import find_stalls
+from loadstone.analysis.rules import checks_of, find_rule, view
+from loadstone.analysis.statistics import change_points, steadiness
+from loadstone.analysis.statistics.repetitions import Advice, advice_findings
 from loadstone.analysis.summary import Cell
-from loadstone.analysis.verdict import Verdict
-from loadstone.results.record import Record
+from loadstone.analysis.trial_facts import TrialFacts
+from loadstone.results.record import Record, Run
 
 ROUND_S = 60
-FLAGS = {
-    "INSTRUMENT_CPU": "the client's processors",
-    "SHARED_HOST": "the processors that client and target share",
-    "INSTRUMENT_MEM": "the client's memory",
-    "INSTRUMENT_SOCKETS": "the client's ports and descriptors",
-    "CLIENT_NIC": "the client's network card",
-}
+FLAGS = ("INSTRUMENT_CPU", "SHARED_HOST", "INSTRUMENT_MEM", "INSTRUMENT_SOCKETS", "CLIENT_NIC")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a rule on a run may look at; what was not read is empty.
+
+    `decided` are the verdicts, `trials` every planned trial, `contradictory` the trials that
+    contradict themselves, each with how.
+    """
+
+    account: Account
+    parts: Sequence[Part]
+    flags: Flags
+    decided: Sequence[tuple[Cell, Verdict]]
+    run: Run | None = None
+    totals: Sequence[Cell] = ()
+    trials: Sequence[TrialFacts] = ()
+    contradictory: Sequence[tuple[str, str]] = ()
+    searches: Sequence[CapacitySearch] = ()
+    advice: Sequence[Advice] = ()
+
+    @property
+    def measured(self) -> Mapping[str, Record]:
+        """The records behind the results."""
+        return {part.record.id: part.record for part in self.parts}
 
 
 def judge_run(
@@ -29,29 +56,74 @@ def judge_run(
     parts: Sequence[Part],
     flags: Flags,
     null_rates: NullRates | None = None,
-    decided: Sequence[tuple[Cell, Verdict]] | None = None,
 ) -> tuple[Finding, ...]:
-    """Return all findings of a run: of its trials one by one, and of its numbers together.
-
-    `null_rates` are what the same client reaches against a null target; `decided` are the verdicts
-    if they are known already.
+    """Return what the rules find in what was measured; `null_rates` are what the same client
+    reaches against a null target.
     """
-    records = {part.record.id: part.record for part in parts}
-    found = [
-        *find_stalls(records.values()),
-        *find_unsteady(parts),
-        *find_uncalibrated(parts),
-        *find_refusals(parts),
-        *_limited(records, flags),
-        *_verdicts(decide_cells(account, parts, flags, null_rates) if decided is None else decided),
-        *judge(account),
-    ]
-    order = ("problem", "caution", "note")
-    return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
+    decided = decide_cells(account, parts, flags, null_rates)
+    return judge(Seen(account=account, parts=parts, flags=flags, decided=decided))
 
 
-def find_unsteady(parts: Sequence[Part]) -> Iterator[Finding]:
+def judge(seen: Seen) -> tuple[Finding, ...]:
+    """Return all findings of a run: of its trials one by one, and of its numbers together."""
+    of_run = checks_of([*view("finding", "run").values(), *view("finding", "result").values()])
+    of_numbers = checks_of(view("finding", "numbers").values())
+    return by_severity(
+        [
+            *find_labels(seen.totals),
+            *(finding for check in of_run for finding in check(seen)),
+            *(finding for check in of_numbers for finding in check(seen.account)),
+        ]
+    )
+
+
+def find_missing(seen: Seen) -> Iterator[Finding]:
+    """Report what was planned and did not run."""
+    missing = tuple(trial.trial for trial in seen.trials if trial.state == "not run")
+    if missing:
+        text = f"{len(missing)} of {len(seen.trials)} planned trials did not run"
+        yield Finding(rule="NOT RUN", statement=text, cases=missing)
+
+
+def find_left_behind(seen: Seen) -> Iterable[Finding]:
+    """Report what the clean-up of a ceiling left."""
+    return left_behind_findings(seen.run) if seen.run is not None else ()
+
+
+def find_contradictory(seen: Seen) -> Iterable[Finding]:
+    """Report records that contradict themselves."""
+    return find_contradictions(seen.contradictory)
+
+
+def find_stalled(seen: Seen) -> Iterable[Finding]:
+    """Report trials whose client stalled."""
+    return find_stalls(seen.measured.values())
+
+
+def find_surroundings(seen: Seen) -> Iterable[Finding]:
+    """Report the states of clusters, and hooks that failed."""
+    return find_states(seen.run.records) if seen.run is not None else ()
+
+
+def find_instrument(seen: Seen) -> Iterable[Finding]:
+    """Report what the run does not know of its own instrument."""
+    yield from find_uncalibrated(seen.parts)
+    yield from find_refusals(seen.parts)
+
+
+def find_capacities(seen: Seen) -> Iterable[Finding]:
+    """Report what searches ended with."""
+    return search_findings(seen.searches)
+
+
+def find_repetitions(seen: Seen) -> Iterable[Finding]:
+    """Report how well results are known."""
+    return advice_findings(seen.advice)
+
+
+def find_unsteady(seen: Seen) -> Iterator[Finding]:
     """Report trials that never settled, and those too short to say."""
+    parts = seen.parts
     unsteady: list[tuple[str, str]] = []
     short = []
     for part in parts:
@@ -69,7 +141,6 @@ def find_unsteady(parts: Sequence[Part]) -> Iterator[Finding]:
         listed = "; ".join(f"{name}: {why}" for name, why in unsteady[:3])
         yield Finding(
             rule="not-steady",
-            severity="problem",
             statement=f"{len(unsteady)} of {len(parts)} stretches did not settle ({listed})",
             evidence=tuple(Evidence(metric="steadiness", value=why) for _, why in unsteady),
             cases=tuple(name for name, _ in unsteady),
@@ -77,7 +148,6 @@ def find_unsteady(parts: Sequence[Part]) -> Iterator[Finding]:
     if short:
         yield Finding(
             rule="too-short-for-steadiness",
-            severity="note",
             statement=(
                 f"{len(short)} of {len(parts)} measured stretches are shorter than the"
                 f" {steadiness.ROUNDS} rounds of {ROUND_S} s that a claim of steadiness needs"
@@ -102,8 +172,10 @@ def _is_plausibly_steady(part: Part) -> bool:
     )
 
 
-def _limited(records: Mapping[str, Record], flags: Flags) -> Iterator[Finding]:
-    for flag, words in FLAGS.items():
+def find_limited(seen: Seen) -> Iterator[Finding]:
+    """Report the client's resources that reached a limit."""
+    flags = seen.flags
+    for flag in FLAGS:
         trials = [name for name, found in flags.items() if flag in found]
         if not trials:
             continue
@@ -111,19 +183,18 @@ def _limited(records: Mapping[str, Record], flags: Flags) -> Iterator[Finding]:
         worst = evidence[0]
         yield Finding(
             rule=flag,
-            severity="problem",
             statement=(
-                f"{words} reached a limit in {len(trials)} of {len(records)} trials"
-                f" ({worst.metric}: {_shown(worst.value)}, limit {_shown(worst.threshold)}):"
-                " their numbers are bounds of what the target can do"
+                f"{find_rule(flag).says}: in {len(trials)} of {len(seen.measured)} trials"
+                f" ({worst.metric}: {_shown(worst.value)}, limit {_shown(worst.threshold)})"
             ),
             evidence=evidence,
             cases=tuple(f"trial {name}" for name in trials),
         )
 
 
-def _verdicts(decided: Sequence[tuple[Cell, Verdict]]) -> Iterator[Finding]:
+def find_verdicts(seen: Seen) -> Iterator[Finding]:
     """State what limited each cell, as far as a run by itself can tell; one finding per limit."""
+    decided = seen.decided
     groups: dict[tuple[str, str | None], list[tuple[Cell, Verdict]]] = {}
     for cell, found in decided:
         groups.setdefault((found.limit, found.grade), []).append((cell, found))
@@ -132,7 +203,7 @@ def _verdicts(decided: Sequence[tuple[Cell, Verdict]]) -> Iterator[Finding]:
         graded = f" (grade {grade})" if grade else ""
         yield Finding(
             rule="verdict",
-            severity="caution" if first.is_void_for_ratios else "note",
+            weight="caution" if first.is_void_for_ratios else "note",
             statement=(
                 f"{limit}{graded} in {len(members)} of {len(decided)} results, such as {cell.name}:"
                 f" {first.reason}"

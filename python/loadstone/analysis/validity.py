@@ -3,7 +3,6 @@
 A gate that cannot be judged for want of data says so; it does not pass.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +14,6 @@ ACHIEVED_MIN = 0.99
 LAG_MIN_NS = 100_000
 LAG_SHARE = 0.05
 TAIL_PRINTED = 10
-TAIL_RESOLVED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,27 +108,6 @@ def error_gate(*, requests: int, failed: int, share_max: float = 0.001) -> Gate:
 def may_print_quantile(q: float, n: int) -> bool:
     """Tell whether a quantile may be shown at all: at least ten values must lie beyond it."""
     return n * (1 - q) >= TAIL_PRINTED - 1e-9
-
-
-def is_resolved_quantile(q: float, n: int) -> bool:
-    """Tell whether a quantile is resolved: at least a hundred values lie beyond it."""
-    return n * (1 - q) >= TAIL_RESOLVED - 1e-9
-
-
-def values_for_interval(q: float, confidence: float = 0.95) -> int:
-    """Return how many independent values a two-sided interval of a quantile needs to exist.
-
-    n ≥ ln((1-confidence)/2) / ln q: 368 for p99, 3 688 for p99.9, 36 887 for p99.99.
-    """
-    return math.ceil(math.log((1 - confidence) / 2) / math.log(q))
-
-
-def bad_share_bound(checked: int, confidence: float = 0.95) -> float:
-    """Return the upper bound on the share of bad objects when none of so many was bad.
-
-    1 - (1-confidence)^(1/n), which for large n is the rule of three, 3/n.
-    """
-    return -math.expm1(math.log1p(-confidence) / checked) if checked else 1.0
 
 
 def _unknown(name: str, wanted: str, why: str) -> Gate:

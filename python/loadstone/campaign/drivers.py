@@ -1,18 +1,27 @@
-"""What the drivers of this installation can do and want to be told: the load generator's table."""
+"""What the drivers of this installation can do and want to be told: the load generator's table.
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+Everything that depends on a driver is a fact in this table, which each driver's own source states.
+No other module knows a driver by its name.
+"""
 
-from loadstone.errors import LoadstoneError
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from loadstone import _loadgen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class _Row(BaseModel):
+    # A setting of a kind that is not known here is left for the driver itself to judge.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Setting(_Row):
     """One key of a driver's settings.
 
-    `kind` is text, choice, text_or_reference, secret, flag, number, texts or map; a kind that is
-    not known here is left for the driver itself to judge.
+    `kind` is text, choice, text_or_reference, secret, flag, number, texts or map.
     """
 
     name: str
@@ -23,9 +32,91 @@ class Setting:
     secret: bool = False
     choices: tuple[str, ...] = ()
 
+    @property
+    def usual(self) -> bool | str | None:
+        """What is taken when it is absent, as a campaign would say it."""
+        return self.default == "true" if self.kind == "flag" else self.default
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
+
+class Address(_Row):
+    """The settings that say where a target is: none, URLs, a path here, a name known only there."""
+
+    kind: Literal["none", "urls", "path", "name"] = "none"
+    settings: tuple[str, ...] = ()
+
+
+class Variable(_Row):
+    """A variable of the environment, and the setting that it fills; secrets are referred to."""
+
+    name: str
+    setting: str
+    is_secret: bool = False
+    argument: str | None = None
+
+
+class BucketNames(_Row):
+    """What the name of a bucket may look like."""
+
+    length_min: int = 1
+    length_max: int = 63
+    capitals_and_underscores: bool = True
+
+
+class ProtocolLimits(_Row):
+    """What a target's protocol allows; None where it sets no limit that matters."""
+
+    put_bytes_max: int | None = None
+    object_bytes_max: int | None = None
+    part_bytes_min: int | None = None
+    parts_max: int | None = None
+    bulk_keys_max: int | None = None
+    key_bytes_max: int | None = None
+
+
+class Throttling(_Row):
+    """Which answers ask for fewer requests."""
+
+    statuses: tuple[int, ...] = ()
+    codes: tuple[str, ...] = ()
+
+
+class CalibrationFacts(_Row):
+    """How the load generator's own limit with a driver is measured."""
+
+    stand_in: Literal["itself", "server", "objects_in_memory", "blocks_in_memory"]
+    settings: tuple[tuple[str, str], ...] = ()
+    usual: tuple[str, ...]
+    can: tuple[str, ...]
+    costs: tuple[str, ...] = ()
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether objects are kept, in memory of this host."""
+        return self.stand_in in ("objects_in_memory", "blocks_in_memory")
+
+
+class Facts(_Row):
+    """What is true of a driver; without values, one of which nothing special is true."""
+
+    place: str = "bucket"
+    address: Address = Address()
+    connects: bool = False
+    keeps: bool = True
+    is_ceph_pool: bool = False
+    words: tuple[str, ...] = ()
+    environment: tuple[tuple[Variable, ...], ...] = ()
+    bucket_names: BucketNames = BucketNames()
+    limits: ProtocolLimits = ProtocolLimits()
+    throttling: Throttling = Throttling()
+    calibration: CalibrationFacts | None = None
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it is calibrated with a server on this host, which takes its processors too."""
+        return self.calibration is not None and self.calibration.stand_in == "server"
+
+
+class Driver(_Row):
     """One way of reaching a kind of target."""
 
     name: str
@@ -33,6 +124,8 @@ class Driver:
     operations: tuple[str, ...]
     settings: tuple[Setting, ...] = ()
     encrypts: bool = False
+    facts: Facts = Facts()
+    is_for_tests: bool = False
 
     def setting(self, name: str) -> Setting | None:
         """Return the setting of this name, or None."""
@@ -49,39 +142,32 @@ def read_drivers(table: DriverTable | None = None) -> Drivers:
     """Return the drivers by name: from rows as the load generator gives them, or from itself."""
     if isinstance(table, Mapping):
         return table
-    rows = _load_generator_table() if table is None else table
-    return {row["name"]: _driver(row) for row in rows}
+    if table is None:
+        return {name: driver for name, driver in _all().items() if not driver.is_for_tests}
+    return {row["name"]: Driver.model_validate(row) for row in table}
 
 
-def _load_generator_table() -> Sequence[Mapping[str, Any]]:
-    # Imported here, so that reading units or a schema needs no compiled extension.
-    try:
-        from loadstone import _loadgen
-    except ImportError as error:
-        raise LoadstoneError(
-            f"cannot load the load generator, loadstone._loadgen: {error}",
-            'build it with "make build", or install the loadstone wheel',
-        ) from error
-    table: Sequence[Mapping[str, Any]] = _loadgen.drivers()
-    return table
+def facts_of(name: str) -> Facts:
+    """Return what is true of a driver; of one that only another build has, nothing is known."""
+    driver = _all().get(name)
+    return Facts() if driver is None else driver.facts
 
 
-def _driver(row: Mapping[str, Any]) -> Driver:
-    return Driver(
-        name=row["name"],
-        summary=row.get("summary", ""),
-        operations=tuple(row["operations"]),
-        encrypts=bool(row.get("encrypts")),
-        settings=tuple(
-            Setting(
-                name=setting["name"],
-                kind=setting["kind"],
-                required=bool(setting.get("required")),
-                default=setting.get("default"),
-                help=setting.get("help", ""),
-                secret=bool(setting.get("secret")),
-                choices=tuple(setting.get("choices") or ()),
-            )
-            for setting in row.get("settings", ())
-        ),
-    )
+def addresses_of(facts: Facts, settings: Mapping[str, Any]) -> list[str]:
+    """Return the URLs in a target's settings, the most telling first."""
+    if facts.address.kind != "urls":
+        return []
+    values = [settings.get(name) for name in facts.address.settings]
+    lists = [value if isinstance(value, list) else [value] for value in values]
+    return [one for value in lists for one in value if isinstance(one, str)]
+
+
+def calibrated_drivers() -> Drivers:
+    """Return the drivers that can be calibrated."""
+    found = read_drivers()
+    return {name: one for name, one in found.items() if one.facts.calibration is not None}
+
+
+@cache
+def _all() -> Drivers:
+    return read_drivers(_loadgen.drivers(with_tests=True))

@@ -3,9 +3,9 @@
 import math
 from typing import Any
 
-from loadstone.campaign.beyond import BEYOND_MAX
-from loadstone.campaign.capacity import BEYOND_QUANTILE, WARM_UP_SHARE
-from loadstone.campaign.lifecycle import Document
+from loadstone.campaign.planning.beyond import BEYOND_MAX
+from loadstone.campaign.planning.lifecycle import Document
+from loadstone.campaign.schema.capacity import BEYOND_QUANTILE, WARM_UP_SHARE
 from loadstone.campaign.search import (
     Goal,
     Loads,

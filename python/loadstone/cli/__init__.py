@@ -4,8 +4,10 @@ A command is one module here and one line in COMMANDS. Modules are imported when
 used, so that `loadstone --help` starts quickly.
 """
 
+import difflib
 import importlib
 import os
+import re
 import sys
 import traceback
 from dataclasses import dataclass
@@ -16,14 +18,12 @@ import typer
 from typer.core import TyperGroup
 
 from loadstone import __version__
+from loadstone.cli import exit_code
 from loadstone.errors import LoadstoneError
 
 __all__ = ["COMMANDS", "main"]
 
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
-READERS = frozenset({"report", "analyse", "compare", "import"})
+READERS = frozenset({"report", "analyse", "compare", "history", "import"})
 """Commands that read files that anybody may have changed."""
 
 # Typer carries a copy of click of its own, and exports of its errors only some that are raised by
@@ -44,54 +44,61 @@ COMMANDS = (
     Command(
         name="demo",
         summary="Measure the embedded store, end to end, with a report.",
-        module="loadstone.cli.demo",
+        module="loadstone.cli.commands.demo",
     ),
-    Command(name="run", summary="Run a campaign file.", module="loadstone.cli.run"),
+    Command(name="run", summary="Run a campaign file.", module="loadstone.cli.commands.run"),
     Command(
         name="bench",
         summary="Run one workload from flags, without a file.",
-        module="loadstone.cli.bench",
+        module="loadstone.cli.commands.bench",
     ),
     Command(
         name="clean",
         summary="Remove what a run left on its targets.",
-        module="loadstone.cli.clean",
+        module="loadstone.cli.commands.clean",
     ),
-    Command(name="report", summary="Render what a run measured.", module="loadstone.cli.report"),
+    Command(
+        name="report", summary="Render what a run measured.", module="loadstone.cli.commands.report"
+    ),
     Command(
         name="compare",
         summary="Say how much faster one run or target is than another.",
-        module="loadstone.cli.compare",
+        module="loadstone.cli.commands.compare",
+    ),
+    Command(
+        name="history",
+        summary="Follow one campaign through many runs: where did it get slower?",
+        module="loadstone.cli.commands.history",
     ),
     Command(
         name="analyse",
         summary="Judge what a run or a published report says.",
-        module="loadstone.cli.analyse",
+        module="loadstone.cli.commands.analyse",
     ),
     Command(
         name="published",
         summary="List and show the published reports that loadstone carries.",
-        module="loadstone.cli.published",
+        module="loadstone.cli.commands.published",
     ),
     Command(
         name="import",
         summary="Read what another tool wrote, into a run folder.",
-        module="loadstone.cli.import_",
+        module="loadstone.cli.commands.import_",
     ),
     Command(
         name="calibrate",
         summary="Measure the load generator's own ceiling on this host.",
-        module="loadstone.cli.calibrate",
+        module="loadstone.cli.commands.calibrate",
     ),
     Command(
         name="serve",
         summary="Serve the embedded object store (S3 and Swift).",
-        module="loadstone.cli.serve",
+        module="loadstone.cli.commands.serve",
     ),
     Command(
         name="list",
-        summary="List drivers, operations, probes, reports or tables.",
-        module="loadstone.cli.list_",
+        summary="List drivers, operations, probes, reports, tables or runs.",
+        module="loadstone.cli.commands.list_",
     ),
 )
 
@@ -111,7 +118,9 @@ class _Commands(TyperGroup):
             add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
         )
         # The module's docstring is the command's help, examples and all.
-        app.command(name=command.name, help=module.__doc__, no_args_is_help=False)(module.command)
+        app.command(
+            name=command.name, context_settings=HELP, help=module.__doc__, no_args_is_help=False
+        )(module.command)
         made = typer.main.get_command(app)
         made.short_help = command.summary
         return made
@@ -122,8 +131,14 @@ class _Commands(TyperGroup):
             formatter.write_dl([(command.name, command.summary) for command in COMMANDS])
 
 
+HELP = {"help_option_names": ["-h", "--help"]}
+
 app = typer.Typer(
-    cls=_Commands, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+    context_settings=HELP,
+    cls=_Commands,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
 )
 
 
@@ -144,7 +159,7 @@ def _print_version(wanted: bool) -> None:
 )
 def _options(
     version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+        False, "--version", "-V", callback=_print_version, is_eager=True, help="Print the version."
     ),
     debug: bool = typer.Option(False, "--debug", help="Show where in loadstone an error arose."),
 ) -> None:
@@ -164,11 +179,11 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail_usage(error)
     except (KeyboardInterrupt, typer.Abort):
         print("interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
+        return exit_code.INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has closed it: nothing is left to say, and nobody to hear it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_FAILED
+        return exit_code.FAILED
     except (
         ArithmeticError,
         AssertionError,
@@ -205,7 +220,7 @@ def _fail_reading(error: Exception) -> int:
         " loadstone: say --debug before the command, and report what it prints",
         file=sys.stderr,
     )
-    return EXIT_FAILED
+    return exit_code.FAILED
 
 
 def _fail(error: LoadstoneError) -> int:
@@ -215,15 +230,19 @@ def _fail(error: LoadstoneError) -> int:
     print(plain(f"error: {error.message}"), file=sys.stderr)
     if error.hint:
         print(plain(f"hint: {error.hint}"), file=sys.stderr)
-    return EXIT_FAILED
+    return exit_code.FAILED
 
 
 def _fail_usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
-        return EXIT_USAGE
+        return exit_code.USAGE
     message = error.format_message().rstrip(".")
     print(plain(f"error: {message[:1].lower()}{message[1:]}"), file=sys.stderr)
     path = error.ctx.command_path if getattr(error, "ctx", None) else "loadstone"
-    print(f"hint: see {path} --help", file=sys.stderr)
-    return EXIT_USAGE
+    names = [command.name for command in COMMANDS]
+    found = re.match(r"no such command '([^']*)'", message, re.IGNORECASE)
+    meant = difflib.get_close_matches(found[1], names, 1) if found else []
+    hint = f"did you mean: loadstone {meant[0]}" if meant else f"see {path} --help"
+    print(plain(f"hint: {hint}"), file=sys.stderr)
+    return exit_code.USAGE

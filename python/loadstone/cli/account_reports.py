@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from loadstone import importers, published
-from loadstone.analysis.account import Account
+from loadstone.analysis.accounts.account import Account
 from loadstone.cli.output import write_file
 from loadstone.errors import InputError
-from loadstone.report.account_page import Source
+from loadstone.report.formats.account_page import Source
 
 FORMS = ("terminal", "markdown", "json", "html", "svg", "png")
 ONE_PAGE = ("markdown", "html")
@@ -99,7 +99,7 @@ def _published(one: published.Published) -> Shown:
 
 def _of_files(form: str, files: Sequence[str]) -> Shown:
     from loadstone.formats.imported import Hints
-    from loadstone.report.account_tables import account_table, is_markdown
+    from loadstone.report.tables.accounts import account_table, is_markdown
 
     account = importers.find(form).read([Path(one) for one in files], Hints())
     assert isinstance(account, Account), "a summary becomes an account"
@@ -126,18 +126,18 @@ def _text(found: Sequence[Shown], form: str) -> str:
 
 
 def _page(one: Shown, form: str) -> bytes:
-    from loadstone.analysis.plausibility import judge
-    from loadstone.report.account_markdown import render_account_markdown
-    from loadstone.report.account_page import render_account
+    from loadstone.analysis.standards.plausibility import judge
+    from loadstone.report.formats.account_markdown import render_account_markdown
+    from loadstone.report.formats.account_page import render_account
 
     render = render_account if form == "html" else render_account_markdown
     return render(one.account, one.source, judge(one.account))
 
 
 def _write_charts(found: Sequence[Shown], form: str, output: Path | None) -> None:
-    from loadstone.analysis.plausibility import judge
-    from loadstone.report.account_page import pictures_of_account
-    from loadstone.report.images import png_files, svg_files
+    from loadstone.analysis.standards.plausibility import judge
+    from loadstone.report.charts.images import png_files, svg_files
+    from loadstone.report.formats.account_page import pictures_of_account
 
     if output is None:
         raise InputError(

@@ -4,7 +4,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from loadstone.analysis.account import Account
+from loadstone.analysis.accounts.account import Account
 from loadstone.errors import InputError
 
 
@@ -29,7 +29,7 @@ def read_whole(name: str) -> Account:
     form, _, file = name.partition(":")
     if file and not Path(name).exists():
         return _read_file(form, Path(file))
-    from loadstone.analysis import run_account
+    from loadstone.analysis.accounts import run_account
     from loadstone.results.store import read_run
 
     return replace(run_account.read_account(read_run(name)), name=Path(name).name or name)
@@ -38,7 +38,7 @@ def read_whole(name: str) -> Account:
 def _read_file(form: str, file: Path) -> Account:
     """Return the account of a file of another tool, by way of the run it would be imported as."""
     from loadstone import importers
-    from loadstone.analysis import run_account
+    from loadstone.analysis.accounts import run_account
     from loadstone.formats.imported import Hints
     from loadstone.importers.run_folder import write_run
     from loadstone.results.store import read_run

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from loadstone.campaign.plan import Plan
+from loadstone import _loadgen
+from loadstone.campaign.planning.plan import Plan
 from loadstone.cli import plain
 from loadstone.errors import InputError, ResultError
 from loadstone.results import durable
@@ -53,8 +54,10 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield what a campaign itself says is to be run: where, and the command.
 
     Programs that loadstone chooses are not among these, but what they are reached through is, and
-    so are fio's job files, which may run commands too.
+    so are fio's job files, which may run commands too, and what gives the keys of an AWS
+    profile that the campaign has chosen.
     """
+    yield from _of_profiles(plan)
     for hook in plan.hooks:
         names = "".join(f"{_variable(name, hook.env[name])} " for name in sorted(hook.env))
         yield f"hook {hook.label}", names + shlex.join(hook.command)
@@ -70,6 +73,19 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
     for probe in plan.probes.ceph:
         if probe.via:
             yield "probe ceph", f"{shlex.join(probe.via)} …"
+
+
+def _of_profiles(plan: Plan) -> Iterator[tuple[str, str]]:
+    # The user's own choice needs no permission, whoever wrote it down.
+    own = ("default", os.environ.get("AWS_PROFILE"))
+    targets = {document["target"]["name"]: document["target"] for document in plan.documents()}
+    for name, target in targets.items():
+        settings = target["settings"]
+        profile = settings.get("profile")
+        if profile is None or profile in own or settings.get("access_key") is not None:
+            continue
+        for command in _loadgen.profile_commands(profile):
+            yield f'target {name}, profile "{profile}"', command
 
 
 def _variable(name: str, value: str | dict[str, str]) -> str:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loadstone.campaign.trial import PlannedTrial
+from loadstone.campaign.planning.lifecycle import operations_of
+from loadstone.campaign.planning.trial import PlannedTrial
 
 _Kind = tuple[str, tuple[str, ...], str]
 
@@ -63,10 +64,9 @@ class Forecast:
 
 
 def _kind(document: Mapping[str, Any]) -> _Kind:
-    load = document["load"]
-    volume = f"{load} {document['dataset'].get('size')}"
+    volume = f"{document.get('load')} {(document.get('dataset') or {}).get('size')}"
     return str(document["target"]["name"]), _operations(document), volume
 
 
 def _operations(document: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(sorted(str(entry["operation"]) for entry in document["mix"]))
+    return tuple(sorted(operations_of(document)))

@@ -1,93 +1,248 @@
 """What a plan would do, for `--dry-run`."""
 
 import datetime
+import json
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loadstone import units
-from loadstone.campaign.plan import Plan
-from loadstone.campaign.schedule import start_of, suites
-from loadstone.campaign.schema import Schedule
+from loadstone.analysis.naming import SIZES, describe_size
+from loadstone.campaign.planning.lifecycle import Document, operations_of
+from loadstone.campaign.planning.plan import Plan
+from loadstone.campaign.planning.trial import PlannedTrial, kind_of
+from loadstone.campaign.schema.campaign import Schedule
+from loadstone.campaign.schema.schedule import start_of, suites
 from loadstone.cli import preview_surroundings
 from loadstone.cli.output import print_table
-from loadstone.execution import host_limits
-from loadstone.execution.documents import check_documents
+from loadstone.execution.executors import check_documents
+from loadstone.execution.host import limits as host_limits
 
-STARTS_SHOWN = 12
+# A plan fits 80 × 24, however many trials it has.
+WIDTH = 80
+PHASES_SHOWN = 5
+PARAMETERS_SHOWN = 5
+STARTS_SHOWN = 3
+STARTS_LISTED = 12
 ORDERS = {"new": "an order of its own", "same": "the same order"}
 
 
-def print_preview(plan: Plan, rate: float | None, bandwidth: float | None) -> None:
-    """Print the trials of a plan and what they cost."""
+def print_preview(
+    plan: Plan,
+    rate: float | None,
+    bandwidth: float | None,
+    *,
+    schedule: Schedule | None = None,
+    are_trials_listed: bool = False,
+) -> None:
+    """Print what a plan measures and what it costs, on one screen; its trials where asked for."""
     check_documents(plan)
+    measured = [planned for planned in plan.trials if planned.is_measured]
+    varied = _varied(measured)
+    _print_head(plan, measured)
+    if are_trials_listed:
+        _print_trials(plan.trials, varied)
+    else:
+        _print_phases(measured)
+        _print_varied(varied)
+    preview_surroundings.print_surroundings(plan)
+    _print_cost(plan, rate, bandwidth)
+    for worry in host_limits.check(plan):
+        print(f"warning: {worry.text}\nhint: {worry.hint}")
+    _print_starts(schedule, STARTS_LISTED if are_trials_listed else STARTS_SHOWN)
+    if not are_trials_listed:
+        print("\n--trials lists each trial")
+
+
+def _print_head(plan: Plan, measured: Sequence[PlannedTrial]) -> None:
+    trials = Counter(_case_of(planned) for planned in measured)
+    counts = sorted(set(trials.values()))
+    times = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}" if counts else ""
+    repeated = f" × {times} {'repetition' if times == '1' else 'repetitions'}" if times else ""
+    beside = len(plan.trials) - len(measured)
+    rest = f" + {units.format_count(beside)} that prepare and clean up" if beside else ""
+    total = units.counted(len(plan.trials), "trial")
+    print(f"{plan.name}: {units.counted(len(trials), 'case')}{repeated}{rest} = {total}\n")
+
+
+def _case_of(planned: PlannedTrial) -> str:
+    document = planned.document
+    return json.dumps([document["phase"], document.get("case")], sort_keys=True)
+
+
+def _print_phases(measured: Sequence[PlannedTrial]) -> None:
+    """Print a row for each phase: what is swept stands as its first and last value."""
+    phases: dict[str, list[PlannedTrial]] = {}
+    for planned in measured:
+        phases.setdefault(planned.phase, []).append(planned)
     rows = []
-    for planned in plan.trials:
+    for name, trials in list(phases.items())[:PHASES_SHOWN]:
+        loads = dict.fromkeys(_load(planned) for planned in trials)
+        ends = dict.fromkeys(_end(one.document, is_search=one.is_search) for one in trials)
+        does = dict.fromkeys(_does(planned.document) for planned in trials)
+        ordered = sorted(loads, key=_leading_number)
+        rows.append((name, *map(_span, (does, ordered, ends)), units.format_count(len(trials))))
+    print_table(("phase", "does", "load", "ends", "trials"), rows)
+    if len(phases) > len(rows):
+        print(f"and {units.counted(len(phases) - len(rows), 'phase')} more")
+
+
+def _span(values: Iterable[str]) -> str:
+    """Return a value, or what several are between."""
+    found = list(values)
+    return found[0] if len(found) == 1 else f"{found[0]} … {found[-1]}"
+
+
+def _leading_number(text: str) -> float:
+    found = re.match(r"[\d.]+", text)
+    return float(found[0]) if found else 0.0
+
+
+def _varied(measured: Sequence[PlannedTrial]) -> dict[str, list[str]]:
+    """Return what differs between cases, by its name, with its values in words."""
+    found: dict[str, dict[str, object]] = {}
+    for planned in measured:
+        for name, value in _parameters(planned).items():
+            found.setdefault(name, {})[json.dumps(value)] = value
+    return {
+        name: [_value(name, value) for value in _in_order(list(values.values()))]
+        for name, values in found.items()
+        if len(values) > 1
+    }
+
+
+def _in_order(values: list[object]) -> list[object]:
+    # A plan runs numbers in an order of chance; names stand as the campaign has them.
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return [*sorted(numbers)] if len(numbers) == len(values) else values
+
+
+def _parameters(planned: PlannedTrial) -> dict[str, Any]:
+    case = planned.document.get("case") or {}
+    names = {key: case[key] for key in ("target", "workload") if case.get(key) is not None}
+    return {**names, **(case.get("parameters") or {})}
+
+
+def _value(name: str, value: object) -> str:
+    if name in SIZES and isinstance(value, int):
+        return describe_size(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _print_varied(varied: Mapping[str, Sequence[str]]) -> None:
+    if not varied:
+        return
+    print()
+    width = max(map(len, varied))
+    for name, values in list(varied.items())[:PARAMETERS_SHOWN]:
+        count = f"{len(values)} × "
+        room = WIDTH - width - 2 - len(count)
+        print(f"{name:<{width}}  {count}{_fitting(values, room)}")
+    if len(varied) > PARAMETERS_SHOWN:
+        print(f"and {units.counted(len(varied) - PARAMETERS_SHOWN, 'parameter')} more")
+
+
+def _fitting(values: Sequence[str], room: int) -> str:
+    """Return values with commas; where they do not fit, the first ones and the last."""
+    for shown in range(len(values), 1, -1):
+        gap = [] if shown == len(values) else ["…"]
+        text = ", ".join([*values[: shown - 1], *gap, values[-1]])
+        if len(text) <= room:
+            return text
+    return f"{values[0]}, …"[:room]
+
+
+def _print_trials(trials: Sequence[PlannedTrial], varied: Mapping[str, Sequence[str]]) -> None:
+    # Target and load have columns of their own, whether they differ or not.
+    swept = [name for name in varied if name not in ("target", "threads", "rate")]
+    rows = []
+    for planned in trials:
         document = planned.document
-        load = document["load"]
-        clients = load.get("clients") or f"{load['rate_per_s']:g}/s"
+        parameters = _parameters(planned) if planned.is_measured else {}
         pause = units.format_duration(planned.pause_before_ns) if planned.pause_before_ns else ""
-        operations = ", ".join(entry["operation"] for entry in document["mix"])
         rows.append(
             (
                 document["id"],
                 document["target"]["name"],
                 document["phase"] if planned.is_measured else f"({document['phase']})",
-                operations,
+                _does(document),
+                *(_value(key, parameters[key]) if key in parameters else "" for key in swept),
                 str(document["round"]),
                 str(document["block"]),
-                _search_load(document) if planned.is_search else str(clients),
-                _search_end(document) if planned.is_search else _end(document),
+                _load(planned),
+                _end(document, is_search=planned.is_search),
                 pause,
             )
         )
-    head = ("trial", "target", "phase", "does", "round", "block", "load", "ends", "rest before")
-    print_table(head, rows)
-    preview_surroundings.print_surroundings(plan)
+    head = ("trial", "target", "phase", "does", *swept)
+    print_table((*head, "round", "block", "load", "ends", "rest before"), rows)
+
+
+def _does(document: Document) -> str:
+    return ", ".join(operations_of(document)) or kind_of(document)
+
+
+def _load(planned: PlannedTrial) -> str:
+    if planned.is_search:
+        return _search_load(planned.document)
+    load = planned.document.get("load") or {}
+    return str(load.get("clients") or (f"{load['rate_per_s']:g}/s" if load else ""))
+
+
+def _print_cost(plan: Plan, rate: float | None, bandwidth: float | None) -> None:
     cost = plan.estimate(requests_per_s=rate, bytes_per_s=bandwidth)
     print()
     lines = [
-        ("trials", f"{cost.trials} ({cost.trials_measured} measured)"),
         ("requests", f"{cost.requests:,}"),
-        ("written", units.format_bytes(cost.bytes_written)),
-        ("read", units.format_bytes(cost.bytes_read)),
-        ("rests", units.format_duration(cost.pauses_ns) if cost.pauses_ns else "none"),
-        ("time, at least", units.format_duration(cost.time_ns_min)),
+        (
+            "bytes",
+            f"{units.format_bytes(cost.bytes_written)} written,"
+            f" {units.format_bytes(cost.bytes_read)} read",
+        ),
     ]
+    rests = f", with rests of {units.format_duration(cost.pauses_ns)}" if cost.pauses_ns else ""
+    least = units.format_duration(cost.time_ns_min) if cost.time_ns_min else "what requests take"
+    lines.append(("time, at least", least + rests))
     if cost.time_ns is not None:
         lines.append(("time, at the rates given", units.format_duration(cost.time_ns)))
-    if cost.trials_by_time:
-        lines.append(("ended by the clock", f"{cost.trials_by_time} trials, on top of the above"))
+    if cost.trials_by_time and rate is None and bandwidth is None:
+        ended = units.counted(cost.trials_by_time, "trial")
+        lines.append(("not counted", f"requests and bytes of {ended} that the clock ends"))
     if cost.searches:
         bound = f"{cost.search_trials_max} trials and about " + units.format_duration(
             cost.search_time_ns_max
         )
         lines.append(("searches", f"{cost.searches}, at most {bound}, on top of the above"))
     lines += [
-        (f"space on {name}", units.format_bytes(size)) for name, size in cost.peak_bytes.items()
+        (f"space on {name}", units.format_bytes(size))
+        for name, size in cost.peak_bytes.items()
+        if size
     ]
     connections = host_limits.describe(plan)
     lines += [("connections", connections)] if connections is not None else []
     width = max(len(name) for name, _ in lines)
     for name, value in lines:
-        print(f"{name:<{width}}  {value}")
-    for worry in host_limits.check(plan):
-        print(f"warning: {worry.text}\nhint: {worry.hint}")
+        text = f"{name:<{width}}  {value}"
+        print(textwrap.fill(text, WIDTH, subsequent_indent=" " * (width + 2)))
 
 
-def print_starts(schedule: Schedule | None) -> None:
+def _print_starts(schedule: Schedule | None, limit: int) -> None:
     """Print when a schedule starts the plan: what stands above is its first start."""
     if schedule is None:
         return
     now = datetime.datetime.now().astimezone()
     count = suites(schedule)
-    print(f"\nstarts    {count:,}, each with the cases above in {ORDERS[schedule.order]}")
-    shown = range(count) if count <= STARTS_SHOWN else [*range(STARTS_SHOWN - 1), count - 1]
+    starts = units.counted(count, "start")
+    print(f"\n{starts}, each with the cases above in {ORDERS[schedule.order]}:")
+    shown = range(count) if count <= limit else [*range(limit - 1), count - 1]
     for number in shown:
-        if number > 0 and number - 1 not in shown:
-            print("  ...")
-        print(f"  {number + 1:>6,}  {start_of(schedule, now, number):%Y-%m-%d %H:%M:%S}")
+        gap = "… " if number > 0 and number - 1 not in shown else ""
+        print(f"{gap:>4}{number + 1:>6,}  {start_of(schedule, now, number):%Y-%m-%d %H:%M:%S}")
 
 
-def _search_load(document: dict[str, Any]) -> str:
+def _search_load(document: Document) -> str:
     """Return the loads of a search: "100 to 4,000/s", an end that is to be found left open."""
     loads, per = (
         document["search"]["loads"],
@@ -99,20 +254,21 @@ def _search_load(document: dict[str, Any]) -> str:
     return f"{ends[0]} to {ends[1]}{per}"
 
 
-def _search_end(document: dict[str, Any]) -> str:
-    goal, quantile = document["search"]["goal"], document["search"]["quantile"].replace("_", ".")
-    limit = units.format_duration(goal["latency_ns_max"])
-    time_max = units.format_duration(goal["time_max_s"] * 1e9)
-    return f"{quantile} ≤ {limit}; at most {goal['trials_max']} trials, {time_max}"
-
-
-def _end(document: dict[str, object]) -> str:
+def _end(document: Document, *, is_search: bool) -> str:
+    if is_search:
+        return _search_end(document)
     stop = document["stop"]
-    assert isinstance(stop, dict)
     parts = []
     if stop.get("requests") is not None:
-        parts.append(f"{stop['requests']:,} requests")
+        parts.append(units.counted(stop["requests"], "request"))
     if stop.get("duration_ns") is not None:
         parts.append(units.format_duration(stop["duration_ns"]))
     iterations = document.get("iterations", 1)
     return " or ".join(parts) + (f", {iterations} times" if iterations != 1 else "")
+
+
+def _search_end(document: Document) -> str:
+    goal, quantile = document["search"]["goal"], document["search"]["quantile"].replace("_", ".")
+    limit = units.format_duration(goal["latency_ns_max"])
+    time_max = units.format_duration(goal["time_max_s"] * 1e9)
+    return f"{quantile} ≤ {limit}; at most {goal['trials_max']} trials, {time_max}"

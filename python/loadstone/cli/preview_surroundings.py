@@ -5,10 +5,10 @@ import shutil
 from collections.abc import Sequence
 
 from loadstone import units
-from loadstone.campaign.ceiling_plan import PACKAGES, PlannedCeiling
-from loadstone.campaign.hook import Hook
-from loadstone.campaign.plan import Plan
-from loadstone.campaign.target_probe import TargetProbes
+from loadstone.campaign.planning.ceiling_plan import PACKAGES, PlannedCeiling
+from loadstone.campaign.planning.plan import Plan
+from loadstone.campaign.schema.hook import Hook
+from loadstone.campaign.schema.target_probe import TargetProbes
 from loadstone.cli.output import print_table
 
 

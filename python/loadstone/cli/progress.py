@@ -4,12 +4,12 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from loadstone import units
-from loadstone.campaign.lifecycle import CLEAN_UP, writes_dataset
-from loadstone.campaign.trial import PlannedTrial
+from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of, writes_dataset
+from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.cli.forecast import Forecast
 from loadstone.execution.events import (
     CeilingEnded,
@@ -46,11 +46,16 @@ class View(Protocol):
         """Leave the screen as it should stay."""
 
 
-def make_view(trials: Sequence[PlannedTrial]) -> View:
-    """Return the view that suits where the output goes."""
+def make_view(trials: Sequence[PlannedTrial], done: int = 0, *, is_quiet: bool = False) -> View:
+    """Return the view that suits where the output goes; `done` trials ran before a resumption.
+
+    A quiet one says what went wrong, and nothing of what goes well.
+    """
+    if is_quiet:
+        return _PlainView(len(trials), done, is_quiet=True)
     if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        return _TerminalView(trials)
-    return _PlainView(len(trials))
+        return _TerminalView(trials, done)
+    return _PlainView(len(trials), done)
 
 
 class _Refusals:
@@ -68,24 +73,24 @@ class _Refusals:
 
 
 class _Holes:
-    """Puts that failed: a later trial that asks for those objects fails once more for each."""
+    """Failed puts of which nobody can tell whether the object is there all the same."""
 
     def __init__(self) -> None:
-        self._failed: dict[tuple[str, str], int] = {}
+        self._more: dict[tuple[str, str], int] = {}
 
     def note(self, document: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
-        """Take note of a trial, and return what its failures owe to puts before it, if anything."""
-        place = (document["target"]["name"], document["dataset"].get("bucket_prefix", ""))
+        """Take note of a trial, and return what its failures may owe to puts before it, if so."""
+        place = place_of(document)
         if writes_dataset(document):
-            self._failed[place] = summary.get("failed", 0)
+            self._more[place] = summary.get("puts_failed_more", 0)
             return ""
-        holes = self._failed.get(place, 0)
+        more = self._more.get(place, 0)
         if document["phase"] == CLEAN_UP:
-            self._failed.pop(place, None)
+            self._more.pop(place, None)
         kinds = ABSENT & (summary.get("error_examples") or {}).keys()
-        if not holes or not kinds:
+        if not more or not kinds:
             return ""
-        return f"; up to {holes:,} of {min(kinds)} are of objects whose own put had failed"
+        return f"; up to {more:,} of {min(kinds)} are of objects whose own put had failed"
 
 
 ALL_WRONG = (
@@ -133,23 +138,35 @@ def ending(summary: Mapping[str, Any]) -> str:
     times = summary.get("iterations") or []
     # The summary counts every request, those of warm-up and cool-down too: so does the time.
     seconds = sum(max(0, entry["end_ns"] - entry["start_ns"]) for entry in times) / 1e9
-    good = summary.get("requests", 0) - summary.get("failed", 0)
+    good = summary.get("requests", 0) - summary.get("failed", 0) - summary.get("unwritten", 0)
     rate = good / seconds if seconds > 0 else 0.0
-    line = f"{good:,} requests in {seconds:.2f} s, {rate:,.0f}/s"
-    if summary.get("bytes"):
+    is_sweep = not summary.get("requests") and summary.get("objects_swept")
+    # A clean-up finds by listing what it deletes: it makes no requests that are counted.
+    line = "" if is_sweep else f"{units.counted(good, 'request')} in {seconds:.2f} s, {rate:,.0f}/s"
+    if summary.get("bytes") and not is_sweep:
         line += f", {units.format_byte_rate(summary['bytes'] / max(seconds, 1e-9))}"
     if summary.get("failed"):
         line += f", {summary['failed']:,} failed{_kinds(summary)}"
+    if summary.get("unwritten"):
+        line += f", {summary['unwritten']:,} for objects whose own put had failed"
     if summary.get("objects_swept"):
-        line += f", {summary['objects_swept']:,} objects swept"
+        line += f", {units.counted(summary['objects_swept'], 'object')} swept"
     if summary.get("buckets_left"):
         line += f", {units.counted(len(summary['buckets_left']), 'bucket')} left"
+    line = line.removeprefix(", ")
     if summary.get("state") != "finished":
         reason = f": {summary['reason']}" if summary.get("reason") else ""
         line += f" [{summary.get('state')}{reason}]"
     if is_all_wrong(summary):
         line += ALL_WRONG
     return line
+
+
+def did_something(document: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
+    """Tell whether a trial is worth a line: a preparation or clean-up that found nothing is not."""
+    counts = (summary.get(name) for name in ("requests", "objects_swept", "buckets_left"))
+    is_whole = summary.get("state") == "finished"
+    return document["measured"] or not is_whole or any(counts)
 
 
 def is_all_wrong(summary: Mapping[str, Any]) -> bool:
@@ -206,8 +223,10 @@ def hook_words(entry: Mapping[str, Any]) -> str:
 class _PlainView:
     """At most one line a second on standard error, then one for each trial that ends."""
 
-    def __init__(self, trials: int) -> None:
-        self._trials = trials
+    def __init__(self, trials: int, done: int = 0, *, is_quiet: bool = False) -> None:
+        self._is_quiet = is_quiet
+        self._trials = trials + done
+        self._done = done
         self._number = 0
         self._quiet_until = 0.0
         self._resting = ""
@@ -219,16 +238,21 @@ class _PlainView:
             case StartPlanned(trials=trials):
                 self._trials += len(trials)
             case TrialStarted(document=document, number=number):
-                self._number = number
+                self._number = number + self._done
                 self._resting = ""
                 self._quiet_until = time.monotonic() + PLAIN_EVERY_S
-                self._say(f"{describe(document)}: started")
+                if not self._is_quiet:
+                    self._say(f"{describe(document)}: started")
+            case TrialProgress() | Resting() | CeilingStarted() | CeilingEnded() if self._is_quiet:
+                pass
             case TrialProgress(live=live) if live["requests"] and self._is_due(PLAIN_EVERY_S):
                 share = live.get("progress")
                 self._say(("" if share is None else f"{share:4.0%} ") + figures(live))
             case TrialEnded(document=document, summary=summary):
                 holes = self._holes.note(document, summary)
-                self._say(f"{describe(document)}: {ending(summary)}{holes}")
+                is_wrong = bool(summary.get("failed") or holes)
+                if did_something(document, summary) and (is_wrong or not self._is_quiet):
+                    self._say(f"{describe(document)}: {ending(summary)}{holes}")
                 for line in self._refusals.new(document, summary):
                     self._say(line)
             case TrialFailed(document=document, reason=reason):
@@ -271,24 +295,20 @@ class _PlainView:
 class _TerminalView:
     """One live line, and above it one that stays for each trial that has ended."""
 
-    def __init__(self, trials: Sequence[PlannedTrial]) -> None:
+    def __init__(self, trials: Sequence[PlannedTrial], done: int = 0) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.live import Live
 
-        self._trials = len(trials)
+        from loadstone.cli.live_screen import LiveScreen
+
+        self._trials = len(trials) + done
+        self._done = done
         self._forecast = Forecast(trials)
         self._console = Console(stderr=True, highlight=False)
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[figures]}", markup=False),
-            TextColumn("{task.fields[left]}", markup=False),
-            console=self._console,
-            transient=True,
-            refresh_per_second=4,
+        self._screen = LiveScreen()
+        self._progress = Live(
+            self._screen, console=self._console, transient=True, refresh_per_second=4
         )
-        self._task = self._progress.add_task("", total=1.0, figures="", left="")
-        self._update: Callable[..., None] = self._progress.update
         self._number = 0
         self._refusals = _Refusals()
         self._holes = _Holes()
@@ -300,18 +320,20 @@ class _TerminalView:
                 self._trials += len(trials)
                 self._forecast.extend(trials)
             case TrialStarted(document=document, number=number):
-                self._number = number
+                self._number = number + self._done
                 self._forecast.drop(document)
-                self._set(describe(document), 0, "", "")
+                self._screen.begin(self._numbered(describe(document)))
             case TrialProgress(document=document, live=live):
                 self._forecast.observe(document, live["requests"], live["elapsed_ns"])
-                share = live.get("progress") or 0
-                self._set(describe(document), share, figures(live), self._left(left_ns(live)))
+                self._screen.update(
+                    self._numbered(describe(document)), live, self._left(left_ns(live))
+                )
             case TrialEnded(document=document, summary=summary):
                 is_good = summary.get("state") == "finished" and not summary.get("failed")
                 holes = self._holes.note(document, summary)
                 words = f"{describe(document)}: {ending(summary)}{holes}"
-                self._keep("✓" if is_good else "!", words)
+                if did_something(document, summary):
+                    self._keep("✓" if is_good else "!", words)
                 for line in self._refusals.new(document, summary):
                     self._keep("!", line)
             case TrialFailed(document=document, reason=reason):
@@ -321,12 +343,12 @@ class _TerminalView:
                 self._keep("-", f"{describe(document)}: skipped: {_one_line(reason)}")
             case Resting(seconds=seconds, why=why):
                 rest_ns = round(seconds * 1e9)
-                self._set(f"resting: {why}", 0, _duration(rest_ns), "")
+                self._screen.tell(self._numbered(f"resting: {why}"), _duration(rest_ns))
 
             case CeilingStarted(document=document):
-                self._set(ceiling_words(document), 0, "", "")
+                self._screen.tell(ceiling_words(document), "started")
             case CeilingProgress(document=document, step=step, progress=share):
-                self._set(ceiling_words(document), share, step, "")
+                self._screen.tell(ceiling_words(document), step, share)
             case CeilingEnded(document=document, measurements=measurements):
                 self._keep("✓", f"{ceiling_words(document)}: {measured(measurements)}")
             case CeilingFailed(document=document, reason=reason):
@@ -338,11 +360,8 @@ class _TerminalView:
     def close(self) -> None:
         self._progress.stop()
 
-    def _set(self, what: str, share: float, shown: str, left: str) -> None:
-        number = f"[{self._number}/{self._trials}] " if self._number else ""
-        self._update(
-            self._task, description=number + what, completed=share, figures=shown, left=left
-        )
+    def _numbered(self, what: str) -> str:
+        return f"[{self._number}/{self._trials}] {what}" if self._number else what
 
     def _left(self, trial_ns: int | None) -> str:
         if trial_ns is None:

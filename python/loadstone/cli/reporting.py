@@ -11,7 +11,7 @@ from loadstone import _loadgen
 from loadstone.analysis import Findings, analyse
 from loadstone.errors import InputError, ResultError
 from loadstone.report import REPORTS, Options, Report
-from loadstone.report.templates import NO_TABLE
+from loadstone.report.tables.templates import NO_TABLE
 from loadstone.results import Run
 
 COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
@@ -47,9 +47,12 @@ def report_options(run: Run, report: Report, *, is_terminal: bool, **chosen: Any
     }
     if chosen.get("table") is None and report.name not in ("terminal", "markdown", "html"):
         values.pop("table", None)
+    if chosen.get("table") is None and report.name == "terminal" and not chosen.get("is_full"):
+        # The answer on one screen comes first; the layout that a campaign names comes with --full.
+        values.pop("table", None)
     if values.get("table") == NO_TABLE:
         del values["table"]
-    width = shutil.get_terminal_size((100, 24)).columns if is_terminal else 100
+    width = shutil.get_terminal_size((80, 24)).columns if is_terminal else 100
     color = is_terminal and "NO_COLOR" not in os.environ
     return Options(width=width, color=color, **values)
 

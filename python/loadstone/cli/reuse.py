@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from loadstone.campaign.lifecycle import Need
-from loadstone.campaign.remains import began
-from loadstone.campaign.resume import left_as
-from loadstone.campaign.reuse import Kept, Reused
-from loadstone.campaign.schema import Campaign
+from loadstone.campaign.planning.lifecycle import Need
+from loadstone.campaign.planning.remains import began
+from loadstone.campaign.planning.resume import left_as
+from loadstone.campaign.planning.reuse import Kept, Reused
+from loadstone.campaign.schema.campaign import Campaign
 from loadstone.errors import InputError, ResultError
 from loadstone.execution.cleaning import begun, what_is_left
 from loadstone.results.layout import MANIFEST, read_manifest

@@ -3,30 +3,33 @@
 import datetime
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from loadstone.campaign.changes import RECORDED, Change, changes
-from loadstone.campaign.plan import Plan, make_plan
-from loadstone.campaign.resume import resume as resume_plan
-from loadstone.campaign.schema import Campaign
+from loadstone.campaign.planning.changes import RECORDED, Change, changes
+from loadstone.campaign.planning.plan import Plan, make_plan
+from loadstone.campaign.planning.resume import resume as resume_plan
+from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.search import Goal, Observation
-from loadstone.cli import consent, plain
+from loadstone.cli import consent, exit_code, fail_if, plain
 from loadstone.cli.reuse import reused_by
 from loadstone.errors import InputError
-from loadstone.execution import host_limits, runner
-from loadstone.execution.ceilings import check_programs
+from loadstone.execution import runner
 from loadstone.execution.cleaning import what_is_left
-from loadstone.execution.documents import check_documents
+from loadstone.execution.executors import check_documents
+from loadstone.execution.host import limits as host_limits
+from loadstone.execution.programs.ceilings import check_programs
 from loadstone.results import calibration
 from loadstone.results.layout import MANIFEST, read_manifest
 from loadstone.results.record import Record
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter, is_only_begun
 
-EXIT_FAILED = 1
-EXIT_INTERRUPTED = 130
+if TYPE_CHECKING:
+    from loadstone.analysis import Findings
+    from loadstone.analysis.thresholds import Threshold
+
 REMAINS_SHOWN = 8
 
 
@@ -46,23 +49,27 @@ def measure(
     command: str | None = None,
     form: str = "terminal",
     allow_commands: bool = False,
+    with_page: bool = False,
+    thresholds: Sequence["Threshold"] = (),
+    is_quiet: bool = False,
 ) -> int:
     """Run a campaign into a folder, print its report, and return the exit code.
 
-    The manifest keeps the campaign's `text`, which is that of its `file` if it came from one.
+    `with_page` puts report.html into the folder before.
+
+    The manifest keeps the campaign's `text`. Its `file` is what resumes it, if it came from one;
+    "-" is standard input.
     """
     from loadstone.cli.progress import make_view
     from loadstone.cli.reporting import find_report
 
     # Asked for before hours of load, not after.
     find_report(form)
-    if text is None and file is not None:
-        text = file.read_text(encoding="utf-8")
     if resume and is_only_begun(folder):
         print(f"run folder {folder} was left before its run began: it begins now", file=sys.stderr)
         resume = False
     if resume and read_manifest(folder)["state"] == "finished":
-        return _finished(campaign, folder, form)
+        return _finished(campaign, folder, form, thresholds)
     if resume:
         writer, plan = _take_up(campaign, folder, text, allow_commands)
     else:
@@ -73,7 +80,8 @@ def measure(
         for worry in host_limits.check(plan):
             print(f"warning: {worry.text}\nhint: {worry.hint}", file=sys.stderr)
         writer = RunWriter.create(folder, _manifest(campaign, plan, text, command))
-    view = make_view(plan.trials)
+    planned = len(writer.manifest["plan"]) if resume else len(plan.trials)
+    view = make_view(plan.trials, done=max(0, planned - len(plan.trials)), is_quiet=is_quiet)
     try:
         with writer:
             end = runner.execute(
@@ -87,17 +95,23 @@ def measure(
     for problem in end.problems:
         print(plain(f"error: {problem}"), file=sys.stderr)
     if end.state == "interrupted":
-        # No report here: whoever stops a run wants it to stop, and analysis takes its time.
         print(f"run folder: {folder}", file=sys.stderr)
-        print(f"hint: see what there is with: loadstone report {folder}", file=sys.stderr)
         _print_remains(folder)
         if file is not None:
             print(f"hint: go on with: loadstone run {file} -o {folder} --resume", file=sys.stderr)
-        return EXIT_FAILED if end.was_stopped_by_hook else EXIT_INTERRUPTED
-    _print_report(folder, form)
+            if str(file) == "-":
+                key = "campaign_file"
+                print(f'hint: give it the same campaign: "{key}" of {MANIFEST}', file=sys.stderr)
+        sys.stderr.flush()
+        # What there is, marked as interrupted. The load has ended: this takes nothing from it.
+        _print_report(folder, form)
+        return exit_code.FAILED if end.was_stopped_by_hook else exit_code.INTERRUPTED
     print(f"run folder: {folder}", file=sys.stderr)
     _print_remains(folder)
-    return _exit_code(end, campaign)
+    # The answer is last: whatever else is printed must not push it off the screen.
+    sys.stderr.flush()
+    findings = _print_report(folder, form, with_page=with_page)
+    return _exit_code(end, campaign, thresholds, findings)
 
 
 def _print_remains(folder: Path) -> None:
@@ -111,24 +125,35 @@ def _print_remains(folder: Path) -> None:
         print(f"hint: remove it with: loadstone clean {folder}", file=sys.stderr)
 
 
-def _exit_code(end: runner.RunEnd, campaign: Campaign) -> int:
-    is_failed = bool(end.problems) or (end.failed_requests and not campaign.expect.failures)
-    return EXIT_FAILED if is_failed else 0
+def _exit_code(
+    end: runner.RunEnd,
+    campaign: Campaign,
+    thresholds: Sequence["Threshold"],
+    findings: "Findings | None",
+) -> int:
+    code = fail_if.judge_all(thresholds, findings) if thresholds else 0
+    if end.problems:
+        return exit_code.FAILED
+    # A threshold of failures says how many are too many; without one, any is.
+    is_judged = campaign.expect.failures or any(one.metric == "failures" for one in thresholds)
+    return code or (exit_code.FAILED if end.failed_requests and not is_judged else 0)
 
 
-def _finished(campaign: Campaign, folder: Path, form: str) -> int:
+def _finished(
+    campaign: Campaign, folder: Path, form: str, thresholds: Sequence["Threshold"]
+) -> int:
     """Say that nothing is left of a run, and how it went as a whole."""
     _changes(campaign, read_manifest(folder), folder)
     run = read_run(folder)
     print(f"run {folder} is finished: nothing is left to run", file=sys.stderr)
-    _print_report(folder, form)
+    findings = _print_report(folder, form)
     end = runner.whole_end(
         {"trial": record.trial, "summary": record.summary, "labels": record.labels}
         for record in run.records
     )
     for problem in end.problems:
         print(plain(f"error: {problem}"), file=sys.stderr)
-    return _exit_code(end, campaign)
+    return _exit_code(end, campaign, thresholds, findings)
 
 
 def _changes(campaign: Campaign, manifest: Mapping[str, Any], folder: Path) -> dict[str, Change]:
@@ -253,17 +278,24 @@ def _plan_with(planned: list[Any], remaining: Plan) -> list[Mapping[str, Any]]:
 
 def _observe(record: Record, goal: Goal) -> Observation:
     """Read off a record what a search asks: execution itself concludes nothing."""
-    from loadstone.analysis.searches import observe
+    from loadstone.analysis.limits.searches import observe
 
     return observe(record, goal)
 
 
-def _print_report(folder: Path, form: str) -> None:
+def _print_report(folder: Path, form: str, *, with_page: bool = False) -> "Findings | None":
+    """Print the report of a run, and return what it says; None where nothing was recorded."""
     from loadstone.cli.reporting import find_report, render, report_options, write
 
     run = read_run(folder)
     if not run.records:
-        return
+        return None
+    _, findings = render(run)
+    if with_page:
+        page = find_report("html")
+        options = report_options(run, page, is_terminal=False)
+        write(page, run, findings, options, folder / "report.html")
     report = find_report(form)
     options = report_options(run, report, is_terminal=sys.stdout.isatty())
-    write(report, *render(run), options, None)
+    write(report, run, findings, options, None)
+    return findings

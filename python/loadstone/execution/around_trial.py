@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from loadstone.errors import LoadstoneError
-from loadstone.execution.cluster import Clusters
-from loadstone.execution.hooks import TimedHooks
+from loadstone.execution.programs.cluster import Clusters
+from loadstone.execution.programs.hooks import TimedHooks
 from loadstone.probes.exporters import Exporters, Readings
 
 

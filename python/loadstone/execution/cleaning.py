@@ -7,7 +7,7 @@ from typing import Any
 
 from loadstone import _loadgen
 from loadstone.campaign.drivers import read_drivers
-from loadstone.campaign.remains import Remains, remains, unknown_drivers
+from loadstone.campaign.planning.remains import Remains, remains, unknown_drivers
 from loadstone.errors import TargetError
 from loadstone.execution.interrupt import Interrupt
 from loadstone.results.intents import Intents, intended
@@ -32,8 +32,10 @@ def begun(folder: Path) -> dict[str, Mapping[str, Any]]:
 def remove(found: Remains, folder: Path, interrupt: Interrupt) -> Mapping[str, Any]:
     """Delete a dataset and its buckets, and return the load generator's account of that."""
     document = Intents(folder).adopted(found.clean_up)
+    control = _loadgen.Control()
+    interrupt.on_ask(control.stop)
     try:
-        told = _loadgen.run_trial(json.dumps(document), control=interrupt.make_control())
+        told = _loadgen.run_trial(json.dumps(document), control=control)
     except (_loadgen.TargetError, ValueError, OSError) as error:
         message, _, hint = str(error).partition("\nhint: ")
         raise TargetError(f'target "{found.target}": {message}', hint or None) from error

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone.campaign.trial import PlannedTrial
+from loadstone.campaign.planning.trial import PlannedTrial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

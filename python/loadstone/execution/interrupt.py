@@ -4,10 +4,8 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
-
-from loadstone import _loadgen
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_INTERRUPTED = 130
@@ -21,7 +19,7 @@ class Interrupt:
     """
 
     def __init__(self) -> None:
-        self._control: _loadgen.Control | None = None
+        self._stop: Callable[[], None] | None = None
         self._asked = threading.Event()
         self._lock = threading.Lock()
 
@@ -30,13 +28,12 @@ class Interrupt:
         """Say whether somebody wants the run to stop."""
         return self._asked.is_set()
 
-    def make_control(self) -> _loadgen.Control:
-        """Return a handle for the next trial; one that is stopped already if that was asked for."""
+    def on_ask(self, stop: Callable[[], None]) -> None:
+        """Say how what runs from now on is ended; it is at once if that was asked for already."""
         with self._lock:
-            self._control = _loadgen.Control()
+            self._stop = stop
             if self.is_asked:
-                self._control.stop()
-            return self._control
+                stop()
 
     def wait(self, seconds: float) -> bool:
         """Wait; return whether somebody asked to stop meanwhile."""
@@ -46,8 +43,8 @@ class Interrupt:
         """Ask the run to stop."""
         with self._lock:
             self._asked.set()
-            if self._control is not None:
-                self._control.stop()
+            if self._stop is not None:
+                self._stop()
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:

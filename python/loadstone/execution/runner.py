@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loadstone import __version__
-from loadstone.campaign.plan import Plan
-from loadstone.campaign.schedule import start_of
-from loadstone.campaign.schema import Schedule
-from loadstone.campaign.trial import PlannedTrial
+from loadstone.campaign.planning.plan import Plan
+from loadstone.campaign.planning.trial import PlannedTrial
+from loadstone.campaign.schema.campaign import Schedule
+from loadstone.campaign.schema.schedule import start_of
 from loadstone.errors import LoadstoneError, TargetError
-from loadstone.execution import host, operations, secrets
+from loadstone.execution import executor, executors, secrets
 from loadstone.execution.events import (
     Event,
     Resting,
@@ -24,8 +24,9 @@ from loadstone.execution.events import (
     TrialSkipped,
     TrialStarted,
 )
-from loadstone.execution.hooks import HookError
+from loadstone.execution.host import facts as host
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.hooks import HookError
 from loadstone.execution.searching import Observe, Search
 from loadstone.execution.surroundings import Surroundings
 from loadstone.results.record import STOPPED
@@ -229,8 +230,13 @@ class _Session:
         target = document["target"]["name"]
         self.listen(TrialStarted(document=document, number=number))
         try:
-            summary = operations.run_trial(
-                document, self.writer, self.listen, self.interrupt, self.around.of_trial(document)
+            summary = executor.run_trial(
+                executors.executor_of(document),
+                document,
+                self.writer,
+                self.listen,
+                self.interrupt,
+                self.around.of_trial(document),
             )
         except TargetError as error:
             self.unusable[target] = f'target "{target}" failed in trial {planned.id}'

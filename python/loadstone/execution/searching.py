@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from loadstone.campaign import search_step
+from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.search import Found, Goal, Observation, SearchTrial, next_step
-from loadstone.campaign.trial import PlannedTrial
 from loadstone.results.record import Record
 from loadstone.results.store import read_record
 from loadstone.results.writer import RunWriter

@@ -4,16 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from loadstone.campaign.ceiling_plan import PlannedCeiling
-from loadstone.campaign.plan import Plan
-from loadstone.campaign.trial import PlannedTrial
+from loadstone.campaign.planning.ceiling_plan import PlannedCeiling
+from loadstone.campaign.planning.plan import Plan
+from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.errors import LoadstoneError, TargetError
 from loadstone.execution.around_trial import AroundTrial
-from loadstone.execution.ceilings import Interrupted, run_ceiling
-from loadstone.execution.cluster import Clusters
 from loadstone.execution.events import CeilingFailed, Event
-from loadstone.execution.hooks import HookRunner
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.ceilings import Interrupted, run_ceiling
+from loadstone.execution.programs.cluster import Clusters
+from loadstone.execution.programs.hooks import HookRunner
 from loadstone.probes.exporters import Exporters
 from loadstone.results.ceiling_record import finished_ceilings
 from loadstone.results.writer import RunWriter

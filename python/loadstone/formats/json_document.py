@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from loadstone.formats.reading import EDITED, LARGEST, TRUNCATED, Place, read_text
+from loadstone.formats.reading import EDITED, LARGEST, TRUNCATED, FileLine, read_text
 
 WHOLE = "the file must hold what the tool wrote, and nothing else"
 
@@ -25,7 +25,7 @@ class _NumberError(ValueError):
 class Node:
     """One value of a document; `path` is how it is reached from the top."""
 
-    place: Place
+    place: FileLine
     value: Any
     path: tuple[str, ...] = ()
 
@@ -103,10 +103,10 @@ class Node:
 
 def read_document(path: Path) -> Node:
     """Read a file that holds one JSON object; the line of a mistake is named."""
-    return parse_document(Place(path), read_text(path))
+    return parse_document(FileLine(path), read_text(path))
 
 
-def parse_document(begin: Place, text: str) -> Node:
+def parse_document(begin: FileLine, text: str) -> Node:
     """Read one JSON object from the text that begins at a place of a file."""
     path, above = begin.path, (begin.line or 1) - 1
     try:
@@ -115,7 +115,7 @@ def parse_document(begin: Place, text: str) -> Node:
         token = str(error)
         found = re.search(rf'(?<![\w"]){re.escape(token)}', text)
         line = text.count("\n", 0, found.start()) + 1 + above if found else begin.line
-        Place(path, line).refuse(f"found {token}, expected a number", EDITED)
+        FileLine(path, line).refuse(f"found {token}, expected a number", EDITED)
     except RecursionError:
         begin.refuse("no JSON of any tool: it is nested too deeply", WHOLE)
     except ValueError as error:
@@ -123,7 +123,7 @@ def parse_document(begin: Place, text: str) -> Node:
         at_end = getattr(error, "pos", 0) >= len(text.rstrip()) - 1
         hint = TRUNCATED if at_end else WHOLE
         line = getattr(error, "lineno", None)
-        Place(path, line + above if line is not None else begin.line).refuse(
+        FileLine(path, line + above if line is not None else begin.line).refuse(
             f"no JSON: {reason}", hint
         )
     if not isinstance(document, dict):

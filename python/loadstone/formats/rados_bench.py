@@ -14,7 +14,7 @@ from typing import Any
 from loadstone.formats import reading
 from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row, repetitions
 from loadstone.formats.json_document import read_document
-from loadstone.formats.reading import Place
+from loadstone.formats.reading import FileLine
 
 MEBIBYTE = 2**20
 TOLERANCE = 0.01
@@ -61,17 +61,22 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
 def _from_text(path: Path, hints: Hints) -> ImportedTrial:
     lines = reading.read_text(path).splitlines()
     seconds: list[Second] = []
-    totals: dict[str, tuple[Place, float]] = {}
+    totals: dict[str, tuple[FileLine, float]] = {}
     clients = 0
     has_head = False
     for number, line in enumerate(lines, start=1):
-        place = Place(path, number)
+        place = FileLine(path, number)
         if found := _LOAD.match(line):
-            clients = int(found[1])
+            clients = reading.whole(place, "operations", found[1])
         elif _HEAD.match(line):
             has_head = True
         elif found := _ROW.fullmatch(line):
-            seconds.append(Second(int(found[1]), int(found[2]), int(found[4])))
+            names = ("sec", "Cur ops", "finished")
+            cells = [
+                reading.whole(place, name, found[column])
+                for name, column in zip(names, (1, 2, 4), strict=True)
+            ]
+            seconds.append(Second(*cells))
             _check_order(place, seconds)
         elif found := _SUMMARY.fullmatch(line):
             name = found[1].strip()
@@ -80,9 +85,11 @@ def _from_text(path: Path, hints: Hints) -> ImportedTrial:
             what = "this is no line of rados bench" if has_head else "this is not from rados bench"
             place.refuse(f'{what}: "{line.strip()[:60]}"', reading.TRUNCATED)
     if not has_head:
-        Place(path).refuse("is not the output of rados bench", "it has a line of sec, Cur ops ...")
+        FileLine(path).refuse(
+            "is not the output of rados bench", "it has a line of sec, Cur ops ..."
+        )
     plain = {name: value for name, (_, value) in totals.items()}
-    end = Place(path, len(lines))
+    end = FileLine(path, len(lines))
     is_read = "Total reads made" in plain
     made = _total(end, totals, "Total reads made" if is_read else "Total writes made")
     size = _total(end, totals, "Read size" if is_read else "Write size")
@@ -135,7 +142,7 @@ def _trial(
     in_flight = max((one.in_flight for one in seconds), default=1)
     threads = totals.clients or hints.threads or in_flight
     operation = "get" if totals.is_read else "put"
-    rows = tuple(_rows(Place(path), seconds, totals, operation))
+    rows = tuple(_rows(FileLine(path), seconds, totals, operation))
     length_ns = round(totals.length_s * SECOND_NS)
     return ImportedTrial(
         target=hints.target or "RADOS",
@@ -151,7 +158,9 @@ def _trial(
     )
 
 
-def _rows(place: Place, seconds: Sequence[Second], totals: Totals, operation: str) -> Iterator[Row]:
+def _rows(
+    place: FileLine, seconds: Sequence[Second], totals: Totals, operation: str
+) -> Iterator[Row]:
     """Yield what finished between two lines; line n tells what was done until second n."""
     before, last = 0, 0
     made, size = totals.made, totals.size
@@ -179,14 +188,14 @@ def _row(operation: str, second: int, count: int, size: int) -> Row:
     )
 
 
-def _check_order(place: Place, seconds: Sequence[Second]) -> None:
+def _check_order(place: FileLine, seconds: Sequence[Second]) -> None:
     if len(seconds) > 1 and (
         seconds[-1].second <= seconds[-2].second or seconds[-1].finished < seconds[-2].finished
     ):
         place.refuse("goes back behind the line before it", reading.EDITED)
 
 
-def _printed(place: Place, name: str, text: str) -> float:
+def _printed(place: FileLine, name: str, text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -196,7 +205,7 @@ def _printed(place: Place, name: str, text: str) -> float:
     return value
 
 
-def _total(end: Place, totals: Mapping[str, tuple[Place, float]], name: str) -> float:
+def _total(end: FileLine, totals: Mapping[str, tuple[FileLine, float]], name: str) -> float:
     if name not in totals:
         end.refuse(f'ends without "{name}"', reading.TRUNCATED)
     place, value = totals[name]

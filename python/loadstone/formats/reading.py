@@ -19,7 +19,7 @@ LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FileLine:
     """A line of a file, counted from 1; no line where the file has none."""
 
     path: Path
@@ -53,7 +53,7 @@ def read_text(path: Path) -> str:
         ) from error
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        Place(path, line).refuse("no text: there is a zero byte", TRUNCATED)
+        FileLine(path, line).refuse("no text: there is a zero byte", TRUNCATED)
     return text
 
 
@@ -64,10 +64,10 @@ def read_csv(
     *,
     delimiter: str = ",",
     first_line: int = 2,
-) -> Iterator[tuple[Place, Mapping[str, str]]]:
+) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
     """Yield the rows of a table under its head, each with its place and every cell present."""
     for number, line in enumerate(lines, start=first_line):
-        place = Place(path, number)
+        place = FileLine(path, number)
         if not line.endswith("\n"):
             place.refuse("ends without the end of a line", TRUNCATED)
         cells = split_cells(place, line.rstrip("\r\n"), delimiter)
@@ -76,7 +76,7 @@ def read_csv(
         yield place, dict(zip(columns, cells, strict=True))
 
 
-def split_cells(place: Place, text: str, delimiter: str = ",") -> list[str]:
+def split_cells(place: FileLine, text: str, delimiter: str = ",") -> list[str]:
     """Return the cells of one line of a table."""
     if "\0" in text:
         place.refuse("no text: there is a zero byte", TRUNCATED)
@@ -89,7 +89,7 @@ def split_cells(place: Place, text: str, delimiter: str = ",") -> list[str]:
         place.refuse(f"no line of a table: {error}", EDITED)
 
 
-def whole(place: Place, column: str, text: str, *, smallest: int = 0) -> int:
+def whole(place: FileLine, column: str, text: str, *, smallest: int = 0) -> int:
     """Return a cell that is a whole number."""
     try:
         value = int(text)
@@ -101,7 +101,7 @@ def whole(place: Place, column: str, text: str, *, smallest: int = 0) -> int:
     return value
 
 
-def number(place: Place, column: str, text: str) -> float:
+def number(place: FileLine, column: str, text: str) -> float:
     """Return a cell that is a number, not below zero."""
     try:
         value = float(text)
@@ -112,7 +112,7 @@ def number(place: Place, column: str, text: str) -> float:
     return value
 
 
-def agree(place: Place, what: str, found: float, expected: float, tolerance: float) -> None:
+def agree(place: FileLine, what: str, found: float, expected: float, tolerance: float) -> None:
     """Refuse two numbers of one file that should be the same and are not."""
     largest = max(abs(found), abs(expected))
     if abs(found - expected) > tolerance * largest:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loadstone.analysis.account import Account
+from loadstone.analysis.accounts.account import Account
 from loadstone.errors import InputError
 from loadstone.formats import fio, iperf3, rados_bench
 from loadstone.formats.imported import Hints, Imported

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from loadstone.analysis.account import (
+from loadstone.analysis.accounts.account import (
     RATE,
     THREAD_RATE,
     Account,
@@ -22,7 +22,7 @@ from loadstone.analysis.account import (
 from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import Hints
-from loadstone.formats.reading import Place
+from loadstone.formats.reading import FileLine
 
 _HEAD = re.compile(r"==== Statistics for (\w+) with (\d+) threads and (\d+) Kb filesize: ====")
 _LINE = re.compile(
@@ -47,7 +47,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Account:
     for client, path in named:
         own = list(_measurements(path, client, seen, hints))
         if not own:
-            Place(path).refuse(
+            FileLine(path).refuse(
                 "has no statistics of Datasafe", 'they begin with "==== Statistics for"'
             )
         measurements += own
@@ -65,10 +65,11 @@ def _measurements(
 ) -> Iterator[Measurement]:
     load: tuple[str, int, int] | None = None
     for number, line in enumerate(reading.read_text(path).splitlines(), start=1):
-        place = Place(path, number)
+        place = FileLine(path, number)
         head = _HEAD.search(line)
         if head is not None:
-            load = (head[1], int(head[2]), int(head[3]))
+            threads = reading.whole(place, "threads", head[2])
+            load = (head[1], threads, reading.whole(place, "filesize", head[3]))
             seen[client, load] += 1
             continue
         if "StatisticService.Percentiles" not in line:
@@ -83,7 +84,7 @@ def _measurements(
 
 
 def _line(
-    place: Place,
+    place: FileLine,
     found: re.Match[str],
     load: tuple[str, int, int],
     facts: Mapping[str, Parameter],

@@ -15,7 +15,7 @@ from loadstone.formats.imported import (
     repetitions,
 )
 from loadstone.formats.json_document import Node, parse_document
-from loadstone.formats.reading import Place
+from loadstone.formats.reading import FileLine
 
 OPERATIONS = {
     "WRITE": "write",
@@ -55,30 +55,30 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     )
 
 
-def _rows(path: Path) -> Iterator[tuple[Place, Mapping[str, str]]]:
+def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
     text = reading.read_text(path)
     if text.lstrip().startswith("{"):
         yield from _json_rows(path, text)
         return
     head, _, body = text.partition("\n")
-    columns = reading.split_cells(Place(path, 1), head.rstrip("\r"))
+    columns = reading.split_cells(FileLine(path, 1), head.rstrip("\r"))
     missing = [name for name in NEEDED if name not in columns]
     if missing:
-        Place(path, 1).refuse(
+        FileLine(path, 1).refuse(
             f'has no column "{missing[0]}"', "give the file of elbencho's --csvfile"
         )
     if not body.strip():
-        Place(path, 1).refuse("has a head and no rows", reading.TRUNCATED)
+        FileLine(path, 1).refuse("has a head and no rows", reading.TRUNCATED)
     # The last column holds the command in quotes that CSV would take for its own.
     plain = columns[:-1] if columns[-1] == "command" else columns
     for number, line in enumerate(body.splitlines(), start=2):
-        place = Place(path, number)
+        place = FileLine(path, number)
         cells = line.split(",", len(plain))
-        if len(cells) < len(columns):
+        if len(cells) != len(columns):
             place.refuse(f"has {len(cells)} fields, the head has {len(columns)}", reading.TRUNCATED)
         yield place, dict(zip(columns, cells, strict=True))
     if not text.endswith("\n"):
-        Place(path, number).refuse("ends without the end of a line", reading.TRUNCATED)
+        FileLine(path, number).refuse("ends without the end of a line", reading.TRUNCATED)
 
 
 JSON_FACTS = {
@@ -88,12 +88,12 @@ JSON_FACTS = {
 }  # fmt: skip
 
 
-def _json_rows(path: Path, text: str) -> Iterator[tuple[Place, Mapping[str, str]]]:
+def _json_rows(path: Path, text: str) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
     """Yield the lines of --jsonfile under the names that --csvfile has for the same numbers."""
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
-        document = parse_document(Place(path, number), line)
+        document = parse_document(FileLine(path, number), line)
         config, last = document.at("config"), document.at("last_done")
         row = {
             "ISO date": _text(document.at("iso_start_date")),
@@ -112,14 +112,14 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[Place, Mapping[str, str]
             row |= {f"IO lat us [{name}]": _text(node)} if node is not None else {}
         for name in ("threads", "version"):
             config.at(JSON_FACTS[name])
-        yield Place(path, number), row
+        yield FileLine(path, number), row
 
 
 def _text(node: Node) -> str:
     return str(node.value)
 
 
-def _stated(place: Place, row: Mapping[str, str], requests: int) -> Stated | None:
+def _stated(place: FileLine, row: Mapping[str, str], requests: int) -> Stated | None:
     """Return the times of blocks, which elbencho states in microseconds."""
     names = [f"IO lat us [{name}]" for name in ("min", "avg", "max")]
     if not all(row.get(name) for name in names):
@@ -129,7 +129,7 @@ def _stated(place: Place, row: Mapping[str, str], requests: int) -> Stated | Non
 
 
 def _trial(
-    place: Place, row: Mapping[str, str], workload: str, block: int, hints: Hints
+    place: FileLine, row: Mapping[str, str], workload: str, block: int, hints: Hints
 ) -> ImportedTrial:
     phase = row["operation"]
     operation = OPERATIONS.get(phase, phase.lower())
@@ -187,12 +187,12 @@ def _trial(
     )
 
 
-def _optional(place: Place, row: Mapping[str, str], column: str) -> float:
+def _optional(place: FileLine, row: Mapping[str, str], column: str) -> float:
     text = row.get(column) or ""
     return reading.number(place, column, text) if text else 0.0
 
 
-def _started_ns(place: Place, text: str) -> int:
+def _started_ns(place: FileLine, text: str) -> int:
     try:
         moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%f%z")
     except ValueError:

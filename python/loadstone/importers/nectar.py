@@ -13,7 +13,7 @@ from loadstone import regular_file
 from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, repetitions
-from loadstone.formats.reading import Place
+from loadstone.formats.reading import FileLine
 from loadstone.importers.completions import Completions
 
 SIMPLE = ("completion_time_unix_nano", "object_name", "transaction_id", "status")
@@ -82,14 +82,15 @@ def read_console(path: Path) -> Console:
         )
     size = _SIZE.search(text)
     ended = _END.search(text)
+    place = FileLine(path)
     return Console(
         path=path,
         operation=begun["operation"].lower(),
-        requests=int(begun["count"]) if begun["count"] else None,
-        size_bytes=int(size[1]) if size else None,
-        threads=int(begun["threads"]),
-        printed_rate=float(ended[3]) if ended else None,
-        printed_s=float(ended[1]) if ended else None,
+        requests=reading.whole(place, "count", begun["count"]) if begun["count"] else None,
+        size_bytes=reading.whole(place, "bytes", size[1]) if size else None,
+        threads=reading.whole(place, "concurrency", begun["threads"]),
+        printed_rate=reading.number(place, "rate", ended[3]) if ended else None,
+        printed_s=reading.number(place, "time", ended[1]) if ended else None,
     )
 
 
@@ -144,7 +145,7 @@ def _trial(path: Path, console: Console | None, hints: Hints) -> ImportedTrial:
     head = _first_line(path)
     kind = HEADS.get(tuple(head.split(",")))
     if kind is None:
-        Place(path, 1).refuse(f'has the unknown head "{head}"', reading.EDITED)
+        FileLine(path, 1).refuse(f'has the unknown head "{head}"', reading.EDITED)
     size = (console.size_bytes if console else None) or hints.size_bytes
     threads = (console.threads if console else None) or hints.threads
     completions: Completions | None = None
@@ -171,7 +172,7 @@ def _trial(path: Path, console: Console | None, hints: Hints) -> ImportedTrial:
         )
         count += 1
     if completions is None:
-        Place(path).refuse("has no rows", reading.TRUNCATED)
+        FileLine(path).refuse("has no rows", reading.TRUNCATED)
     assert operation is not None, "every row has settled it"
     missing = _missing(path, count, console)
     return _made(path, completions, kind, operation, size, threads, console, missing, hints)
@@ -235,13 +236,13 @@ def _notes(trial: ImportedTrial) -> Iterator[str]:
         )
 
 
-def _rows(path: Path, head: Sequence[str]) -> Iterator[tuple[Place, Mapping[str, str]]]:
+def _rows(path: Path, head: Sequence[str]) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         file.readline()
         yield from reading.read_csv(path, file, head)
 
 
-def _guessed(place: Place, row: Mapping[str, str], kind: str) -> str:
+def _guessed(place: FileLine, row: Mapping[str, str], kind: str) -> str:
     guess = OPERATION_OF_STATUS.get(row["status"])
     if guess is None or kind == "reading":
         place.refuse(
@@ -251,13 +252,13 @@ def _guessed(place: Place, row: Mapping[str, str], kind: str) -> str:
     return guess
 
 
-def _is_good(place: Place, status: str) -> bool:
+def _is_good(place: FileLine, status: str) -> bool:
     if not status.removeprefix("-").isdigit() or len(status) > 3:
         place.refuse(f'found "{status}", expected an HTTP status', reading.EDITED, "status")
     return status[0] == "2"
 
 
-def _first_byte(place: Place, row: Mapping[str, str]) -> int | None:
+def _first_byte(place: FileLine, row: Mapping[str, str]) -> int | None:
     text = row.get("headers_elapsed_nanoseconds")
     return None if text is None else reading.whole(place, "headers_elapsed_nanoseconds", text)
 
@@ -267,12 +268,12 @@ def _missing(path: Path, count: int, console: Console | None) -> int:
     if console is None or console.requests is None or console.requests == count:
         return 0
     if count > console.requests:
-        Place(path).refuse(
+        FileLine(path).refuse(
             f"has {count} requests, its console printed {console.requests}",
             "the two do not belong together",
         )
     if console.operation not in ("get", "head"):
-        Place(path, count + 1).refuse(
+        FileLine(path, count + 1).refuse(
             f"ends after {count} requests, its console printed {console.requests}",
             reading.TRUNCATED,
         )

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from loadstone.analysis.account import Ceiling
+from loadstone.analysis.accounts.account import Ceiling
 from loadstone.formats import iperf3
 
 

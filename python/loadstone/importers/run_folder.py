@@ -140,6 +140,8 @@ def _intervals(imported: Imported, trial: ImportedTrial) -> pa.RecordBatch:
             "service": row.service,
             "first_byte": row.first_byte,
             "lag": None,
+            "part": None,
+            "parts_failed": 0,
         }
         for row in trial.rows
     ]

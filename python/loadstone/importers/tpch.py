@@ -8,16 +8,16 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from loadstone.analysis.account import SECONDS, Account, Disclosure, Measurement
+from loadstone.analysis.accounts.account import SECONDS, Account, Disclosure, Measurement
 from loadstone.formats import reading
 from loadstone.formats.imported import Hints
-from loadstone.formats.reading import Place
+from loadstone.formats.reading import FileLine
 
-_RUNNING = re.compile(r"## Running tpch query #(\d+)")
+_RUNNING = re.compile(r"## Running tpch query #(\d{1,9})")
 _ELAPSED = re.compile(r"elapsed: Double = (\S+)")
-_DETAIL = re.compile(r"Q(\d+), avg:\s*([\d.]*), detail: \[([^\]]*)(\])?")
+_DETAIL = re.compile(r"Q(\d{1,9}), avg:\s*([\d.]*), detail: \[([^\]]*)(\])?")
 
-Time = tuple[Place, int, int, str]
+Time = tuple[FileLine, int, int, str]
 """Where it stands, the query, the repetition, and the seconds as they are printed."""
 
 
@@ -30,7 +30,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Account:
         target = name or hint or path.stem
         times = list(_times(path))
         if not times:
-            Place(path).refuse(
+            FileLine(path).refuse(
                 "has no times of queries", 'lines such as "Q01, avg: 11.4, detail: [10.0, 14.8]"'
             )
         measurements += [_measurement(target, time) for time in times]
@@ -46,7 +46,7 @@ def _times(path: Path) -> Iterator[Time]:
     counts: dict[int, int] = {}
     running: int | None = None
     for number, line in enumerate(reading.read_text(path).splitlines(), start=1):
-        place = Place(path, number)
+        place = FileLine(path, number)
         if found := _RUNNING.search(line):
             running = int(found[1])
         elif found := _ELAPSED.search(line):
@@ -59,7 +59,7 @@ def _times(path: Path) -> Iterator[Time]:
             yield from _detail(place, found)
 
 
-def _detail(place: Place, found: re.Match[str]) -> Iterator[Time]:
+def _detail(place: FileLine, found: re.Match[str]) -> Iterator[Time]:
     if found[4] is None:
         place.refuse("its list of times has no end", reading.TRUNCATED)
     texts = [text.strip() for text in found[3].split(",") if text.strip()]
@@ -67,7 +67,7 @@ def _detail(place: Place, found: re.Match[str]) -> Iterator[Time]:
     if not values:
         return
     mean = sum(values) / len(values)
-    if found[2] and abs(float(found[2]) - mean) > 0.051:
+    if found[2] and abs(reading.number(place, "avg", found[2]) - mean) > 0.051:
         place.refuse(f"its average {found[2]} is not that of its times, {mean:.2f}", reading.EDITED)
     for repetition, text in enumerate(texts, start=1):
         yield place, int(found[1]), repetition, text

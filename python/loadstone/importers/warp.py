@@ -17,7 +17,7 @@ from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
 from loadstone.formats.json_document import Node, parse_document
-from loadstone.formats.reading import Place
+from loadstone.formats.reading import FileLine
 from loadstone.importers.completions import Completions
 
 LINE_MAX = 1 << 20
@@ -66,14 +66,14 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
         origin_ns = start_ns - SECOND_NS if origin_ns is None else origin_ns
         _add(groups, place, row, start_ns, end_ns, origin_ns)
     if not groups:
-        Place(path).refuse("has no requests", reading.TRUNCATED)
+        FileLine(path).refuse("has no requests", reading.TRUNCATED)
     trials = tuple(_trials(groups, path, command, hints))
     return Imported(tool="warp", name=path.name.partition(".")[0], trials=trials, command=command)
 
 
 def _add(
     groups: dict[str, _Group],
-    place: Place,
+    place: FileLine,
     row: Mapping[str, str],
     start_ns: int,
     end_ns: int,
@@ -96,17 +96,17 @@ def _add(
     group.sizes.add(size)
 
 
-def _rows(path: Path) -> Iterator[tuple[Place, Mapping[str, str] | str]]:
+def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str] | str]]:
     """Yield the requests, and the command line that warp appends as a comment."""
     lines = _lines(path)
     head = next(lines, "")
     if head.rstrip("\n").split("\t") != list(COLUMNS):
-        Place(path, 1).refuse(
+        FileLine(path, 1).refuse(
             f'has the unknown head "{head[:60].rstrip()}"', "give the .csv.zst that warp wrote"
         )
     expected = 0
     for number, line in enumerate(lines, start=2):
-        place = Place(path, number)
+        place = FileLine(path, number)
         if line.startswith("#"):
             yield place, line.lstrip("# ").rstrip("\n")
             continue
@@ -145,7 +145,7 @@ def _json_text(path: Path) -> str | None:
 
 
 def _from_json(path: Path, text: str, hints: Hints) -> Imported:
-    document = parse_document(Place(path), text)
+    document = parse_document(FileLine(path), text)
     command = document.find("commandline")
     words = str(command.value).split() if command is not None else []
     operations = dict(document.at("by_op_type").entries())
@@ -195,7 +195,7 @@ class _Totals:
     end_ns: int
 
 
-def _of_totals(place: Place, name: str, node: Node) -> _Totals:
+def _of_totals(place: FileLine, name: str, node: Node) -> _Totals:
     requests, failed = node.at("total_requests").whole(smallest=1), node.at("total_errors").whole()
     if failed > requests:
         place.refuse(f"{name}: {failed} of {requests} requests failed", reading.EDITED)
@@ -280,7 +280,7 @@ def _lines(path: Path) -> Iterator[str]:
         raise InputError(f'"{path}" ends without the end of a line', reading.TRUNCATED)
 
 
-def _times(place: Place, row: Mapping[str, str]) -> tuple[int, int]:
+def _times(place: FileLine, row: Mapping[str, str]) -> tuple[int, int]:
     start_ns = _time(place, "start", row["start"])
     end_ns = _time(place, "end", row["end"])
     duration_ns = reading.whole(place, "duration_ns", row["duration_ns"])
@@ -294,7 +294,7 @@ def _times(place: Place, row: Mapping[str, str]) -> tuple[int, int]:
     return end_ns - duration_ns, end_ns
 
 
-def _time(place: Place, column: str, text: str) -> int:
+def _time(place: FileLine, column: str, text: str) -> int:
     """Return RFC 3339 with up to nine decimals in nanoseconds, which datetime cannot hold."""
     match = re.fullmatch(r"(.{19})(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", text)
     try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from loadstone.analysis.account import Account
+from loadstone.analysis.accounts.account import Account
 from loadstone.errors import InputError
 from loadstone.published import cern, datasafe, hummingbird, read, skyhook, theflash
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from decimal import Decimal
 
-from loadstone.analysis.account import MEGABYTE_RATE, RATE, Account, Measurement
+from loadstone.analysis.accounts.account import MEGABYTE_RATE, RATE, Account, Measurement
 from loadstone.published import read
-from loadstone.report.tables import DecimalMarks, Measured, ThreadsColumn, threads_table
+from loadstone.report.tables.published import DecimalMarks, Measured, ThreadsColumn, threads_table
 
 FILE = "cern"
 SIZES = {"4 KB": 4 * 2**10, "10 MB": 10 * 2**20}

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from loadstone.analysis.account import RATE, THREAD_RATE, Account, Measurement
+from loadstone.analysis.accounts.account import RATE, THREAD_RATE, Account, Measurement
 from loadstone.published import read
-from loadstone.report.action_tables import (
+from loadstone.report.tables.actions import (
     ActionLog,
     ActionStatistics,
     rates_table,

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from loadstone.analysis.account import RATE, Account, Measurement, Statement
+from loadstone.analysis.accounts.account import RATE, Account, Measurement, Statement
 from loadstone.published import read
-from loadstone.report.tables import RoundsRow, ordinal, rounds_table
+from loadstone.report.tables.published import RoundsRow, ordinal, rounds_table
 
 FILE = "hummingbird"
 

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from loadstone.analysis.account import Disclosure, StatedLoad, StatedRatio, Statement
+from loadstone.analysis.accounts.account import Disclosure, StatedLoad, StatedRatio, Statement
 
 Row = Mapping[str, str]
 

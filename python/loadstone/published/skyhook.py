@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from loadstone.analysis import printed_units
-from loadstone.analysis.account import BYTE_RATE, Account, Ceiling, Measurement
+from loadstone.analysis.accounts.account import BYTE_RATE, Account, Ceiling, Measurement
+from loadstone.analysis.standards import printed_units
 from loadstone.published import read
 
 FILE = "skyhook"

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from loadstone.analysis.account import SECONDS, Account, Measurement
+from loadstone.analysis.accounts.account import SECONDS, Account, Measurement
 from loadstone.published import read
-from loadstone.report.query_tables import queries_table, repetitions_block
+from loadstone.report.tables.queries import queries_table, repetitions_block
 
 FILE = "theflash"
 SYSTEMS = ("SSD", "Ceph")

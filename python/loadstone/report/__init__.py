@@ -44,7 +44,6 @@ class Report:
     module: str
     function: str = "render"
     is_folder: bool = False
-    is_text: bool = True
 
     def render(self, run: Run, findings: Findings, options: Options) -> bytes:
         """Return the report's bytes."""
@@ -71,76 +70,73 @@ REPORTS: Mapping[str, Report] = {
             name="terminal",
             summary="tables for a terminal, or plain text in a pipe",
             suffix=".txt",
-            module="loadstone.report.terminal",
+            module="loadstone.report.formats.terminal",
         ),
         Report(
             name="html",
             summary="one page with charts and evidence, readable offline",
             suffix=".html",
-            module="loadstone.report.html",
+            module="loadstone.report.formats.html",
         ),
         Report(
             name="markdown",
             summary="Markdown tables",
             suffix=".md",
-            module="loadstone.report.markdown",
+            module="loadstone.report.formats.markdown",
         ),
         Report(
             name="disclosure",
             summary="what a reader must know of the run, and the rules it meets, as YAML",
             suffix=".yaml",
-            module="loadstone.report.disclosure",
+            module="loadstone.report.formats.disclosure",
         ),
         Report(
             name="csv",
             summary="one line per case, round and iteration",
             suffix=".csv",
-            module="loadstone.report.tabular",
+            module="loadstone.report.formats.tabular",
             function="render_csv",
         ),
         Report(
             name="json",
             summary="every number, in a published schema",
             suffix=".json",
-            module="loadstone.report.document",
+            module="loadstone.report.formats.document",
         ),
         Report(
             name="parquet",
             summary="the lines of csv, with types",
             suffix=".parquet",
-            module="loadstone.report.tabular",
+            module="loadstone.report.formats.tabular",
             function="render_parquet",
-            is_text=False,
         ),
         Report(
             name="hlog",
             summary="the histograms of every second, as an HdrHistogram log",
             suffix=".hlog",
-            module="loadstone.report.hlog",
+            module="loadstone.report.formats.hlog",
         ),
         Report(
             name="openmetrics",
             summary="the results as metrics for a dashboard",
             suffix=".txt",
-            module="loadstone.report.openmetrics",
+            module="loadstone.report.formats.openmetrics",
         ),
         Report(
             name="svg",
             summary="every chart of the page as a vector graphic",
             suffix=".svg",
-            module="loadstone.report.images",
+            module="loadstone.report.charts.images",
             function="render_svg",
             is_folder=True,
-            is_text=False,
         ),
         Report(
             name="png",
             summary="every chart of the page as an image",
             suffix=".png",
-            module="loadstone.report.images",
+            module="loadstone.report.charts.images",
             function="render_png",
             is_folder=True,
-            is_text=False,
         ),
     )
 }

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from loadstone import units
-from loadstone.analysis.instrument import Jitter
+from loadstone.analysis.instrument.headroom import Jitter
 from loadstone.analysis.labels import BOUNDS
 from loadstone.analysis.summary import Cell
 

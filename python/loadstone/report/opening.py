@@ -8,10 +8,10 @@ from typing import Literal
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.labels import REMARKS, VOIDING
+from loadstone.analysis.limits.searches import CapacitySearch, describe_answer
 from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
-from loadstone.analysis.searches import CapacitySearch, describe_answer
-from loadstone.analysis.statistics import mean_interval
 from loadstone.analysis.summary import Cell
+from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.report.instrument_words import bound_sign
 from loadstone.results.record import Run
 
@@ -85,11 +85,8 @@ def _is_void(findings: Findings, cell: Cell) -> bool:
 
 def _answer(findings: Findings, cell: Cell, *, is_best: bool, void: int) -> str:
     text = f"{cell.name}: {bound_sign(cell)}{units.format_rate(cell.requests_per_s)}"
-    rates = [one.requests_per_s for one in cell.trial_rates]
-    if len(rates) > 1 and min(rates) > 0:
-        found = mean_interval(rates)
-        assert found.low is not None, "two trials have an interval"
-        assert found.high is not None, "two trials have an interval"
+    found = cell.interval
+    if found is not None and found.low is not None and found.high is not None:
         low, high = units.format_number(found.low), units.format_number(found.high)
         text += f" (95 % CI {low} to {high}, n = {found.n} trials)"
     else:
@@ -105,14 +102,16 @@ def _answer(findings: Findings, cell: Cell, *, is_best: bool, void: int) -> str:
 
 def _what(run: Run, findings: Findings) -> str:
     measured = [trial for trial in run.plan if trial["measured"]]
-    operations = _unique(entry["operation"] for trial in measured for entry in trial["mix"])
-    sizes = _unique(_size(trial["dataset"]["size"]) for trial in measured if trial.get("dataset"))
+    operations = _unique(
+        operation for trial in measured for operation in operations_of(trial)
+    ) or _unique(cell.operation for cell in findings.totals)
+    sizes = _unique(_size(one["size"]) for trial in measured if (one := trial.get("dataset")))
     targets = _unique(
         f"{trial['case']['target']} ({trial['target']['driver']})" for trial in measured
     )
     text = f"{_listed(operations)} of {_listed(sizes)} objects on {_listed(targets)}"
     text = f"{_listed(operations)} on {_listed(targets)}" if not sizes else text
-    loads = _unique(describe_load(trial["load"]) for trial in measured)
+    loads = _unique(describe_load(trial["load"]) for trial in measured if trial.get("load"))
     # The loads that a search tried are its own business: what it found stands in its table.
     given = [trial for trial in measured if "search" not in trial]
     varied = _varied(given)

@@ -14,7 +14,8 @@ class Options:
 
     `width` and `color` are the terminal's. `table` names a template of TABLES, which then takes the
     place of the report's own tables; `head` is its head cell, taken literally; `labels` are titles
-    for targets. `spread` says what stands behind a ±, `megabyte` what a template's MB/Sec counts.
+    for targets. `is_full` asks a terminal for everything, instead of the answer on one screen.
+    `spread` says what stands behind a ±, `megabyte` what a template's MB/Sec counts.
     """
 
     width: int = 100
@@ -25,3 +26,4 @@ class Options:
     decimal_comma: bool = False
     spread: Spread = "seconds"
     megabyte: Megabyte = "MB"
+    is_full: bool = False

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from loadstone import units
 from loadstone.analysis.finding import Evidence
-from loadstone.analysis.verdict import Verdict
+from loadstone.analysis.limits.verdict import Verdict
 
 LIMIT_NOTES = (
     "Limit: what kept the rate from being higher, with the grade of its proof: A confirmed by an"

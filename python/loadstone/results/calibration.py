@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from loadstone.campaign.drivers import addresses_of, calibrated_drivers, facts_of
 from loadstone.errors import InputError, LoadstoneError, ResultError
 from loadstone.results import durable
 from loadstone.results.layout import check_format, read_json, state_folder
@@ -31,35 +32,6 @@ CPU_FACTS = ("model",)
 
 CPU_CONDITIONS = ("cores", "cores_allowed", "governor", "frequency_khz_max", "turbo", "smt_active")
 """What of its processor may change from one day to the next, and the ceiling with it."""
-
-COSTS: Mapping[str, Mapping[str, Any]] = {
-    "null": {},
-    "s3": {"payload_signing": "unsigned", "checksum": "none"},
-    "swift": {},
-    "file": {
-        "direct": False,
-        "layout": "in_place",
-        "fsync": "never",
-        "fsync_data": False,
-        "dsync": False,
-    },
-    "block": {
-        "direct": True,
-        "engine": "auto",
-        "fsync": "never",
-        "fsync_data": False,
-        "dsync": False,
-    },
-}
-"""The settings that decide what a request costs the client, and what they are when not given."""
-
-SERVED = frozenset({"s3", "swift"})
-"""Drivers that are calibrated with a server on this host, which takes its processors too."""
-
-CALIBRATED = frozenset({"put", "get", "head", "delete", "read", "write"})
-"""Operations that targets which do nothing can be asked for."""
-
-ADDRESSES = ("endpoints", "endpoint", "auth_url", "storage_url")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,13 +170,30 @@ def conditions_of(host: Mapping[str, Any]) -> dict[str, Any]:
 
 def costs_of(driver: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a target that decide what a request costs, with those not given."""
+    facts = facts_of(driver)
     found = {
         name: usual if settings.get(name) is None else settings[name]
-        for name, usual in COSTS.get(driver, {}).items()
+        for name, usual in usual_costs(driver).items()
     }
-    if driver in SERVED:
-        found["tls"] = any(address.startswith("https:") for address in _addresses(settings))
+    if facts.is_served:
+        addresses = addresses_of(facts, settings)
+        found["tls"] = any(address.startswith("https:") for address in addresses)
     return found
+
+
+def usual_costs(driver: str) -> dict[str, Any]:
+    """Return the settings that decide what a request of a driver costs, when they are not given."""
+    known = calibrated_drivers().get(driver)
+    calibration = known.facts.calibration if known else None
+    if known is None or calibration is None:
+        return {}
+    return {one.name: one.usual for one in known.settings if one.name in calibration.costs}
+
+
+def calibrated_operations() -> tuple[str, ...]:
+    """Return the operations that a target which does nothing can be asked for, of any driver."""
+    every = [one.facts.calibration for one in calibrated_drivers().values()]
+    return tuple(dict.fromkeys(name for one in every if one for name in one.can))
 
 
 def path_of(host: Mapping[str, Any], build: str) -> Path:
@@ -304,14 +293,9 @@ def alone() -> Iterator[None]:
 def check_drivers(names: Sequence[str]) -> None:
     """Refuse drivers that have no target which does nothing."""
     for name in names:
-        if name not in COSTS:
-            raise InputError.of_value(name, f"a driver that can be calibrated: {', '.join(COSTS)}")
-
-
-def _addresses(settings: Mapping[str, Any]) -> Iterator[str]:
-    for name in ADDRESSES:
-        value = settings.get(name)
-        yield from (str(one) for one in (value if isinstance(value, list) else [value or ""]))
+        if name not in calibrated_drivers():
+            allowed = f"a driver that can be calibrated: {', '.join(calibrated_drivers())}"
+            raise InputError.of_value(name, allowed)
 
 
 def _why_absent(host: Mapping[str, Any]) -> str:

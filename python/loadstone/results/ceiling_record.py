@@ -88,14 +88,19 @@ def read_ceilings(folder: Path) -> tuple[CeilingRecord, ...]:
         document = read_json(path)
         check_format(path, document, "ceiling_format", CEILING_FORMAT)
         ceiling, found = document.get("ceiling"), document.get("measurements")
-        if not isinstance(ceiling, dict) or not isinstance(found, list):
-            raise ResultError(f'"{path}" has no usable "ceiling" or "measurements"')
+        times = [document.get(name, 0) for name in ("started_unix_ns", "ended_unix_ns")]
+        if (
+            not isinstance(ceiling, dict)
+            or not isinstance(found, list)
+            or not all(isinstance(time, int) for time in times)
+        ):
+            raise ResultError(f'"{path}" has no usable "ceiling", "measurements" or times')
         records.append(
             CeilingRecord(
                 ceiling=ceiling,
                 measurements=found,
-                started_unix_ns=int(document.get("started_unix_ns", 0)),
-                ended_unix_ns=int(document.get("ended_unix_ns", 0)),
+                started_unix_ns=times[0],
+                ended_unix_ns=times[1],
                 path=path,
                 left_behind=tuple(document.get("left_behind") or ()),
             )

@@ -59,5 +59,5 @@ class Intents:
 def _key(document: Mapping[str, Any]) -> dict[str, str]:
     return {
         "target": document["target"]["name"],
-        "bucket_prefix": document["dataset"]["bucket_prefix"],
+        "bucket_prefix": (document.get("dataset") or {}).get("bucket_prefix", ""),
     }

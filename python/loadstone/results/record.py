@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from loadstone.results import tables
 from loadstone.results.ceiling_record import CeilingRecord
+from loadstone.results.documents import Manifest, Summary, TrialDocument
 
 RECORD_FORMAT = 1
 
@@ -42,8 +43,13 @@ INTERVAL_SCHEMA = pa.schema(
         ("service", pa.binary()),
         ("first_byte", pa.binary()),
         ("lag", pa.binary()),
+        ("part", pa.binary()),
+        ("parts_failed", pa.int64()),
     ]
 )
+
+# Columns that the first builds did not write.
+_LATER_COLUMNS = ("part", "parts_failed")
 
 # One row per value read. Counters are kept as they were read: differences are made by readers.
 PROBE_SCHEMA = pa.schema(
@@ -70,8 +76,8 @@ class Record:
     `target_state` is what was seen of the target "before" and "after" the load, if anybody looked.
     """
 
-    trial: Mapping[str, Any]
-    summary: Mapping[str, Any]
+    trial: TrialDocument
+    summary: Summary
     labels: tuple[str, ...] = ()
     absent_probes: Mapping[str, str] = field(default_factory=dict)
     intervals_path: Path | None = None
@@ -108,7 +114,7 @@ class Record:
 
     def read_intervals(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read some columns of the intervals; without the histograms that is cheap."""
-        return tables.read_table(self.intervals_path, INTERVAL_SCHEMA, columns)
+        return tables.read_table(self.intervals_path, INTERVAL_SCHEMA, columns, _LATER_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +125,7 @@ class Run:
     """
 
     path: Path
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     records: tuple[Record, ...]
     is_being_written: bool = False
     ceilings: tuple[CeilingRecord, ...] = ()
@@ -141,7 +147,7 @@ class Run:
         return "interrupted" if state == "running" and not self.is_being_written else state
 
     @property
-    def plan(self) -> Sequence[Mapping[str, Any]]:
+    def plan(self) -> Sequence[TrialDocument]:
         """Return the documents of all trials, in the order they were to run.
 
         A search that has begun is there by its trials; one that has not, by itself.
@@ -150,6 +156,6 @@ class Run:
         return [entry for entry in self.manifest["plan"] if entry["id"] not in begun]
 
     @property
-    def searches(self) -> Sequence[Mapping[str, Any]]:
+    def searches(self) -> Sequence[TrialDocument]:
         """Return the searches of the plan, whose trials follow from one another."""
         return [entry for entry in self.manifest["plan"] if "goal" in (entry.get("search") or {})]

@@ -17,11 +17,12 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from loadstone.errors import ResultError
 from loadstone.results import durable, integrity, tables
 from loadstone.results.ceiling_record import read_ceilings
+from loadstone.results.documents import Manifest, Summary, TrialDocument, check_record
 from loadstone.results.hook_log import read_hooks
 from loadstone.results.layout import (
     LOCK,
@@ -36,7 +37,6 @@ from loadstone.results.layout import (
     read_manifest,
 )
 from loadstone.results.record import ALTERED, INTERRUPTED, RECORD_FORMAT, RUNNING, Record, Run
-from loadstone.results.shape import check_record
 from loadstone.results.writer import RunWriter, TrialWriter
 
 __all__ = [
@@ -80,7 +80,7 @@ def read_run(path: str | Path) -> Run:
     order = {trial["id"]: position for position, trial in enumerate(manifest["plan"])}
     return Run(
         path=folder,
-        manifest=manifest,
+        manifest=cast(Manifest, manifest),
         records=tuple(
             sorted(
                 records.values(), key=lambda record: (order.get(record.id, len(order)), record.id)
@@ -166,8 +166,8 @@ def _record(path: Path, document: Mapping[str, Any], intervals: Path, probes: Pa
     check_record(path, document)
     operations = sorted((path.parent.parent / OPERATIONS).glob(f"{trial['id']}.*"))
     return Record(
-        trial=trial,
-        summary=summary,
+        trial=cast(TrialDocument, trial),
+        summary=cast(Summary, summary),
         labels=tuple(document.get("labels", ())),
         absent_probes=document.get("absent_probes", {}),
         target_state=document.get("target_state") or {},

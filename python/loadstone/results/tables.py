@@ -141,28 +141,48 @@ def convert_to_parquet(source: Path, destination: Path, schema: pa.Schema) -> No
 
 
 def read_table(
-    path: Path | None, schema: pa.Schema, columns: Sequence[str] | None = None
+    path: Path | None,
+    schema: pa.Schema,
+    columns: Sequence[str] | None = None,
+    later: Sequence[str] = (),
 ) -> pa.Table:
     """Read a table of either kind; no file at all is an empty table.
 
-    A stream is read up to its last whole batch, whatever follows it.
+    A stream is read up to its last whole batch, whatever follows it. Columns that came `later` are
+    empty where an earlier build wrote the table.
     """
     if path is None:
         return _select(schema.empty_table(), columns)
     try:
         regular_file.check(path)
         if path.suffix == STREAM_SUFFIX:
-            table = _select(pa.Table.from_batches(read_stream(path), schema), columns)
+            batches = list(read_stream(path))
+            whole = pa.Table.from_batches(batches) if batches else schema.empty_table()
+            whole = _with(whole, schema, later)
+            if not whole.schema.equals(schema):
+                raise pa.ArrowInvalid("its columns are others")
+            table = _select(whole, columns)
         else:
             # `read_table` would leave the file to threads of its own, which close it later.
             with pa.parquet.ParquetFile(path, page_checksum_verification=True) as file:
                 table = _read_bounded(path, file, columns)
+        # Texts that are none, and offsets beyond their data, would show only where they are used.
+        table.validate(full=True)
     except (OSError, pa.ArrowException) as error:
         raise ResultError(f'cannot read "{path}": {_first_line(error)}') from error
     wanted = schema.names if columns is None else columns
+    table = _with(table, schema, [name for name in later if name in wanted])
     missing = [name for name in wanted if name not in table.schema.names]
     if missing:
         raise ResultError(f'cannot read "{path}": it lacks the columns {", ".join(missing)}')
+    return table
+
+
+def _with(table: pa.Table, schema: pa.Schema, later: Sequence[str]) -> pa.Table:
+    for name in later:
+        if name not in table.schema.names:
+            field = schema.field(name)
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
     return table
 
 

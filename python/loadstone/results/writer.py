@@ -32,6 +32,7 @@ from loadstone.results.record import (
     PROBE_SCHEMA,
     RECORD_FORMAT,
 )
+from loadstone.results.unwritten import Unwritten
 
 
 class RunWriter:
@@ -44,6 +45,7 @@ class RunWriter:
         self._lock = lock
         # What is noted from here on is made and marked by this process, or its trial fails.
         self.intents = Intents(path)
+        self.unwritten = Unwritten(self.records)
 
     @classmethod
     def create(cls, path: str | Path, manifest: Mapping[str, Any]) -> Self:

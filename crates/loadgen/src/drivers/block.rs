@@ -11,18 +11,24 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::dataset::Dataset;
-use crate::drivers::disk::{self, BLOCK_BYTES_MAX, Buffer, FLUSH_SETTINGS, Flush, Turns};
-use crate::drivers::{BucketState, Client, Driver, Setting, SettingKind, limits, settings};
+use crate::driver::{Client, Driver};
 use crate::error::Error;
+use crate::facts::Facts;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
-use crate::ownership::Swept;
+use crate::ownership::{BucketState, Swept};
 use crate::payload::{Held, ObjectId, PAGE_BYTES, PayloadSpec, SECTOR_BYTES, check_blocks};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
-use crate::ring::{Action, Ring, RingPark, SlotIndex};
+use crate::settings::{self, Setting, SettingKind, setting};
+use crate::transport::{
+    disk::{self, BLOCK_BYTES_MAX, Buffer, FLUSH_SETTINGS, Flush, Turns},
+    limits,
+    ring::{Action, Ring, RingPark, SlotIndex},
+};
 use crate::trial::Trial;
 
+mod facts;
 mod mark;
 mod place;
 mod refusal;
@@ -32,7 +38,7 @@ use place::{DATA_START, Place};
 
 /// A file or device, and how it is worked on.
 #[derive(Debug)]
-pub struct Block {
+pub(super) struct Block {
     place: Place,
     dataset: Dataset,
     payload: PayloadSpec,
@@ -48,7 +54,7 @@ pub struct Block {
 
 /// A client of [`Block`].
 #[derive(Debug)]
-pub struct BlockClient {
+pub(super) struct BlockClient {
     block: Arc<Block>,
     reactor: Rc<Reactor>,
     medium: Medium,
@@ -66,10 +72,6 @@ enum Medium {
 thread_local! {
     /// The ring of the reactor that this thread made last; its clients are made right after it.
     static RING: std::cell::RefCell<Option<Rc<Ring>>> = const { std::cell::RefCell::new(None) };
-}
-
-const fn setting(name: &'static str, kind: SettingKind, help: &'static str) -> Setting {
-    Setting { name, kind, required: false, default: None, help }
 }
 
 const ENGINES: &[&str] = &["auto", "io_uring", "psync"];
@@ -99,6 +101,7 @@ impl Driver for Block {
         FLUSH_SETTINGS[2],
         FLUSH_SETTINGS[3],
     ];
+    const FACTS: Facts = facts::FACTS;
     type Client = BlockClient;
 
     fn check(trial: &Trial) -> Vec<String> {
@@ -256,22 +259,18 @@ impl Stretch {
 impl Block {
     #[inline]
     fn stretch(&self, request: &Request) -> Stretch {
-        let length = self.dataset.size(request.index);
-        let hash = self.dataset.key_hash(request.index);
-        let object = ObjectId::new(hash, self.dataset.spec().version, length);
+        let index = request.object().index;
+        let object = self.dataset.id(request.object());
+        let length = object.length;
         // Small objects have fewer blocks than the largest, which the number was chosen for. A
         // delete is of whole objects.
         let is_whole = request.operation == Operation::Delete;
         let blocks = if is_whole { 1 } else { length.div_ceil(self.block_bytes).max(1) };
-        let block = if request.chance < blocks { request.chance } else { request.chance % blocks };
+        let number = if is_whole { 0 } else { request.block() };
+        let block = if number < blocks { number } else { number % blocks };
         let offset = block * self.block_bytes;
         let bytes = usize::try_from((length - offset).min(self.block_bytes)).expect("a block");
-        Stretch {
-            object,
-            offset,
-            bytes,
-            at: DATA_START + request.index * self.stride_bytes + offset,
-        }
+        Stretch { object, offset, bytes, at: DATA_START + index * self.stride_bytes + offset }
     }
 }
 
@@ -318,7 +317,7 @@ impl Client for BlockClient {
     }
 
     async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error> {
-        Ok(Swept { left: self.block.place.sweep(bucket)?, ..Swept::default() })
+        self.block.place.sweep(bucket)
     }
 
     fn last_error(&mut self) -> Option<String> {

@@ -11,23 +11,27 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::clock::Clock;
-use crate::dataset::Dataset;
-use crate::drivers::disk::{
-    self, BLOCK_BYTES_MAX, Buffer, FLUSH_SETTINGS, Flush, TEMPORARY, Turns,
-};
-use crate::drivers::{BucketState, Client, Driver, Setting, SettingKind, limits, settings};
+use crate::dataset::{Dataset, Object};
+use crate::driver::{Client, Driver};
 use crate::error::Error;
+use crate::facts::Facts;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
-use crate::ownership::{Standing, Swept};
+use crate::ownership::{BucketState, Standing, Swept};
 use crate::payload::{Held, ObjectId, PayloadSpec, SECTOR_BYTES};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
+use crate::settings::{self, Setting, SettingKind, setting};
+use crate::transport::disk::{
+    self, BLOCK_BYTES_MAX, Buffer, FLUSH_SETTINGS, Flush, TEMPORARY, Turns,
+};
+use crate::transport::limits;
 use crate::trial::{Options, Ownership, Trial};
 
 mod blocks;
 mod bucket;
 mod directory;
+mod facts;
 mod reads;
 mod sweep;
 mod writes;
@@ -44,7 +48,7 @@ const CHUNK_BYTES: u64 = 1 << 20;
 
 /// A directory, and how it is worked on.
 #[derive(Debug)]
-pub struct FileTree {
+pub(super) struct FileTree {
     root: PathBuf,
     directory: OwnedFd,
     dataset: Dataset,
@@ -82,7 +86,7 @@ enum Layout {
 
 /// A client of [`FileTree`].
 #[derive(Debug)]
-pub struct FileClient {
+pub(super) struct FileClient {
     tree: Arc<FileTree>,
     reactor: Rc<Reactor>,
     buffer: Buffer,
@@ -103,10 +107,6 @@ pub struct FileClient {
     writes: u64,
     turns: Turns,
     last_error: Option<String>,
-}
-
-const fn setting(name: &'static str, kind: SettingKind, help: &'static str) -> Setting {
-    Setting { name, kind, required: false, default: None, help }
 }
 
 impl Driver for FileTree {
@@ -153,6 +153,7 @@ impl Driver for FileTree {
         FLUSH_SETTINGS[2],
         FLUSH_SETTINGS[3],
     ];
+    const FACTS: Facts = facts::FACTS;
     type Client = FileClient;
 
     fn check(trial: &Trial) -> Vec<String> {
@@ -385,13 +386,13 @@ impl FileClient {
             Operation::DeleteBucket => return self.delete_bucket(request),
             _ => {}
         }
-        let number = self.tree.dataset.bucket_of(request.index);
+        let number = self.tree.dataset.bucket_of(request.object().index);
         let place = (number % self.buckets.len() as u64) as usize;
         // Taken out and put back, so that no count that threads share is touched.
         let bucket = match self.buckets[place].take().filter(|(found, _)| *found == number) {
             Some((_, bucket)) => bucket,
             None => {
-                self.at_object(request.index);
+                self.at_object(request.object());
                 self.tree.bucket(number)?
             }
         };
@@ -429,15 +430,15 @@ impl FileClient {
 
     /// Points at an object: writes its path and returns what it must hold.
     #[inline]
-    fn at_object(&mut self, index: u64) -> ObjectId {
-        let dataset = &self.tree.dataset;
+    fn at_object(&mut self, object: Object) -> ObjectId {
+        let (dataset, index) = (&self.tree.dataset, object.index);
         self.path.clear();
         dataset.write_bucket(dataset.bucket_of(index), &mut self.path);
         self.path.push(b'/');
         self.leaf = self.path.len() + self.tree.leaf_start;
         dataset.write_key(index, &mut self.path);
         self.path.push(0);
-        ObjectId::new(dataset.key_hash(index), dataset.spec().version, dataset.size(index))
+        dataset.id(object)
     }
 
     /// Points at a bucket.

@@ -4,13 +4,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::clock::Clock;
-use crate::drivers::{BucketState, Client, Driver, Setting};
+use crate::driver::{Client, Driver};
 use crate::error::Error;
+use crate::facts::{Calibration, Facts, Form, StandIn};
 use crate::operation::{OPERATIONS, Operation};
 use crate::outcome::{Answer, Outcome};
-use crate::ownership::Swept;
+use crate::ownership::{BucketState, Swept};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
+use crate::settings::Setting;
 use crate::trial::Trial;
 
 /// All operations, in the table's order.
@@ -26,13 +28,13 @@ const EVERY_OPERATION: [Operation; OPERATIONS.len()] = {
 
 /// The target that answers everything well.
 #[derive(Debug)]
-pub struct Null {
+pub(super) struct Null {
     dataset: crate::dataset::Dataset,
 }
 
 /// A client of [`Null`].
 #[derive(Debug)]
-pub struct NullClient {
+pub(super) struct NullClient {
     reactor: Rc<Reactor>,
     null: Arc<Null>,
 }
@@ -42,6 +44,19 @@ impl Driver for Null {
     const SUMMARY: &'static str = "does nothing: measures loadstone itself";
     const OPERATIONS: &'static [Operation] = &EVERY_OPERATION;
     const SETTINGS: &'static [Setting] = &[];
+    const FACTS: Facts = Facts {
+        keeps: false,
+        words: &["null"],
+        forms: &[Form::Name],
+        calibration: Some(Calibration {
+            stand_in: StandIn::Itself,
+            settings: &[],
+            usual: &[Operation::Put, Operation::Get],
+            can: &[Operation::Put, Operation::Get, Operation::Read, Operation::Write],
+            costs: &[],
+        }),
+        ..Facts::PLAIN
+    };
     type Client = NullClient;
 
     fn check(_trial: &Trial) -> Vec<String> {
@@ -67,8 +82,11 @@ impl Client for NullClient {
         self.reactor.turn().await;
         let ended_ns = self.reactor.now_ns();
         let info = request.operation.info();
-        let bytes =
-            if info.reads || info.writes { self.null.dataset.size(request.index) } else { 0 };
+        let bytes = if info.reads || info.writes {
+            self.null.dataset.size(request.object().index)
+        } else {
+            0
+        };
         Answer { bytes, ..Answer::plain(Outcome::OK, sent_ns, ended_ns, ended_ns) }
     }
 

@@ -12,28 +12,34 @@ use std::sync::{Arc, OnceLock};
 
 use crate::clock::Clock;
 use crate::dataset::Dataset;
-use crate::drivers::{Driver, Setting, huge, limits};
+use crate::driver::Driver;
 use crate::error::Error;
+use crate::facts::Facts;
 use crate::operation::Operation;
 use crate::ownership::Title;
 use crate::payload::{Held, PayloadSpec};
 use crate::reactor::Reactor;
+use crate::settings::Setting;
+use crate::transport::{
+    huge,
+    inbox::{Inbox, InboxPark},
+    limits,
+};
 use crate::trial::Trial;
 
 mod call;
 mod client;
 mod connection;
 mod errand;
-mod inbox;
+mod facts;
 mod library;
 mod memory;
 mod namespace;
 mod settings;
 mod slot;
 
-pub use client::RadosClient;
+pub(super) use client::RadosClient;
 use connection::{Connection, InFlight, PoolContext};
-use inbox::{Inbox, InboxPark};
 use library::Context;
 use settings::Access;
 
@@ -41,7 +47,7 @@ use settings::Access;
 const CLIENTS_MIN: u32 = 16;
 
 /// A pool of a cluster.
-pub struct Rados {
+pub(super) struct Rados {
     access: Access,
     instances: Vec<Instance>,
     dataset: Dataset,
@@ -161,6 +167,7 @@ impl Driver for Rados {
         Operation::Append,
     ];
     const SETTINGS: &'static [Setting] = settings::SETTINGS;
+    const FACTS: Facts = facts::FACTS;
     type Client = RadosClient;
 
     fn check(trial: &Trial) -> Vec<String> {

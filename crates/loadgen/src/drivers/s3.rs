@@ -4,50 +4,57 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use loadstone_wire::sigv4::Credentials;
 use loadstone_wire::xml;
 use rustls::ClientConfig;
 
-use crate::credentials::s3_account;
+use crate::credentials::{KeyKeeper, s3_account};
 use crate::dataset::Dataset;
-use crate::drivers::connection::{Connection, Failure, Refusal, Reply, Sending};
-use crate::drivers::endpoint::{Endpoint, Url, peer_of};
-use crate::drivers::transfer::{Collect, Ignore, Upload};
-use crate::drivers::{
-    BucketState, Client, Driver, Setting, Traffic, limits, settings, thread, tls,
-};
+use crate::driver::{Client, Driver, LogIns, Traffic};
 use crate::error::Error;
+use crate::facts::Facts;
 use crate::operation::Operation;
-use crate::outcome::{Answer, Outcome};
-use crate::ownership::{self, Standing, Swept, Title};
+use crate::outcome::{Answer, Outcome, PartEnd};
+use crate::ownership::{self, BucketState, Standing, Swept, Title};
 use crate::payload::PayloadSpec;
 use crate::payload::sealed::{Opener, SealingKey};
 use crate::reactor::Reactor;
 use crate::requests::Request;
+use crate::settings::{self, Setting};
+use crate::transport::thread;
+use crate::transport::{
+    connection::{Connection, Failure, Refusal, Reply, Sending},
+    endpoint::{Endpoint, Url, peer_of},
+    limits,
+    parts::connections_of_a_client,
+    tls,
+    transfer::{Collect, Ignore, Upload},
+};
 use crate::trial::{Connections, Options, Trial};
 
 mod ahead;
 mod buckets;
+mod facts;
 mod head;
 mod multipart;
 mod objects;
 mod target;
+mod versions;
 
 use head::{HeadSpec, HeadWriter, S3Thread};
 use target::S3Settings;
 
-pub(crate) use target::option_mistakes;
-
 /// A target that speaks S3.
 #[derive(Debug)]
-pub struct S3 {
+pub(super) struct S3 {
     endpoints: Vec<Endpoint>,
     tls: Option<Arc<ClientConfig>>,
-    credentials: Credentials,
+    keys: KeyKeeper,
     region: String,
     settings: S3Settings,
     dataset: Dataset,
     payload: PayloadSpec,
+    /// Connections of one client.
+    connections: u32,
     /// What objects are encrypted with, if they are.
     sealing: Option<Arc<SealingKey>>,
     options: Options,
@@ -56,9 +63,12 @@ pub struct S3 {
     is_per_request: bool,
 }
 
-/// One client of an S3 target: one connection.
-pub struct S3Client {
+/// One client of an S3 target: one connection, and one for each further part in flight.
+pub(super) struct S3Client {
     thread: Rc<S3Thread>,
+    /// Clients that help with the parts of this one's objects.
+    helpers: Vec<Self>,
+    parts: Vec<PartEnd>,
     connection: Connection,
     head: HeadWriter,
     collect: Collect,
@@ -68,6 +78,8 @@ pub struct S3Client {
     ranges: Vec<(u64, u64)>,
     /// Where the listing of a bucket goes on.
     list_tokens: HashMap<u64, String>,
+    /// Which versions the keys of the last page have, where a clean-up deletes versions.
+    versions: HashMap<String, Vec<String>>,
     payload: PayloadSpec,
     opener: Option<Opener>,
     /// What the last failure was about, where later requests would hide it.
@@ -98,10 +110,12 @@ impl Driver for S3 {
         Operation::Copy,
         Operation::Post,
         Operation::MultipartPut,
+        Operation::MultipartGet,
         Operation::CreateBucket,
         Operation::DeleteBucket,
     ];
     const SETTINGS: &'static [Setting] = target::SETTINGS;
+    const FACTS: Facts = facts::FACTS;
     const ENCRYPTS: bool = true;
     type Client = S3Client;
 
@@ -126,11 +140,12 @@ impl Driver for S3 {
         Ok(Self {
             endpoints: endpoints?,
             tls,
-            credentials: account.credentials,
+            keys: account.keys,
             region: region.unwrap_or_else(|| "us-east-1".to_owned()),
             settings: S3Settings::read(map),
             dataset: Dataset::new(trial),
             payload: PayloadSpec::of_trial(trial),
+            connections: connections_of_a_client(trial),
             sealing: SealingKey::of_trial(trial),
             options: trial.options.clone(),
             title: Arc::new(Title::of(trial, objects::plain_key)),
@@ -139,12 +154,25 @@ impl Driver for S3 {
         })
     }
 
+    fn log_ins(&self) -> LogIns {
+        self.keys.renewals()
+    }
+
     fn reactor(&self) -> Result<Rc<Reactor>, Error> {
         Reactor::for_sockets()
             .map_err(|source| Error::Host { what: "open an epoll instance", source })
     }
 
     fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<S3Client, Error> {
+        let helpers = (1..self.connections).map(|_| self.lone_client(reactor, index));
+        let helpers = helpers.collect::<Result<Vec<_>, _>>()?;
+        Ok(S3Client { helpers, ..self.lone_client(reactor, index)? })
+    }
+}
+
+impl S3 {
+    /// Makes a client that has nobody to help it.
+    fn lone_client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<S3Client, Error> {
         let fits = |thread: &S3Thread| Arc::ptr_eq(&thread.s3, self);
         let thread = thread::shared(fits, || S3Thread::new(self));
         let (endpoint, peer) = peer_of(&self.endpoints, self.tls.as_ref(), index)?;
@@ -152,12 +180,15 @@ impl Driver for S3 {
         Ok(S3Client {
             connection: Connection::new(peer, reactor, &thread.buffers, self.is_per_request, judge),
             thread,
+            helpers: Vec::new(),
+            parts: Vec::new(),
             head,
             collect: Collect::default(),
             scratch: Vec::new(),
             query: Vec::new(),
             ranges: Vec::new(),
             list_tokens: HashMap::new(),
+            versions: HashMap::new(),
             payload: self.payload,
             opener: self.sealing.as_ref().map(Opener::new),
             told: None,
@@ -168,7 +199,7 @@ impl Driver for S3 {
 /// Says what a refusal means. A 503 without such a code is a failure of the store's.
 fn judge(status: u16, refusal: &Refusal) -> Outcome {
     match status {
-        429 => Outcome::THROTTLED,
+        _ if facts::FACTS.throttling.statuses.contains(&status) => Outcome::THROTTLED,
         503 if refusal.error().is_some_and(|error| is_throttling(&error.code)) => {
             Outcome::THROTTLED
         }
@@ -177,22 +208,9 @@ fn judge(status: u16, refusal: &Refusal) -> Outcome {
     }
 }
 
-/// Tells whether an error's code asks for fewer requests, in the words of AWS and of other stores.
+/// Tells whether an error's code asks for fewer requests.
 fn is_throttling(code: &str) -> bool {
-    matches!(
-        code,
-        "SlowDown"
-            | "SlowDownRead"
-            | "SlowDownWrite"
-            | "TooManyRequests"
-            | "TooManyRequestsException"
-            | "Throttling"
-            | "ThrottlingException"
-            | "ThrottledException"
-            | "RequestLimitExceeded"
-            | "RequestThrottled"
-            | "BandwidthLimitExceeded"
-    )
+    facts::FACTS.throttling.codes.contains(&code)
 }
 
 impl Client for S3Client {
@@ -210,6 +228,7 @@ impl Client for S3Client {
             Operation::Copy => self.copy(request).await,
             Operation::Post => self.post(request).await,
             Operation::MultipartPut => self.multipart_put(request).await,
+            Operation::MultipartGet => self.multipart_get(request).await,
             Operation::CreateBucket => self.create_bucket(request).await,
             Operation::DeleteBucket => self.delete_bucket(request).await,
             Operation::Read | Operation::Write | Operation::Append => {
@@ -230,12 +249,25 @@ impl Client for S3Client {
         ownership::sweep(self, bucket).await
     }
 
+    fn parts(&self) -> &[PartEnd] {
+        &self.parts
+    }
+
     fn traffic(&self) -> Traffic {
-        self.connection.traffic()
+        let mut traffic = self.connection.traffic();
+        self.helpers.iter().for_each(|helper| traffic.add(helper.traffic()));
+        traffic
     }
 
     fn last_error(&mut self) -> Option<String> {
-        self.told.take().or_else(|| self.connection.last_error(&self.head.bytes))
+        let told = self.told.take().or_else(|| self.connection.last_error(&self.head.bytes));
+        // Refusals that come of it are to be known by it.
+        match self.thread.s3.keys.failure() {
+            Some(failure) => {
+                told.map(|told| format!("{told}\nthe keys were not renewed: {failure}"))
+            }
+            None => told,
+        }
     }
 }
 

@@ -7,13 +7,15 @@ use serde::Deserialize;
 
 use crate::chance::{mix64, unit};
 use crate::clock::{Clock, monotonic_ns};
-use crate::drivers::{BucketState, Client, Driver, Setting, SettingKind};
+use crate::driver::{Client, Driver};
 use crate::error::Error;
+use crate::facts::Facts;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
-use crate::ownership::Swept;
+use crate::ownership::{BucketState, Swept};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
+use crate::settings::{Setting, SettingKind, setting};
 use crate::trial::Trial;
 
 /// What the simulated target does, in its settings.
@@ -49,7 +51,7 @@ impl Default for Law {
 
 /// A target whose truth is known.
 #[derive(Debug)]
-pub struct Simulated {
+pub(super) struct Simulated {
     law: Law,
     size: crate::dataset::Dataset,
     /// When the virtual clock was started.
@@ -60,13 +62,9 @@ pub struct Simulated {
 
 /// A client of [`Simulated`].
 #[derive(Debug)]
-pub struct SimulatedClient {
+pub(super) struct SimulatedClient {
     reactor: Rc<Reactor>,
     target: Arc<Simulated>,
-}
-
-const fn setting(name: &'static str, kind: SettingKind, help: &'static str) -> Setting {
-    Setting { name, kind, required: false, default: None, help }
 }
 
 fn law_of(trial: &Trial) -> Result<Law, serde_json::Error> {
@@ -87,6 +85,7 @@ impl Driver for Simulated {
         setting("failures", SettingKind::Number, "share that fails with status 503"),
     ];
     const ON_VIRTUAL_CLOCK: bool = true;
+    const FACTS: Facts = Facts { keeps: false, ..Facts::PLAIN };
     type Client = SimulatedClient;
 
     fn check(trial: &Trial) -> Vec<String> {
@@ -147,7 +146,7 @@ impl Client for SimulatedClient {
         let ended_ns = self.reactor.now_ns();
         let fails = unit(mix64(request.chance)) < self.target.law.failures;
         let outcome = if fails { Outcome::http(503) } else { Outcome::OK };
-        let bytes = self.target.size.size(request.index);
+        let bytes = self.target.size.size(request.object().index);
         Answer { bytes, ..Answer::plain(outcome, sent_ns, ended_ns, ended_ns) }
     }
 

@@ -12,25 +12,32 @@ use rustls::ClientConfig;
 
 use crate::clock::unix_ns;
 use crate::dataset::Dataset;
-use crate::drivers::connection::{Connection, Failure, Refusal, Reply, Sending};
-use crate::drivers::endpoint::{Endpoint, Url, peer_of};
-use crate::drivers::socket::Buffers;
-use crate::drivers::transfer::{Collect, Ignore, Upload};
-use crate::drivers::{
-    BucketState, Client, Driver, LogIns, Setting, Traffic, limits, settings, thread, tls,
-};
+use crate::driver::{Client, Driver, LogIns, Traffic};
 use crate::error::Error;
+use crate::facts::Facts;
 use crate::operation::Operation;
-use crate::outcome::{Answer, Outcome};
-use crate::ownership::{self, Standing, Swept, Title};
+use crate::outcome::{Answer, Outcome, PartEnd};
+use crate::ownership::{self, BucketState, Standing, Swept, Title};
+use crate::payload::PayloadSpec;
 use crate::payload::sealed::{Opener, Sealer, SealingKey};
-use crate::payload::{ObjectId, PayloadSpec};
 use crate::reactor::{Reactor, run_to_end};
 use crate::requests::Request;
+use crate::settings::{self, Setting};
+use crate::transport::socket::Buffers;
+use crate::transport::thread;
+use crate::transport::{
+    connection::{Connection, Failure, Refusal, Reply, Sending},
+    endpoint::{Endpoint, Url, peer_of},
+    limits,
+    parts::connections_of_a_client,
+    tls,
+    transfer::{Collect, Ignore, Upload},
+};
 use crate::trial::{Connections, Options, Trial};
 
 mod auth;
 mod containers;
+mod facts;
 mod objects;
 mod target;
 
@@ -39,7 +46,7 @@ use target::Login;
 
 /// A target that speaks Swift.
 #[derive(Debug)]
-pub struct Swift {
+pub(super) struct Swift {
     endpoints: Vec<Endpoint>,
     /// The path of the account, such as `/v1/AUTH_test`.
     account_path: String,
@@ -49,6 +56,8 @@ pub struct Swift {
     plain_headers: Vec<u8>,
     dataset: Dataset,
     payload: PayloadSpec,
+    /// Connections of one client.
+    connections: u32,
     /// What objects are encrypted with, if they are.
     sealing: Option<Arc<SealingKey>>,
     options: Options,
@@ -65,9 +74,12 @@ struct SwiftThread {
     sealer: Option<RefCell<Sealer>>,
 }
 
-/// One client of a Swift target: one connection.
-pub struct SwiftClient {
+/// One client of a Swift target: one connection, and one for each further part in flight.
+pub(super) struct SwiftClient {
     thread: Rc<SwiftThread>,
+    /// Clients that help with the parts of this one's objects.
+    helpers: Vec<Self>,
+    parts: Vec<PartEnd>,
     connection: Connection,
     head: Vec<u8>,
     path: Vec<u8>,
@@ -109,10 +121,12 @@ impl Driver for Swift {
         Operation::Copy,
         Operation::Post,
         Operation::MultipartPut,
+        Operation::MultipartGet,
         Operation::CreateBucket,
         Operation::DeleteBucket,
     ];
     const SETTINGS: &'static [Setting] = target::SETTINGS;
+    const FACTS: Facts = facts::FACTS;
     const ENCRYPTS: bool = true;
     type Client = SwiftClient;
 
@@ -167,6 +181,7 @@ impl Driver for Swift {
             plain_headers: lines.collect::<String>().into_bytes(),
             dataset: Dataset::new(trial),
             payload: PayloadSpec::of_trial(trial),
+            connections: connections_of_a_client(trial),
             sealing: SealingKey::of_trial(trial),
             options: trial.options.clone(),
             title: Arc::new(Title::of(trial, objects::plain_name)),
@@ -184,6 +199,19 @@ impl Driver for Swift {
     }
 
     fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<SwiftClient, Error> {
+        let helpers = (1..self.connections).map(|_| self.lone_client(reactor, index));
+        let helpers = helpers.collect::<Result<Vec<_>, _>>()?;
+        Ok(SwiftClient { helpers, ..self.lone_client(reactor, index)? })
+    }
+}
+
+impl Swift {
+    /// Makes a client that has nobody to help it.
+    fn lone_client(
+        self: &Arc<Self>,
+        reactor: &Rc<Reactor>,
+        index: u32,
+    ) -> Result<SwiftClient, Error> {
         let fits = |thread: &SwiftThread| Arc::ptr_eq(&thread.swift, self);
         let thread = thread::shared(fits, || SwiftThread {
             swift: Arc::clone(self),
@@ -195,6 +223,8 @@ impl Driver for Swift {
         Ok(SwiftClient {
             connection: Connection::new(peer, reactor, &thread.buffers, self.is_per_request, judge),
             thread,
+            helpers: Vec::new(),
+            parts: Vec::new(),
             head: Vec::new(),
             path: Vec::new(),
             name: Vec::new(),
@@ -213,11 +243,10 @@ impl Driver for Swift {
     }
 }
 
-/// Says what a refusal means. A 503 is a back end that failed: Swift asks for fewer requests with
-/// 429, or with 498 as its rate limiter did first.
+/// Says what a refusal means. A 503 is a back end that failed.
 fn judge(status: u16, _: &Refusal) -> Outcome {
     match status {
-        429 | 498 => Outcome::THROTTLED,
+        _ if facts::FACTS.throttling.statuses.contains(&status) => Outcome::THROTTLED,
         507 => Outcome::NO_SPACE,
         _ => Outcome::http(status),
     }
@@ -289,8 +318,14 @@ impl Client for SwiftClient {
         }
     }
 
+    fn parts(&self) -> &[PartEnd] {
+        &self.parts
+    }
+
     fn traffic(&self) -> Traffic {
-        self.connection.traffic()
+        let mut traffic = self.connection.traffic();
+        self.helpers.iter().for_each(|helper| traffic.add(helper.traffic()));
+        traffic
     }
 
     fn last_error(&mut self) -> Option<String> {
@@ -327,6 +362,7 @@ impl SwiftClient {
             Operation::Copy => self.copy(request).await,
             Operation::Post => self.post(request).await,
             Operation::MultipartPut => self.multipart_put(request).await,
+            Operation::MultipartGet => self.multipart_get(request).await,
             Operation::CreateBucket => self.create_bucket(request).await,
             Operation::DeleteBucket => self.delete_bucket(request).await,
             Operation::Read | Operation::Write | Operation::Append => {
@@ -339,11 +375,6 @@ impl SwiftClient {
         let thread = Rc::clone(&self.thread);
         let reactor = Rc::clone(self.connection.reactor());
         thread.swift.tokens.renew(generation, &reactor, &thread.buffers).await
-    }
-
-    fn object(&self, index: u64) -> ObjectId {
-        let dataset = &self.thread.dataset;
-        ObjectId::new(dataset.key_hash(index), dataset.spec().version, dataset.size(index))
     }
 
     /// Points at an object of the dataset.

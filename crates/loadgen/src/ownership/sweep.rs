@@ -21,6 +21,7 @@ const IDLE_TIMEOUTS: u64 = 10;
 
 /// Why a place is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum LeftKind {
     /// It carries no mark: loadstone did not make it.
@@ -43,6 +44,7 @@ pub enum LeftKind {
 
 /// A place that a clean-up leaves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Left {
     /// Its name.
     pub place: String,
@@ -72,6 +74,20 @@ pub struct Swept {
     pub left: Option<Left>,
     /// Whether the place is another's, which stays.
     pub is_foreign: bool,
+    /// Whether there was no such place.
+    pub is_absent: bool,
+}
+
+impl Swept {
+    /// What a clean-up does to a place that is not there.
+    pub(crate) fn absent() -> Self {
+        Self { is_absent: true, ..Self::default() }
+    }
+
+    /// What it did where a place is left.
+    pub(crate) fn leaving(objects: u64, left: Option<Left>) -> Self {
+        Self { objects, left, ..Self::default() }
+    }
 }
 
 /// Follows a listing, and finds out when it does not go on.
@@ -141,7 +157,7 @@ impl Listing {
 pub(crate) async fn sweep<P: Places>(places: &mut P, place: &str) -> Result<Swept, Error> {
     let title = places.title();
     let text = match places.look(place).await? {
-        Look::Absent => return Ok(Swept::default()),
+        Look::Absent => return Ok(Swept::absent()),
         Look::There(text) => text,
     };
     match text.as_deref().and_then(Mark::parse) {
@@ -160,8 +176,11 @@ async fn sweep_unmarked<P: Places>(
     place: &str,
     title: &Title,
 ) -> Result<Swept, Error> {
+    let mut is_in_doubt = false;
     if title.adopts(place) {
         let page = places.page(place, Scope::Everything, None).await?;
+        // Only an end shows whether it is empty, and then ours.
+        is_in_doubt = page.next.is_some();
         // What a kill left between its making and its mark.
         if page.shows_empty() {
             let left = match places.remove(place).await? {
@@ -179,6 +198,11 @@ async fn sweep_unmarked<P: Places>(
         return left(LeftKind::Foreign, "loadstone did not make it".to_owned());
     }
     let mut swept = match claim_in(places, place, title).await? {
+        Claim::Absent if is_in_doubt => {
+            let reason =
+                "the run was about to make it, and its listing does not show whether it did";
+            return left(LeftKind::Listing, reason.to_owned());
+        }
         // Nothing is written before the claim, and the claim is the last to go.
         Claim::Absent => return Ok(Swept { is_foreign: true, ..Swept::default() }),
         Claim::Ours => sweep_objects(places, place).await?,
@@ -195,6 +219,11 @@ async fn sweep_unmarked<P: Places>(
         if places.delete(place, &[title.claim_key()]).await? == 0 {
             let reason = format!("the store does not delete \"{}\"", title.claim_key());
             swept.left = Some(Left::new(place, LeftKind::Undeletable, reason));
+        } else if places.keeps_versions(place).await {
+            let reason = "it keeps versions: those of what the run wrote are left, with a delete \
+                          marker each; the store's own tools remove them, and delete_versions: true \
+                          of a target does from the start";
+            swept.left = Some(Left::new(place, LeftKind::Hidden, reason));
         }
     }
     swept.is_foreign = true;
@@ -203,7 +232,8 @@ async fn sweep_unmarked<P: Places>(
 
 fn hidden(place: &str) -> Left {
     let reason = "the store says that it is not empty, and lists nothing in it: old versions, \
-                  delete markers or uploads are left, which need the store's own tools";
+                  delete markers or uploads are left; delete_versions: true of the target deletes \
+                  versions, the store's own tools the rest";
     Left::new(place, LeftKind::Hidden, reason)
 }
 
@@ -295,7 +325,7 @@ async fn sweep_objects<P: Places>(places: &mut P, place: &str) -> Result<Swept, 
         };
         if fruitless >= FRUITLESS_MAX {
             let left = left(LeftKind::Undeletable, "the store deletes nothing of what it lists");
-            return Ok(Swept { objects: swept, left, is_foreign: false });
+            return Ok(Swept::leaving(swept, left));
         }
         let spent_ns = places.reactor().now_ns() - begun_ns;
         match listing.turn(&page, if gone == 0 { spent_ns } else { 0 }) {
@@ -303,7 +333,7 @@ async fn sweep_objects<P: Places>(places: &mut P, place: &str) -> Result<Swept, 
             Ok(false) => return Ok(Swept { objects: swept, ..Swept::default() }),
             Err(reason) => {
                 let left = left(LeftKind::Listing, reason);
-                return Ok(Swept { objects: swept, left, is_foreign: false });
+                return Ok(Swept::leaving(swept, left));
             }
         }
     }

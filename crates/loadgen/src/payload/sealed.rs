@@ -25,37 +25,14 @@ use aws_lc_rs::cipher::{
     AES_256, DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext, UnboundCipherKey,
 };
 use aws_lc_rs::digest;
-use serde::{Deserialize, Serialize};
 
 use super::{ObjectId, PayloadSpec, fill, random};
 use crate::chance::mix64;
-use crate::trial::Trial;
+use crate::trial::{Cipher, Trial};
 
 mod opener;
 
 pub use opener::Opener;
-
-/// How a client encrypts objects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Cipher {
-    /// AES with a key of 256 bits in Galois/counter mode: encrypted and authenticated.
-    #[serde(rename = "aes-256-gcm")]
-    Aes256Gcm,
-    /// AES with a key of 256 bits in cipher block chaining mode, padded: encrypted only.
-    #[serde(rename = "aes-256-cbc")]
-    Aes256Cbc,
-}
-
-impl Cipher {
-    /// Returns the name in documents.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Aes256Gcm => "aes-256-gcm",
-            Self::Aes256Cbc => "aes-256-cbc",
-        }
-    }
-}
 
 /// The unit of encryption.
 pub const SEGMENT_BYTES: usize = 64 << 10;

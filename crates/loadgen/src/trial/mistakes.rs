@@ -1,14 +1,14 @@
 //! What is wrong with a trial document, all at once.
 
-use super::{FORMAT, Load, Share, Trial};
-use crate::drivers::{DriverInfo, encryption_mistakes};
+use super::{FORMAT, Load, Ownership, Share, Trial};
 use crate::operation::Operation;
 
 /// No host sends more; beyond it, counts and times would overflow.
 const RATE_MAX_PER_S: f64 = 1e12;
 
 impl Trial {
-    pub(super) fn mistakes(&self) -> Vec<String> {
+    /// Returns what is wrong whatever the driver is.
+    pub(crate) fn mistakes(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
         let mut demand = |holds: bool, text: String| {
             if !holds {
@@ -47,27 +47,6 @@ impl Trial {
         mistakes.extend(self.dataset.size.mistakes());
         self.check_ownership(&mut mistakes);
         self.check_mix(&mut mistakes);
-        match DriverInfo::named(&self.target.driver) {
-            None => mistakes.push(format!(
-                "target.driver: found \"{}\", allowed: {}",
-                self.target.driver,
-                DriverInfo::names().join(", ")
-            )),
-            Some(info) => {
-                mistakes.extend(self.mix.iter().filter(|share| !info.can(share.operation)).map(
-                    |share| {
-                        format!(
-                            "mix: driver \"{}\" cannot do {}, it can do: {}",
-                            info.name,
-                            share.operation.name(),
-                            info.operation_names().join(", ")
-                        )
-                    },
-                ));
-                mistakes.extend((info.check)(self));
-                mistakes.extend(encryption_mistakes(self, info));
-            }
-        }
         mistakes
     }
 
@@ -87,10 +66,13 @@ impl Trial {
         for run in self.ownership.runs.iter().filter(|run| !is_run(run)) {
             mistakes.push(format!("ownership.runs: found \"{run}\", allowed: 32 hex digits each"));
         }
-        for (first, end) in self.ownership.written.iter().filter(|(first, end)| first > end) {
-            mistakes.push(format!(
-                "ownership.written: found [{first}, {end}], allowed: the first before the end"
-            ));
+        let Ownership { written, unwritten, .. } = &self.ownership;
+        for (name, ranges) in [("written", written), ("unwritten", unwritten)] {
+            for (first, end) in ranges.iter().filter(|(first, end)| first > end) {
+                mistakes.push(format!(
+                    "ownership.{name}: found [{first}, {end}], allowed: the first before the end"
+                ));
+            }
         }
     }
 

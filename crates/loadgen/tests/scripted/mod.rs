@@ -20,6 +20,10 @@ pub(crate) struct Asked {
     pub(crate) line: String,
     pub(crate) head: String,
     pub(crate) body_bytes: usize,
+    /// What was read of it.
+    pub(crate) body: Vec<u8>,
+    /// Whether it was read; before that a script is asked whether it wants the body at all.
+    pub(crate) is_read: bool,
 }
 
 impl Asked {
@@ -145,11 +149,12 @@ fn read_request(stream: &mut dyn Stream, script: &Script) -> Option<Asked> {
     let line = head.lines().next().expect("a request line").to_owned();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
     let body_bytes: usize = length.map_or(0, |length| length.parse().expect("a number"));
-    let asked = Asked { number: 0, line, head, body_bytes };
+    let mut asked = Asked { number: 0, line, head, body_bytes, body: Vec::new(), is_read: false };
     if !asked.head.contains("x-test-unread") && !answers_early(script, &asked) {
-        let mut body = vec![0; body_bytes];
-        stream.read_exact(&mut body).ok()?;
+        asked.body = vec![0; body_bytes];
+        stream.read_exact(&mut asked.body).ok()?;
     }
+    asked.is_read = true;
     Some(asked)
 }
 

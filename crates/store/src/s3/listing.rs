@@ -9,7 +9,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use super::Front;
 use super::translate::{count, decode_base64, encode_base64, etag, owner, timestamp};
 use crate::bucket;
-use crate::listing::{Entry, Query};
+use crate::listing::{Entry, Query, is_xml};
 use crate::object;
 
 /// The most lines of a page.
@@ -21,14 +21,14 @@ const KEPT: &AsciiSet =
 
 /// Writes keys as the client wants them: as they are, or safe for XML.
 #[derive(Clone, Copy)]
-struct Writer {
+pub(super) struct Writer {
     is_encoded: bool,
 }
 
 impl Writer {
     /// Encodes where the client asks for it, and where one of `names` has no form in XML: the
     /// answer says that it is encoded, and stays well formed.
-    fn new<'n>(
+    pub(super) fn new<'n>(
         encoding: Option<&EncodingType>,
         names: impl IntoIterator<Item = &'n str>,
     ) -> Writer {
@@ -36,7 +36,7 @@ impl Writer {
         Writer { is_encoded: is_asked || !names.into_iter().all(is_xml) }
     }
 
-    fn write(self, key: &str) -> String {
+    pub(super) fn write(self, key: &str) -> String {
         match self.is_encoded {
             true => utf8_percent_encode(key, KEPT).to_string(),
             false => key.to_owned(),
@@ -44,15 +44,9 @@ impl Writer {
     }
 
     /// Returns how names are written, for the answer to say.
-    fn encoding(self) -> Option<EncodingType> {
+    pub(super) fn encoding(self) -> Option<EncodingType> {
         self.is_encoded.then(|| EncodingType::from_static(EncodingType::URL))
     }
-}
-
-/// Returns whether XML can carry a text, and a reader gets back what was written.
-fn is_xml(text: &str) -> bool {
-    let is_lost = |c: char| matches!(c, '\0'..='\x08' | '\x0b'..='\x1f' | '\u{fffe}' | '\u{ffff}');
-    !text.contains(is_lost)
 }
 
 /// The lines of a page, sorted into objects and common prefixes.

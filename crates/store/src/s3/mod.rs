@@ -25,6 +25,7 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{S3, S3Request, S3Response, S3Result};
 
 use crate::account::Account;
+use crate::listing::{is_lost, is_xml};
 use crate::route;
 
 /// Returns the service of the S3 API.
@@ -52,11 +53,17 @@ pub(crate) fn service(
 }
 
 /// Mends where the `s3s` crate writes a document otherwise than S3 does: errors name the request,
-/// and the entity tag among the attributes of an object stands without quotes.
+/// and the entity tag among the attributes of an object stands without quotes. Characters that XML
+/// cannot carry, which a document repeats from its request, are replaced: it stays well formed.
 pub(crate) fn mend(headers: &mut http::HeaderMap, body: &mut s3s::Body, request_id: &str) {
     let is_attributes = |text: &str| text.contains("<GetObjectAttributesResponse");
     let Some(bytes) = body.bytes() else { return };
     let Ok(text) = std::str::from_utf8(&bytes) else { return };
+    let carried = match is_xml(text) {
+        true => None,
+        false => Some(text.replace(is_lost, "\u{fffd}")),
+    };
+    let text = carried.as_deref().unwrap_or(text);
     let mended = match text.strip_suffix("</Error>") {
         Some(rest) => {
             // An error that brings headers of its own has lost this one.
@@ -67,7 +74,10 @@ pub(crate) fn mend(headers: &mut http::HeaderMap, body: &mut s3s::Body, request_
         None if is_attributes(text) => {
             text.replace("<ETag>\"", "<ETag>").replace("\"</ETag>", "</ETag>")
         }
-        _ => return,
+        None => match carried {
+            Some(carried) => carried,
+            None => return,
+        },
     };
     *body = mended.into();
 }

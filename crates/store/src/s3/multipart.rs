@@ -10,6 +10,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
 use super::checksum::{self, Promise, checksums_out, shown_algorithm, shown_type};
+use super::listing::Writer;
 use super::object::{body_length, header_text, shown_version};
 use super::translate::{
     Described, UPLOAD_BYTES_MAX, check_framing, count, etag, owner, precondition, timestamp,
@@ -339,27 +340,35 @@ pub(super) async fn list_uploads(
         },
         |upload| Some(upload.clone()),
     );
+    let asked = [&input.prefix, &input.delimiter, &input.key_marker].into_iter().flatten();
+    let keys = page.entries.iter().map(|entry| match entry {
+        Entry::Prefix(prefix) => &**prefix,
+        Entry::Key(_, upload) => &*upload.facts.key,
+    });
+    let names = keys.chain(asked.map(String::as_str));
+    let writer = Writer::new(input.encoding_type.as_ref(), names);
     let mut output = ListMultipartUploadsOutput {
         bucket: Some(input.bucket),
-        key_marker: input.key_marker,
+        encoding_type: writer.encoding(),
+        key_marker: input.key_marker.map(|key| writer.write(&key)),
         upload_id_marker: input.upload_id_marker,
         max_uploads: Some(input.max_uploads.unwrap_or(1000)),
         is_truncated: Some(page.is_truncated),
-        prefix: input.prefix,
-        delimiter: input.delimiter,
+        prefix: input.prefix.map(|prefix| writer.write(&prefix)),
+        delimiter: input.delimiter.map(|delimiter| writer.write(&delimiter)),
         ..Default::default()
     };
     for entry in page.entries {
         match entry {
             Entry::Prefix(prefix) => {
-                let prefix = CommonPrefix { prefix: Some(prefix.to_string()) };
+                let prefix = CommonPrefix { prefix: Some(writer.write(&prefix)) };
                 output.common_prefixes.get_or_insert_default().push(prefix);
             }
             Entry::Key(_, upload) => {
-                output.next_key_marker = Some(upload.facts.key.to_string());
+                output.next_key_marker = Some(writer.write(&upload.facts.key));
                 output.next_upload_id_marker = Some(upload.id.to_string());
                 output.uploads.get_or_insert_default().push(MultipartUpload {
-                    key: Some(upload.facts.key.to_string()),
+                    key: Some(writer.write(&upload.facts.key)),
                     upload_id: Some(upload.id.to_string()),
                     initiated: Some(timestamp(upload.facts.started_us)),
                     checksum_algorithm: upload.facts.rule.map(shown_algorithm),

@@ -53,7 +53,7 @@ fn list(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
         })
         .collect();
     let account = swift.account_name();
-    Ok(write(Format::of(call)?, ("account", &account), "container", &lines))
+    write(Format::of(call)?, ("account", &account), "container", &lines)
 }
 
 /// Answers POST of the account.

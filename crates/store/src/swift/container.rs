@@ -102,7 +102,7 @@ fn list(bucket: &Bucket, call: &Call) -> Result<Reply, Failure> {
             Entry::Key(name, object) => line(name, object),
         })
         .collect();
-    Ok(write(Format::of(call)?, ("container", &bucket.name), "object", &lines))
+    write(Format::of(call)?, ("container", &bucket.name), "object", &lines)
 }
 
 /// Lists what lies directly in a pseudo-directory: objects, and directories that have an object of

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::answer::{Failure, document, empty};
 use super::call::Call;
+use crate::listing::is_xml;
 use crate::reply::Reply;
 
 /// The form of a listing.
@@ -53,7 +54,7 @@ pub(super) fn write(
     (of, name): (&str, &str),
     line: &str,
     lines: &[Value],
-) -> Reply {
+) -> Result<Reply, Failure> {
     let name_of = |line: &Value| {
         let name = line["name"].as_str().or_else(|| line["subdir"].as_str());
         name.unwrap_or_default().to_owned()
@@ -78,12 +79,16 @@ pub(super) fn write(
             text + &format!("</{of}>")
         }
     };
+    if format == Format::Xml && !is_xml(&text) {
+        let problem = "a name has characters that XML cannot carry: ask for format=json";
+        return Err(Failure::new(StatusCode::NOT_ACCEPTABLE, problem));
+    }
     if text.is_empty() {
         let mut reply = empty(StatusCode::NO_CONTENT);
         super::answer::set(&mut reply, http::header::CONTENT_TYPE, format.content_type());
-        return reply;
+        return Ok(reply);
     }
-    document(StatusCode::OK, format.content_type(), text)
+    Ok(document(StatusCode::OK, format.content_type(), text))
 }
 
 fn fields(entry: &Value) -> String {

@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 
 use serde::{Deserialize, Serialize};
 
-use crate::drivers::disk::{self, Buffer};
+use crate::transport::disk::{self, Buffer};
 
 /// How much of each end the mark takes; data lies between.
 pub(super) const MARK_BYTES: u64 = 1 << 20;
@@ -23,6 +23,9 @@ const OLD: &[u8] = b"loadstone overwrites this file or device\n";
 pub(super) enum Ends {
     /// Every byte is the mark of this run.
     Marked { run: String },
+    /// This run was about to make it longer: beyond the whole mark of its former length is nothing
+    /// but zeroes and parts of the new mark.
+    Growing { run: String },
     /// There was a mark, and something else was written since, or the length has changed.
     Broken { run: String },
     /// It carries the mark of a version that did not look further.
@@ -68,9 +71,58 @@ pub(super) fn read(file: BorrowedFd<'_>, bytes: u64) -> io::Result<Ends> {
     }
     Ok(match run {
         Some(run) if is_whole => Ends::Marked { run },
+        Some(run) if is_growing(file, &run, bytes)? => Ends::Growing { run },
         Some(run) => Ends::Broken { run },
         None if is_tail_blank => Ends::Blank,
         None => Ends::Other,
+    })
+}
+
+/// Tells whether what is `bytes` long was marked at a lesser length, and made longer by nobody but
+/// us: its growth and its new mark are two steps, and a kill can come at any moment of them.
+fn is_growing(file: BorrowedFd<'_>, run: &str, bytes: u64) -> io::Result<bool> {
+    let mut found = Buffer::new(MARK_BYTES as usize);
+    if disk::read_full_at(file, &mut found, 0)? < found.len() {
+        return Ok(false);
+    }
+    // The start is written last, from its first sector on.
+    let last = line_of(&found[MARK_BYTES as usize - SECTOR_BYTES..]);
+    let Some(former) = last.map(|line| line.bytes) else { return Ok(false) };
+    let Some(former_end) = former.checked_sub(MARK_BYTES).filter(|end| *end >= MARK_BYTES) else {
+        return Ok(false);
+    };
+    let new_end = bytes.saturating_sub(MARK_BYTES);
+    if former > new_end || !is_made_of(&found, [&text(run, former, 0), &text(run, bytes, 0)]) {
+        return Ok(false);
+    }
+    disk::read_full_at(file, &mut found, former_end)?;
+    if *found != *text(run, former, former_end) {
+        return Ok(false);
+    }
+    let mark = text(run, bytes, new_end);
+    let mut at = former;
+    while let Some(data) = disk::next_data(file, at)?.filter(|data| *data < bytes) {
+        // Direct I/O goes by blocks.
+        at = data - data % disk::ALIGNMENT as u64;
+        let length = disk::read_full_at(file, &mut found, at)?;
+        let is_ours = |(at, byte): (u64, &u8)| {
+            let of_mark = at.checked_sub(new_end).and_then(|skip| mark.get(skip as usize));
+            *byte == 0 || at < former || of_mark == Some(byte)
+        };
+        if length == 0 || !(at..).zip(&found[..length]).all(is_ours) {
+            return Ok(false);
+        }
+        at += length as u64;
+    }
+    Ok(true)
+}
+
+/// Tells whether each sector of an end is that of one of two marks.
+fn is_made_of(end: &[u8], marks: [&[u8]; 2]) -> bool {
+    let sectors = end.chunks(SECTOR_BYTES).enumerate();
+    sectors.into_iter().all(|(number, sector)| {
+        let start = number * SECTOR_BYTES;
+        marks.iter().any(|mark| mark[start..start + SECTOR_BYTES] == *sector)
     })
 }
 
@@ -116,10 +168,15 @@ fn text(run: &str, bytes: u64, at: u64) -> Vec<u8> {
 
 /// Returns the run that the first sector names.
 fn run_of(head: &[u8]) -> Option<String> {
-    let line = head.get(..SECTOR_BYTES)?.split(|byte| *byte == b'\n').next()?;
+    line_of(head).map(|line| line.run)
+}
+
+/// Reads the line of a sector.
+fn line_of(sector: &[u8]) -> Option<Line> {
+    let line = sector.get(..SECTOR_BYTES)?.split(|byte| *byte == b'\n').next()?;
     let line: Line = serde_json::from_slice(line).ok()?;
     let is_run = line.run.len() == 32 && line.run.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (line.loadstone == FORMAT && is_run).then_some(line.run)
+    (line.loadstone == FORMAT && is_run).then_some(line)
 }
 
 #[cfg(test)]
@@ -161,9 +218,9 @@ mod tests {
     #[test]
     fn a_mark_of_another_length_or_version_is_none() {
         let file = marked();
-        file.set_len(BYTES + 512).expect("memory");
         let ends = |bytes| read(file.as_fd(), bytes).expect("it is open");
-        assert_eq!(ends(BYTES + 512), Ends::Broken { run: RUN.into() });
+        file.set_len(BYTES - 512).expect("memory");
+        assert_eq!(ends(BYTES - 512), Ends::Broken { run: RUN.into() });
         file.set_len(BYTES).expect("memory");
         file.write_all_at(OLD, 0).expect("it is open");
         assert_eq!(ends(BYTES), Ends::Old);
@@ -171,5 +228,36 @@ mod tests {
         assert_eq!(ends(BYTES), Ends::Blank);
         file.write_all_at(b"x", BYTES - 1).expect("it is open");
         assert_eq!(ends(BYTES), Ends::Other);
+    }
+
+    #[test]
+    fn a_growth_that_was_cut_anywhere_is_known_and_data_beyond_is_no_growth() {
+        let file = marked();
+        let longer = BYTES + 3 * MARK_BYTES + 512;
+        let is = |bytes, ends| assert_eq!(read(file.as_fd(), bytes).expect("it is open"), ends);
+        let growing = || Ends::Growing { run: RUN.into() };
+        file.set_len(longer).expect("memory");
+        is(longer, growing());
+        // The new mark, sector by sector as it is written: its end, then its start.
+        for at in [longer - MARK_BYTES, 0] {
+            let end = text(RUN, longer, at);
+            for sectors in [1, 7, 2047] {
+                file.write_all_at(&end[..sectors * SECTOR_BYTES], at).expect("it is open");
+                is(longer, growing());
+            }
+            file.write_all_at(&end, at).expect("it is open");
+        }
+        is(longer, Ends::Marked { run: RUN.into() });
+        let beyond = longer + 2 * MARK_BYTES;
+        file.set_len(beyond).expect("memory");
+        is(beyond, growing());
+        for at in [longer, longer + 100_000, beyond - MARK_BYTES + 5, beyond - 1] {
+            file.write_all_at(b"x", at).expect("it is open");
+            is(beyond, Ends::Broken { run: RUN.into() });
+            file.write_all_at(&[0], at).expect("it is open");
+            is(beyond, growing());
+        }
+        file.write_all_at(b"x", longer - 1).expect("it is open");
+        is(beyond, Ends::Broken { run: RUN.into() });
     }
 }

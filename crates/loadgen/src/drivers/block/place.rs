@@ -15,11 +15,11 @@ use rustix::fs::{FallocateFlags, RenameFlags};
 use super::mark::{self, Ends, MARK_BYTES};
 use super::refusal::{Refusal, stranger};
 use super::uses;
-use crate::drivers::disk;
-use crate::drivers::{BucketState, settings};
 use crate::error::Error;
 use crate::operation::Operation;
-use crate::ownership::{Left, LeftKind};
+use crate::ownership::{BucketState, Left, LeftKind, Swept};
+use crate::settings;
+use crate::transport::disk;
 use crate::trial::Trial;
 
 /// Where data begins: behind the mark, and at a multiple of what disks and arrays align to.
@@ -137,6 +137,10 @@ impl Place {
             Error::target(self.what("write to"), refusal.why).with_hint(refusal.hint)
         })?;
         let is_ours = self.state == BucketState::Ours;
+        if is_ours && !self.is_device && self.is_growing(&file)? {
+            // Marked at the length that it has: another kill must not find two growths begun.
+            self.write_mark(&file)?;
+        }
         let is_short = self.length(&file)? < bytes;
         if self.is_device {
             self.check_length(&file, bytes)?;
@@ -149,7 +153,7 @@ impl Place {
             self.write_mark(&file)?;
         }
         let deletes = trial.mix.iter().any(|share| share.operation == Operation::Delete);
-        self.only_discards = deletes && self.is_device && only_discards(&file);
+        self.only_discards = deletes && self.is_device && uses::only_discards(&file);
         self.file = Some(file);
         Ok(())
     }
@@ -210,7 +214,13 @@ impl Place {
         }
         let ends = mark::read(file.as_fd(), self.length(file)?)
             .map_err(|error| self.refused("look for the mark of", &error))?;
-        if matches!(&ends, Ends::Marked { run } if self.runs.contains(run)) {
+        let marked = match &ends {
+            Ends::Marked { run } => Some(run),
+            // We grow files, never devices.
+            Ends::Growing { run } if !self.is_device => Some(run),
+            _ => None,
+        };
+        if marked.is_some_and(|run| self.runs.contains(run)) {
             if self.is_device || self.is_mine(&found) {
                 return Ok(Ok(BucketState::Ours));
             }
@@ -219,7 +229,7 @@ impl Place {
         }
         match (allow_foreign, uses::refusal()) {
             // What another run keeps here is given free by that run's name only.
-            _ if matches!(ends, Ends::Marked { .. }) => Ok(Err(stranger(ends))),
+            _ if marked.is_some() => Ok(Err(stranger(ends))),
             (true, Some(missing)) if ends != Ends::Blank => refuse(
                 LeftKind::Foreign,
                 format!("nothing here tells what is on it ({missing})"),
@@ -228,6 +238,13 @@ impl Place {
             (true, _) => Ok(Ok(BucketState::Foreign)),
             (false, _) => Ok(Err(stranger(ends))),
         }
+    }
+
+    /// Tells whether a kill came between the growth of a file and its mark.
+    fn is_growing(&self, file: &File) -> Result<bool, Error> {
+        let ends = mark::read(file.as_fd(), self.length(file)?);
+        let ends = ends.map_err(|error| self.refused("look for the mark of", &error))?;
+        Ok(matches!(ends, Ends::Growing { .. }))
     }
 
     /// Tells whether we made a file, or another user who gave it our mark.
@@ -348,14 +365,16 @@ impl Place {
     }
 
     /// Takes the place away if it is ours: deletes the file, or the mark of a device.
-    /// Returns why it is left, if it is.
-    pub(super) fn sweep(&self, bucket: &str) -> Result<Option<Left>, Error> {
-        let Some(file) = &self.file else { return Ok(None) };
+    pub(super) fn sweep(&self, bucket: &str) -> Result<Swept, Error> {
+        let Some(file) = &self.file else { return Ok(Swept::absent()) };
         let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         if std::fs::symlink_metadata(&self.path).is_err_and(|error| gone(&error)) {
-            return Ok(None);
+            return Ok(Swept::absent());
         }
-        let left = |kind, why: String| Ok(Some(Left::new(bucket, kind, why)));
+        let left = |kind, why: String| {
+            let is_foreign = kind == LeftKind::Foreign;
+            Ok(Swept { is_foreign, ..Swept::leaving(0, Some(Left::new(bucket, kind, why))) })
+        };
         let judged = |file: &File| match self.judge(file, false) {
             Ok(Ok(_)) => None,
             Ok(Err(refusal)) => Some((refusal.kind, refusal.why)),
@@ -372,13 +391,13 @@ impl Place {
             }
             let bytes = self.length(&file)?;
             mark::erase(file.as_fd(), bytes).map_err(|error| self.refused("unmark", &error))?;
-            return Ok(None);
+            return Ok(Swept::default());
         }
         if let Some((kind, why)) = judged(file) {
             return left(kind, why);
         }
         std::fs::remove_file(&self.path).map_err(|error| self.refused("delete", &error))?;
-        Ok(None)
+        Ok(Swept::default())
     }
 
     pub(super) fn file(&self) -> Option<&File> {
@@ -404,21 +423,6 @@ impl Place {
     fn refused(&self, verb: &str, error: &io::Error) -> Error {
         Error::target(self.what(verb), error.to_string())
     }
-}
-
-/// Tells whether a device can discard but not give back space that then reads as zeroes, as those
-/// of nbd. Read from sysfs: a trial discard would need unused space on the device.
-fn only_discards(device: &File) -> bool {
-    let Ok(found) = device.metadata() else { return false };
-    let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
-    let can = |limit: &str| -> Option<bool> {
-        let known = format!("/sys/dev/block/{major}:{minor}");
-        // A partition's queue is that of its disk.
-        let queues = [format!("{known}/queue/{limit}"), format!("{known}/../queue/{limit}")];
-        let text = queues.iter().find_map(|path| std::fs::read_to_string(path).ok())?;
-        Some(text.trim() != "0")
-    };
-    can("write_zeroes_max_bytes") == Some(false) && can("discard_max_bytes") == Some(true)
 }
 
 /// Gives a file the name that it shall have, unless something has that name.

@@ -19,7 +19,7 @@ impl Refusal {
 /// Returns why a place that is not ours may not be written to, and what to do.
 pub(super) fn stranger(ends: Ends) -> Refusal {
     match ends {
-        Ends::Marked { run } => Refusal::new(
+        Ends::Marked { run } | Ends::Growing { run } => Refusal::new(
             LeftKind::OtherRun,
             format!("it belongs to run {run}"),
             format!(

@@ -151,3 +151,18 @@ fn loop_device(device: u64, number: u64) -> Option<String> {
         is_it.then(|| format!("{name} shows it as a device"))
     })
 }
+
+/// Tells whether a device can discard but not give back space that then reads as zeroes, as those
+/// of nbd. Read from sysfs: a trial discard would need unused space on the device.
+pub(super) fn only_discards(device: &File) -> bool {
+    let Ok(found) = device.metadata() else { return false };
+    let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
+    let can = |limit: &str| -> Option<bool> {
+        let known = format!("/sys/dev/block/{major}:{minor}");
+        // A partition's queue is that of its disk.
+        let queues = [format!("{known}/queue/{limit}"), format!("{known}/../queue/{limit}")];
+        let text = queues.iter().find_map(|path| std::fs::read_to_string(path).ok())?;
+        Some(text.trim() != "0")
+    };
+    can("write_zeroes_max_bytes") == Some(false) && can("discard_max_bytes") == Some(true)
+}

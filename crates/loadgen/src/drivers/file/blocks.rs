@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use super::FileClient;
 use super::bucket::Bucket;
-use crate::drivers::disk;
 use crate::outcome::{Answer, Outcome};
 use crate::payload::{ObjectId, check_blocks};
 use crate::requests::Request;
+use crate::transport::disk;
 
 /// The files that a client has open, each in the place that its number gives it.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl FileClient {
     /// Returns where a request's block lies in its object, and how long it is.
     fn block_of(&self, request: &Request, object: &ObjectId) -> (u64, usize) {
         let block_bytes = self.tree.block_bytes;
-        let offset = request.chance % object.length.div_ceil(block_bytes).max(1) * block_bytes;
+        let offset = request.block() % object.length.div_ceil(block_bytes).max(1) * block_bytes;
         let bytes = (object.length - offset).min(block_bytes);
         (offset, usize::try_from(bytes).expect("a block"))
     }
@@ -55,9 +55,9 @@ impl FileClient {
         request: &Request,
         answer: &mut Answer,
     ) -> io::Result<()> {
-        let object = self.at_object(request.index);
+        let object = self.at_object(request.object());
         let (offset, bytes) = self.block_of(request, &object);
-        let file = self.open_block_file(bucket, request.index)?;
+        let file = self.open_block_file(bucket, request.object().index)?;
         let asked = if self.tree.is_direct { bytes.next_multiple_of(512) } else { bytes };
         let read = disk::read_full_at(file.as_fd(), &mut self.buffer[..asked], offset)?.min(bytes);
         answer.ended_ns = self.reactor.now_ns();
@@ -82,11 +82,11 @@ impl FileClient {
         request: &Request,
         answer: &mut Answer,
     ) -> io::Result<()> {
-        let object = self.at_object(request.index);
+        let object = self.at_object(request.object());
         let (offset, bytes) = self.block_of(request, &object);
         self.held.fill(&self.tree.payload, &object, offset, &mut self.buffer[..bytes]);
         answer.sent_ns = self.reactor.now_ns();
-        let file = self.open_block_file(bucket, request.index)?;
+        let file = self.open_block_file(bucket, request.object().index)?;
         if self.tree.is_direct && bytes % 512 != 0 {
             // The end of an odd object: a file of its own, so that the others stay direct.
             let flags = libc::O_WRONLY | self.tree.flush.open_flags() | self.append_flag();

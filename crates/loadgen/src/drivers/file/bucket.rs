@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::directory::{c_name, look, names_in, open_directory, open_nested};
 use super::{FileClient, FileTree, TEMPORARY};
-use crate::drivers::BucketState;
-use crate::drivers::disk;
 use crate::error::Error;
+use crate::ownership::BucketState;
 use crate::ownership::Standing as Found;
 use crate::requests::Request;
+use crate::transport::disk;
 
 /// The file that marks a directory as made by loadstone.
 pub(super) const MARK: &CStr = c".loadstone-mark";
@@ -394,8 +394,8 @@ impl FileTree {
 
 impl FileClient {
     pub(super) fn create_bucket(&mut self, request: &Request) -> io::Result<()> {
-        self.at_bucket(request.index);
-        let bucket = self.tree.dataset.bucket(request.index);
+        self.at_bucket(request.bucket());
+        let bucket = self.tree.dataset.bucket(request.bucket());
         if self.tree.make(&bucket)? || self.tree.adopt(&bucket)? {
             return Ok(());
         }
@@ -403,8 +403,8 @@ impl FileClient {
     }
 
     pub(super) fn delete_bucket(&mut self, request: &Request) -> io::Result<()> {
-        self.at_bucket(request.index);
-        let bucket = self.tree.dataset.bucket(request.index);
+        self.at_bucket(request.bucket());
+        let bucket = self.tree.dataset.bucket(request.bucket());
         let directory = self.tree.open_below(&bucket)?;
         match self.tree.standing(directory.as_fd())? {
             Standing::Ours { .. } => match self.tree.remove_bucket(&bucket, &directory)? {

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 
 use rustix::fs::{AtFlags, Stat, statat, unlinkat};
 
-use crate::drivers::disk;
+use crate::transport::disk;
 
 /// Where a name begins in what the kernel gives for it: after number, offset, length and kind.
 const NAME_START: usize = 19;

@@ -6,11 +6,11 @@ use std::os::fd::AsFd;
 use super::bucket::{Bucket, CLAIM_SUFFIX};
 use super::directory::look;
 use super::{COPY_SUFFIX, FileClient};
-use crate::drivers::disk;
-use crate::drivers::reading::choose_ranges;
 use crate::outcome::{Answer, Outcome};
 use crate::payload::Verifier;
 use crate::requests::Request;
+use crate::transport::disk;
+use crate::transport::reading::choose_ranges;
 
 impl FileClient {
     pub(super) fn get(
@@ -19,7 +19,7 @@ impl FileClient {
         request: &Request,
         answer: &mut Answer,
     ) -> io::Result<()> {
-        let object = self.at_object(request.index);
+        let object = self.at_object(request.object());
         let file = disk::open_at(bucket.keys.as_fd(), self.name(), self.read_flags())?;
         let mut verifier =
             request.is_verified.then(|| Verifier::new(&self.tree.payload, &object, 0));
@@ -71,7 +71,7 @@ impl FileClient {
         request: &Request,
         answer: &mut Answer,
     ) -> io::Result<()> {
-        let object = self.at_object(request.index);
+        let object = self.at_object(request.object());
         let range_bytes = self.tree.block_bytes;
         choose_ranges(request, object.length, range_bytes, 1, &mut self.ranges);
         let (first, end) = self.ranges[0];
@@ -107,7 +107,7 @@ impl FileClient {
         request: &Request,
         answer: &mut Answer,
     ) -> io::Result<()> {
-        let object = self.at_object(request.index);
+        let object = self.at_object(request.object());
         let found = look(bucket.keys.as_fd(), self.name())?;
         let length = u64::try_from(found.st_size).unwrap_or(0);
         if request.is_verified {
@@ -121,14 +121,14 @@ impl FileClient {
 
     /// Lists the directory in which the keys with the wanted prefix lie, up to one page of them.
     pub(super) fn list(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
-        self.at_bucket(request.index);
+        self.at_bucket(request.bucket());
         let tree = std::sync::Arc::clone(&self.tree);
         let prefix = match &tree.options.prefix {
             Some(prefix) => prefix,
             None => &tree.dataset.spec().object_prefix,
         };
         let (parents, start) = prefix.rsplit_once('/').unwrap_or(("", prefix));
-        let directory = tree.open_page(request.index, parents)?;
+        let directory = tree.open_page(request.bucket(), parents)?;
         let (keys_max, mut keys) = (tree.options.page_keys, 0);
         super::directory::for_each_name(directory.as_fd(), &mut self.buffer, |name| {
             let is_key = name.starts_with(start.as_bytes())

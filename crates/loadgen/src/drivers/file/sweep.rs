@@ -9,9 +9,9 @@ use rustix::fs::{AtFlags, fstat, unlinkat};
 use super::bucket::{Bucket, MARK, Standing};
 use super::directory::{c_name, look, names_in, open_directory, remove_nested};
 use super::{COPY_SUFFIX, FileTree, TEMPORARY};
-use crate::drivers::disk;
 use crate::error::Error;
 use crate::ownership::{Left, LeftKind, Swept};
+use crate::transport::disk;
 
 impl FileTree {
     /// Returns the number of the object that a file is, or is a copy of.
@@ -47,13 +47,13 @@ impl FileTree {
     pub(super) fn sweep(&self, bucket: &str) -> Result<Swept, Error> {
         let failed = |verb, error: io::Error| self.refused(verb, bucket, &error);
         let stays = |objects, kind, reason: String| {
-            Ok(Swept { objects, left: Some(Left::new(bucket, kind, reason)), is_foreign: false })
+            Ok(Swept::leaving(objects, Some(Left::new(bucket, kind, reason))))
         };
         self.buckets.lock().expect("nobody panics in here").clear();
         self.sweep_root();
         let directory = match self.open_below(bucket) {
             Ok(directory) => directory,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swept::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swept::absent()),
             Err(error) => match error.raw_os_error() {
                 Some(libc::ELOOP | libc::ENOTDIR) => {
                     let reason = "it is a symbolic link, or no directory at all";
@@ -77,14 +77,19 @@ impl FileTree {
                     .map_err(|error| failed("delete", error.into()))?;
                 return Ok(Swept::default());
             }
+            Standing::Foreign | Standing::Unsafe if self.is_foreign_allowed => {
+                return self
+                    .sweep_claimed(bucket, &directory)
+                    .map_err(|error| failed("sweep", error));
+            }
             Standing::Foreign => (LeftKind::Foreign, "loadstone did not make it".into()),
             Standing::Unsafe => (
                 LeftKind::Foreign,
                 "it has a mark that is not this version's, or that others could write".into(),
             ),
         };
-        let swept = self.sweep_claimed(bucket, &directory);
-        stays(swept.map_err(|error| failed("sweep", error))?, kind, reason)
+        let left = Some(Left::new(bucket, kind, reason));
+        Ok(Swept { left, is_foreign: kind == LeftKind::Foreign, ..Swept::default() })
     }
 
     fn sweep_ours(&self, bucket: &str, directory: &OwnedFd, owner: u32) -> Result<Swept, Error> {
@@ -97,7 +102,7 @@ impl FileTree {
                 // What somebody has mounted there is not ours.
                 if same(&keys).ok() != same(directory).ok() {
                     let left = others("another file system is mounted in it".into());
-                    return Ok(Swept { objects, left: Some(left), is_foreign: false });
+                    return Ok(Swept::leaving(objects, Some(left)));
                 }
                 let place = Bucket { keys, owner, is_guarded: true };
                 objects =
@@ -106,23 +111,20 @@ impl FileTree {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 let left = others(format!("a directory of the prefix cannot be opened: {error}"));
-                return Ok(Swept { objects, left: Some(left), is_foreign: false });
+                return Ok(Swept::leaving(objects, Some(left)));
             }
         }
         remove_nested(directory.as_fd(), &self.parents);
         if self.remove_bucket(bucket, directory).map_err(|error| failed("delete", error))? {
-            return Ok(Swept { objects, left: None, is_foreign: false });
+            return Ok(Swept::leaving(objects, None));
         }
         let mut names = names_in(directory.as_fd()).map_err(|error| failed("list", error))?;
         names.retain(|name| name.as_encoded_bytes() != MARK.to_bytes());
         let example = names.first().map(|name| format!(", such as \"{}\"", name.display()));
         let reason = "it holds files that the run did not write";
         let left = others(format!("{reason}{}", example.unwrap_or_default()));
-        Ok(Swept {
-            objects,
-            left: Some(Left { objects: Some(names.len() as u64), ..left }),
-            is_foreign: false,
-        })
+        let left = Left { objects: Some(names.len() as u64), ..left };
+        Ok(Swept::leaving(objects, Some(left)))
     }
 
     /// Removes what a kill of the run has left in the root, under names that bear the run. Best
@@ -148,18 +150,40 @@ impl FileTree {
         }
     }
 
-    /// Deletes what the run has written beside others' files.
-    fn sweep_claimed(&self, bucket: &str, directory: &OwnedFd) -> io::Result<u64> {
-        let Ok(keys) = self.open_keys(directory, false) else { return Ok(0) };
+    /// Deletes what the run has written beside others' files, and its claim last.
+    fn sweep_claimed(&self, bucket: &str, directory: &OwnedFd) -> io::Result<Swept> {
+        let foreign = |left| Ok(Swept { left, is_foreign: true, ..Swept::default() });
+        let stays = |kind, reason: String| foreign(Some(Left::new(bucket, kind, reason)));
+        let keys = match self.open_keys(directory, false) {
+            Ok(keys) => keys,
+            // Nothing is written before the claim.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return foreign(None),
+            Err(error) => {
+                let reason = format!("a directory of the prefix cannot be opened: {error}");
+                return stays(LeftKind::OtherObjects, reason);
+            }
+        };
         let claim = self.claim_name();
-        let Some((run, owner)) = self.mark_in(keys.as_fd(), &claim)? else { return Ok(0) };
-        if !self.is_named(&run) {
-            return Ok(0);
-        }
+        match look(keys.as_fd(), &claim) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return foreign(None),
+            looked => looked?,
+        };
+        let owner = match self.mark_in(keys.as_fd(), &claim)? {
+            Some((run, owner)) if self.is_named(&run) => owner,
+            Some((run, _)) => {
+                let reason = format!("run {run} has claimed the dataset's names");
+                return stays(LeftKind::OtherRun, reason);
+            }
+            None => {
+                let reason =
+                    format!("{claim:?} is there, and is no claim that others cannot write");
+                return stays(LeftKind::Foreign, reason);
+            }
+        };
         let place = Bucket { keys, owner, is_guarded: true };
-        let swept = self.sweep_keys(bucket, &place)?;
+        let objects = self.sweep_keys(bucket, &place)?;
         disk::remove_at(place.keys.as_fd(), &claim)?;
-        Ok(swept)
+        Ok(Swept { objects, is_foreign: true, ..Swept::default() })
     }
 
     fn sweep_keys(&self, bucket: &str, place: &Bucket) -> io::Result<u64> {

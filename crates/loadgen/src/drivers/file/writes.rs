@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use super::bucket::Bucket;
 use super::directory::look;
 use super::{COPY_SUFFIX, FileClient, Layout};
-use crate::drivers::disk;
 use crate::outcome::Answer;
 use crate::payload::ObjectId;
 use crate::requests::Request;
+use crate::transport::disk;
 
 /// The attribute that `post` replaces.
 const ATTRIBUTE: &CStr = c"user.loadstone";
@@ -22,7 +22,7 @@ impl FileClient {
         request: &Request,
         answer: &mut Answer,
     ) -> io::Result<()> {
-        let object = self.at_object(request.index);
+        let object = self.at_object(request.object());
         self.writes += 1;
         if self.tree.layout == Layout::InPlace {
             return self.write_file(bucket, &object, answer);
@@ -105,14 +105,14 @@ impl FileClient {
     }
 
     pub(super) fn delete(&mut self, bucket: &Bucket, request: &Request) -> io::Result<()> {
-        self.at_object(request.index);
+        self.at_object(request.object());
         bucket.guard(self.name())?;
         disk::remove_at(bucket.keys.as_fd(), self.name())
     }
 
     /// Copies a file beside itself: inside the kernel, or through us where it cannot.
     pub(super) fn copy(&mut self, bucket: &Bucket, request: &Request) -> io::Result<()> {
-        self.at_object(request.index);
+        self.at_object(request.object());
         self.writes += 1;
         let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let source = disk::open_at(bucket.keys.as_fd(), self.name(), flags)?;
@@ -153,7 +153,7 @@ impl FileClient {
 
     /// Replaces an extended attribute, which is the metadata that files have.
     pub(super) fn post(&mut self, bucket: &Bucket, request: &Request) -> io::Result<()> {
-        self.at_object(request.index);
+        self.at_object(request.object());
         let file = open_checked(bucket, self.name(), libc::O_RDONLY)?;
         let value = request.chance.to_le_bytes();
         // SAFETY: name and value outlive the call, which takes as many bytes as we say.

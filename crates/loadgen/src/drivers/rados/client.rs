@@ -8,18 +8,21 @@ use std::time::{Duration, Instant};
 
 use super::call::Call;
 use super::connection::PoolContext;
-use super::inbox::{Inbox, Place};
 use super::library::{Completion, Context, Library, kernel_text};
 use super::slot::{GivenUp, Slot};
 use super::{Content, Draft, Rados, errand};
-use crate::drivers::{BucketState, Client, huge};
+use crate::driver::Client;
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::{Answer, Outcome};
-use crate::ownership::{self, Standing, Swept};
+use crate::ownership::{self, BucketState, Standing, Swept};
 use crate::payload::{Held, ObjectId, Verifier};
 use crate::reactor::Reactor;
 use crate::requests::Request;
+use crate::transport::{
+    huge,
+    inbox::{Inbox, Place},
+};
 
 /// How long a client that ends waits for librados to let go of its requests.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -29,7 +32,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 const READY_BYTES_MAX: usize = 1 << 30;
 
 /// A client of [`Rados`].
-pub struct RadosClient {
+pub(crate) struct RadosClient {
     pub(super) rados: Arc<Rados>,
     pub(super) reactor: Rc<Reactor>,
     pub(super) inbox: Arc<Inbox>,
@@ -76,17 +79,18 @@ impl Drop for RadosClient {
 impl Client for RadosClient {
     async fn execute(&mut self, request: &Request) -> Answer {
         if request.operation == Operation::List {
-            return self.list_page(request.index).await;
+            return self.list_page(request.bucket()).await;
         }
-        let object = self.object(request.index);
+        let object = self.rados.dataset.id(request.object());
         let call = self.call(request, &object);
-        let bucket = self.rados.dataset.bucket_of(request.index);
+        let index = request.object().index;
+        let bucket = self.rados.dataset.bucket_of(index);
         let context = match self.rados.instances[self.instance].context(&self.rados, bucket) {
             Ok(context) => context,
             Err(number) => return self.refused(number),
         };
         self.name.clear();
-        self.rados.dataset.write_key(request.index, &mut self.name);
+        self.rados.dataset.write_key(index, &mut self.name);
         self.name.push(0);
         if call.is_write() {
             let Draft { bytes, held } = &mut *self.content.borrow_mut();
@@ -158,17 +162,12 @@ impl RadosClient {
         }
     }
 
-    fn object(&self, index: u64) -> ObjectId {
-        let dataset = &self.rados.dataset;
-        ObjectId::new(dataset.key_hash(index), dataset.spec().version, dataset.size(index))
-    }
-
     fn call(&self, request: &Request, object: &ObjectId) -> Call {
         let size = |bytes: u64| usize::try_from(bytes).expect("checked against the limit");
         // Blocks lie side by side, so that a write of one never tears another; the last may be
         // shorter.
         let block = self.rados.range_bytes.unwrap_or(object.length).clamp(1, object.length.max(1));
-        let offset = request.chance % object.length.div_ceil(block).max(1) * block;
+        let offset = request.block() % object.length.div_ceil(block).max(1) * block;
         let length = size(block.min(object.length - offset));
         match request.operation {
             Operation::Put => Call::WriteFull { length: size(object.length) },

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use super::inbox::{Inbox, Place};
 use crate::reactor::Reactor;
+use crate::transport::inbox::{Inbox, Place};
 
 /// Runs `work` on a thread of its own and waits for what it gives back; at the task's deadline the
 /// thread is left to itself.
@@ -23,11 +23,11 @@ pub(super) async fn run<T: Send + 'static>(
     let theirs = Arc::clone(&result);
     std::thread::Builder::new().name("rados-errand".into()).spawn(move || {
         let value = work();
-        *theirs.lock().expect("nobody panics while holding it") = Some(value);
+        *theirs.lock().expect("the lock is not poisoned") = Some(value);
         word.put(place);
     })?;
     std::future::poll_fn(|_| {
-        let value = result.lock().expect("nobody panics while holding it").take();
+        let value = result.lock().expect("the lock is not poisoned").take();
         match value {
             Some(value) => Poll::Ready(Ok(value)),
             None if reactor.expired() => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),

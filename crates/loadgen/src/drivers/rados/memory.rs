@@ -5,7 +5,7 @@
 //! page of the next copy faults again: with writes of 4 MiB that was a good part of the client's
 //! time.
 
-use crate::drivers::huge;
+use crate::transport::huge;
 
 /// Smaller copies share pages that stay anyway.
 const LARGE_BYTES: usize = 256 << 10;

@@ -2,13 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::drivers::settings::{mistakes, pairs, text};
-use crate::drivers::{Setting, SettingKind};
+use crate::drivers::rados::facts::FACTS;
+use crate::settings::{Setting, SettingKind, mistakes, pairs, text};
 use crate::trial::Trial;
-
-/// One request larger than this is refused when planning: librados sends an object whole, and no
-/// cluster takes more unless its osd_max_object_size was raised.
-const OBJECT_BYTES_MAX: u64 = 128 << 20;
 
 /// Options that would hold a secret.
 const SECRET_OPTIONS: &[&str] = &["key"];
@@ -84,9 +80,9 @@ pub(super) fn check(trial: &Trial) -> Vec<String> {
         }
     }
     let largest = trial.dataset.size.max();
-    if largest > OBJECT_BYTES_MAX {
+    if let Some(allowed) = FACTS.limits.object_bytes_max.filter(|most| largest > *most) {
         found.push(format!(
-            "dataset.size: found up to {largest} bytes, allowed: {OBJECT_BYTES_MAX} (what a \
+            "dataset.size: found up to {largest} bytes, allowed: {allowed} (what a \
              cluster takes as one object; see osd_max_object_size)"
         ));
     }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::inbox::{Inbox, Place};
 use super::library::{Completion, Library};
 use crate::clock::monotonic_ns;
-use crate::drivers::huge;
+use crate::transport::{
+    huge,
+    inbox::{Inbox, Place},
+};
 
 /// How long the buffer of a read that was given up is kept: librados of release 14 may be receiving
 /// into it when the read is cancelled, and says nothing when it stops.

@@ -6,8 +6,10 @@ use std::array::from_fn;
 use loadstone_wire::digest::{LANES, SHA256_BLOCK_BYTES, Sha256Lanes};
 
 use super::head::sha256;
-use crate::drivers::socket::{Buffers, OUTPUT_BYTES};
-use crate::drivers::transfer::{Payload, Upload};
+use crate::transport::{
+    socket::{Buffers, OUTPUT_BYTES},
+    transfer::{Payload, Upload},
+};
 
 /// What is made at once of each body: all of them fit the buffer of one.
 const PIECE_BYTES: usize = OUTPUT_BYTES / LANES;

@@ -9,17 +9,17 @@ use loadstone_wire::xml;
 use super::S3Client;
 use super::head::HeadSpec;
 use super::objects;
-use crate::drivers::connection::{Failure, Reply};
-use crate::drivers::failure::hint_to_reach;
-use crate::drivers::transfer::Nothing;
 use crate::error::Error;
 use crate::outcome::{Answer, Outcome};
 use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
 use crate::requests::Request;
+use crate::transport::connection::{Failure, Reply};
+use crate::transport::failure::hint_to_reach;
+use crate::transport::transfer::Nothing;
 
 /// The object that marks a bucket as made by loadstone.
-const MARK: &str = ".loadstone-mark";
+pub(super) const MARK: &str = ".loadstone-mark";
 
 impl Places for S3Client {
     const PLACE: &'static str = "bucket";
@@ -67,6 +67,9 @@ impl Places for S3Client {
     }
 
     async fn delete_mark(&mut self, bucket: &str) -> Result<(), Error> {
+        if self.thread.s3.settings.deletes_versions {
+            return self.delete_versions(bucket, &[MARK.to_owned()]).await.map(drop);
+        }
         self.renew_deadline();
         self.head.at(bucket, MARK);
         let reply = self.ask(&HeadSpec::new(Method::Delete), &Nothing, &[200, 202, 204, 404]).await;
@@ -95,7 +98,11 @@ impl Places for S3Client {
         self.renew_deadline();
         let title = self.title();
         let prefix = if scope == Scope::Dataset { title.prefix() } else { "" };
-        let page = objects::Page { token, prefix, delimiter: None, keys_max: 1000 };
+        if self.thread.s3.settings.deletes_versions {
+            return self.page_of_versions(bucket, prefix, token).await;
+        }
+        let page =
+            objects::Page { token, prefix, delimiter: None, keys_max: 1000, is_encoded: true };
         let reply = self.ask_for_page(bucket, &page).await;
         let what = || format!("list bucket \"{bucket}\"");
         if reply.status == 404 {
@@ -104,8 +111,7 @@ impl Places for S3Client {
         if !reply.outcome.is_ok() {
             return Err(self.refused(what(), &reply));
         }
-        let mut keys = Vec::new();
-        let page = xml::parse_list_page(&self.collect.body, |key, _| keys.push(key.to_owned()))
+        let (page, keys) = xml::parse_keys(&self.collect.body)
             .map_err(|error| Error::target(what(), error.to_string()))?;
         let next = page.next_token.filter(|_| page.is_truncated);
         Ok(title.sort(bucket, keys, |key| key == MARK, next))
@@ -113,10 +119,19 @@ impl Places for S3Client {
 
     /// Deletes keys at once, or one by one where the store cannot.
     async fn delete(&mut self, bucket: &str, keys: &[String]) -> Result<u64, Error> {
+        if self.thread.s3.settings.deletes_versions {
+            return self.delete_versions(bucket, keys).await;
+        }
         self.renew_deadline();
-        let (reply, failed) = self.delete_keys(bucket, keys).await;
-        match failed {
-            Ok(failed) if reply.outcome.is_ok() => Ok((keys.len() - failed.len()) as u64),
+        let answer = match keys.iter().all(|key| xml::is_writable(key)) {
+            true => Some(self.delete_keys(bucket, keys).await),
+            // A list of keys is XML.
+            false => None,
+        };
+        match answer {
+            Some((reply, Ok(failed))) if reply.outcome.is_ok() => {
+                Ok((keys.len() - failed.len()) as u64)
+            }
             _ => {
                 let mut gone = 0;
                 for key in keys {
@@ -161,6 +176,10 @@ impl Places for S3Client {
         self.sweep_uploads(bucket).await;
         Ok(())
     }
+
+    async fn keeps_versions(&mut self, bucket: &str) -> bool {
+        !self.thread.s3.settings.deletes_versions && self.is_versioned(bucket).await
+    }
 }
 
 impl S3Client {
@@ -187,7 +206,9 @@ impl S3Client {
         self.head.at(bucket, key);
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put) };
         let reply = self.ask(&spec, &text.as_bytes(), &[200, 201]).await;
-        if reply.status != 501 && reply.status != 400 {
+        // To some stores a key with a delete marker is there.
+        let is_hidden = reply.status == 412 && matches!(self.read(bucket, key).await, Ok(None));
+        if !is_hidden && reply.status != 501 && reply.status != 400 {
             return reply;
         }
         self.renew_deadline();
@@ -204,7 +225,7 @@ impl S3Client {
     /// Creates a bucket as load; the mark follows outside of the time that is taken, and before a
     /// stop is obeyed.
     pub(super) async fn create_bucket(&mut self, request: &Request) -> Answer {
-        let bucket = self.thread.dataset.bucket(request.index);
+        let bucket = self.thread.dataset.bucket(request.bucket());
         let pair = self.reactor().begin_pair().await;
         let mut answer = self.create_it(&bucket).await.answer();
         if answer.outcome.is_ok() {
@@ -220,7 +241,7 @@ impl S3Client {
 
     /// Deletes a bucket as load, if it carries our mark, which goes first and untimed.
     pub(super) async fn delete_bucket(&mut self, request: &Request) -> Answer {
-        let bucket = self.thread.dataset.bucket(request.index);
+        let bucket = self.thread.dataset.bucket(request.bucket());
         let _pair = self.reactor().begin_pair().await;
         let started_ns = self.connection.reactor().now_ns();
         let text = match ownership::mark_of(self, &bucket).await {
@@ -255,7 +276,7 @@ impl S3Client {
     }
 
     /// Makes the error of a target that did not do what must be done before load starts.
-    fn refused(&self, what: String, reply: &Reply) -> Error {
+    pub(super) fn refused(&self, what: String, reply: &Reply) -> Error {
         let text = self.connection.last_error(&self.head.bytes).unwrap_or_default();
         let error = Error::target(what, text);
         let code = self.connection.refusal_error().map(|error| error.code).unwrap_or_default();
@@ -277,7 +298,8 @@ impl S3Client {
             ("", 400) => {
                 return error.with_hint(format!(
                     "stores answer so to a region that is not theirs (requests are signed for \
-                 \"{}\"): set region; or to keys or a bucket's name that they do not like",
+                 \"{}\"): set region; or to keys or a bucket's name that they do not \
+                     like, or to plain HTTP where the port speaks TLS: say https then",
                     self.thread.s3.region
                 ));
             }

@@ -1,6 +1,6 @@
 //! Writes the signed heads of S3 requests into buffers that are used again.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -14,11 +14,10 @@ use super::ahead::Ahead;
 use super::target::Checksum;
 use crate::clock::unix_ns;
 use crate::dataset::Dataset;
-use crate::drivers::endpoint::Url;
-use crate::drivers::socket::{Buffers, OUTPUT_BYTES};
-use crate::drivers::transfer::Upload;
-use crate::payload::ObjectId;
 use crate::payload::sealed::Sealer;
+use crate::transport::endpoint::Url;
+use crate::transport::socket::{Buffers, OUTPUT_BYTES};
+use crate::transport::transfer::Upload;
 
 /// What the S3 clients of one load thread share.
 pub(super) struct S3Thread {
@@ -30,6 +29,8 @@ pub(super) struct S3Thread {
     /// Of the objects that are put.
     pub(super) ahead: RefCell<Ahead>,
     signer: RefCell<Signer>,
+    /// Of the keys that it signs with.
+    generation: Cell<u64>,
 }
 
 impl S3Thread {
@@ -40,14 +41,24 @@ impl S3Thread {
             buffers: Rc::default(),
             sealer: s3.sealing.as_ref().map(|key| RefCell::new(Sealer::new(key))),
             ahead: RefCell::default(),
-            signer: RefCell::new(Signer::new(s3.credentials.clone(), &s3.region, "s3")),
+            generation: Cell::new(s3.keys.generation()),
+            signer: RefCell::new(Signer::new(s3.keys.credentials(), &s3.region, "s3")),
         }
     }
 
-    /// Returns what an object of the dataset is.
-    pub(super) fn object(&self, index: u64) -> ObjectId {
-        let dataset = &self.dataset;
-        ObjectId::new(dataset.key_hash(index), dataset.spec().version, dataset.size(index))
+    /// Signs with new keys if there are any.
+    #[inline]
+    fn follow_keys(&self) {
+        let generation = self.s3.keys.generation();
+        if generation != self.generation.get() {
+            self.take_keys(generation);
+        }
+    }
+
+    #[cold]
+    fn take_keys(&self, generation: u64) {
+        self.generation.set(generation);
+        self.signer.replace(Signer::new(self.s3.keys.credentials(), &self.s3.region, "s3"));
     }
 }
 
@@ -86,6 +97,8 @@ pub(super) struct HeadWriter {
     /// The path of the client's endpoint.
     endpoint_path: Vec<u8>,
     is_per_request: bool,
+    /// The checksum that the head was last written with.
+    sum: Option<Base64>,
 }
 
 impl HeadWriter {
@@ -101,6 +114,12 @@ impl HeadWriter {
     /// Tells whether the client's endpoint lies below a path.
     pub(super) fn has_path(&self) -> bool {
         !self.endpoint_path.is_empty()
+    }
+
+    /// Returns the checksum of the body that the head was last written for.
+    pub(super) fn checksum(&self) -> String {
+        let sum = self.sum.as_ref().map_or(b"".as_slice(), Base64::as_bytes);
+        String::from_utf8_lossy(sum).into_owned()
     }
 
     /// Points at an object of the dataset.
@@ -189,6 +208,7 @@ impl HeadWriter {
             payload,
         };
         let unix_s = unix_ns() / 1_000_000_000;
+        thread.follow_keys();
         let mut signer = thread.signer.borrow_mut();
         if sum.is_none() && settings.signed_headers.is_empty() {
             signer.sign(unix_s, &request, &mut self.bytes);
@@ -206,6 +226,8 @@ impl HeadWriter {
         headers.dedup_by_key(|(name, _)| *name);
         request.headers = &headers;
         signer.sign(unix_s, &request, &mut self.bytes);
+        drop(headers);
+        self.sum = sum.map(|(_, sum)| sum);
     }
 }
 

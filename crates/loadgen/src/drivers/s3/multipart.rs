@@ -1,31 +1,44 @@
-//! Uploads in parts: start, parts one after another, completion; given up on failure.
+//! Objects in parts. Uploads: start, parts, completion; given up on a failure or a stop.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
+use std::mem::take;
 use std::rc::Rc;
 
 use loadstone_wire::encode::{write_number, write_query};
 use loadstone_wire::http1::Method;
-use loadstone_wire::xml;
+use loadstone_wire::xml::{self, UploadedPart};
 
 use super::S3Client;
 use super::ahead::Ahead;
 use super::head::HeadSpec;
-use crate::drivers::connection::Reply;
-use crate::drivers::transfer::{Nothing, Payload};
 use crate::outcome::{Answer, Outcome};
 use crate::requests::Request;
+use crate::transport::connection::Reply;
+use crate::transport::parts::{
+    Division, Ended, Whole, allow_last_step, hurried, share, unless_stopped,
+};
+use crate::transport::transfer::{Nothing, Payload};
 
 /// Pages of uploads that are looked through, of up to a thousand each.
 const UPLOAD_PAGES_MAX: usize = 1000;
 
 impl S3Client {
     /// Uploads an object in parts. The answer's times span all of its HTTP requests.
+    ///
+    /// A stop is obeyed when the store has been told to drop what has begun.
     pub(super) async fn multipart_put(&mut self, request: &Request) -> Answer {
-        let length = self.thread.dataset.size(request.index);
-        self.head.at_object(&self.thread.dataset, request.index);
-        let spec = HeadSpec { query: b"uploads", ..HeadSpec::new(Method::Post) };
-        let first = self.ask_for_body(&spec, &Nothing, &[]).await;
-        let mut answer = Answer { bytes: length, ..first.answer() };
+        self.parts.clear();
+        let reactor = Rc::clone(self.connection.reactor());
+        let pair = Rc::clone(&reactor).begin_pair().await;
+        self.head.at_object(&self.thread.dataset, request.object().index);
+        // S3 refuses checksums of parts unless the upload was begun with their algorithm.
+        let algorithm = self.thread.s3.settings.checksum.of_parts();
+        let headers = algorithm.map(|(name, _)| ("x-amz-checksum-algorithm", name.as_bytes()));
+        let headers = headers.as_slice();
+        let spec = HeadSpec { query: b"uploads", headers, ..HeadSpec::new(Method::Post) };
+        let first = hurried(&reactor, self.ask_for_body(&spec, &Nothing, &[])).await;
+        let mut answer = first.answer();
         if !answer.outcome.is_ok() {
             return answer;
         }
@@ -36,39 +49,57 @@ impl S3Client {
                 return answer;
             }
         };
-        let last = match self.upload_parts(request, &upload_id).await {
-            Ok(etags) => self.complete(&upload_id, &etags).await,
-            Err(reply) => reply,
+        let last = unless_stopped(&reactor, self.upload(request, &upload_id)).await;
+        let Some(last) = last else {
+            self.connection.close();
+            allow_last_step(&reactor);
+            self.head.at_object(&self.thread.dataset, request.object().index);
+            self.give_up(&upload_id).await;
+            drop(pair);
+            // Nothing is known of this request: the reactor drops it.
+            return std::future::pending().await;
         };
-        answer.outcome = last.outcome;
-        answer.ended_ns = last.ended_ns;
+        let Answer { outcome, ended_ns, bytes, .. } = last;
+        answer = Answer { outcome, ended_ns, bytes, ..answer };
         if !answer.outcome.is_ok() {
             // What the failure was about must be known before the next request hides it.
-            self.told = self.connection.last_error(&self.head.bytes);
-            self.give_up(&upload_id).await;
+            if self.told.is_none() {
+                self.told = self.connection.last_error(&self.head.bytes);
+            }
+            // It may have failed because its time was over.
+            self.renew_deadline();
+            hurried(&reactor, self.give_up(&upload_id)).await;
         }
         answer
     }
 
-    async fn upload_parts(&mut self, request: &Request, id: &str) -> Result<Vec<String>, Reply> {
-        let object = self.thread.object(request.index);
-        let part_bytes = self.thread.s3.options.part_bytes.unwrap_or(object.length).max(1);
-        let parts = object.length.div_ceil(part_bytes).max(1);
-        let (payload, thread) = (self.payload, Rc::clone(&self.thread));
+    /// Uploads all parts and completes the object.
+    async fn upload(&mut self, request: &Request, id: &str) -> Answer {
+        let whole = self.upload_parts(request, id).await;
+        if !whole.answer.outcome.is_ok() {
+            self.told = whole.told;
+            return whole.answer;
+        }
+        let last = self.complete(id, &whole.values).await;
+        Answer { outcome: last.outcome, ended_ns: last.ended_ns, ..whole.answer }
+    }
+
+    async fn upload_parts(&mut self, request: &Request, id: &str) -> Whole<UploadedPart> {
+        let thread = Rc::clone(&self.thread);
+        let (object, payload) = (thread.dataset.id(request.object()), self.payload);
+        let division = Division::new(object.length, thread.s3.options.part_bytes);
         let sealer = thread.sealer.as_ref();
         let body = |part: u64| {
-            let start = object.length.min(part.saturating_mul(part_bytes));
-            let length = part_bytes.min(object.length - start);
-            Payload { spec: &payload, sealer, object, start, length }
+            let range = division.range(part);
+            let length = range.end - range.start;
+            Payload { spec: &payload, sealer, object, start: range.start, length }
         };
-        let (mut etags, mut ahead) = (Vec::new(), Ahead::default());
-        for part in 0..parts {
+        let ahead = RefCell::new(Ahead::default());
+        let is_signed = thread.s3.settings.is_payload_signed;
+        let algorithm = thread.s3.settings.checksum.of_parts();
+        let upload_part = async |client: &mut Self, part: u64| {
             let upload = body(part);
-            let sha256 = thread
-                .s3
-                .settings
-                .is_payload_signed
-                .then(|| ahead.sha256(part, body, &thread.buffers));
+            let sha256 = is_signed.then(|| ahead.borrow_mut().sha256(part, body, &thread.buffers));
             let mut number = Vec::new();
             write_number(&mut number, part + 1);
             let mut query = Vec::new();
@@ -77,24 +108,56 @@ impl S3Client {
             write_query(&mut query, &parameters);
             let put = HeadSpec::new(Method::Put);
             let spec = HeadSpec { query: &query, is_object: true, sha256, ..put };
-            let mut reply = self.ask_for_body(&spec, &upload, &["etag"]).await;
-            if !reply.outcome.is_ok() {
-                return Err(reply);
+            client.head.at_object(&thread.dataset, request.object().index);
+            let reply = client.ask_for_body(&spec, &upload, &["etag"]).await;
+            let mut answer = Answer { bytes: upload.length, ..reply.answer() };
+            let etag = client.collect.header("etag").map(str::to_owned);
+            if answer.outcome.is_ok() && etag.is_none() {
+                answer.outcome = client.misread(&xml::XmlError::Missing("ETag"));
             }
-            match self.collect.header("etag") {
-                Some(etag) => etags.push(etag.to_owned()),
-                None => {
-                    reply.outcome = self.misread(&xml::XmlError::Missing("ETag"));
-                    return Err(reply);
-                }
-            }
-        }
-        Ok(etags)
+            let value = UploadedPart {
+                etag: etag.unwrap_or_default(),
+                checksum: algorithm.map(|(_, element)| (element, client.head.checksum())),
+            };
+            Ended { answer, value, told: client.told_of(&answer) }
+        };
+        // An object of no bytes has one part, of no bytes.
+        let count = division.count().max(1);
+        let (mut helpers, mut ends) = (take(&mut self.helpers), take(&mut self.parts));
+        let whole = share(self, &mut helpers, count, &mut ends, upload_part).await;
+        (self.helpers, self.parts) = (helpers, ends);
+        whole
     }
 
-    async fn complete(&mut self, id: &str, etags: &[String]) -> Reply {
+    /// Reads an object in parts, each with a request of its own.
+    pub(super) async fn multipart_get(&mut self, request: &Request) -> Answer {
+        self.parts.clear();
+        let thread = Rc::clone(&self.thread);
+        let object = thread.dataset.id(request.object());
+        let division = Division::new(object.length, thread.s3.options.part_bytes);
+        if division.count() == 0 {
+            return self.get(request).await;
+        }
+        let get_part = async |client: &mut Self, part: u64| {
+            let range = division.range(part);
+            let answer = client.get_stretch(request, range.start, range.end).await;
+            Ended { answer, value: (), told: client.told_of(&answer) }
+        };
+        let (mut helpers, mut ends) = (take(&mut self.helpers), take(&mut self.parts));
+        let whole = share(self, &mut helpers, division.count(), &mut ends, get_part).await;
+        (self.helpers, self.parts) = (helpers, ends);
+        self.told = whole.told;
+        whole.answer
+    }
+
+    /// Returns what a failed request was about.
+    fn told_of(&self, answer: &Answer) -> Option<String> {
+        if answer.outcome.is_ok() { None } else { self.connection.last_error(&self.head.bytes) }
+    }
+
+    async fn complete(&mut self, id: &str, parts: &[UploadedPart]) -> Reply {
         let mut body = Vec::new();
-        xml::write_complete_upload(&mut body, etags.iter().map(String::as_str));
+        xml::write_complete_upload(&mut body, parts.iter());
         let query = upload_query(id);
         let spec = HeadSpec { query: &query, ..HeadSpec::new(Method::Post) };
         let mut reply = self.ask_for_body(&spec, &body.as_slice(), &[]).await;
@@ -120,8 +183,9 @@ impl S3Client {
                 (Some(key.as_bytes()), Some(id.as_bytes()).filter(|id| !id.is_empty()))
             });
             let optional = |name, value: Option<_>| value.map(|value| (name, Some(value)));
-            let parameters: Vec<_> = optional("key-marker", key)
+            let parameters: Vec<_> = [("encoding-type", Some(b"url".as_slice()))]
                 .into_iter()
+                .chain(optional("key-marker", key))
                 .chain([("prefix", Some(prefix))])
                 .chain(optional("upload-id-marker", id))
                 .chain([("uploads", None)])

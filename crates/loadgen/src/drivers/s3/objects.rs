@@ -8,13 +8,16 @@ use loadstone_wire::xml;
 
 use super::S3Client;
 use super::head::HeadSpec;
-use crate::drivers::connection::{Failure, Reply, Sending};
-use crate::drivers::reading::{
-    Wanted, choose_ranges, read, read_ranges, read_sealed, write_ranges,
-};
-use crate::drivers::transfer::{Nothing, Payload};
+use crate::dataset::Object;
 use crate::outcome::{Answer, Outcome};
 use crate::requests::Request;
+use crate::transport::reading::{
+    Wanted, choose_ranges, read, read_ranges, read_sealed, write_ranges,
+};
+use crate::transport::{
+    connection::{Failure, Reply, Sending},
+    transfer::{Nothing, Payload},
+};
 
 /// What is added to a key for the copy of its object.
 pub(super) const COPY_SUFFIX: &[u8] = b".copy";
@@ -30,13 +33,16 @@ pub(super) struct Page<'a> {
     pub(super) prefix: &'a str,
     pub(super) delimiter: Option<&'a str>,
     pub(super) keys_max: u32,
+    /// Whether names are to come URL-encoded, for XML cannot carry all of them.
+    pub(super) is_encoded: bool,
 }
 
 impl S3Client {
     pub(super) async fn put(&mut self, request: &Request) -> Answer {
         let (spec, thread) = (self.payload, Rc::clone(&self.thread));
+        let Object { index, version } = request.object();
         let body = |index| {
-            let object = thread.object(index);
+            let object = thread.dataset.id(Object { index, version });
             let sealer = thread.sealer.as_ref();
             Payload { spec: &spec, sealer, object, start: 0, length: object.length }
         };
@@ -44,17 +50,17 @@ impl S3Client {
             .s3
             .settings
             .is_payload_signed
-            .then(|| thread.ahead.borrow_mut().sha256(request.index, body, &thread.buffers));
-        let upload = body(request.index);
-        self.head.at_object(&thread.dataset, request.index);
+            .then(|| thread.ahead.borrow_mut().sha256(index, body, &thread.buffers));
+        let upload = body(index);
+        self.head.at_object(&thread.dataset, request.object().index);
         let head = HeadSpec { is_object: true, sha256, ..HeadSpec::new(Method::Put) };
         let reply = self.ask(&head, &upload, &[200, 201]).await;
         Answer { bytes: upload.length, ..reply.answer() }
     }
 
     pub(super) async fn get(&mut self, request: &Request) -> Answer {
-        let object = self.thread.object(request.index);
-        self.head.at_object(&self.thread.dataset, request.index);
+        let object = self.thread.dataset.id(request.object());
+        self.head.at_object(&self.thread.dataset, request.object().index);
         self.head.write(&self.thread, &HeadSpec::new(Method::Get), &Nothing);
         let sending = Sending { method: Method::Get, head: &self.head.bytes, expected: &[200] };
         let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
@@ -65,21 +71,29 @@ impl S3Client {
     }
 
     pub(super) async fn range_get(&mut self, request: &Request) -> Answer {
-        let object = self.thread.object(request.index);
+        let object = self.thread.dataset.id(request.object());
         if object.length == 0 {
             return self.get(request).await;
         }
         let range_bytes = self.thread.s3.options.range_bytes.unwrap_or(object.length);
         choose_ranges(request, object.length, range_bytes, 1, &mut self.ranges);
-        self.write_ranged_head(request);
         let (first, end) = self.ranges[0];
+        self.get_stretch(request, first, end).await
+    }
+
+    /// Reads an object from a first byte to an end.
+    pub(super) async fn get_stretch(&mut self, request: &Request, first: u64, end: u64) -> Answer {
+        let object = self.thread.dataset.id(request.object());
+        self.ranges.clear();
+        self.ranges.push((first, end));
+        self.write_ranged_head(request);
         let sending = Sending { method: Method::Get, head: &self.head.bytes, expected: &[206] };
         let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
         read(&mut self.connection, sending, &wanted, first..end).await
     }
 
     pub(super) async fn multi_range_get(&mut self, request: &Request) -> Answer {
-        let object = self.thread.object(request.index);
+        let object = self.thread.dataset.id(request.object());
         if object.length == 0 {
             return self.get(request).await;
         }
@@ -95,15 +109,15 @@ impl S3Client {
     fn write_ranged_head(&mut self, request: &Request) {
         self.scratch.clear();
         write_ranges(&mut self.scratch, &self.ranges);
-        self.head.at_object(&self.thread.dataset, request.index);
+        self.head.at_object(&self.thread.dataset, request.object().index);
         let headers = [("range", self.scratch.as_slice())];
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Get) };
         self.head.write(&self.thread, &spec, &Nothing);
     }
 
     pub(super) async fn head_object(&mut self, request: &Request) -> Answer {
-        let expected = self.thread.dataset.size(request.index);
-        self.head.at_object(&self.thread.dataset, request.index);
+        let expected = self.thread.dataset.size(request.object().index);
+        self.head.at_object(&self.thread.dataset, request.object().index);
         let reply = self.ask(&HeadSpec::new(Method::Head), &Nothing, &[200]).await;
         let mut answer = reply.answer();
         match reply.content_length {
@@ -116,7 +130,7 @@ impl S3Client {
     }
 
     pub(super) async fn delete(&mut self, request: &Request) -> Answer {
-        self.head.at_object(&self.thread.dataset, request.index);
+        self.head.at_object(&self.thread.dataset, request.object().index);
         let spec = HeadSpec::new(Method::Delete);
         self.ask(&spec, &Nothing, &[200, 202, 204]).await.answer()
     }
@@ -125,14 +139,16 @@ impl S3Client {
     pub(super) async fn list(&mut self, request: &Request) -> Answer {
         let thread = Rc::clone(&self.thread);
         let (options, dataset) = (&thread.s3.options, &thread.dataset);
-        let bucket = dataset.bucket(request.index);
+        let bucket = dataset.bucket(request.bucket());
         let prefix = options.prefix.as_deref().unwrap_or(&dataset.spec().object_prefix);
-        let token = self.list_tokens.remove(&request.index);
+        let token = self.list_tokens.remove(&request.bucket());
         let page = Page {
             token: token.as_deref(),
             prefix,
             delimiter: options.delimiter.as_deref(),
             keys_max: options.page_keys,
+            // What is measured is the listing that most clients ask for.
+            is_encoded: !xml::is_writable(prefix),
         };
         let reply = self.ask_for_page(&bucket, &page).await;
         let mut answer = reply.answer();
@@ -142,7 +158,7 @@ impl S3Client {
                     let entries = page.objects + page.prefixes;
                     answer.objects = u32::try_from(entries).unwrap_or(u32::MAX);
                     if let Some(token) = page.next_token.filter(|_| page.is_truncated) {
-                        self.list_tokens.insert(request.index, token);
+                        self.list_tokens.insert(request.bucket(), token);
                     }
                 }
                 Err(error) => answer.outcome = self.misread(&error),
@@ -156,6 +172,7 @@ impl S3Client {
         let parameters = [
             ("continuation-token", page.token.map(str::as_bytes)),
             ("delimiter", page.delimiter.map(str::as_bytes)),
+            ("encoding-type", page.is_encoded.then_some(b"url".as_slice())),
             ("list-type", Some(b"2".as_slice())),
             ("max-keys", Some(keys_max.as_bytes())),
             ("prefix", Some(page.prefix.as_bytes()).filter(|prefix| !prefix.is_empty())),
@@ -175,15 +192,16 @@ impl S3Client {
         let thread = Rc::clone(&self.thread);
         let dataset = &thread.dataset;
         let buckets = dataset.spec().buckets;
+        let (first, keys) = request.batch();
         let key = |number: u64| {
             let mut key = Vec::new();
-            dataset.write_key(request.index + number * buckets, &mut key);
+            dataset.write_key(first + number * buckets, &mut key);
             String::from_utf8(key).expect("a prefix and digits are text")
         };
-        let keys: Vec<String> = (0..u64::from(request.keys)).map(key).collect();
-        let bucket = dataset.bucket(dataset.bucket_of(request.index));
-        let (reply, failed) = self.delete_keys(&bucket, &keys).await;
-        let mut answer = Answer { objects: request.keys, ..reply.answer() };
+        let names: Vec<String> = (0..u64::from(keys)).map(key).collect();
+        let bucket = dataset.bucket(dataset.bucket_of(first));
+        let (reply, failed) = self.delete_keys(&bucket, &names).await;
+        let mut answer = Answer { objects: keys, ..reply.answer() };
         match failed {
             _ if !answer.outcome.is_ok() => {}
             Err(error) => answer.outcome = self.misread(&error),
@@ -192,7 +210,7 @@ impl S3Client {
                     let text = format!(
                         "{} of {} keys failed; \"{key}\": {error}",
                         failed.len(),
-                        keys.len()
+                        names.len()
                     );
                     let failure = Failure::Told(Outcome::PARTIAL, text);
                     answer.outcome = self.connection.object_to(failure);
@@ -211,6 +229,15 @@ impl S3Client {
         let mut body = std::mem::take(&mut self.scratch);
         body.clear();
         xml::write_delete_objects(&mut body, keys.iter().map(String::as_str));
+        self.delete_named(bucket, body).await
+    }
+
+    /// Deletes what the body of a DeleteObjects request names; returns what failed.
+    pub(super) async fn delete_named(
+        &mut self,
+        bucket: &str,
+        body: Vec<u8>,
+    ) -> (Reply, Result<Vec<(String, xml::StoreError)>, xml::XmlError>) {
         self.head.at(bucket, "");
         let spec = HeadSpec { query: b"delete", needs_md5: true, ..HeadSpec::new(Method::Post) };
         let reply = self.ask_for_body(&spec, &body.as_slice(), &[]).await;
@@ -241,7 +268,7 @@ impl S3Client {
         more: &[(&str, &[u8])],
     ) -> Answer {
         let mut source = std::mem::take(&mut self.scratch);
-        self.head.at_object(&self.thread.dataset, request.index);
+        self.head.at_object(&self.thread.dataset, request.object().index);
         self.head.write_copy_source(&mut source);
         self.head.add_to_key(suffix);
         let mut headers = vec![("x-amz-copy-source", source.as_slice())];

@@ -2,14 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::drivers::endpoint::Url;
-use crate::drivers::{Setting, SettingKind, limits, settings, tls};
-use crate::operation::Operation;
+use crate::drivers::s3::facts::FACTS;
+use crate::settings::{self, Setting, SettingKind, setting};
+use crate::transport::endpoint::Url;
+use crate::transport::{limits, options, tls};
 use crate::trial::Trial;
-
-const fn setting(name: &'static str, kind: SettingKind, help: &'static str) -> Setting {
-    Setting { name, kind, required: false, default: None, help }
-}
 
 /// The keys of a target.
 pub(super) const SETTINGS: &[Setting] = &[
@@ -28,7 +25,11 @@ pub(super) const SETTINGS: &[Setting] = &[
     setting("access_key", SettingKind::TextOrReference, "the access key"),
     setting("secret_key", SettingKind::Secret, "where the secret key is"),
     setting("session_token", SettingKind::Secret, "where the token of temporary keys is"),
-    setting("profile", SettingKind::Text, "a profile of ~/.aws/credentials to take keys from"),
+    setting(
+        "profile",
+        SettingKind::Text,
+        "a profile of ~/.aws/credentials or ~/.aws/config to have keys by",
+    ),
     Setting {
         default: Some("path"),
         ..setting(
@@ -59,6 +60,11 @@ pub(super) const SETTINGS: &[Setting] = &[
         "ca_file: a PEM file to trust instead of this host's authorities; verify: false to trust anybody",
     ),
     setting("headers", SettingKind::Map, "headers added to every request"),
+    setting(
+        "delete_versions",
+        SettingKind::Flag,
+        "whether a clean-up deletes all versions and delete markers of what the run wrote",
+    ),
 ];
 
 /// The checksum that goes with an upload.
@@ -70,12 +76,26 @@ pub(super) enum Checksum {
     Md5,
 }
 
+impl Checksum {
+    /// How uploads in parts call it, and the element of each part's; None where it is of one
+    /// request alone.
+    pub(super) const fn of_parts(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Crc32c => Some(("CRC32C", "ChecksumCRC32C")),
+            Self::Crc64Nvme => Some(("CRC64NVME", "ChecksumCRC64NVME")),
+            Self::None | Self::Md5 => None,
+        }
+    }
+}
+
 /// The settings in the form that requests need.
 #[derive(Debug)]
 pub(super) struct S3Settings {
     pub(super) is_virtual: bool,
     pub(super) is_payload_signed: bool,
     pub(super) checksum: Checksum,
+    /// Whether a place is what its versions are, and not only its newest ones.
+    pub(super) deletes_versions: bool,
     /// Additional headers that must be signed: lower case, sorted.
     pub(super) signed_headers: Vec<(String, String)>,
     /// The others, as they go over the wire.
@@ -106,6 +126,7 @@ impl S3Settings {
                 Some("md5") => Checksum::Md5,
                 _ => Checksum::None,
             },
+            deletes_versions: map.get("delete_versions").and_then(Value::as_bool) == Some(true),
             signed_headers,
             plain_headers,
         }
@@ -132,36 +153,11 @@ pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
         }
     }
     mistakes.extend(limits::mistakes(trial, endpoints.len()));
-    mistakes.extend(option_mistakes(trial, 1000));
+    mistakes.extend(options::mistakes(trial, &FACTS.limits));
     mistakes
 }
 
 fn is_virtual_address(map: &Map<String, Value>, url: &Url) -> bool {
     let is_address = url.host.parse::<std::net::IpAddr>().is_ok();
     is_address && settings::text(map, "addressing") == Some("virtual")
-}
-
-/// Returns the mistakes in the options of single operations, the same for every HTTP store.
-pub(crate) fn option_mistakes(trial: &Trial, bulk_keys_max: u32) -> Vec<String> {
-    let options = &trial.options;
-    let has = |operation| trial.mix.iter().any(|share| share.operation == operation);
-    let mut mistakes = Vec::new();
-    for operation in [Operation::RangeGet, Operation::MultiRangeGet] {
-        if has(operation) && options.range_bytes.is_none_or(|bytes| bytes == 0) {
-            mistakes.push(format!("options.range_bytes: {} needs it", operation.name()));
-        }
-    }
-    if has(Operation::MultipartPut) && options.part_bytes.is_none_or(|bytes| bytes == 0) {
-        mistakes.push("options.part_bytes: multipart_put needs it".to_owned());
-    }
-    if has(Operation::BulkDelete) && !(1..=bulk_keys_max).contains(&options.bulk_keys) {
-        mistakes.push(format!(
-            "options.bulk_keys: found {}, allowed: 1 to {bulk_keys_max}",
-            options.bulk_keys
-        ));
-    }
-    if has(Operation::List) && options.page_keys == 0 {
-        mistakes.push("options.page_keys: found 0, allowed: 1 and more".to_owned());
-    }
-    mistakes
 }

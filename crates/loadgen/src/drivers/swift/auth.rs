@@ -10,15 +10,17 @@ use rustls::ClientConfig;
 
 use super::target::{Login, keystone_path};
 use crate::clock::unix_ns;
-use crate::drivers::LogIns;
-use crate::drivers::connection::{Connection, Sending};
-use crate::drivers::endpoint::{Endpoint, peer_of};
-use crate::drivers::failure::hint_to_reach;
-use crate::drivers::socket::Buffers;
-use crate::drivers::transfer::{Collect, Nothing};
+use crate::driver::LogIns;
 use crate::error::Error;
 use crate::reactor::Reactor;
 use crate::secrecy::remember;
+use crate::transport::failure::hint_to_reach;
+use crate::transport::socket::Buffers;
+use crate::transport::{
+    connection::{Connection, Sending},
+    endpoint::{Endpoint, peer_of},
+    transfer::{Collect, Nothing},
+};
 
 /// A token is renewed this long before its end, or after nine tenths of its life.
 const RENEW_EARLY_S: u64 = 60;
@@ -200,7 +202,7 @@ impl TokenKeeper {
 
     /// Returns the token.
     pub(super) fn value(&self) -> String {
-        self.token.lock().expect("nobody panics while holding it").clone()
+        self.token.lock().expect("the lock is not poisoned").clone()
     }
 
     /// Sees to it that there is a newer token than that of `generation`: logs in, or waits for
@@ -231,7 +233,7 @@ impl TokenKeeper {
             match result {
                 Ok(token) => {
                     self.renew_unix_s.store(renewal_of(&token), Ordering::Relaxed);
-                    *self.token.lock().expect("nobody panics while holding it") = token.value;
+                    *self.token.lock().expect("the lock is not poisoned") = token.value;
                     self.generation.fetch_add(1, Ordering::Release);
                 }
                 Err(error) => {

@@ -9,14 +9,14 @@ use loadstone_wire::json::ContainerEntry;
 
 use super::objects;
 use super::{HeadSpec, SwiftClient};
-use crate::drivers::connection::{Failure, Reply};
-use crate::drivers::failure::hint_to_reach;
-use crate::drivers::transfer::Nothing;
 use crate::error::Error;
 use crate::outcome::{Answer, Outcome};
 use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
 use crate::requests::Request;
+use crate::transport::connection::{Failure, Reply};
+use crate::transport::failure::hint_to_reach;
+use crate::transport::transfer::Nothing;
 
 /// The metadata that marks a container as made by loadstone.
 const MARK: &str = "x-container-meta-loadstone";
@@ -190,7 +190,7 @@ impl SwiftClient {
     /// Creates a container as load; the mark follows outside of the time that is taken, and before
     /// a stop is obeyed. One that is there already is not marked by the attempt.
     pub(super) async fn create_bucket(&mut self, request: &Request) -> Answer {
-        let container = self.thread.dataset.bucket(request.index);
+        let container = self.thread.dataset.bucket(request.bucket());
         let pair = self.reactor().begin_pair().await;
         let reply = self.create_it(&container).await;
         let mut answer = reply.answer();
@@ -208,7 +208,7 @@ impl SwiftClient {
 
     /// Deletes a container as load, if it carries our mark.
     pub(super) async fn delete_bucket(&mut self, request: &Request) -> Answer {
-        let container = self.thread.dataset.bucket(request.index);
+        let container = self.thread.dataset.bucket(request.bucket());
         let started_ns = self.connection.reactor().now_ns();
         let text = match ownership::mark_of(self, &container).await {
             Ok(_) => return self.remove_it(&container).await.answer(),

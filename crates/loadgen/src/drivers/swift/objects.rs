@@ -1,5 +1,6 @@
 //! What Swift clients do with objects.
 
+use std::mem::take;
 use std::rc::Rc;
 
 use loadstone_wire::encode::{write_number, write_path, write_query};
@@ -9,13 +10,16 @@ use loadstone_wire::json::{
 };
 
 use super::{HeadSpec, SwiftClient};
-use crate::drivers::connection::{Failure, Reply, Sending};
-use crate::drivers::reading::{
-    Wanted, choose_ranges, read, read_ranges, read_sealed, write_ranges,
-};
-use crate::drivers::transfer::{Nothing, Payload};
 use crate::outcome::{Answer, Outcome};
 use crate::requests::Request;
+use crate::transport::reading::{
+    Wanted, choose_ranges, read, read_ranges, read_sealed, write_ranges,
+};
+use crate::transport::{
+    connection::{Failure, Reply, Sending},
+    parts::{Division, Ended, share},
+    transfer::{Nothing, Payload},
+};
 
 /// What is added to an object's name for its copy.
 pub(super) const COPY_SUFFIX: &str = ".copy";
@@ -33,18 +37,18 @@ pub(super) fn plain_name(name: &str) -> &str {
 
 impl SwiftClient {
     pub(super) async fn put(&mut self, request: &Request) -> Answer {
-        let object = self.object(request.index);
+        let object = self.thread.dataset.id(request.object());
         let (spec, thread) = (self.payload, Rc::clone(&self.thread));
         let sealer = thread.sealer.as_ref();
         let upload = Payload { spec: &spec, sealer, object, start: 0, length: object.length };
-        self.at_object(request.index);
+        self.at_object(request.object().index);
         let reply = self.ask(&HeadSpec::new(Method::Put, &[201]), &upload).await;
         Answer { bytes: object.length, ..reply.answer() }
     }
 
     pub(super) async fn get(&mut self, request: &Request) -> Answer {
-        let object = self.object(request.index);
-        self.at_object(request.index);
+        let object = self.thread.dataset.id(request.object());
+        self.at_object(request.object().index);
         self.write_head(&HeadSpec::new(Method::Get, &[]), &Nothing);
         // An object of no bytes may come without content.
         let expected: &[u16] = if object.length == 0 { &[200, 204] } else { &[200] };
@@ -57,21 +61,29 @@ impl SwiftClient {
     }
 
     pub(super) async fn range_get(&mut self, request: &Request) -> Answer {
-        let object = self.object(request.index);
+        let object = self.thread.dataset.id(request.object());
         if object.length == 0 {
             return self.get(request).await;
         }
         let range_bytes = self.thread.swift.options.range_bytes.unwrap_or(object.length);
         choose_ranges(request, object.length, range_bytes, 1, &mut self.ranges);
-        self.write_ranged_head(request);
         let (first, end) = self.ranges[0];
+        self.get_stretch(request, first, end).await
+    }
+
+    /// Reads an object from a first byte to an end.
+    async fn get_stretch(&mut self, request: &Request, first: u64, end: u64) -> Answer {
+        let object = self.thread.dataset.id(request.object());
+        self.ranges.clear();
+        self.ranges.push((first, end));
+        self.write_ranged_head(request);
         let sending = Sending { method: Method::Get, head: &self.head, expected: &[206] };
         let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
         read(&mut self.connection, sending, &wanted, first..end).await
     }
 
     pub(super) async fn multi_range_get(&mut self, request: &Request) -> Answer {
-        let object = self.object(request.index);
+        let object = self.thread.dataset.id(request.object());
         if object.length == 0 {
             return self.get(request).await;
         }
@@ -88,7 +100,7 @@ impl SwiftClient {
         let mut value = std::mem::take(&mut self.scratch);
         value.clear();
         write_ranges(&mut value, &self.ranges);
-        self.at_object(request.index);
+        self.at_object(request.object().index);
         let headers = [("range", value.as_slice())];
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Get, &[]) };
         self.write_head(&spec, &Nothing);
@@ -96,8 +108,8 @@ impl SwiftClient {
     }
 
     pub(super) async fn head_object(&mut self, request: &Request) -> Answer {
-        let expected = self.thread.dataset.size(request.index);
-        self.at_object(request.index);
+        let expected = self.thread.dataset.size(request.object().index);
+        self.at_object(request.object().index);
         let reply = self.ask(&HeadSpec::new(Method::Head, &[200, 204]), &Nothing).await;
         let mut answer = reply.answer();
         match reply.content_length {
@@ -110,7 +122,7 @@ impl SwiftClient {
     }
 
     pub(super) async fn delete(&mut self, request: &Request) -> Answer {
-        self.at_object(request.index);
+        self.at_object(request.object().index);
         self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204]), &Nothing).await.answer()
     }
 
@@ -118,8 +130,8 @@ impl SwiftClient {
     pub(super) async fn list(&mut self, request: &Request) -> Answer {
         let thread = Rc::clone(&self.thread);
         let (options, dataset) = (&thread.swift.options, &thread.dataset);
-        let container = dataset.bucket(request.index);
-        let marker = self.list_markers.remove(&request.index);
+        let container = dataset.bucket(request.bucket());
+        let marker = self.list_markers.remove(&request.bucket());
         let page = Page {
             marker: marker.as_deref(),
             prefix: options.prefix.as_deref().unwrap_or(&dataset.spec().object_prefix),
@@ -134,7 +146,7 @@ impl SwiftClient {
                     answer.objects = u32::try_from(entries.len()).unwrap_or(u32::MAX);
                     let is_full = answer.objects >= options.page_keys;
                     if let Some(last) = entries.last().filter(|_| is_full) {
-                        self.list_markers.insert(request.index, last.name().to_owned());
+                        self.list_markers.insert(request.bucket(), last.name().to_owned());
                     }
                 }
                 Err(error) => answer.outcome = self.misread(format!("the listing: {error}")),
@@ -172,13 +184,14 @@ impl SwiftClient {
     pub(super) async fn bulk_delete(&mut self, request: &Request) -> Answer {
         let mut body = Vec::new();
         let buckets = self.thread.dataset.spec().buckets;
-        for number in 0..u64::from(request.keys) {
-            self.at_object(request.index + number * buckets);
+        let (first, keys) = request.batch();
+        for number in 0..u64::from(keys) {
+            self.at_object(first + number * buckets);
             write_path(&mut body, &self.name);
             body.push(b'\n');
         }
         let (reply, failed) = self.delete_names(&body).await;
-        let mut answer = Answer { objects: request.keys, ..reply.answer() };
+        let mut answer = Answer { objects: keys, ..reply.answer() };
         if answer.outcome.is_ok()
             && let Err(text) = failed
         {
@@ -213,7 +226,7 @@ impl SwiftClient {
 
     /// Copies an object to a name beside it.
     pub(super) async fn copy(&mut self, request: &Request) -> Answer {
-        self.at_object(request.index);
+        self.at_object(request.object().index);
         let mut source = b"/".to_vec();
         write_path(&mut source, &self.name);
         self.name.extend_from_slice(COPY_SUFFIX.as_bytes());
@@ -226,50 +239,75 @@ impl SwiftClient {
     pub(super) async fn post(&mut self, request: &Request) -> Answer {
         let value = format!("{:016x}", request.chance);
         let headers = [("x-object-meta-loadstone", value.as_bytes())];
-        self.at_object(request.index);
+        self.at_object(request.object().index);
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Post, &[200, 202, 204]) };
         self.ask(&spec, &Nothing).await.answer()
     }
 
     /// Writes an object as segments and a manifest. The times span all of its HTTP requests.
     pub(super) async fn multipart_put(&mut self, request: &Request) -> Answer {
-        let object = self.object(request.index);
-        let part_bytes = self.thread.swift.options.part_bytes.unwrap_or(object.length).max(1);
-        // A manifest cannot name a segment of no bytes.
-        let parts = object.length.div_ceil(part_bytes);
-        let (payload, thread) = (self.payload, Rc::clone(&self.thread));
-        let sealer = thread.sealer.as_ref();
-        let mut segments = Vec::new();
-        let mut first: Option<Reply> = None;
-        for part in 0..parts {
-            let start = part * part_bytes;
-            let length = part_bytes.min(object.length - start);
-            let upload = Payload { spec: &payload, sealer, object, start, length };
-            self.at_object(request.index);
-            self.name.extend_from_slice(SEGMENT_SUFFIX.as_bytes());
-            write_number(&mut self.name, part);
-            let path = format!("/{}", String::from_utf8_lossy(&self.name));
+        self.parts.clear();
+        let thread = Rc::clone(&self.thread);
+        let (object, payload) = (self.thread.dataset.id(request.object()), self.payload);
+        // A manifest cannot name a segment of no bytes: an object of none has no segments.
+        let division = Division::new(object.length, thread.swift.options.part_bytes);
+        let put_segment = async |client: &mut Self, part: u64| {
+            let range = division.range(part);
+            let length = range.end - range.start;
+            let sealer = thread.sealer.as_ref();
+            let upload = Payload { spec: &payload, sealer, object, start: range.start, length };
+            client.at_object(request.object().index);
+            client.name.extend_from_slice(SEGMENT_SUFFIX.as_bytes());
+            write_number(&mut client.name, part);
+            let path = format!("/{}", String::from_utf8_lossy(&client.name));
             let spec = HeadSpec::new(Method::Put, &[201]);
-            let reply = self.ask_for_body(&spec, &upload, &["etag"]).await;
-            let first = first.get_or_insert(reply);
-            if !reply.outcome.is_ok() {
-                return whole(first, &reply, object.length);
-            }
-            let etag = self.collect.header("etag").unwrap_or_default().trim_matches('"');
-            segments.push(Segment { path, etag: etag.to_owned(), size_bytes: length });
+            let reply = client.ask_for_body(&spec, &upload, &["etag"]).await;
+            let answer = Answer { bytes: length, ..reply.answer() };
+            let etag = client.collect.header("etag").unwrap_or_default().trim_matches('"');
+            let value = Segment { path, etag: etag.to_owned(), size_bytes: length };
+            Ended { answer, value, told: client.told_of(&answer) }
+        };
+        let (mut helpers, mut ends) = (take(&mut self.helpers), take(&mut self.parts));
+        let whole = share(self, &mut helpers, division.count(), &mut ends, put_segment).await;
+        (self.helpers, self.parts) = (helpers, ends);
+        let segments = whole.answer;
+        if !segments.outcome.is_ok() {
+            self.told = whole.told;
+            return segments;
         }
-        let manifest = segment_manifest(&segments);
-        self.at_object(request.index);
+        let manifest = segment_manifest(&whole.values);
+        self.at_object(request.object().index);
         let spec =
             HeadSpec { query: b"multipart-manifest=put", ..HeadSpec::new(Method::Put, &[201]) };
-        let last = self.ask(&spec, &manifest.as_slice()).await;
-        whole(first.get_or_insert(last), &last, object.length)
+        let last = self.ask(&spec, &manifest.as_slice()).await.answer();
+        let first = if division.count() > 0 { segments } else { last };
+        Answer { outcome: last.outcome, ended_ns: last.ended_ns, ..first }
     }
-}
 
-/// Makes one answer of the first and the last of several.
-fn whole(first: &Reply, last: &Reply, bytes: u64) -> Answer {
-    Answer { bytes, outcome: last.outcome, ended_ns: last.ended_ns, ..first.answer() }
+    /// Reads an object in parts, each with a request of its own.
+    pub(super) async fn multipart_get(&mut self, request: &Request) -> Answer {
+        self.parts.clear();
+        let object = self.thread.dataset.id(request.object());
+        let division = Division::new(object.length, self.thread.swift.options.part_bytes);
+        if division.count() == 0 {
+            return self.get(request).await;
+        }
+        let get_part = async |client: &mut Self, part: u64| {
+            let range = division.range(part);
+            let answer = client.get_stretch(request, range.start, range.end).await;
+            Ended { answer, value: (), told: client.told_of(&answer) }
+        };
+        let (mut helpers, mut ends) = (take(&mut self.helpers), take(&mut self.parts));
+        let whole = share(self, &mut helpers, division.count(), &mut ends, get_part).await;
+        (self.helpers, self.parts) = (helpers, ends);
+        self.told = whole.told;
+        whole.answer
+    }
+
+    /// Returns what a failed request was about.
+    fn told_of(&self, answer: &Answer) -> Option<String> {
+        if answer.outcome.is_ok() { None } else { self.connection.last_error(&self.head) }
+    }
 }
 
 /// Which page of a listing is asked for.

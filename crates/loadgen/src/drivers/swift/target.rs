@@ -3,15 +3,12 @@
 use serde_json::{Map, Value};
 
 use crate::credentials::resolve;
-use crate::drivers::endpoint::Url;
-use crate::drivers::s3::option_mistakes;
-use crate::drivers::{Setting, SettingKind, limits, settings, tls};
+use crate::drivers::swift::facts::{FACTS, variable_of};
 use crate::error::Error;
+use crate::settings::{self, Setting, SettingKind, setting};
+use crate::transport::endpoint::Url;
+use crate::transport::{limits, options, tls};
 use crate::trial::Trial;
-
-const fn setting(name: &'static str, kind: SettingKind, help: &'static str) -> Setting {
-    Setting { name, kind, required: false, default: None, help }
-}
 
 /// The keys of a target.
 pub(super) const SETTINGS: &[Setting] = &[
@@ -140,18 +137,6 @@ pub(super) fn keystone_path(path: &str) -> String {
     if path.ends_with("/v3") { path.to_owned() } else { format!("{path}/v3") }
 }
 
-/// Returns the variable of the environment that fills a setting where the campaign does not.
-fn variable_of(key: &str, version: u64) -> &'static str {
-    match (key, version) {
-        ("user", 3) => "OS_USERNAME",
-        ("password", 3) => "OS_PASSWORD",
-        ("project", _) => "OS_PROJECT_NAME",
-        ("user", _) => "ST_USER",
-        ("password", _) => "ST_KEY",
-        _ => "OS_APPLICATION_CREDENTIAL_SECRET",
-    }
-}
-
 /// Returns the mistakes that only this driver sees.
 pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
     let map = &trial.target.settings;
@@ -184,6 +169,6 @@ pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
         }
     }
     mistakes.extend(limits::mistakes(trial, endpoints.len()));
-    mistakes.extend(option_mistakes(trial, 10_000));
+    mistakes.extend(options::mistakes(trial, &FACTS.limits));
     mistakes
 }

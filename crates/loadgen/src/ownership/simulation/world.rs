@@ -9,12 +9,14 @@ use super::super::{
     Look, Made, Page, Places, Removed, Scope, Standing, Swept, Title, look, ready, sweep,
 };
 use crate::clock::Clock;
-use crate::drivers::{BucketState, Client, Driver, Setting};
+use crate::driver::{Client, Driver};
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::outcome::Answer;
+use crate::ownership::BucketState;
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
+use crate::settings::Setting;
 use crate::trial::Trial;
 
 pub(super) const RUN: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";

@@ -1,0 +1,228 @@
+//! What happens around the load: buckets are readied before it and swept after it.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::driver::{Client, Driver};
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::output::{Output, OutputSink};
+use crate::ownership::{BucketState, Left, LeftKind, Standing, Swept};
+use crate::trial::Trial;
+
+/// Buckets worked on at once.
+const AT_ONCE: u32 = 16;
+/// Buckets in a row that a clean-up could not even look at before it gives up.
+const ERRORS_MAX: u32 = 2 * AT_ONCE;
+
+/// What became of a dataset's buckets.
+#[derive(Debug, Default)]
+pub(crate) struct Buckets {
+    pub(crate) created: Vec<String>,
+    pub(crate) foreign: Vec<String>,
+    pub(crate) deleted: Vec<String>,
+    pub(crate) absent: Vec<String>,
+    pub(crate) left: Vec<Left>,
+    pub(crate) objects_swept: u64,
+}
+
+/// Makes and marks the buckets of a dataset, or refuses those that are not ours. All are looked at
+/// before any is made, and those that are not there are told of in between, so that a journal knows
+/// of every bucket that may be there.
+pub(crate) fn ready_buckets<D: Driver>(
+    driver: &Arc<D>,
+    trial: &Trial,
+    stop: &AtomicBool,
+    sink: &mut OutputSink<'_>,
+) -> Result<Buckets, Error> {
+    let makes_as_load = trial.mix[0].operation == Operation::CreateBucket;
+    if !makes_as_load && !trial.changes_objects() {
+        return Ok(Buckets::default());
+    }
+    // A bucket that the load cannot make is an outcome of the load; the journal needs the others.
+    let job = if makes_as_load { Job::LookAtAll } else { Job::Look };
+    let found = on_buckets(driver, trial, stop, job, names(trial))?;
+    let mut intended = found.absent.clone();
+    intended.sort_unstable_by_key(|(number, _)| *number);
+    let intended: Vec<String> = intended.into_iter().map(|(_, name)| name).collect();
+    if !intended.is_empty() && !stop.load(Ordering::Relaxed) && !sink(Output::Intent(&intended)) {
+        stop.store(true, Ordering::Relaxed);
+    }
+    if makes_as_load || stop.load(Ordering::Relaxed) {
+        return Ok(found.buckets);
+    }
+    let to_make: VecDeque<_> = found.absent.into_iter().chain(found.unseen).collect();
+    let made = on_buckets(driver, trial, stop, Job::Ready, to_make)?.buckets;
+    let foreign = [found.buckets.foreign, made.foreign].concat();
+    Ok(Buckets { foreign, ..made })
+}
+
+/// Deletes what is left of a dataset in the buckets that carry our mark, and those buckets.
+pub(crate) fn sweep_buckets<D: Driver>(
+    driver: &Arc<D>,
+    trial: &Trial,
+    stop: &AtomicBool,
+) -> Result<Buckets, Error> {
+    let all = names(trial);
+    let mut found = on_buckets(driver, trial, stop, Job::Sweep, all.clone())?;
+    let done: std::collections::HashSet<&str> = found
+        .buckets
+        .deleted
+        .iter()
+        .chain(&found.buckets.absent)
+        .chain(&found.buckets.foreign)
+        .map(String::as_str)
+        .chain(found.buckets.left.iter().map(|left| left.place.as_str()))
+        .collect();
+    let reason = "the clean-up ended before it reached this bucket";
+    let not_tried: Vec<Left> = all
+        .iter()
+        .filter(|(_, name)| !done.contains(name.as_str()))
+        .map(|(_, name)| Left::new(name, LeftKind::NotTried, reason))
+        .collect();
+    found.buckets.left.extend(not_tried);
+    Ok(found.buckets)
+}
+
+fn names(trial: &Trial) -> VecDeque<Named> {
+    let name = |bucket| (bucket, trial.dataset.bucket(bucket));
+    (0..trial.dataset.buckets).map(name).collect()
+}
+
+/// A bucket's number and its name.
+type Named = (u64, String);
+
+#[derive(Debug, Clone, Copy)]
+enum Job {
+    Look,
+    /// As `Look`, whatever comes of some of them.
+    LookAtAll,
+    Ready,
+    Sweep,
+}
+
+/// What is to be done, and what was found.
+#[derive(Debug, Default)]
+struct Progress {
+    to_do: VecDeque<Named>,
+    absent: Vec<Named>,
+    unseen: Vec<Named>,
+    buckets: Buckets,
+    error: Option<Error>,
+    /// Sweeps that failed since one has not.
+    errors: u32,
+}
+
+fn on_buckets<D: Driver>(
+    driver: &Arc<D>,
+    trial: &Trial,
+    stop: &AtomicBool,
+    job: Job,
+    to_do: VecDeque<Named>,
+) -> Result<Progress, Error> {
+    let reactor = driver.reactor()?;
+    reactor.expect_timeouts_of(trial.timeout_ns);
+    let clients = if driver.is_blocking() { 1 } else { AT_ONCE.min(trial.load.clients()) };
+    let state = Rc::new(RefCell::new(Progress { to_do, ..Progress::default() }));
+    for index in 0..clients {
+        let mut client = driver.client(&reactor, index)?;
+        let (state, reactor) = (Rc::clone(&state), Rc::clone(&reactor));
+        let (inner, timeout_ns) = (Rc::clone(&reactor), trial.timeout_ns);
+        let allow_foreign = trial.allow_foreign;
+        reactor.spawn(async move {
+            loop {
+                let next = state.borrow_mut().next();
+                let Some(bucket) = next else { return };
+                inner.set_deadline(inner.now_ns() + timeout_ns);
+                match job {
+                    Job::Look => {
+                        let found = client.look_at_bucket(&bucket.1).await;
+                        state.borrow_mut().note_look(bucket, found);
+                    }
+                    Job::LookAtAll => {
+                        if let Ok(found) = client.look_at_bucket(&bucket.1).await {
+                            state.borrow_mut().note_look(bucket, Ok(found));
+                        }
+                    }
+                    Job::Ready => {
+                        let found = client.ready_bucket(&bucket.1, allow_foreign).await;
+                        state.borrow_mut().note_ready(bucket.1, found);
+                    }
+                    Job::Sweep => {
+                        let swept = client.sweep_bucket(&bucket.1).await;
+                        state.borrow_mut().note_sweep(bucket.1, swept);
+                    }
+                }
+            }
+        });
+    }
+    reactor.run(stop).map_err(|source| Error::Host { what: "wait for events", source })?;
+    let mut state = state.borrow_mut();
+    match state.error.take() {
+        Some(error) => Err(error),
+        None => Ok(std::mem::take(&mut *state)),
+    }
+}
+
+impl Progress {
+    fn next(&mut self) -> Option<Named> {
+        if self.error.is_some() { None } else { self.to_do.pop_front() }
+    }
+
+    fn note_look(&mut self, bucket: Named, found: Result<Standing, Error>) {
+        match found {
+            Ok(Standing::Absent) => self.absent.push(bucket),
+            Ok(Standing::Unseen | Standing::Bare) => self.unseen.push(bucket),
+            Ok(Standing::Foreign) => self.buckets.foreign.push(bucket.1),
+            Ok(Standing::Ours) => {}
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
+    fn note_ready(&mut self, bucket: String, found: Result<BucketState, Error>) {
+        match found {
+            Ok(BucketState::Created) => self.buckets.created.push(bucket),
+            Ok(BucketState::Foreign) => self.buckets.foreign.push(bucket),
+            Ok(BucketState::Ours) => {}
+            Err(error) => {
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
+    /// One bucket that cannot be swept does not keep the others from it.
+    fn note_sweep(&mut self, bucket: String, swept: Result<Swept, Error>) {
+        match swept {
+            Ok(swept) => {
+                self.errors = 0;
+                self.buckets.objects_swept += swept.objects;
+                match swept.left {
+                    Some(left) => self.buckets.left.push(left),
+                    None if swept.is_foreign => self.buckets.foreign.push(bucket),
+                    None if swept.is_absent => self.buckets.absent.push(bucket),
+                    None => self.buckets.deleted.push(bucket),
+                }
+            }
+            Err(error) => {
+                self.errors += 1;
+                let left = Left::new(&bucket, LeftKind::Error, error.to_string());
+                self.buckets.left.push(left);
+                let is_first = self.buckets.deleted.is_empty()
+                    && self.buckets.absent.is_empty()
+                    && self.buckets.foreign.is_empty()
+                    && self.buckets.left.iter().all(|left| left.kind == LeftKind::Error);
+                // Nothing can be swept at all: that is an error of the target.
+                if is_first && (self.to_do.is_empty() || self.errors >= ERRORS_MAX) {
+                    self.error.get_or_insert(error);
+                } else if self.errors >= ERRORS_MAX {
+                    self.to_do.clear();
+                }
+            }
+        }
+    }
+}

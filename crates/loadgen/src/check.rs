@@ -1,0 +1,69 @@
+//! Whether a trial can be run: its document, its driver, and the two together.
+
+use crate::drivers::DRIVERS;
+use crate::drivers::DriverInfo;
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::trial::Trial;
+
+impl Trial {
+    /// Reads and checks a document.
+    ///
+    /// # Errors
+    /// Every mistake of the document, one a line.
+    pub fn parse(json: &str) -> Result<Self, Error> {
+        let trial: Self = serde_json::from_str(json)
+            .map_err(|error| Error::Trial(vec![format!("trial document: {error}")]))?;
+        let mut mistakes = trial.mistakes();
+        mistakes.extend(driver_mistakes(&trial));
+        if mistakes.is_empty() { Ok(trial) } else { Err(Error::Trial(mistakes)) }
+    }
+}
+
+/// Returns what the trial's driver cannot do.
+fn driver_mistakes(trial: &Trial) -> Vec<String> {
+    let Some(info) = DriverInfo::named(&trial.target.driver) else {
+        return vec![format!(
+            "target.driver: found \"{}\", allowed: {}",
+            trial.target.driver,
+            DriverInfo::names().join(", ")
+        )];
+    };
+    let cannot = trial.mix.iter().filter(|share| !info.can(share.operation)).map(|share| {
+        format!(
+            "mix: driver \"{}\" cannot do {}, it can do: {}",
+            info.name,
+            share.operation.name(),
+            info.operation_names().join(", ")
+        )
+    });
+    let mut mistakes: Vec<String> = cannot.collect();
+    mistakes.extend((info.check)(trial));
+    mistakes.extend(encryption_mistakes(trial, info));
+    mistakes
+}
+
+/// Returns the mistakes of a trial on encrypted objects.
+fn encryption_mistakes(trial: &Trial, driver: &DriverInfo) -> Vec<String> {
+    let Some(cipher) = trial.dataset.encryption.map(|cipher| cipher.name()) else {
+        return Vec::new();
+    };
+    let mut mistakes = Vec::new();
+    if !driver.encrypts {
+        let can = DRIVERS.iter().filter(|info| info.encrypts).map(|info| info.name);
+        mistakes.push(format!(
+            "dataset.encryption: found {cipher}, which driver \"{}\" cannot do; drivers that can: {}",
+            driver.name,
+            can.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let ranged = [Operation::RangeGet, Operation::MultiRangeGet, Operation::MultipartGet];
+    for share in trial.mix.iter().filter(|share| ranged.contains(&share.operation)) {
+        mistakes.push(format!(
+            "mix: found {} of objects encrypted with {cipher}; a range cannot be decrypted by \
+             itself, read whole objects with get",
+            share.operation.name()
+        ));
+    }
+    mistakes
+}

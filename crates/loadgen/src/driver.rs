@@ -1,0 +1,155 @@
+//! What a driver is: the seam between the load and a kind of target.
+
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::facts::Facts;
+use crate::operation::Operation;
+use crate::outcome::{Answer, PartEnd};
+use crate::ownership::{BucketState, Standing, Swept};
+use crate::reactor::Reactor;
+use crate::requests::Request;
+use crate::settings::Setting;
+use crate::trial::Trial;
+
+/// What reaches one kind of target. One value serves a whole trial and is shared by its threads;
+/// each client in it has a [`Client`] of its own.
+pub(crate) trait Driver: Send + Sync + Sized + 'static {
+    /// The name in campaigns.
+    const NAME: &'static str;
+    /// One line for people.
+    const SUMMARY: &'static str;
+    /// What it can do. The conformance suite tries each of them.
+    const OPERATIONS: &'static [Operation];
+    /// Its own keys of a target.
+    const SETTINGS: &'static [Setting];
+    /// What else is true of it.
+    const FACTS: Facts = Facts::PLAIN;
+    /// Whether its clients can encrypt objects.
+    const ENCRYPTS: bool = false;
+    /// Whether its time is not the host's: what the host does to a sleeper then says nothing.
+    const ON_VIRTUAL_CLOCK: bool = false;
+    /// One client.
+    type Client: Client;
+
+    /// Returns the mistakes in the trial that only this driver sees: settings, connection limits.
+    fn check(trial: &Trial) -> Vec<String>;
+
+    /// Readies what all clients share: resolves names and secrets, logs in. It may block.
+    ///
+    /// # Errors
+    /// The target or the credentials are not as they should be.
+    fn open(trial: &Trial) -> Result<Self, Error>;
+
+    /// Tells whether a request blocks its thread. If so, each client gets a thread of its own.
+    fn is_blocking(&self) -> bool {
+        false
+    }
+
+    /// Makes the reactor of one load thread: it decides what that thread waits at.
+    ///
+    /// # Errors
+    /// The kernel gave no descriptor.
+    fn reactor(&self) -> Result<Rc<Reactor>, Error>;
+
+    /// Makes client number `index` (over all threads), which lives on the reactor's thread.
+    ///
+    /// # Errors
+    /// The kernel gave no descriptor or memory.
+    fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<Self::Client, Error>;
+
+    /// Returns the log-ins that followed the first, with which the driver opened.
+    fn log_ins(&self) -> LogIns {
+        LogIns::default()
+    }
+
+    /// Returns what the host did not let the driver use, as name and reason, and how the driver did
+    /// its work where it has several ways, for the record.
+    fn features(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+}
+
+/// One client of a driver: it has at most one request in flight, though perhaps several parts of it.
+pub(crate) trait Client: 'static {
+    /// Does one request. What the target does wrong is in the answer's outcome.
+    fn execute(&mut self, request: &Request) -> impl Future<Output = Answer>;
+
+    /// Looks how a bucket stands to the trial before any is made, so that those that are not there
+    /// can be told of first.
+    ///
+    /// # Errors
+    /// The bucket may not be written to.
+    async fn look_at_bucket(&mut self, _bucket: &str) -> Result<Standing, Error> {
+        Ok(Standing::Unseen)
+    }
+
+    /// Makes sure that a bucket is there and may be written to, and marks it if it made it.
+    ///
+    /// # Errors
+    /// The bucket is foreign (not marked) and `allow_foreign` is not set, or cannot be made.
+    async fn ready_bucket(
+        &mut self,
+        bucket: &str,
+        allow_foreign: bool,
+    ) -> Result<BucketState, Error>;
+
+    /// Deletes what the run may have written in a bucket, then the mark and the bucket, if the
+    /// bucket carries our mark and nothing else is in it.
+    ///
+    /// # Errors
+    /// The bucket cannot be listed.
+    async fn sweep_bucket(&mut self, bucket: &str) -> Result<Swept, Error>;
+
+    /// Returns how the parts of the last request went, if it went in parts.
+    fn parts(&self) -> &[PartEnd] {
+        &[]
+    }
+
+    /// Returns connections opened, bytes sent, bytes received and requests repeated so far.
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
+    }
+
+    /// Returns the first text of the last failure, for the record; never a secret.
+    fn last_error(&mut self) -> Option<String> {
+        None
+    }
+}
+
+/// Log-ins while load was on.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LogIns {
+    /// How many, also those that failed.
+    #[serde(rename = "log_ins")]
+    pub count: u64,
+    /// How long they took.
+    #[serde(rename = "log_ins_ns")]
+    pub took_ns: u64,
+}
+
+/// What a client moved, beside payload.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Traffic {
+    /// Connections that it opened.
+    pub connections_opened: u64,
+    /// Bytes written to them.
+    pub bytes_sent: u64,
+    /// Bytes read from them.
+    pub bytes_received: u64,
+    /// Requests sent again because a kept connection had gone stale.
+    pub requests_repeated: u64,
+}
+
+impl Traffic {
+    /// Adds what another client moved.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.connections_opened += other.connections_opened;
+        self.bytes_sent += other.bytes_sent;
+        self.bytes_received += other.bytes_received;
+        self.requests_repeated += other.requests_repeated;
+    }
+}

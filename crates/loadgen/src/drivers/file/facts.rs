@@ -1,0 +1,31 @@
+//! What is true of directories.
+
+use crate::facts::{Address, AddressKind, Calibration, Facts, Form, Limits, StandIn};
+use crate::operation::Operation;
+
+pub(super) const FACTS: Facts = Facts {
+    place: "directory",
+    address: Address { kind: AddressKind::Path, settings: &["path"] },
+    words: &["file:PATH", "/PATH", "./PATH", "../PATH"],
+    forms: &[Form::Named("path"), Form::Path("path")],
+    limits: Limits {
+        // PATH_MAX; a name between two slashes is checked by itself.
+        key_bytes_max: Some(4095),
+        ..Limits::NONE
+    },
+    calibration: Some(Calibration {
+        stand_in: StandIn::ObjectsInMemory,
+        settings: &[],
+        usual: &[Operation::Put, Operation::Get, Operation::Head, Operation::Delete],
+        can: &[
+            Operation::Put,
+            Operation::Get,
+            Operation::Head,
+            Operation::Delete,
+            Operation::Read,
+            Operation::Write,
+        ],
+        costs: &["direct", "layout", "fsync", "fsync_data", "dsync"],
+    }),
+    ..Facts::PLAIN
+};

@@ -1,0 +1,74 @@
+//! The published schemas of what stands on disk, `docs/reference/{trial,record}.schema.json`: made
+//! from the types that the load generator reads and writes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+
+use crate::run::Summary;
+use crate::trial::Trial;
+
+/// What one trial left behind: `trials/NNNN.json` of a run folder.
+#[derive(Serialize, JsonSchema)]
+struct Record {
+    /// Version of the record.
+    record_format: u32,
+    /// The document that was carried out.
+    trial: Trial,
+    /// What the load generator tells of it. An interrupted trial may have an empty one.
+    summary: Observed,
+    /// What whoever ran the trial noted: `INTERRUPTED` or `STOPPED`.
+    labels: Vec<String>,
+    /// Probes that could not be read, each with the reason.
+    absent_probes: BTreeMap<String, String>,
+    /// What was seen of the target `before` and `after` the load.
+    target_state: BTreeMap<String, serde_json::Value>,
+    /// Size and digest of each of the trial's tables, by its name in the run folder.
+    files: BTreeMap<String, Digest>,
+}
+
+/// The summary of the load generator, and what its caller saw beside it.
+#[derive(Serialize, JsonSchema)]
+struct Observed {
+    #[serde(flatten)]
+    summary: Summary,
+    /// Whether the target is served by the host that made the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_on_own_host: Option<bool>,
+}
+
+/// Which content a file had when it was written.
+#[derive(Serialize, JsonSchema)]
+struct Digest {
+    /// Its size.
+    bytes: u64,
+    /// The SHA-256 of its content, in hex.
+    sha256: String,
+}
+
+fn check(name: &str, of: fn(schemars::SchemaGenerator) -> Schema) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
+    let schema = of(SchemaSettings::draft2020_12().into_generator());
+    let text = serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n";
+    if std::env::var_os("LOADSTONE_RENEW").is_some() {
+        std::fs::write(&path, &text).expect("the schema can be written");
+    }
+    let published = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        published == text,
+        "{name} is of other types; renew it: LOADSTONE_RENEW=1 cargo test -p loadstone-loadgen published"
+    );
+}
+
+#[test]
+fn the_published_schema_of_a_trial_is_that_of_its_type() {
+    check("trial.schema.json", |generator| generator.into_root_schema_for::<Trial>());
+}
+
+#[test]
+fn the_published_schema_of_a_record_is_that_of_its_types() {
+    check("record.schema.json", |generator| generator.into_root_schema_for::<Record>());
+}

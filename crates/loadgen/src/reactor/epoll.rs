@@ -1,0 +1,251 @@
+//! Waiting for sockets: edge-triggered epoll with nanosecond timeouts.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+
+use crate::reactor::{Park, Reactor, TaskIndex};
+
+/// Events taken from the kernel at once.
+const EVENTS_MAX: usize = 512;
+const NOBODY: TaskIndex = TaskIndex::MAX;
+
+/// What is known of one descriptor: whether it may be read and written, and who waits for it.
+#[derive(Debug)]
+struct Readiness {
+    readable: Cell<bool>,
+    writable: Cell<bool>,
+    /// The peer has ended its side, which is told only once: from then on reading always tells.
+    hung_up: Cell<bool>,
+    reader: Cell<TaskIndex>,
+    writer: Cell<TaskIndex>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    slots: Vec<Option<Rc<Readiness>>>,
+    free: Vec<usize>,
+}
+
+/// The epoll instance of one load thread. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Epoll {
+    descriptor: Rc<OwnedFd>,
+    slots: Rc<RefCell<Slots>>,
+    events: Rc<RefCell<Vec<libc::epoll_event>>>,
+}
+
+/// A descriptor that is being watched. Dropping it ends the watch, not the descriptor.
+#[derive(Debug)]
+pub struct Watch {
+    epoll: Epoll,
+    fd: RawFd,
+    slot: usize,
+    readiness: Rc<Readiness>,
+}
+
+impl Epoll {
+    /// Opens an epoll instance.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn new() -> io::Result<Self> {
+        // SAFETY: no pointer is passed; the result is checked.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
+        let descriptor = Rc::new(unsafe { OwnedFd::from_raw_fd(fd) });
+        let events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
+        Ok(Self { descriptor, slots: Rc::default(), events: Rc::new(RefCell::new(events)) })
+    }
+
+    /// Watches a non-blocking descriptor, edge-triggered, for both directions.
+    ///
+    /// # Errors
+    /// The kernel refused, as for a plain file.
+    pub(crate) fn watch(&self, fd: RawFd) -> io::Result<Watch> {
+        let readiness = Rc::new(Readiness {
+            readable: Cell::new(false),
+            writable: Cell::new(false),
+            hung_up: Cell::new(false),
+            reader: Cell::new(NOBODY),
+            writer: Cell::new(NOBODY),
+        });
+        let mut slots = self.slots.borrow_mut();
+        let slot = slots.free.pop().unwrap_or(slots.slots.len());
+        let flags = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
+        let mut event = libc::epoll_event { events: flags, u64: slot as u64 };
+        // SAFETY: the kernel reads one event that is ours; the descriptor was given as open.
+        let result = unsafe {
+            libc::epoll_ctl(self.descriptor.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event)
+        };
+        if result < 0 {
+            slots.free.push(slot);
+            return Err(io::Error::last_os_error());
+        }
+        if slot == slots.slots.len() {
+            slots.slots.push(Some(Rc::clone(&readiness)));
+        } else {
+            slots.slots[slot] = Some(Rc::clone(&readiness));
+        }
+        drop(slots);
+        Ok(Watch { epoll: self.clone(), fd, slot, readiness })
+    }
+
+    fn wait(&self, events: &mut [libc::epoll_event], timeout_ns: u64) -> io::Result<usize> {
+        /// Set once the kernel has said that it has no `epoll_pwait2` (before 5.11).
+        static IS_COARSE: AtomicBool = AtomicBool::new(false);
+        let fd = self.descriptor.as_raw_fd();
+        let events_max = events.len() as libc::c_int;
+        let count = if IS_COARSE.load(Ordering::Relaxed) || timeout_ns == 0 {
+            let timeout_ms = i32::try_from(timeout_ns.div_ceil(1_000_000)).unwrap_or(i32::MAX);
+            // SAFETY: the kernel writes at most `events_max` events to memory of ours.
+            i64::from(unsafe { libc::epoll_wait(fd, events.as_mut_ptr(), events_max, timeout_ms) })
+        } else {
+            let timeout = libc::timespec {
+                tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+                tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+            };
+            // SAFETY: as above; the timeout lives until the call returns; no signal mask is given.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_epoll_pwait2,
+                    fd,
+                    events.as_mut_ptr(),
+                    events_max,
+                    &raw const timeout,
+                    std::ptr::null::<libc::sigset_t>(),
+                    0_usize,
+                )
+            }
+        };
+        if let Ok(count) = usize::try_from(count) {
+            return Ok(count);
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => Ok(0),
+            Some(libc::ENOSYS) => {
+                IS_COARSE.store(true, Ordering::Relaxed);
+                Ok(0)
+            }
+            _ => Err(error),
+        }
+    }
+}
+
+impl Park for Epoll {
+    fn park(&self, timeout_ns: u64, wake: &mut dyn FnMut(TaskIndex)) -> io::Result<()> {
+        let mut events = self.events.borrow_mut();
+        let count = self.wait(&mut events, timeout_ns)?;
+        let slots = self.slots.borrow();
+        for event in &events[..count] {
+            let (flags, slot) = (event.events, event.u64);
+            let Some(Some(readiness)) = slots.slots.get(slot as usize) else { continue };
+            let (input, hangup, output, both) = (
+                (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
+                libc::EPOLLRDHUP as u32,
+                libc::EPOLLOUT as u32,
+                (libc::EPOLLERR | libc::EPOLLHUP) as u32,
+            );
+            if flags & (hangup | both) != 0 {
+                readiness.hung_up.set(true);
+            }
+            if flags & (input | both) != 0 {
+                readiness.readable.set(true);
+                let reader = readiness.reader.replace(NOBODY);
+                if reader != NOBODY {
+                    wake(reader);
+                }
+            }
+            if flags & (output | both) != 0 {
+                readiness.writable.set(true);
+                let writer = readiness.writer.replace(NOBODY);
+                if writer != NOBODY {
+                    wake(writer);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Watch {
+    /// Waits until the descriptor may be read (or has failed or ended: reading tells).
+    ///
+    /// # Errors
+    /// `TimedOut` when the task's deadline has passed.
+    pub async fn readable(&self, reactor: &Reactor) -> io::Result<()> {
+        wait_for(reactor, &self.readiness.readable, &self.readiness.reader).await
+    }
+
+    /// Waits until the descriptor may be written, or a connect has ended.
+    ///
+    /// # Errors
+    /// `TimedOut` when the task's deadline has passed.
+    pub async fn writable(&self, reactor: &Reactor) -> io::Result<()> {
+        wait_for(reactor, &self.readiness.writable, &self.readiness.writer).await
+    }
+
+    /// Notes that a read found nothing or less than asked: the next must wait for an event, unless
+    /// the end has come, for which there will be no other.
+    #[inline]
+    pub fn drained(&self) {
+        self.readiness.readable.set(self.readiness.hung_up.get());
+    }
+
+    /// Notes that a write took less than offered: the next must wait for an event.
+    #[inline]
+    pub fn filled(&self) {
+        self.readiness.writable.set(false);
+    }
+
+    /// Tells whether something (data or the end) has come that nobody has read.
+    #[inline]
+    #[must_use]
+    pub fn has_input(&self) -> bool {
+        self.readiness.readable.get()
+    }
+}
+
+#[inline]
+async fn wait_for(
+    reactor: &Reactor,
+    is_ready: &Cell<bool>,
+    waiter: &Cell<TaskIndex>,
+) -> io::Result<()> {
+    std::future::poll_fn(|_| {
+        if is_ready.get() {
+            return Poll::Ready(Ok(()));
+        }
+        if reactor.expired() {
+            waiter.set(NOBODY);
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        waiter.set(reactor.current_task());
+        Poll::Pending
+    })
+    .await
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // SAFETY: removing needs no event; a descriptor that is already gone only gives an error.
+        unsafe {
+            libc::epoll_ctl(
+                self.epoll.descriptor.as_raw_fd(),
+                libc::EPOLL_CTL_DEL,
+                self.fd,
+                std::ptr::null_mut(),
+            );
+        }
+        let mut slots = self.epoll.slots.borrow_mut();
+        slots.slots[self.slot] = None;
+        slots.free.push(self.slot);
+    }
+}

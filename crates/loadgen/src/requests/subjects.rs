@@ -1,0 +1,76 @@
+//! Which object, block, bucket or batch a ticket of one operation is for.
+
+use crate::dataset::{KeyChooser, Object};
+use crate::operation::Operation;
+use crate::requests::Subject;
+use crate::requests::tickets::Ticket;
+use crate::trial::{Options, Trial};
+
+/// Chooses among the subjects of a dataset, in the trial's key order.
+#[derive(Debug)]
+pub(super) struct Subjects {
+    /// How many objects there are.
+    pub(super) objects: u64,
+    version: u64,
+    buckets: u64,
+    bulk_keys: u64,
+    chooser: KeyChooser,
+    /// Blocks in the largest object, and who chooses among those of all objects.
+    blocks: u64,
+    block_chooser: KeyChooser,
+}
+
+impl Subjects {
+    pub(super) fn new(trial: &Trial) -> Self {
+        let Options { bulk_keys, range_bytes, .. } = trial.options;
+        let largest = trial.dataset.size.max();
+        let blocks = largest.div_ceil(range_bytes.unwrap_or(largest).max(1)).max(1);
+        let units = trial.dataset.objects.saturating_mul(blocks);
+        Self {
+            objects: trial.dataset.objects,
+            version: trial.dataset.version,
+            buckets: trial.dataset.buckets,
+            bulk_keys: u64::from(bulk_keys).max(1),
+            chooser: KeyChooser::new(&trial.keys, trial.dataset.objects, trial.seed),
+            blocks,
+            block_chooser: KeyChooser::new(&trial.keys, units, trial.seed),
+        }
+    }
+
+    /// Returns an object of the dataset, or beyond it, as the dataset's version.
+    #[inline]
+    pub(super) fn object(&self, index: u64) -> Object {
+        Object { index, version: self.version }
+    }
+
+    #[inline(always)]
+    pub(super) fn choose(&mut self, operation: Operation, ticket: &Ticket) -> Subject {
+        match operation {
+            Operation::List | Operation::CreateBucket | Operation::DeleteBucket => {
+                Subject::Bucket(ticket.number % self.buckets)
+            }
+            Operation::BulkDelete => {
+                let (bucket, batch) = (ticket.number % self.buckets, ticket.number / self.buckets);
+                let first = bucket + batch * self.bulk_keys * self.buckets;
+                let left = self.objects.saturating_sub(first).div_ceil(self.buckets);
+                Subject::Batch { first, keys: left.min(self.bulk_keys) as u32 }
+            }
+            Operation::Read | Operation::Write => {
+                let unit = self.block_chooser.choose(ticket.number, ticket.chance);
+                let object = self.object(unit / self.blocks);
+                Subject::Block { object, number: unit % self.blocks }
+            }
+            _ => Subject::Object(self.object(self.chooser.choose(ticket.number, ticket.chance))),
+        }
+    }
+}
+
+/// Returns how many bulk requests it takes to delete a whole dataset.
+#[must_use]
+pub(crate) fn bulk_requests(objects: u64, buckets: u64, bulk_keys: u64) -> u64 {
+    (0..buckets.min(objects))
+        .map(|bucket| (objects - bucket).div_ceil(buckets).div_ceil(bulk_keys.max(1)))
+        .max()
+        .unwrap_or(0)
+        * buckets
+}

@@ -1,0 +1,282 @@
+//! One keep-alive HTTP/1.1 connection: a request out, its answer in, and what can go wrong.
+
+use std::rc::Rc;
+
+use loadstone_wire::http1::{Method, ResponseParser};
+use loadstone_wire::xml;
+
+use crate::driver::Traffic;
+use crate::outcome::{Answer, Outcome};
+use crate::reactor::Reactor;
+pub(crate) use crate::transport::failure::Failure;
+pub(crate) use crate::transport::failure::Refusal;
+use crate::transport::{
+    exchange::{Exchange, Facts, Reading},
+    socket::{Buffers, Peer, SocketError, Stream},
+    transfer::{Download, Upload},
+};
+
+/// The longest pause before connecting again after a row of failures.
+const PAUSE_NS_MAX: u64 = 250_000_000;
+
+/// A connection to one endpoint. It is made when it is needed, and again after every failure.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    peer: Peer,
+    reactor: Rc<Reactor>,
+    buffers: Rc<Buffers>,
+    is_per_request: bool,
+    judge: Judge,
+    stream: Option<Stream>,
+    parser: ResponseParser,
+    refusal: Refusal,
+    failure: Option<Failure>,
+    /// Connection attempts that failed one after another.
+    refused: u32,
+    traffic: Traffic,
+}
+
+/// Says what a refusal means: what a status tells is a matter of the protocol above HTTP.
+pub(crate) type Judge = fn(u16, &Refusal) -> Outcome;
+
+/// What is sent: the request line and the headers, finished, and statuses that mean success.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sending<'a> {
+    pub(crate) method: Method,
+    pub(crate) head: &'a [u8],
+    pub(crate) expected: &'static [u16],
+}
+
+/// How one HTTP request went.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reply {
+    /// `OK` when the status was among those expected and the whole answer came.
+    pub(crate) outcome: Outcome,
+    /// Zero when no head came.
+    pub(crate) status: u16,
+    pub(crate) content_length: Option<u64>,
+    /// Bytes of the body, framing apart.
+    pub(crate) body_bytes: u64,
+    pub(crate) sent_ns: u64,
+    pub(crate) first_byte_ns: u64,
+    pub(crate) ended_ns: u64,
+}
+
+impl Reply {
+    /// Returns the answer to a request that consisted of this one HTTP request.
+    pub(crate) fn answer(&self) -> Answer {
+        Answer::plain(self.outcome, self.sent_ns, self.first_byte_ns, self.ended_ns)
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(
+        peer: Peer,
+        reactor: &Rc<Reactor>,
+        buffers: &Rc<Buffers>,
+        is_per_request: bool,
+        judge: Judge,
+    ) -> Self {
+        Self {
+            peer,
+            reactor: Rc::clone(reactor),
+            buffers: Rc::clone(buffers),
+            is_per_request,
+            judge,
+            stream: None,
+            parser: ResponseParser::default(),
+            refusal: Refusal::default(),
+            failure: None,
+            refused: 0,
+            traffic: Traffic::default(),
+        }
+    }
+
+    pub(crate) fn reactor(&self) -> &Rc<Reactor> {
+        &self.reactor
+    }
+
+    /// Counts a request that was sent again for another reason than a stale connection.
+    pub(crate) fn count_repeat(&mut self) {
+        self.traffic.requests_repeated += 1;
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        let mut traffic = self.traffic;
+        if let Some(stream) = &self.stream {
+            traffic.bytes_sent += stream.bytes_sent;
+            traffic.bytes_received += stream.bytes_received;
+        }
+        traffic
+    }
+
+    /// Sends a request and reads its answer.
+    ///
+    /// A server may close a kept connection at the moment at which the next request is sent on
+    /// it. Then the request was not answered for no fault of the target's, and is sent once more
+    /// on a fresh connection, if sending it twice does no harm.
+    pub(crate) async fn request<U: Upload, D: Download>(
+        &mut self,
+        sending: Sending<'_>,
+        upload: &U,
+        download: &mut D,
+    ) -> Reply {
+        if self.refused > 0 {
+            self.pause().await;
+        }
+        let sent_ns = self.reactor.now_ns();
+        let mut may_repeat = sending.method.is_idempotent();
+        loop {
+            let is_kept = self.is_open();
+            if !is_kept && let Err(error) = self.connect().await {
+                return self.failed(Failure::Connect(error), Facts::default(), sent_ns);
+            }
+            let (facts, result) = self.attempt(&sending, upload, download).await;
+            let may_keep = facts.keep_alive && !self.is_per_request && facts.extra_bytes == 0;
+            if !(may_keep && matches!(result, Ok(true))) {
+                self.close();
+            }
+            return match result {
+                Ok(_) if facts.extra_bytes > 0 => {
+                    self.failed(Failure::Overlong(facts.extra_bytes), facts, sent_ns)
+                }
+                Ok(_) if facts.is_expected => reply(Outcome::OK, facts, sent_ns, facts.last_ns),
+                Ok(_) => self.failed(Failure::Status(facts.status), facts, sent_ns),
+                Err(failure) => {
+                    let is_stale = matches!(failure.outcome(), Outcome::CLOSED | Outcome::RESET);
+                    if is_kept && facts.first_ns == 0 && is_stale && may_repeat {
+                        may_repeat = false;
+                        self.traffic.requests_repeated += 1;
+                        continue;
+                    }
+                    self.failed(failure, facts, sent_ns)
+                }
+            };
+        }
+    }
+
+    /// Sends once. The flag in the result tells whether all was sent when the answer was over.
+    async fn attempt<U: Upload, D: Download>(
+        &mut self,
+        sending: &Sending<'_>,
+        upload: &U,
+        download: &mut D,
+    ) -> (Facts, Result<bool, Failure>) {
+        self.parser.start(sending.method);
+        let mut reading = Reading {
+            parser: &mut self.parser,
+            refusal: &mut self.refusal,
+            download,
+            expected: sending.expected,
+            facts: Facts::default(),
+            is_over: false,
+            mistake: None,
+        };
+        let stream = self.stream.as_mut().expect("it was kept, or connected just now");
+        let mut exchange = Exchange { stream, reactor: &self.reactor, turns: 0 };
+        let result = match exchange.send(sending.head, upload, &mut reading, &self.buffers).await {
+            Ok(is_sent) => exchange.receive(&mut reading).await.map(|()| is_sent),
+            Err(failure) => Err(failure),
+        };
+        (reading.facts, result)
+    }
+
+    /// Waits a little before trying again what has failed: a target that refuses connections
+    /// would else be asked as fast as this host can ask.
+    #[cold]
+    async fn pause(&mut self) {
+        let pause_ns = (1_000_000 << self.refused.min(8)).min(PAUSE_NS_MAX);
+        let due_ns = self.reactor.now_ns() + pause_ns;
+        self.reactor.sleep_until(due_ns).await;
+    }
+
+    /// Tells whether there is a connection that can be used; drops one that has gone stale.
+    #[inline]
+    fn is_open(&mut self) -> bool {
+        match &mut self.stream {
+            None => false,
+            Some(stream) if !stream.has_input() => true,
+            Some(stream) => {
+                let is_stale = stream.is_stale();
+                if is_stale {
+                    self.close();
+                }
+                !is_stale
+            }
+        }
+    }
+
+    async fn connect(&mut self) -> Result<(), SocketError> {
+        let result = Stream::connect(&self.peer, &self.reactor, &self.buffers).await;
+        match result {
+            Ok(stream) => {
+                self.refused = 0;
+                self.traffic.connections_opened += 1;
+                self.stream = Some(stream);
+                Ok(())
+            }
+            Err(error) => {
+                self.refused = self.refused.saturating_add(1);
+                Err(error)
+            }
+        }
+    }
+
+    /// Closes the connection; the next request makes another. Needed where the future of a request
+    /// was dropped: the rest of its answer would be taken for that of the next.
+    pub(crate) fn close(&mut self) {
+        self.traffic = self.traffic();
+        self.stream = None;
+    }
+
+    #[cold]
+    fn failed(&mut self, failure: Failure, facts: Facts, sent_ns: u64) -> Reply {
+        let outcome = match failure {
+            Failure::Status(status) => (self.judge)(status, &self.refusal),
+            _ => failure.outcome(),
+        };
+        let reply = reply(outcome, facts, sent_ns, self.reactor.now_ns());
+        self.failure = Some(failure);
+        reply
+    }
+
+    /// Notes that an answer was whole, but not as it should be; returns what that makes of it.
+    #[cold]
+    pub(crate) fn object_to(&mut self, failure: Failure) -> Outcome {
+        let outcome = failure.outcome();
+        self.failure = Some(failure);
+        outcome
+    }
+
+    /// Returns what the last failure was about, for people: what was asked of whom, what came
+    /// back, and a hint. `head` is the head that was sent.
+    pub(crate) fn last_error(&self, head: &[u8]) -> Option<String> {
+        let failure = self.failure.as_ref()?;
+        // The first line alone: what follows holds signatures and tokens.
+        let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+        let line = String::from_utf8_lossy(line.strip_suffix(b" HTTP/1.1").unwrap_or(line));
+        let mut text = format!("{line} at {}: {failure}", self.peer.address);
+        // What came with a status of success is data, and has no place in a message.
+        if matches!(failure, Failure::Status(300..)) {
+            self.refusal.describe(&mut text);
+        }
+        Some(text)
+    }
+
+    /// Returns the error document of the last refusal, if it was one of S3's.
+    pub(crate) fn refusal_error(&self) -> Option<xml::StoreError> {
+        self.refusal.error()
+    }
+}
+
+fn reply(outcome: Outcome, facts: Facts, sent_ns: u64, ended_ns: u64) -> Reply {
+    Reply {
+        outcome,
+        status: facts.status,
+        content_length: facts.content_length,
+        body_bytes: facts.body_bytes,
+        sent_ns,
+        first_byte_ns: facts.first_ns,
+        ended_ns,
+    }
+}

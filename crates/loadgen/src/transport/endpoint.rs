@@ -1,0 +1,192 @@
+//! Where a target is: its URL taken apart, its name resolved, and who of the clients goes where.
+
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+
+use crate::error::Error;
+use crate::transport::socket::Peer;
+
+/// How long an address may take to show that it answers, where there is a choice.
+const PROBE: Duration = Duration::from_secs(1);
+
+/// An HTTP or HTTPS URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Url {
+    pub(crate) is_tls: bool,
+    /// Name or address, without the brackets of IPv6.
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Starts with a slash and does not end with one; empty for the root.
+    pub(crate) path: String,
+}
+
+impl Url {
+    /// Takes a URL apart; without a scheme it is plain HTTP.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let (is_tls, rest) = match text.split_once("://") {
+            Some(("http", rest)) => (false, rest),
+            Some(("https", rest)) => (true, rest),
+            Some((scheme, _)) => return Err(format!("scheme \"{scheme}\", allowed: http, https")),
+            None => (false, text),
+        };
+        let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+        if authority.contains('@') {
+            return Err("a user in the URL; give keys in their own settings".to_owned());
+        }
+        if path.contains(['?', '#', ' ']) {
+            return Err("a query, a fragment or a blank in the URL".to_owned());
+        }
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(inner) => inner.split_once(']').ok_or("a bracket that is not closed")?,
+            None => authority.find(':').map_or((authority, ""), |colon| authority.split_at(colon)),
+        };
+        let port = match port.strip_prefix(':') {
+            None if port.is_empty() => {
+                if is_tls {
+                    443
+                } else {
+                    80
+                }
+            }
+            Some(digits) => digits.parse().map_err(|_| format!("port \"{digits}\""))?,
+            None => return Err(format!("\"{port}\" behind the host")),
+        };
+        if host.is_empty() {
+            return Err("no host".to_owned());
+        }
+        let path = path.trim_end_matches('/').to_owned();
+        Ok(Self { is_tls, host: host.to_owned(), port, path })
+    }
+
+    /// Returns the value of the host header: the port only where it is not the scheme's own.
+    pub(crate) fn host_header(&self) -> String {
+        let host =
+            if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let is_default = self.port == if self.is_tls { 443 } else { 80 };
+        if is_default { host } else { format!("{host}:{}", self.port) }
+    }
+}
+
+/// A URL whose name has been resolved.
+#[derive(Debug, Clone)]
+pub(crate) struct Endpoint {
+    pub(crate) url: Url,
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+impl Endpoint {
+    /// Resolves the name of a URL; once for a trial, so that the resolver is not measured.
+    ///
+    /// # Errors
+    /// The name has no address.
+    pub(crate) fn resolve(url: Url) -> Result<Self, Error> {
+        let what = || format!("resolve host \"{}\"", url.host);
+        let found = (url.host.as_str(), url.port).to_socket_addrs();
+        let addresses: Vec<SocketAddr> = match found {
+            Ok(addresses) => addresses.collect(),
+            Err(error) => return Err(Error::target(what(), error.to_string())),
+        };
+        let mut addresses = of_one_family(addresses);
+        addresses.sort_unstable();
+        addresses.dedup();
+        if addresses.is_empty() {
+            return Err(Error::target(what(), "it has no address"));
+        }
+        Ok(Self { url, addresses })
+    }
+}
+
+/// Keeps the addresses of the family that answers: a name such as `localhost` has both, while many
+/// servers listen on one, and half of the clients must not be refused for it.
+fn of_one_family(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let Some(first) = addresses.first() else { return addresses };
+    let (preferred, other): (Vec<_>, Vec<_>) =
+        addresses.iter().partition(|address| address.is_ipv4() == first.is_ipv4());
+    let answers = |addresses: &[SocketAddr]| {
+        addresses.iter().any(|address| TcpStream::connect_timeout(address, PROBE).is_ok())
+    };
+    if other.is_empty() || answers(&preferred) || !answers(&other) { preferred } else { other }
+}
+
+/// Returns the endpoint of a client and whom it connects to, spread evenly over endpoints and their
+/// addresses.
+///
+/// # Errors
+/// The host is no name that a certificate can have.
+pub(crate) fn peer_of<'a>(
+    endpoints: &'a [Endpoint],
+    tls: Option<&Arc<ClientConfig>>,
+    client: u32,
+) -> Result<(&'a Endpoint, Peer), Error> {
+    let client = client as usize;
+    let endpoint = &endpoints[client % endpoints.len()];
+    let turn = client / endpoints.len();
+    let address = endpoint.addresses[turn % endpoint.addresses.len()];
+    let tls = match tls {
+        Some(config) if endpoint.url.is_tls => {
+            let host = endpoint.url.host.clone();
+            let name = ServerName::try_from(host).map_err(|error| {
+                Error::target(format!("use host \"{}\"", endpoint.url.host), error.to_string())
+            })?;
+            Some((Arc::clone(config), name))
+        }
+        _ => None,
+    };
+    Ok((endpoint, Peer { address, tls }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        let url = Url::parse("https://[::1]:8443/v1/AUTH_x/").expect("a URL");
+        assert!(url.is_tls);
+        assert_eq!((url.host.as_str(), url.port, url.path.as_str()), ("::1", 8443, "/v1/AUTH_x"));
+        assert_eq!(url.host_header(), "[::1]:8443");
+        let plain = Url::parse("rgw1").expect("a bare host");
+        assert_eq!((plain.port, plain.host_header().as_str()), (80, "rgw1"));
+        let aws = Url::parse("https://s3.eu-west-1.amazonaws.com").expect("a URL");
+        assert_eq!(aws.host_header(), "s3.eu-west-1.amazonaws.com");
+    }
+
+    #[test]
+    fn what_is_no_url_says_why() {
+        for (text, reason) in [
+            ("ftp://x", "ftp"),
+            ("http://", "no host"),
+            ("http://u:p@x", "user"),
+            ("http://x:port", "port"),
+            ("http://[::1", "bracket"),
+            ("http://x/?a=b", "query"),
+        ] {
+            let error = Url::parse(text).expect_err(text);
+            assert!(error.contains(reason), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn clients_spread_evenly_over_endpoints_and_their_addresses() {
+        let endpoint = |name: &str, addresses: &[&str]| Endpoint {
+            url: Url::parse(name).expect("a URL"),
+            addresses: addresses.iter().map(|text| text.parse().expect("an address")).collect(),
+        };
+        let endpoints =
+            [endpoint("a", &["10.0.0.1:80", "10.0.0.2:80"]), endpoint("b", &["10.0.1.1:80"])];
+        let mut counts = std::collections::BTreeMap::new();
+        for client in 0..40 {
+            let (_, peer) = peer_of(&endpoints, None, client).expect("no name is checked");
+            *counts.entry(peer.address.to_string()).or_insert(0) += 1;
+        }
+        let found: Vec<i32> = counts.into_values().collect();
+        assert_eq!(found, [10, 10, 20]);
+    }
+}

@@ -1,0 +1,247 @@
+//! Why an HTTP request failed, and what the target said about it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+
+use loadstone_wire::http1::{Head, ParseError};
+use loadstone_wire::xml;
+
+use crate::outcome::Outcome;
+use crate::payload::Evidence;
+use crate::secrecy::{PART_BYTES, cut, foreign_line};
+use crate::transport::socket::SocketError;
+use crate::transport::transfer::Download;
+
+/// Kept of the body of an answer that was not expected: enough for an error document.
+const REFUSAL_BYTES_MAX: usize = 4 << 10;
+/// Characters shown of what a target said, after secrets in it were blotted.
+const SHOWN_CHARACTERS: usize = 200;
+/// Bytes left out at the end of a body that was cut: a shorter part of a secret is not found.
+const LOST_BYTES: usize = 3 * PART_BYTES;
+
+/// Why a request failed. Turned into text only when somebody asks.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Connect(SocketError),
+    Transfer(SocketError),
+    Parse(ParseError),
+    Overlong(u64),
+    Status(u16),
+    /// The bytes were not those that were written.
+    Mismatch(Outcome, Option<Evidence>),
+    /// The body had another length than the object has.
+    Length {
+        found: u64,
+        expected: u64,
+    },
+    /// Said by the driver.
+    Told(Outcome, String),
+}
+
+impl Failure {
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self {
+            Self::Connect(SocketError::Io(error)) | Self::Transfer(SocketError::Io(error)) => {
+                Outcome::of_io(error)
+            }
+            Self::Connect(SocketError::Tls(_)) | Self::Transfer(SocketError::Tls(_)) => {
+                Outcome::TLS
+            }
+            Self::Parse(ParseError::Closed) => Outcome::CLOSED,
+            Self::Parse(ParseError::Truncated) => Outcome::TRUNCATED,
+            Self::Parse(_) => Outcome::PROTOCOL,
+            Self::Overlong(_) => Outcome::OVERLONG,
+            Self::Status(status) => Outcome::http(*status),
+            Self::Mismatch(outcome, _) | Self::Told(outcome, _) => *outcome,
+            Self::Length { found, expected } if found < expected => Outcome::TRUNCATED,
+            Self::Length { .. } => Outcome::OVERLONG,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let socket = |formatter: &mut fmt::Formatter<'_>, error: &SocketError| match error {
+            SocketError::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
+                write!(formatter, "no answer within the timeout")
+            }
+            SocketError::Io(error) => write!(formatter, "{error}"),
+            SocketError::Tls(error) => write!(formatter, "TLS: {error}"),
+        };
+        match self {
+            Self::Connect(error) => {
+                write!(formatter, "connect: ")?;
+                socket(formatter, error)
+            }
+            Self::Transfer(error) => socket(formatter, error),
+            Self::Parse(error) => write!(formatter, "{error}"),
+            Self::Overlong(bytes) => write!(formatter, "{bytes} bytes follow the answer's end"),
+            Self::Status(status) => write!(formatter, "HTTP {status}"),
+            Self::Mismatch(_, Some(evidence)) => write!(formatter, "{evidence}"),
+            Self::Mismatch(outcome, None) => write!(formatter, "the data is {}", outcome.name()),
+            Self::Length { found, expected } => {
+                write!(formatter, "{found} bytes came, the object has {expected}")
+            }
+            Self::Told(_, text) => write!(formatter, "{}", foreign_line(text)),
+        }
+    }
+}
+
+/// An answer that was not the expected one, as far as an error message needs it.
+#[derive(Debug, Default)]
+pub(crate) struct Refusal {
+    body: Vec<u8>,
+    location: Option<String>,
+    region: Option<String>,
+}
+
+impl Download for Refusal {
+    #[cold]
+    fn head(&mut self, head: &Head<'_>) {
+        self.body.clear();
+        self.location = head.header_text("location").map(str::to_owned);
+        self.region = head.header_text("x-amz-bucket-region").map(str::to_owned);
+    }
+
+    fn data(&mut self, bytes: &[u8]) {
+        let room = REFUSAL_BYTES_MAX - self.body.len();
+        self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+}
+
+impl Refusal {
+    /// Returns the error document, if the body was one of S3's.
+    pub(crate) fn error(&self) -> Option<xml::StoreError> {
+        xml::parse_error(&self.body)
+    }
+
+    /// Adds what the target said to the text of a failure.
+    pub(crate) fn describe(&self, text: &mut String) {
+        use fmt::Write as _;
+        let error = xml::parse_error(&self.body);
+        let said = match &error {
+            Some(error) => foreign_line(&error.to_string()),
+            None if is_page(&self.body) => title_of(&foreign_line(&self.text())),
+            None => foreign_line(&self.text()).trim().to_owned(),
+        };
+        if !said.is_empty() {
+            // Writing to a text cannot fail.
+            let _ = write!(text, " {}", cut(&said, SHOWN_CHARACTERS));
+        }
+        let instead = error.and_then(|error| error.instead);
+        let place = self.location.as_ref().or(instead.as_ref());
+        if let Some(place) = place.or(self.region.as_ref()) {
+            let is_region = self.location.is_none() && instead.is_none();
+            let told = if is_region {
+                "the target says it is in region"
+            } else {
+                "the target says where to go:"
+            };
+            let place = foreign_line(place);
+            let place = cut(&place, SHOWN_CHARACTERS);
+            let _ = write!(text, "\nhint: {told} {place}");
+        }
+    }
+
+    /// Returns the body as text.
+    fn text(&self) -> Cow<'_, str> {
+        let is_cut = self.body.len() == REFUSAL_BYTES_MAX;
+        // The end of a cut body may hold a part of a secret that is too short to be known for one.
+        let whole = self.body.len() - if is_cut { LOST_BYTES } else { 0 };
+        String::from_utf8_lossy(&self.body[..whole])
+    }
+}
+
+/// Says what to do about a target that no answer came from; `setting` says where it is.
+pub(crate) fn hint_to_reach(setting: &str, outcome: Outcome) -> String {
+    match outcome {
+        Outcome::TLS => format!(
+            "{setting} says https: check that its port speaks TLS, and name the authority of its \
+             certificate in tls.ca_file; if it is plain HTTP, say http"
+        ),
+        // Some servers that speak TLS hang up on plain HTTP; others answer with 400.
+        Outcome::RESET | Outcome::CLOSED | Outcome::PROTOCOL => format!(
+            "check that {setting} is right and the store is up; if its port speaks TLS, say https"
+        ),
+        _ => format!("check that {setting} is right and the store is up"),
+    }
+}
+
+/// Tells whether a body is a page for browsers.
+fn is_page(body: &[u8]) -> bool {
+    let start = String::from_utf8_lossy(&body[..body.len().min(512)]).to_ascii_lowercase();
+    let start = start.trim_start_matches('\u{feff}').trim_start();
+    start.starts_with("<!doctype html") || start.starts_with("<html") || start.starts_with("<head")
+}
+
+/// Returns what a page for browsers says, without its markup.
+fn title_of(page: &str) -> String {
+    let mut words = String::new();
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        words.push_str(&rest[..start]);
+        words.push(' ');
+        let tag = rest[start..].to_ascii_lowercase();
+        let skipped = ["style", "script"].iter().find(|name| tag[1..].starts_with(**name));
+        // What is never shown ends with its own tag.
+        let end = match skipped {
+            Some(name) => tag.find(&format!("</{name}")),
+            None => tag.find('>').map(|end| end + 1),
+        };
+        rest = end.map_or("", |end| &rest[start + end.max(1)..]);
+    }
+    words.push_str(rest);
+    words.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(body: &str) -> String {
+        let mut refusal = Refusal::default();
+        refusal.data(body.as_bytes());
+        let mut text = String::new();
+        refusal.describe(&mut text);
+        text
+    }
+
+    #[test]
+    fn of_a_page_only_its_words_are_shown() {
+        let page = "<html><head><title>413 Too large</title><style>b {x: 1}</style></head>\r\n\
+            <body><center><h1>413 Too large</h1></center><hr>nginx</body></html>";
+        assert_eq!(said(page), " 413 Too large 413 Too large nginx");
+        assert_eq!(said("<html><h1>Unauthorized</h1><p>Who?</p></html>"), " Unauthorized Who?");
+        assert_eq!(said("a < b, and no page"), " a < b, and no page");
+        assert_eq!(said("<html><style>never closed"), "");
+    }
+
+    #[test]
+    fn a_secret_leaves_nothing_where_the_text_is_cut() {
+        let secret = "canary-2f61b0d7a9e84c35";
+        crate::secrecy::remember(secret);
+        for filler in (150..210).chain(REFUSAL_BYTES_MAX - 40..REFUSAL_BYTES_MAX + 1) {
+            for body in [format!("{:filler$}{secret}", ""), format!("{:.>filler$}{secret}", "")] {
+                let text = said(&body);
+                let part = (3..secret.len()).find(|&end| text.contains(&secret[..end]));
+                assert_eq!(part, None, "{filler}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn escape_sequences_and_forged_lines_do_not_come_through() {
+        let text = said("\x1b]0;owned\x07 ok\r\nerror: forged\nhint: rm");
+        assert!(!text.contains(['\x1b', '\x07', '\n', '\r']), "{text:?}");
+    }
+
+    #[test]
+    fn who_speaks_the_wrong_one_of_http_and_https_is_told_the_other() {
+        for outcome in [Outcome::RESET, Outcome::CLOSED, Outcome::PROTOCOL] {
+            assert!(hint_to_reach("endpoints", outcome).ends_with("say https"));
+        }
+        assert!(hint_to_reach("endpoints", Outcome::TLS).ends_with("say http"));
+        assert!(!hint_to_reach("endpoints", Outcome::REFUSED).contains("https"));
+    }
+}

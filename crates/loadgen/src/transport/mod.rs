@@ -1,0 +1,19 @@
+//! What drivers are built from: sockets, HTTP exchanges, rings, disks, and completions that come from
+//! threads of somebody else's.
+
+pub(crate) mod connection;
+pub(crate) mod disk;
+pub(crate) mod endpoint;
+pub(crate) mod exchange;
+pub(crate) mod failure;
+pub(crate) mod huge;
+pub(crate) mod inbox;
+pub(crate) mod limits;
+pub(crate) mod options;
+pub(crate) mod parts;
+pub(crate) mod reading;
+pub(crate) mod ring;
+pub(crate) mod socket;
+pub(crate) mod thread;
+pub(crate) mod tls;
+pub(crate) mod transfer;

@@ -1,0 +1,268 @@
+//! One object in several requests at once: who takes which part, and how each part went.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::ops::Range;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use crate::outcome::{Answer, Outcome, PartEnd};
+use crate::reactor::Reactor;
+use crate::trial::Trial;
+
+/// What a stop leaves a client to have the store drop what it has begun.
+const LAST_STEP_NS: u64 = 2_000_000_000;
+
+/// Returns the connections of one client of a trial.
+pub(crate) fn connections_of_a_client(trial: &Trial) -> u32 {
+    let has_parts = trial.mix.iter().any(|share| share.operation.is_in_parts());
+    if has_parts { trial.options.part_concurrency.max(1) } else { 1 }
+}
+
+/// The parts of an object: all of one length but the last.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Division {
+    bytes: u64,
+    part_bytes: u64,
+}
+
+impl Division {
+    pub(crate) fn new(bytes: u64, part_bytes: Option<u64>) -> Self {
+        Self { bytes, part_bytes: part_bytes.unwrap_or(bytes).max(1) }
+    }
+
+    /// Returns how many there are; an object of no bytes has none.
+    pub(crate) fn count(&self) -> u64 {
+        self.bytes.div_ceil(self.part_bytes)
+    }
+
+    /// Returns the bytes of a part; none of one behind the end.
+    pub(crate) fn range(&self, part: u64) -> Range<u64> {
+        let start = self.bytes.min(part.saturating_mul(self.part_bytes));
+        start..self.bytes.min(start.saturating_add(self.part_bytes))
+    }
+}
+
+/// What a client did about one part.
+pub(crate) struct Ended<T> {
+    pub(crate) answer: Answer,
+    /// What is needed of it for the whole.
+    pub(crate) value: T,
+    /// What a failure was about.
+    pub(crate) told: Option<String>,
+}
+
+/// What became of all parts.
+pub(crate) struct Whole<T> {
+    /// Its times span all parts, its bytes are all that moved; it failed as the first part did
+    /// that failed.
+    pub(crate) answer: Answer,
+    /// In the order of the parts; those that nobody came to are missing.
+    pub(crate) values: Vec<T>,
+    pub(crate) told: Option<String>,
+}
+
+/// The parts of one object under way.
+struct Shared<T> {
+    count: u64,
+    next: Cell<u64>,
+    answer: Cell<Option<Answer>>,
+    told: RefCell<Option<String>>,
+    values: RefCell<Vec<(u64, T)>>,
+    ends: RefCell<Vec<PartEnd>>,
+}
+
+impl<T> Shared<T> {
+    /// Hands out the next part; none once a part has failed.
+    fn take(&self) -> Option<u64> {
+        let part = self.next.get();
+        let has_failed = self.answer.get().is_some_and(|answer| !answer.outcome.is_ok());
+        if part >= self.count || has_failed {
+            return None;
+        }
+        self.next.set(part + 1);
+        Some(part)
+    }
+
+    fn end(&self, part: u64, ended: Ended<T>) {
+        let Ended { answer, value, told } = ended;
+        let service_ns = answer.ended_ns.saturating_sub(answer.sent_ns);
+        self.ends.borrow_mut().push(PartEnd { service_ns, is_ok: answer.outcome.is_ok() });
+        self.values.borrow_mut().push((part, value));
+        let whole = self.answer.get();
+        if whole.is_none_or(|whole| whole.outcome.is_ok()) && !answer.outcome.is_ok() {
+            *self.told.borrow_mut() = told;
+        }
+        self.answer.set(Some(whole.map_or(answer, |whole| joined(&whole, &answer))));
+    }
+}
+
+/// Makes one answer of those of two parts.
+fn joined(whole: &Answer, part: &Answer) -> Answer {
+    let first_byte_ns = match (whole.first_byte_ns, part.first_byte_ns) {
+        (0, other) | (other, 0) => other,
+        (one, other) => one.min(other),
+    };
+    Answer {
+        outcome: if whole.outcome.is_ok() { part.outcome } else { whole.outcome },
+        sent_ns: whole.sent_ns.min(part.sent_ns),
+        first_byte_ns,
+        ended_ns: whole.ended_ns.max(part.ended_ns),
+        bytes: whole.bytes + part.bytes,
+        objects: whole.objects,
+        verified_bytes: whole.verified_bytes + part.verified_bytes,
+    }
+}
+
+/// Has clients do the parts of one object, each one part at a time, until all are done or one has
+/// failed and those in flight have ended. They all belong to one task.
+pub(crate) async fn share<C, T>(
+    own: &mut C,
+    others: &mut [C],
+    count: u64,
+    ends: &mut Vec<PartEnd>,
+    work: impl AsyncFn(&mut C, u64) -> Ended<T>,
+) -> Whole<T> {
+    let shared = Shared {
+        count,
+        next: Cell::new(0),
+        answer: Cell::new(None),
+        told: RefCell::default(),
+        values: RefCell::default(),
+        ends: RefCell::new(std::mem::take(ends)),
+    };
+    let lane = async |client: &mut C| {
+        while let Some(part) = shared.take() {
+            let ended = work(client, part).await;
+            shared.end(part, ended);
+        }
+    };
+    // No more clients than parts.
+    let helpers = usize::try_from(count.saturating_sub(1)).unwrap_or(usize::MAX).min(others.len());
+    if helpers == 0 {
+        lane(own).await;
+    } else {
+        let clients = std::iter::once(own).chain(&mut others[..helpers]);
+        all(clients
+            .map(|client| Box::pin(lane(client)) as Pin<Box<dyn Future<Output = ()>>>)
+            .collect())
+        .await;
+    }
+    *ends = shared.ends.into_inner();
+    let mut values = shared.values.into_inner();
+    values.sort_unstable_by_key(|(part, _)| *part);
+    Whole {
+        answer: shared.answer.get().unwrap_or_else(|| Answer::plain(Outcome::OK, 0, 0, 0)),
+        values: values.into_iter().map(|(_, value)| value).collect(),
+        told: shared.told.into_inner(),
+    }
+}
+
+/// Drives futures of one task until all have ended. Whatever wakes the task has each looked at.
+async fn all(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
+    poll_fn(|context| {
+        futures.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if futures.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Waits for a future, but no longer than until a stop.
+pub(crate) async fn unless_stopped<T>(
+    reactor: &Rc<Reactor>,
+    future: impl Future<Output = T>,
+) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    poll_fn(|context| match reactor.is_stopping() {
+        true => Poll::Ready(None),
+        false => future.as_mut().poll(context).map(Some),
+    })
+    .await
+}
+
+/// Waits for a future to its end, for which a stop leaves it little time.
+pub(crate) async fn hurried<T>(reactor: &Rc<Reactor>, future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut is_hurried = false;
+    poll_fn(|context| {
+        if !is_hurried && reactor.is_stopping() {
+            is_hurried = true;
+            allow_last_step(reactor);
+        }
+        future.as_mut().poll(context)
+    })
+    .await
+}
+
+/// Gives the task time for one more request.
+pub(crate) fn allow_last_step(reactor: &Reactor) {
+    reactor.set_deadline(reactor.now_ns() + LAST_STEP_NS);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_an_object_once() {
+        for (bytes, part_bytes) in [(0, 5), (1, 5), (5, 5), (6, 5), (100, 7), (3, u64::MAX)] {
+            let division = Division::new(bytes, Some(part_bytes));
+            let mut end = 0;
+            for part in 0..division.count() {
+                let range = division.range(part);
+                assert_eq!((range.start, range.is_empty()), (end, false));
+                end = range.end;
+            }
+            assert_eq!(end, bytes);
+            assert!(division.range(division.count()).is_empty());
+        }
+    }
+
+    /// Runs parts of which each takes as many turns as `turns` says; negative ones fail.
+    fn run(clients: usize, turns: &'static [i64]) -> (Whole<u64>, Vec<PartEnd>) {
+        let reactor =
+            Reactor::new(Box::new(crate::reactor::Sleep), crate::clock::Clock::virtual_at(0));
+        let inner = Rc::clone(&reactor);
+        let job = async move {
+            let (mut own, mut others, mut ends) = (0, vec![0; clients - 1], Vec::new());
+            let whole =
+                share(&mut own, &mut others, turns.len() as u64, &mut ends, async |_, part| {
+                    let turns = turns[part as usize];
+                    let sent_ns = inner.now_ns();
+                    inner.sleep_until(sent_ns + turns.unsigned_abs() * 1000).await;
+                    let outcome = if turns < 0 { Outcome::http(500) } else { Outcome::OK };
+                    let answer = Answer {
+                        bytes: 10,
+                        ..Answer::plain(outcome, sent_ns, inner.now_ns(), inner.now_ns())
+                    };
+                    Ended { answer, value: part, told: Some(format!("part {part}")) }
+                });
+            let whole = whole.await;
+            (whole, ends)
+        };
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        crate::reactor::run_to_end(&reactor, &stop, job).unwrap().expect("nobody stops it")
+    }
+
+    #[test]
+    fn parts_that_end_out_of_order_are_put_in_order() {
+        let (whole, ends) = run(3, &[9, 1, 2, 3, 1]);
+        assert_eq!(whole.values, [0, 1, 2, 3, 4]);
+        assert_eq!((whole.answer.bytes, ends.len()), (50, 5));
+        // One takes the long part; the other two share the rest.
+        assert_eq!(whole.answer.ended_ns - whole.answer.sent_ns, 9000);
+        let (whole, _) = run(1, &[9, 1, 2, 3, 1]);
+        assert_eq!(whole.answer.ended_ns - whole.answer.sent_ns, 16_000);
+    }
+
+    #[test]
+    fn after_a_failure_those_in_flight_end_and_no_other_begins() {
+        let (whole, ends) = run(3, &[5, -1, 2, 1, 1, 1]);
+        assert_eq!(whole.answer.outcome, Outcome::http(500));
+        assert_eq!(whole.told.as_deref(), Some("part 1"));
+        assert_eq!(whole.values, [0, 1, 2]);
+        assert_eq!(whole.answer.ended_ns - whole.answer.sent_ns, 5000);
+        assert_eq!(ends.iter().filter(|end| !end.is_ok).count(), 1);
+    }
+}

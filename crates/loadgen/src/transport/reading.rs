@@ -1,0 +1,206 @@
+//! Reads of objects and of their ranges over HTTP, the same for every store.
+
+use std::ops::Range;
+
+use crate::chance::mix64;
+use crate::outcome::{Answer, Outcome};
+use crate::payload::sealed::Opener;
+use crate::payload::{ObjectId, PayloadSpec, Verifier};
+use crate::requests::Request;
+use crate::transport::{
+    connection::{Connection, Failure, Sending},
+    transfer::{CheckRanges, Discard, Nothing, RangesMistake},
+};
+
+/// What is read, and whether it is checked.
+pub(crate) struct Wanted<'a> {
+    pub(crate) spec: &'a PayloadSpec,
+    pub(crate) object: ObjectId,
+    pub(crate) is_verified: bool,
+}
+
+/// Reads one stretch of an object.
+pub(crate) async fn read(
+    connection: &mut Connection,
+    sending: Sending<'_>,
+    wanted: &Wanted<'_>,
+    range: Range<u64>,
+) -> Answer {
+    let mut answer = read_stretch(connection, sending, wanted, range).await;
+    if answer.outcome == Outcome::http(200) && sending.expected == [206] {
+        let text = RangesMistake::Whole.to_string();
+        answer.outcome = connection.object_to(Failure::Told(Outcome::UNSUPPORTED, text));
+    }
+    answer
+}
+
+async fn read_stretch(
+    connection: &mut Connection,
+    sending: Sending<'_>,
+    wanted: &Wanted<'_>,
+    range: Range<u64>,
+) -> Answer {
+    let expected = range.end - range.start;
+    if !wanted.is_verified {
+        let reply = connection.request(sending, &Nothing, &mut Discard { expected }).await;
+        let mut answer = Answer { bytes: reply.body_bytes, ..reply.answer() };
+        if answer.outcome.is_ok() && reply.body_bytes != expected {
+            let failure = Failure::Length { found: reply.body_bytes, expected };
+            answer.outcome = connection.object_to(failure);
+        }
+        return answer;
+    }
+    let mut verifier = Verifier::for_range(wanted.spec, &wanted.object, range);
+    let reply = connection.request(sending, &Nothing, &mut verifier).await;
+    let mut answer = Answer { bytes: reply.body_bytes, ..reply.answer() };
+    if answer.outcome.is_ok() {
+        let outcome = Outcome::of_verdict(verifier.finish());
+        answer.verified_bytes = verifier.checked_bytes();
+        if !outcome.is_ok() {
+            let failure = Failure::Mismatch(outcome, verifier.evidence());
+            answer.outcome = connection.object_to(failure);
+        }
+    }
+    answer
+}
+
+/// Reads a whole object and decrypts it: that is part of the read even if nobody checks the bytes.
+pub(crate) async fn read_sealed(
+    connection: &mut Connection,
+    sending: Sending<'_>,
+    wanted: &Wanted<'_>,
+    opener: &mut Opener,
+) -> Answer {
+    opener.start(&wanted.object, wanted.is_verified);
+    let reply = connection.request(sending, &Nothing, opener).await;
+    let mut answer = Answer { bytes: reply.body_bytes, ..reply.answer() };
+    if answer.outcome.is_ok() {
+        let outcome = Outcome::of_verdict(opener.finish());
+        if wanted.is_verified {
+            answer.verified_bytes = opener.opened_bytes();
+        }
+        if !outcome.is_ok() {
+            let failure = Failure::Mismatch(outcome, opener.evidence());
+            answer.outcome = connection.object_to(failure);
+        }
+    }
+    answer
+}
+
+/// Reads several stretches of an object with one request.
+pub(crate) async fn read_ranges(
+    connection: &mut Connection,
+    sending: Sending<'_>,
+    wanted: &Wanted<'_>,
+    ranges: &[(u64, u64)],
+) -> Answer {
+    // All of an object is no answer, but one to be looked at.
+    let sending = Sending { expected: &[200, 206], ..sending };
+    let mut check = CheckRanges::new(wanted.spec, wanted.object, ranges, wanted.is_verified);
+    let reply = connection.request(sending, &Nothing, &mut check).await;
+    let mut answer = Answer { bytes: check.payload_bytes, ..reply.answer() };
+    if answer.outcome.is_ok() {
+        let outcome = check.finish();
+        answer.verified_bytes = check.verified_bytes;
+        if !outcome.is_ok() {
+            let failure = match check.mistake.take() {
+                Some(mistake) => Failure::Told(outcome, mistake.to_string()),
+                None => Failure::Mismatch(outcome, None),
+            };
+            answer.outcome = connection.object_to(failure);
+        }
+    }
+    answer
+}
+
+/// Chooses the ranges of a request: one in each of so many equal stretches of the object, so that
+/// none touches another. Each is first byte and end.
+pub(crate) fn choose_ranges(
+    request: &Request,
+    object_bytes: u64,
+    range_bytes: u64,
+    count: u32,
+    out: &mut Vec<(u64, u64)>,
+) {
+    out.clear();
+    let count = u64::from(count).clamp(1, object_bytes.max(1));
+    let mut chance = request.chance;
+    for number in 0..count {
+        let place = |number: u64| {
+            let place = u128::from(object_bytes) * u128::from(number) / u128::from(count);
+            u64::try_from(place).expect("a place inside the object")
+        };
+        let (start, end) = (place(number), place(number + 1));
+        // Ranges that touch would be one range: a byte between them keeps them apart.
+        let room =
+            if number + 1 < count { (end - start).saturating_sub(1).max(1) } else { end - start };
+        let length = range_bytes.min(room);
+        chance = mix64(chance);
+        let slack = u128::from(room - length + 1);
+        let first = start + u64::try_from((u128::from(chance) * slack) >> 64).expect("below slack");
+        out.push((first, first + length));
+    }
+}
+
+/// Writes the value of a range header.
+pub(crate) fn write_ranges(out: &mut Vec<u8>, ranges: &[(u64, u64)]) {
+    use loadstone_wire::encode::write_number;
+    out.extend_from_slice(b"bytes=");
+    for (position, (first, end)) in ranges.iter().enumerate() {
+        if position > 0 {
+            out.push(b',');
+        }
+        write_number(out, *first);
+        out.push(b'-');
+        write_number(out, *end - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dataset::Object;
+    use crate::operation::Operation;
+    use crate::requests::Subject;
+
+    fn ranges(chance: u64, object_bytes: u64, range_bytes: u64, count: u32) -> Vec<(u64, u64)> {
+        let operation = Operation::MultiRangeGet;
+        let subject = Subject::Object(Object { index: 0, version: 1 });
+        let request = Request { operation, subject, chance, is_verified: true };
+        let mut out = Vec::new();
+        choose_ranges(&request, object_bytes, range_bytes, count, &mut out);
+        out
+    }
+
+    #[test]
+    fn ranges_lie_inside_the_object_and_apart_from_each_other() {
+        for chance in 0..2000 {
+            let object_bytes = 1 + mix64(chance) % 10_000;
+            let (range_bytes, count) = (1 + chance % 3000, 1 + (chance % 5) as u32);
+            let found = ranges(mix64(chance ^ 7), object_bytes, range_bytes, count);
+            assert_eq!(found.len() as u64, u64::from(count).min(object_bytes));
+            assert!(found.iter().all(|(first, end)| first < end && *end <= object_bytes));
+            if object_bytes > 100 {
+                assert!(found.windows(2).all(|pair| pair[0].1 < pair[1].0), "{found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_longer_than_the_object_is_the_object() {
+        assert_eq!(ranges(9, 100, 4096, 1), [(0, 100)]);
+    }
+
+    #[test]
+    fn single_ranges_reach_both_ends_of_the_object() {
+        let starts: Vec<u64> = (0..4000).map(|n| ranges(mix64(n), 110, 100, 1)[0].0).collect();
+        assert_eq!((starts.iter().min(), starts.iter().max()), (Some(&0), Some(&10)));
+    }
+
+    #[test]
+    fn a_header_names_the_last_byte_and_not_the_end() {
+        let mut out = Vec::new();
+        write_ranges(&mut out, &[(0, 10), (20, 21)]);
+        assert_eq!(out, b"bytes=0-9,20-20");
+    }
+}

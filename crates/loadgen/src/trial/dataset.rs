@@ -1,0 +1,107 @@
+//! What a trial works on.
+
+use serde::{Deserialize, Serialize};
+
+/// The objects: how many, named how, how large, filled with what.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct DatasetSpec {
+    /// Object i lives in bucket `<prefix><i % buckets>`, or in `<prefix>` when there is only one.
+    pub bucket_prefix: String,
+    /// Number of buckets.
+    pub buckets: u64,
+    /// Number of objects.
+    pub objects: u64,
+    /// Object i is called `<prefix><i>`.
+    pub object_prefix: String,
+    /// How large each is.
+    pub size: SizeLaw,
+    /// Share of each page that compresses away, 0 to 1.
+    #[serde(default)]
+    pub compressible: f64,
+    /// Share of pages that repeat others, 0 to 1.
+    #[serde(default)]
+    pub duplicate: f64,
+    /// How the client encrypts each object before it sends it; not at all when absent.
+    #[serde(default)]
+    pub encryption: Option<Cipher>,
+    /// Grows by one with every rewriting of the dataset.
+    #[serde(default = "first_version")]
+    pub version: u64,
+    /// The run that wrote the objects, where it was another one: what they hold is checked as its.
+    #[serde(default)]
+    pub written_by: Option<Origin>,
+}
+
+/// The run that objects come from: sizes and payload are functions of its identity and its seed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// The run: 32 hex digits.
+    pub run: String,
+    /// The seed of its campaign.
+    pub seed: u64,
+}
+
+fn first_version() -> u64 {
+    1
+}
+
+/// The law of object sizes, in bytes. The size of an object is a function of the seed and its number.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SizeLaw {
+    /// All the same.
+    Fixed {
+        /// The size.
+        bytes: u64,
+    },
+    /// Equally likely between two bounds, both included.
+    Uniform {
+        /// Smallest size.
+        min: u64,
+        /// Largest size.
+        max: u64,
+    },
+    /// Log-normal, cut at two bounds.
+    Lognormal {
+        /// Half of the objects are smaller.
+        median: f64,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+        /// Smallest size.
+        min: u64,
+        /// Largest size.
+        max: u64,
+    },
+    /// One of a list, by weight.
+    Weighted {
+        /// Size and weight of each choice.
+        choices: Vec<(u64, f64)>,
+    },
+}
+
+/// How a client encrypts objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum Cipher {
+    /// AES with a key of 256 bits in Galois/counter mode: encrypted and authenticated.
+    #[serde(rename = "aes-256-gcm")]
+    Aes256Gcm,
+    /// AES with a key of 256 bits in cipher block chaining mode, padded: encrypted only.
+    #[serde(rename = "aes-256-cbc")]
+    Aes256Cbc,
+}
+
+impl Cipher {
+    /// Returns the name in documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aes256Gcm => "aes-256-gcm",
+            Self::Aes256Cbc => "aes-256-cbc",
+        }
+    }
+}

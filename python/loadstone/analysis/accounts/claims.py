@@ -1,0 +1,184 @@
+"""A comparison in words and as plain values: nothing is said that the comparison does not hold."""
+
+import math
+from collections.abc import Collection
+
+from loadstone import units
+from loadstone.analysis.accounts.account import LOWER_IS_BETTER, SECONDS, Parameter
+from loadstone.analysis.accounts.comparison import MARGIN, TRIALS_MIN, CaseComparison, Comparison
+from loadstone.analysis.naming import describe_parameter
+from loadstone.analysis.statistics import ratios as statistics
+
+REPETITIONS_MAX = 30
+
+
+def sentence(comparison: Comparison, one: CaseComparison) -> str:
+    """Return one comparison as a sentence that leaves nothing out: values, ratio, interval, how."""
+    name = describe(one)
+    unit = _unit_of_metric(comparison.metric)
+    head = (
+        f"{name}: {comparison.a} {units.format_number(one.a)} {unit},"
+        f" {comparison.b} {units.format_number(one.b)} {unit}."
+    )
+    verb = "takes" if comparison.metric in LOWER_IS_BETTER else "is"
+    tail = " the time of" if comparison.metric in LOWER_IS_BETTER else ""
+    claim = f"{comparison.b} {verb} {one.ratio.ratio:.2f}×{tail} {comparison.a}"
+    if one.verdict == "void":
+        labels = ", ".join(one.labels)
+        return f"{head} Void ({labels}): these are bounds, and no ratio is given."
+    if one.verdict == "single trial":
+        why = f"one trial of each gives no interval (point ratio {one.ratio.ratio:.2f})"
+        return f"{head} No claim: {why}."
+    interval = f"95 % CI {one.ratio.low:.2f}-{one.ratio.high:.2f}; {_method(comparison, one)}"
+    match one.verdict:
+        case "too few trials":
+            count = min(one.ratio.n_a, one.ratio.n_b)
+            return f"{head} No claim: {count} trials, {TRIALS_MIN} are needed ({interval})."
+        case "below noise floor":
+            floor = math.expm1(one.noise_floor or 0)
+            return f"{head} No claim: within the ±{floor:.1%} of A against A ({interval})."
+        case "equivalent":
+            return f"{head} Equivalent within ±{MARGIN:.0%} ({interval})."
+        case "not resolved":
+            return f"{head} Not resolved ({interval})."
+        case _:
+            return f"{head} {claim} ({interval}).{_beside(one)}"
+
+
+def in_words(comparison: Comparison, one: CaseComparison) -> str:
+    """Return a claim as people say it, "1.4× faster, 1.05 to 2.0", or the verdict where none is."""
+    ratio = one.ratio
+    if one.verdict not in ("faster", "slower") or ratio.low is None or ratio.high is None:
+        return one.verdict
+    # How many times as fast, or as slow: the greater of the two, whichever arm it is of.
+    values = (ratio.ratio, ratio.low, ratio.high)
+    if ratio.ratio < 1:
+        values = (1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low)
+    middle, low, high = (f"{value:.3g}" for value in values)
+    return f"{middle}× {one.verdict}, {low} to {high}"
+
+
+def blocks_needed(one: CaseComparison, half_width: float = MARGIN) -> int | None:
+    """Return how many pairs bring the interval of a ratio to ± `half_width`, by its own spread.
+
+    None where there are no pairs; at most REPETITIONS_MAX, beyond which nobody repeats.
+    """
+    ratio = one.ratio
+    if ratio.low is None or ratio.high is None or not ratio.method.startswith("paired"):
+        return None
+    half = (math.log(ratio.high) - math.log(ratio.low)) / 2
+    spread = half * math.sqrt(ratio.n_a) / statistics.t_quantile(ratio.confidence, ratio.n_a - 1)
+    return statistics.repetitions_needed(spread, half_width, cap=REPETITIONS_MAX)
+
+
+def describe(one: CaseComparison, leave_out: Collection[str] = ()) -> str:
+    """Return a case in words, its target first where the targets are not the arms."""
+    words = [
+        str(value) if isinstance(value, str) else describe_parameter(key, value)
+        for key, value in _named(one)
+        if key not in leave_out
+    ]
+    return ", ".join([one.target, *words] if one.target else words)
+
+
+def plural(unit: str) -> str:
+    """Return a unit of replication in the plural."""
+    known = {"repetition of the query": "repetitions of the query"}
+    return known.get(unit, f"{unit}s")
+
+
+def noise(comparison: Comparison) -> str:
+    """Return in words how far a target may lie from itself: what A against A showed."""
+    bounds = [
+        max(abs(math.log(one.ratio.low)), abs(math.log(one.ratio.high)))
+        for one in comparison.comparisons
+        if one.ratio.low is not None and one.ratio.high is not None
+    ]
+    if not bounds:
+        return "one trial of each tells nothing of the noise"
+    least, most = math.expm1(min(bounds)), math.expm1(max(bounds))
+    between = f"±{most:.1%}" if len(bounds) == 1 else f"±{least:.1%} to ±{most:.1%}"
+    return f"differences within {between} cannot be told from noise"
+
+
+def to_json(comparison: Comparison) -> dict[str, object]:
+    """Return a comparison as plain values; ratios are B over A."""
+    return {
+        "format": 1,
+        "a": comparison.a,
+        "b": comparison.b,
+        "metric": comparison.metric,
+        "ratio_is": "b / a",
+        "unit_of_replication": comparison.unit_of_replication,
+        "noise_floor_known": comparison.has_control,
+        "one_run": comparison.is_one_run,
+        "factors": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.factors],
+        "refused": [{"field": one.field, "a": one.a, "b": one.b} for one in comparison.refused],
+        "overridden": comparison.is_overridden,
+        "comparisons": [_case_json(comparison, one) for one in comparison.comparisons],
+        "geometric_mean": _ratio_json(comparison.geometric_mean),
+        "only_a": [dict(case) for case in comparison.only_a],
+        "only_b": [dict(case) for case in comparison.only_b],
+    }
+
+
+def _beside(one: CaseComparison) -> str:
+    """Return what a claim must not be read without: the method's own noise, and labels."""
+    words = ""
+    if one.noise_floor is not None:
+        words += f" A against A: ±{math.expm1(one.noise_floor):.1%}."
+    if one.labels:
+        words += f" Labels: {', '.join(one.labels)}."
+    return words
+
+
+def _method(comparison: Comparison, one: CaseComparison) -> str:
+    ratio = one.ratio
+    n = f"{ratio.n_a}" if ratio.n_a == ratio.n_b else f"{ratio.n_a} and {ratio.n_b}"
+    unit = plural(comparison.unit_of_replication)
+    freedom = f", t({ratio.degrees_of_freedom:.3g})" if ratio.degrees_of_freedom else ""
+    tested = f"; p = {one.p:.2g}, Holm {one.p_holm:.2g}" if one.p is not None else ""
+    tested += f", check {one.p_check:.2g}" if one.p_check is not None else ""
+    return f"{ratio.method}{freedom}, {n} {unit}{tested}"
+
+
+def _named(one: CaseComparison) -> list[tuple[str, Parameter]]:
+    """Return what sets a case apart in words: its round only from the second on."""
+    return [
+        (key, value)
+        for key, value in one.case.items()
+        if value not in (None, "") and (key, value) != ("round", 1)
+    ]
+
+
+def _unit_of_metric(metric: str) -> str:
+    if metric == SECONDS:
+        return "s"
+    return {"requests_per_s": "requests/s", "bytes_per_s": "bytes/s"}.get(metric, metric)
+
+
+def _case_json(comparison: Comparison, one: CaseComparison) -> dict[str, object]:
+    return {
+        "case": {**({"target": one.target} if one.target else {}), **one.case},
+        "a": one.a,
+        "b": one.b,
+        **_ratio_json(one.ratio),
+        "n": min(one.ratio.n_a, one.ratio.n_b),
+        "n_a": one.ratio.n_a,
+        "n_b": one.ratio.n_b,
+        "method": one.method,
+        "p": one.p,
+        "p_holm": one.p_holm,
+        "p_check": one.p_check,
+        "a12": one.a12,
+        "noise_floor": one.noise_floor,
+        "verdict": one.verdict,
+        "labels": list(one.labels),
+        "sentence": sentence(comparison, one),
+    }
+
+
+def _ratio_json(ratio: statistics.Ratio | None) -> dict[str, object]:
+    if ratio is None:
+        return {"ratio": None, "ratio_low": None, "ratio_high": None}
+    return {"ratio": ratio.ratio, "ratio_low": ratio.low, "ratio_high": ratio.high}

@@ -1,0 +1,379 @@
+"""Is B faster than A, by how much, and how sure is that?
+
+The ratio is always B over A. An interval comes first and a test second; a family of cases is
+corrected together; and what may not be said (too few trials, a void arm, a difference within the
+noise of the method) is a verdict of its own, never a number without a warning.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from loadstone.analysis.accounts.account import (
+    LOWER_IS_BETTER,
+    Account,
+    Measurement,
+    Parameter,
+    grouped,
+)
+from loadstone.analysis.accounts.comparability import (
+    Difference,
+    differences,
+    differing_cases,
+    is_factor,
+)
+from loadstone.analysis.labels import VOIDING
+from loadstone.analysis.limits.verdict import VOID_FOR_RATIOS
+from loadstone.analysis.statistics import ratios as statistics
+from loadstone.analysis.statistics import significance
+from loadstone.errors import InputError
+
+PairOutcome = Literal[
+    "faster",
+    "slower",
+    "equivalent",
+    "not resolved",
+    "below noise floor",
+    "too few trials",
+    "single trial",
+    "void",
+]
+
+ALPHA = 0.05
+TRIALS_MIN = 5
+MARGIN = 0.03
+NONCOMPARABLE = "NONCOMPARABLE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseComparison:
+    """One case in both arms: geometric means, whose ratio B/A is `ratio`; what may be said.
+
+    `p_holm`, which is `p` corrected for the family, decides. Of pairs `p` belongs to the interval,
+    and `p_check` is that of sign flips, which assume no distribution; `is_checked` says that they
+    agree, as far as so few pairs can.
+    """
+
+    case: Mapping[str, Parameter]
+    target: str | None
+    a: float
+    b: float
+    ratio: statistics.Ratio
+    method: str
+    p: float | None
+    p_holm: float | None
+    p_check: float | None
+    is_checked: bool
+    a12: float | None
+    noise_floor: float | None
+    verdict: PairOutcome
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Two arms, case by case and together.
+
+    `factors` are what is compared: settings in which two targets of one run were made to differ, or
+    what the caller declared.
+    `refused` lists the fields that make a ratio meaningless; unless the caller insisted there are
+    then no comparisons. `is_one_run` says that both were measured in one run: what changed between
+    two runs, the hour too, counts as a difference of the arms. `only_a` and `only_b` are cases
+    without a partner.
+    """
+
+    a: str
+    b: str
+    metric: str
+    unit_of_replication: str
+    comparisons: tuple[CaseComparison, ...]
+    geometric_mean: statistics.Ratio | None
+    factors: tuple[Difference, ...] = ()
+    refused: tuple[Difference, ...] = ()
+    is_overridden: bool = False
+    has_control: bool = False
+    is_one_run: bool = False
+    only_a: tuple[Mapping[str, Parameter], ...] = ()
+    only_b: tuple[Mapping[str, Parameter], ...] = ()
+
+
+def compare(
+    a: Account,
+    b: Account,
+    *,
+    metric: str | None = None,
+    seed: int = 1,
+    is_insisted: bool = False,
+    controls: Sequence[Account] = (),
+    factors: Sequence[str] = (),
+) -> Comparison:
+    """Compare two accounts by their matching cases.
+
+    With one target on each side the targets are the arms; else targets of one name are matched.
+    Trials of the same interleaved blocks are compared in pairs, others by Welch's t on logarithms;
+    What decides is the p of the paired t, which sign flips check, or of Mann-Whitney; corrected by
+    Holm over all cases of the comparison.
+    `controls` are the whole runs that the arms come from, in which a target may stand twice.
+    `factors` name facts of a case, or fields, in which the arms may differ: what is compared.
+    """
+    chosen = metric or a.headline()
+    cells_a, cells_b = _cells(a, b, chosen, factors)
+    is_one_run = bool(a.run) and a.run == b.run
+    shared = [key for key in cells_a if key in cells_b]
+    compared, refused = _split(a, b, (cells_a, cells_b), factors, is_one_run=is_one_run)
+    floors = _noise_floors((a, b, *controls), chosen)
+    shell = Comparison(
+        a=a.name,
+        b=b.name,
+        metric=chosen,
+        unit_of_replication=_unit(a, b),
+        comparisons=(),
+        geometric_mean=None,
+        factors=compared,
+        refused=refused,
+        is_overridden=is_insisted and bool(refused),
+        has_control=bool(floors),
+        is_one_run=is_one_run,
+        only_a=tuple(_case(cells_a[key][0]) for key in cells_a if key not in cells_b),
+        only_b=tuple(_case(cells_b[key][0]) for key in cells_b if key not in cells_a),
+    )
+    if refused and not is_insisted:
+        return shell
+    if not shared:
+        fields = ", ".join(one.field for one in refused)
+        raise InputError(
+            f'"{a.name}" and "{b.name}" have no case in common for {chosen}'
+            + (f": they differ in {fields}" if fields else ""),
+            "a case is a workload, an operation, its parameters and its round; what is compared can"
+            " be named: --factor threads",
+        )
+    first = [
+        _compare_case(
+            cells_a[key],
+            cells_b[key],
+            floor=_floor(floors, cells_a[key][0]),
+            seed=seed,
+            is_one_run=is_one_run,
+            target=None if _are_arms(a, b) else cells_a[key][0].target,
+            factors=factors,
+        )
+        for key in shared
+    ]
+    judged = _with_verdicts(first, [(cells_a[key], cells_b[key]) for key in shared], chosen)
+    if refused:
+        judged = [replace(one, labels=(*one.labels, NONCOMPARABLE)) for one in judged]
+    usable = [key for key, one in zip(shared, judged, strict=True) if one.verdict != "void"]
+    together = (
+        statistics.geometric_mean_ratio(
+            [(_values(cells_a[key]), _values(cells_b[key])) for key in usable], seed=seed
+        )
+        if usable
+        else None
+    )
+    return replace(shell, comparisons=tuple(judged), geometric_mean=together)
+
+
+def _split(
+    a: Account,
+    b: Account,
+    cells: tuple["Cells", "Cells"],
+    factors: Sequence[str],
+    *,
+    is_one_run: bool,
+) -> tuple[tuple[Difference, ...], tuple[Difference, ...]]:
+    """Return the differences that are compared, and those that refuse the ratio."""
+    sides = [[dict(group[0].case) for group in side.values()] for side in cells]
+    of_cases = differing_cases(*sides)
+    # Where not one case has a partner, what tells the cases apart is what refuses the ratio.
+    matters = not cells[0].keys() & cells[1].keys()
+    declared = [one for one in of_cases if one.field in factors]
+    differing = [one for one in of_cases if matters and one.field not in factors]
+    # Targets of one campaign differ because somebody wanted to know what the difference makes.
+    for one in differences(a, b):
+        (declared if is_one_run or is_factor(one.field, factors) else differing).append(one)
+    return tuple(declared), tuple(differing)
+
+
+def _compare_case(
+    a: Sequence[Measurement],
+    b: Sequence[Measurement],
+    *,
+    floor: float | None,
+    seed: int,
+    is_one_run: bool,
+    target: str | None,
+    factors: Sequence[str],
+) -> CaseComparison:
+    pairs = _in_blocks(a, b) if is_one_run else None
+    if pairs is not None:
+        values_a, values_b = pairs
+        ratio = statistics.paired_ratio(values_a, values_b)
+        logs = [math.log(y / x) for x, y in zip(values_a, values_b, strict=True)]
+        # Five pairs never bring the sign flips below 0.06, so the t of the interval decides.
+        p, check = statistics.t_p(ratio), None
+        if p is not None:
+            check = significance.sign_flip_p(logs, seed=seed)
+        is_checked = check is not None and (check < ALPHA or check <= _least_p(len(logs)))
+        method = f"{ratio.method}, checked by sign flips"
+    else:
+        values_a, values_b = _values(a), _values(b)
+        ratio = statistics.welch_ratio(values_a, values_b)
+        p = significance.mann_whitney_p(values_a, values_b) if ratio.low is not None else None
+        check, is_checked = None, True
+        method = f"{ratio.method}, Mann-Whitney p"
+    labels = tuple(dict.fromkeys(label for one in (*a, *b) for label in one.labels))
+    return CaseComparison(
+        case={name: value for name, value in a[0].case if name not in factors},
+        target=target,
+        a=statistics.geometric_mean(values_a),
+        b=statistics.geometric_mean(values_b),
+        ratio=ratio,
+        method=method,
+        p=p,
+        p_holm=None,
+        p_check=check,
+        is_checked=is_checked,
+        a12=significance.a12(values_a, values_b) if ratio.low is not None else None,
+        noise_floor=floor,
+        verdict="not resolved",
+        labels=labels,
+    )
+
+
+def _least_p(pairs: int) -> float:
+    """Return the smallest p that the flips of so many signs can reach: all of them alike."""
+    return 2.0 ** (1 - pairs) * (1 + 1e-9)
+
+
+def _with_verdicts(
+    found: Sequence[CaseComparison],
+    values: Sequence[tuple[Sequence[Measurement], Sequence[Measurement]]],
+    metric: str,
+) -> list[CaseComparison]:
+    tested = [one for one in found if one.p is not None]
+    corrected = iter(significance.holm([one.p for one in tested if one.p is not None]))
+    judged = []
+    for one, (a, b) in zip(found, values, strict=True):
+        p_holm = next(corrected) if one.p is not None else None
+        with_p = replace(one, p_holm=p_holm)
+        judged.append(replace(with_p, verdict=_verdict(with_p, a, b, metric)))
+    return judged
+
+
+def _verdict(
+    one: CaseComparison, a: Sequence[Measurement], b: Sequence[Measurement], metric: str
+) -> PairOutcome:
+    if any(label in VOIDING or label.startswith(VOID_FOR_RATIOS) for label in one.labels):
+        return "void"
+    if one.ratio.low is None or one.ratio.high is None:
+        return "single trial"
+    if min(one.ratio.n_a, one.ratio.n_b) < TRIALS_MIN:
+        return "too few trials"
+    if one.noise_floor is not None and abs(math.log(one.ratio.ratio)) < one.noise_floor:
+        return "below noise floor"
+    if one.p_holm is not None and one.p_holm < ALPHA and one.is_checked:
+        is_less = one.ratio.ratio < 1
+        return "faster" if is_less == _is_lower_better(metric) else "slower"
+    is_paired = one.ratio.method.startswith("paired")
+    pairs = _in_blocks(a, b) if is_paired else None
+    values_a, values_b = pairs if pairs is not None else (_values(a), _values(b))
+    equal = statistics.equivalence(values_a, values_b, is_paired=is_paired, margin=MARGIN)
+    return "equivalent" if equal.is_equivalent else "not resolved"
+
+
+Cells = dict[object, list[Measurement]]
+"""The trials of each case of one arm."""
+
+
+def _cells(a: Account, b: Account, metric: str, factors: Sequence[str]) -> tuple[Cells, Cells]:
+    are_arms = _are_arms(a, b)
+
+    def key(one: Measurement) -> object:
+        case = tuple(fact for fact in one.case if fact[0] not in factors)
+        return case if are_arms else (one.target, case)
+
+    cells = grouped(a.of(metric), key), grouped(b.of(metric), key)
+    for account, own in zip((a, b), cells, strict=True):
+        if not own:
+            known = ", ".join(account.metrics) or "none"
+            raise InputError(f'"{account.name}" has no values of {metric}', f"it has {known}")
+        _check_factors(account, own, factors)
+    return cells
+
+
+def _check_factors(account: Account, cells: Cells, factors: Sequence[str]) -> None:
+    """Refuse a factor that varies within one arm: its values are no trials of one case."""
+    for members in cells.values():
+        for name in factors:
+            values = {repr(dict(one.case).get(name)): dict(one.case).get(name) for one in members}
+            if len(values) > 1:
+                shown = ", ".join(map(str, values.values()))
+                one = next(iter(values.values()))
+                raise InputError(
+                    f'"{account.name}" has several values of {name}: {shown}',
+                    f'a factor has one value on each side: --only "{name}={one}"',
+                )
+
+
+def _are_arms(a: Account, b: Account) -> bool:
+    return len(a.targets) == len(b.targets) == 1
+
+
+def _in_blocks(
+    a: Sequence[Measurement], b: Sequence[Measurement]
+) -> tuple[list[float], list[float]] | None:
+    """Return the values of both arms block by block, or None where they did not run in blocks."""
+    blocks_a = {one.block: one.value for one in a}
+    blocks_b = {one.block: one.value for one in b}
+    if None in blocks_a or blocks_a.keys() != blocks_b.keys() or len(blocks_a) != len(a):
+        return None
+    if len(blocks_b) != len(b):
+        return None
+    return list(blocks_a.values()), [blocks_b[block] for block in blocks_a]
+
+
+def _noise_floors(accounts: Sequence[Account], metric: str) -> dict[object, float]:
+    """Return the |ln ratio| by which a target differs from itself, by case; None: the largest."""
+    floors: dict[object, float] = {}
+    for account in accounts:
+        for one, other in account.identical:
+            cells = grouped(account.of(metric, one), lambda m: m.case)
+            twins = grouped(account.of(metric, other), lambda m: m.case)
+            for case in [case for case in cells if case in twins]:
+                pairs = _in_blocks(cells[case], twins[case])
+                ratio = (
+                    statistics.paired_ratio(*pairs)
+                    if pairs is not None
+                    else statistics.welch_ratio(_values(cells[case]), _values(twins[case]))
+                )
+                if ratio.low is not None and ratio.high is not None:
+                    bound = max(abs(math.log(ratio.low)), abs(math.log(ratio.high)))
+                    floors[case] = max(bound, floors.get(case, 0.0))
+    if floors:
+        floors[None] = max(floors.values())
+    return floors
+
+
+def _floor(floors: Mapping[object, float], one: Measurement) -> float | None:
+    return floors.get(one.case, floors.get(None))
+
+
+def _unit(a: Account, b: Account) -> str:
+    stated = a.disclosure.replication_unit or b.disclosure.replication_unit
+    if stated:
+        return stated
+    is_blocked = a.run and a.run == b.run and all(one.block is not None for one in a.measurements)
+    return "block" if is_blocked else "trial"
+
+
+def _case(one: Measurement) -> dict[str, Parameter]:
+    return dict(one.case)
+
+
+def _values(cells: Sequence[Measurement]) -> list[float]:
+    return [one.value for one in cells]
+
+
+def _is_lower_better(metric: str) -> bool:
+    return metric in LOWER_IS_BETTER or "_ns_" in metric

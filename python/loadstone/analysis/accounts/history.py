@@ -1,0 +1,210 @@
+"""Many runs of one campaign: where did each case change its level, and does the newest run fit?
+
+A value of the series is the geometric mean of a case's repeated trials in one run. E-Divisive finds
+where the level changes (window 50, p < 0.001, at least 5 %). It needs about ten runs, three of them
+after the change, so the newest run is also held against the level before it, by a prediction
+interval: that answers the same night.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy import stats
+
+from loadstone.analysis.accounts.account import (
+    LOWER_IS_BETTER,
+    RATE,
+    Account,
+    Measurement,
+    Parameter,
+    describe_case,
+)
+from loadstone.analysis.accounts.comparability import Difference, differences
+from loadstone.analysis.labels import BOUNDS, VOIDING
+from loadstone.analysis.statistics.change_points import SHORTEST_SEGMENT, ChangePoint, e_divisive
+
+MAGNITUDE = 0.05
+"""The least change of a level that is reported, as in Hunter (Fleming et al., ICPE'23)."""
+
+CONFIDENCE = 0.99
+"""Of the newest run's prediction interval: one false alarm in a hundred nights and cases."""
+
+METRICS = (RATE, "service_ns_p99")
+RUNS_FOR_A_CHANGE = 10
+"""With fewer runs no split reaches p < 0.01, the first pass, however large the change is."""
+
+Newest = Literal["as before", "better", "worse", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One run of the history: its name, when it started (ISO 8601), and what it measured."""
+
+    name: str
+    started: str
+    account: Account
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A case in one run: the geometric mean of so many trials."""
+
+    run: str
+    started: str
+    value: float
+    trials: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of level: the first run after it, both levels, and what else changed at that run."""
+
+    run: str
+    started: str
+    runs_since: int
+    before: float
+    after: float
+    p: float
+    is_worse: bool
+    differing: tuple[Difference, ...]
+
+    @property
+    def magnitude(self) -> float:
+        """Return the relative change of the level, 0.05 for five per cent more."""
+        return self.after / self.before - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """One case over all runs, oldest first; `expected` is where the newest value was expected."""
+
+    case: tuple[tuple[str, Parameter], ...]
+    name: str
+    metric: str
+    points: tuple[Point, ...]
+    changes: tuple[Change, ...]
+    newest: Newest
+    expected: tuple[float, float] | None
+
+    def is_regressed(self, recent: int) -> bool:
+        """Tell whether the newest run is worse, or a change for the worse began in recent runs."""
+        last = self.changes[-1] if self.changes else None
+        changed = last is not None and last.is_worse and last.runs_since <= recent
+        return self.newest == "worse" or changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The trends of all cases; `left_out` counts values that no claim may rest on, by label."""
+
+    entries: tuple[Entry, ...]
+    trends: tuple[Trend, ...]
+    left_out: Mapping[str, int]
+
+
+def trace(entries: Iterable[Entry], *, metrics: Sequence[str] = METRICS, seed: int = 1) -> History:
+    """Put the runs in order of time and follow each case through them."""
+    ordered = tuple(sorted(entries, key=lambda entry: entry.started))
+    left_out: dict[str, int] = {}
+    series: dict[tuple[str, object], dict[int, list[Measurement]]] = {}
+    for place, entry in enumerate(ordered):
+        for one in entry.account.measurements:
+            if one.metric not in metrics or one.value <= 0:
+                continue
+            void = [label for label in one.labels if _is_unusable(label)]
+            for label in void:
+                left_out[label] = left_out.get(label, 0) + 1
+            if not void:
+                key = (one.metric, _case(one))
+                series.setdefault(key, {}).setdefault(place, []).append(one)
+    order = {metric: place for place, metric in enumerate(metrics)}
+    trends = [_trend(ordered, found, seed) for found in series.values()]
+    trends.sort(key=lambda trend: order[trend.metric])
+    return History(entries=ordered, trends=tuple(trends), left_out=left_out)
+
+
+def _is_unusable(label: str) -> bool:
+    """Tell whether a number is invalid, or a bound: the instrument's limit is no trend."""
+    return label in VOIDING | BOUNDS
+
+
+def _case(one: Measurement) -> tuple[tuple[str, Parameter], ...]:
+    """Return what stays the same from run to run; rounds of a run repeat a case."""
+    return (("target", one.target), *(pair for pair in one.case if pair[0] != "round"))
+
+
+def _trend(
+    entries: Sequence[Entry], found: Mapping[int, Sequence[Measurement]], seed: int
+) -> Trend:
+    places = sorted(found)
+    values = [_geometric_mean([one.value for one in found[place]]) for place in places]
+    points = tuple(
+        Point(
+            run=entries[place].name,
+            started=entries[place].started,
+            value=value,
+            trials=len(found[place]),
+        )
+        for place, value in zip(places, values, strict=True)
+    )
+    example = found[places[-1]][-1]
+    breaks = e_divisive(values, seed=seed, magnitude=MAGNITUDE)
+    start = breaks[-1].index if breaks else 0
+    expected, newest = _judge_newest(values[start:], example.metric)
+    return Trend(
+        case=_case(example),
+        name=describe_case(example, leave_out=("round",)),
+        metric=example.metric,
+        points=points,
+        changes=tuple(_change(entries, places, one, example.metric) for one in breaks),
+        newest=newest,
+        expected=expected,
+    )
+
+
+def _change(
+    entries: Sequence[Entry], places: Sequence[int], one: ChangePoint, metric: str
+) -> Change:
+    first, last_before = entries[places[one.index]], entries[places[one.index - 1]]
+    return Change(
+        run=first.name,
+        started=first.started,
+        runs_since=len(places) - one.index,
+        before=one.before,
+        after=one.after,
+        p=one.p,
+        is_worse=(one.after > one.before) == is_lower_better(metric),
+        differing=differences(last_before.account, first.account),
+    )
+
+
+def is_lower_better(metric: str) -> bool:
+    """Tell whether less of a metric is better: times and their quantiles."""
+    return metric in LOWER_IS_BETTER or "_ns_" in metric
+
+
+def _judge_newest(level: Sequence[float], metric: str) -> tuple[tuple[float, float] | None, Newest]:
+    """Hold the last value against those before it: a prediction interval on logarithms.
+
+    Mean ± t · s · √(1 + 1/n) (Hahn & Meeker, Statistical Intervals, 2017, 4.8), at least 5 % wide:
+    a smaller change is none that anybody would act on.
+    """
+    *before, newest = level
+    if len(before) < SHORTEST_SEGMENT:
+        return None, "unknown"
+    logs = np.log(before)
+    middle, spread = float(logs.mean()), float(logs.std(ddof=1))
+    t = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(before) - 1))
+    half = max(t * spread * math.sqrt(1 + 1 / len(before)), math.log1p(MAGNITUDE))
+    low, high = math.exp(middle - half), math.exp(middle + half)
+    if low <= newest <= high:
+        return (low, high), "as before"
+    is_worse = (newest > high) == is_lower_better(metric)
+    return (low, high), "worse" if is_worse else "better"
+
+
+def _geometric_mean(values: Collection[float]) -> float:
+    return math.exp(math.fsum(map(math.log, values)) / len(values))

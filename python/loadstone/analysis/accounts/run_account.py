@@ -1,0 +1,296 @@
+"""A run as an Account: one measurement per trial, operation and metric."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, Literal
+
+from loadstone import units
+from loadstone.analysis.accounts.account import (
+    BYTE_RATE,
+    RATE,
+    Account,
+    Disclosure,
+    Measurement,
+    Parameter,
+)
+from loadstone.analysis.instrument.resources import Peaks
+from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
+from loadstone.analysis.part import Part
+from loadstone.analysis.reading import Measured, read_measured
+from loadstone.analysis.summary import Cell, summarise_totals
+from loadstone.results.documents import TrialDocument
+from loadstone.results.record import Run
+
+TIMES = ("response", "service", "first_byte")
+LABELS_OF_CELLS = frozenset({"n=1"})
+"""Labels that speak of how a cell was put together, and not of a trial."""
+
+TRIAL_FIELDS = (
+    "mix",
+    "options",
+    "keys",
+    "stop",
+    "rate_limit_per_s",
+    "warm_up_ns",
+    "iterations",
+    "connections",
+    "timeout_ns",
+    "on_error",
+    "verify",
+)
+DATASET_FIELDS = ("buckets", "objects", "size", "compressible", "duplicate", "encryption")
+SETTING_FIELDS = (
+    "payload_signing",
+    "checksum",
+    "tls",
+    "direct",
+    "fsync",
+    "storage_policy",
+    "addressing",
+)
+HOST_FIELDS = ("cpu", "memory_bytes", "kernel", "network", "nics", "cgroup")
+
+
+def read_account(run: Run) -> Account:
+    """Read a run's tables, one trial at a time, and return it as an account."""
+    return account_of(run, read_measured(run))
+
+
+def account_of(run: Run, measured: Measured) -> Account:
+    """Return a run as an account, from what was read of it."""
+    parts, tops = measured.parts, measured.peaks
+    named = (run.manifest.get("campaign") or {}).get("targets") or {}
+    # In the campaign's order: that of the plan is drawn by lot.
+    order = {name: place for place, name in enumerate(named)}
+    measurements = tuple(
+        sorted(_measurements(measured), key=lambda one: order.get(one.target, len(order)))
+    )
+    targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
+    return Account(
+        name=run.name,
+        title=run.name,
+        measurements=measurements,
+        disclosure=_disclosure(run, parts, tops),
+        run=str(run.manifest.get("run") or run.path),
+        comparable={name: comparable_of(run, name) for name in targets},
+        identical=tuple(_twins(targets)),
+        planned_threads=_planned_threads(run),
+        client_links=tuple(_client_links(run)),
+        ceilings=ceilings_of(read_measured_ceilings(run)),
+    )
+
+
+def twins_of(run: Run) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of a run's targets that are one under two names: A against A."""
+    return tuple(_twins({str(doc["target"]["name"]): doc["target"] for doc in run.plan}))
+
+
+def _measurements(measured: Measured) -> Iterator[Measurement]:
+    order: dict[str, list[Part]] = {}
+    for part in measured.parts:
+        order.setdefault(part.record.id, []).append(part)
+    seen: dict[object, int] = {}
+    for name, own in order.items():
+        totals = summarise_totals(own, measured.peaks)
+        block = own[0].record.trial["block"]
+        for cell in totals:
+            labels = tuple(label for label in cell.labels if label not in LABELS_OF_CELLS)
+            labels += tuple(measured.flags.get(name, ()))
+            for metric, value in _values(cell):
+                one = replace(_measurement(cell, metric, value), block=block, labels=labels)
+                key = (one.target, one.case, metric)
+                seen[key] = seen.get(key, 0) + 1
+                yield replace(one, repetition=seen[key])
+
+
+def _measurement(cell: Cell, metric: str, value: float) -> Measurement:
+    parameters: dict[str, Parameter] = {
+        key: one if isinstance(one, (str, int, float)) or one is None else json.dumps(one)
+        for key, one in cell.parameters.items()
+    }
+    return Measurement(
+        target=cell.target,
+        workload=cell.workload,
+        operation=cell.operation if cell.phase == cell.operation else _both(cell),
+        parameters=parameters,
+        metric=metric,
+        value=value,
+        round=cell.round,
+        work=cell.requests,
+        place=f"trial {', '.join(cell.trials)}",
+        tool="loadstone",
+    )
+
+
+def _both(cell: Cell) -> str:
+    return f"{cell.operation} ({cell.phase})"
+
+
+def _values(cell: Cell) -> Iterator[tuple[str, float]]:
+    if cell.good:
+        yield RATE, cell.requests_per_s
+    if cell.bytes:
+        yield BYTE_RATE, cell.bytes_per_s
+    for name, found in zip(TIMES, (cell.response, cell.service, cell.first_byte), strict=True):
+        if found is None:
+            continue
+        yield f"{name}_ns_mean", found.mean_ns
+        for quantile, value in found.quantiles.items():
+            if value is not None:
+                yield f"{name}_ns_{quantile}", float(value)
+
+
+def _disclosure(run: Run, parts: Sequence[Part], tops: Mapping[str, Peaks]) -> Disclosure:
+    measured = [record.trial for record in run.records if record.trial["measured"]]
+    if not measured:
+        return Disclosure()
+    totals = summarise_totals(parts, tops)
+    requests = sum(cell.requests for cell in totals)
+    failed = sum(cell.failed for cell in totals)
+    cpu = [cell.client.cpu_us_per_request for cell in totals]
+    costs = [cost for cost in cpu if cost is not None]
+    loops: set[Literal["open", "closed"]] = {
+        "open" if trial["load"]["kind"] == "open" else "closed"
+        for trial in measured
+        if trial.get("load")
+    }
+    blocks = len({trial["block"] for trial in measured})
+    verified = {float(one) for trial in measured if (one := trial.get("verify")) is not None}
+    connections = {trial.get("connections") for trial in measured}
+    return Disclosure(
+        connections=_connections(connections),
+        replication_unit="block" if blocks > 1 else "trial",
+        order=_order(run),
+        loop=loops.pop() if len(loops) == 1 else None,
+        percentiles="merged histograms",
+        correction="Holm",
+        dataset_bytes=_dataset_bytes(measured),
+        dataset_objects=_dataset_objects(measured),
+        client_memory_bytes=(run.manifest.get("host") or {}).get("memory_bytes"),
+        instrument_ceiling=_instrument_ceiling(totals),
+        client_cost=f"{min(costs):.1f} to {max(costs):.1f} µs of CPU a request" if costs else None,
+        errors=f"{failed} of {requests} requests failed, and are in no rate",
+        payload=_payload(measured),
+        verified=min(verified) if verified else None,
+        all_trials_listed=True,
+    )
+
+
+def _connections(
+    found: Collection[str | None],
+) -> Literal["keep_alive", "per_request"] | None:
+    """Tell whether connections were kept, where it was the same in all trials."""
+    if set(found) == {"keep_alive"}:
+        return "keep_alive"
+    return "per_request" if set(found) == {"per_request"} else None
+
+
+def _instrument_ceiling(totals: Sequence[Cell]) -> str | None:
+    """State the most of its ceiling that the load generator used, if that is known of all cells."""
+    shares = [cell.instrument for cell in totals if cell.instrument is not None]
+    if not shares or len(shares) != len(totals):
+        return None
+    most, age_s = max(one.share for one in shares), max(one.age_s for one in shares)
+    age = units.format_duration(round(age_s) * 10**9)
+    return f"at most {most:.0%} of the load generator's own ceiling, calibrated {age} before"
+
+
+def _order(run: Run) -> Literal["interleaved", "sequential"] | None:
+    """Tell whether the targets took turns: in every block each of them ran."""
+    measured = [doc for doc in run.plan if doc["measured"]]
+    names = {doc["case"]["target"] for doc in measured}
+    blocks: dict[int, set[str]] = {}
+    for doc in measured:
+        blocks.setdefault(doc["block"], set()).add(doc["case"]["target"])
+    if len(names) < 2:
+        return None
+    takes_turns = len(blocks) > 1 and all(found == names for found in blocks.values())
+    return "interleaved" if takes_turns else "sequential"
+
+
+def _dataset_bytes(measured: Sequence[TrialDocument]) -> int | None:
+    found = []
+    for trial in measured:
+        dataset = trial.get("dataset") or {}
+        size = dataset.get("size") or {}
+        objects = dataset.get("objects")
+        if objects is not None and "bytes" in size:
+            found.append(objects * size["bytes"])
+    return min(found, default=None)
+
+
+def _dataset_objects(measured: Sequence[TrialDocument]) -> int | None:
+    """Return how many objects each trial had, where all had as many."""
+    found = {int((trial.get("dataset") or {}).get("objects") or 0) for trial in measured}
+    return (found.pop() or None) if len(found) == 1 else None
+
+
+def _payload(measured: Sequence[TrialDocument]) -> str | None:
+    shares = {
+        (dataset["compressible"], dataset["duplicate"], dataset.get("encryption") or "")
+        for trial in measured
+        if (dataset := trial.get("dataset")) and "compressible" in dataset
+    }
+    if not shares:
+        return None
+    words = [
+        f"{one:.0%} compressible, {other:.0%} duplicate"
+        + (f", then encrypted by the client with {cipher}" if cipher else "")
+        for one, other, cipher in sorted(shares)
+    ]
+    return "; ".join(words)
+
+
+def comparable_of(run: Run, target: str) -> dict[str, object]:
+    """Return the fields that must agree with another run's, those of a phase under its name."""
+    host = run.manifest.get("host") or {}
+    facts: dict[str, object] = {f"host {name}": host.get(name) for name in HOST_FIELDS}
+    facts["loadstone"] = run.manifest.get("loadstone")
+    found: dict[str, set[str]] = {}
+    for doc in run.plan:
+        if doc["target"]["name"] != target or not doc["measured"]:
+            continue
+        settings = doc["target"].get("settings") or {}
+        for name in SETTING_FIELDS:
+            if name in settings:
+                found.setdefault(f"setting {name}", set()).add(_text(settings[name]))
+        phase = f"{doc['case']['workload']} {doc['phase']}"
+        for name in TRIAL_FIELDS:
+            found.setdefault(f"{phase}: {name}", set()).add(_text(doc.get(name)))
+        dataset = doc.get("dataset") or {}
+        for name in DATASET_FIELDS:
+            found.setdefault(f"{phase}: dataset.{name}", set()).add(_text(dataset.get(name)))
+        kind = (doc.get("load") or {}).get("kind")
+        found.setdefault(f"{phase}: load.kind", set()).add(str(kind))
+    return facts | {name: " or ".join(sorted(values)) for name, values in found.items()}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _twins(targets: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Return the pairs of targets that are one under two names: A against A."""
+    for one, other in combinations(targets, 2):
+        facts = [
+            _text({key: value for key, value in targets[name].items() if key != "name"})
+            for name in (one, other)
+        ]
+        if facts[0] == facts[1]:
+            yield one, other
+
+
+def _planned_threads(run: Run) -> tuple[int, ...]:
+    loads: Iterable[object] = (
+        (doc.get("load") or {}).get("clients") for doc in run.plan if doc["measured"]
+    )
+    return tuple(sorted({load for load in loads if isinstance(load, int)}))
+
+
+def _client_links(run: Run) -> Iterator[tuple[float, int]]:
+    cards = (run.manifest.get("host") or {}).get("network") or {}
+    for card in cards.values():
+        if card.get("speed_mbit_per_s") and card.get("state") != "down":
+            yield float(card["speed_mbit_per_s"]) / 1000, int(card.get("mtu") or 1500)

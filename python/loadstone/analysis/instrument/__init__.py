@@ -1,0 +1,1 @@
+"""The instrument and its host as suspects: headroom, client limits, stalls, backlog."""

@@ -1,0 +1,112 @@
+"""An open load that outran its target: what was due in the window was answered long after it.
+
+Requests count for the stage in which they were due. Where the target keeps up, as many are under
+way at the window's end as at its beginning, and work over the window is the rate. Where it does
+not, the backlog is worked off behind the window, and work over the window would be the rate that
+was asked for and that nobody reached.
+"""
+
+import math
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from loadstone.analysis.rows import unless
+from loadstone.results.documents import Iteration
+
+SECOND_NS = 1_000_000_000
+SHARE_MAX = 0.01
+"""A deficit below it is no overload: 99 % of the rate asked for is enough."""
+
+DEVIATIONS = 3.0
+DRAIN_SHARE, DRAIN_MEDIANS, DRAIN_RATE = 0.1, 1.5, 0.5
+"""A window too short to look at its seconds: it lasted on for so much of itself and so many median
+times, and at half its rate or more. A backlog is worked off at full pace; slow answers trickle in.
+"""
+
+
+def window_of_work(
+    rows: pa.Table,
+    of_all_stages: pa.Table,
+    window_ns: tuple[int, int],
+    entry: Iteration,
+    median_ns: float,
+) -> tuple[int, int]:
+    """Return the time in which the work of an open load was done: its window, or beyond it.
+
+    `rows` are all operations that were due in the window, by the second they were answered in, and
+    `of_all_stages` those due in the warm-up too; `median_ns` is the median response time.
+    """
+    start_ns, end_ns = window_ns
+    answered = unless(rows, "outcome", "not_sent")
+    if not answered.num_rows or "end_ns" not in entry:
+        return window_ns
+    seconds = answered["second"].to_numpy()
+    last_ns = min(int(entry["end_ns"]), (int(seconds.max()) + 1) * SECOND_NS)
+    if last_ns <= end_ns:
+        return window_ns
+    filled_ns = int(entry.get("start_ns", start_ns)) + SECOND_NS + median_ns
+    first, last = math.ceil(max(start_ns, filled_ns) / SECOND_NS), end_ns // SECOND_NS
+    is_behind = (
+        _falls_behind(rows, of_all_stages, end_ns - start_ns, (first, last))
+        if last > first
+        else _lasts_on(rows, window_ns, last_ns, median_ns)
+    )
+    if not is_behind:
+        return window_ns
+    # What a warm-up left behind was answered first; the own work began behind that.
+    began_ns = _began_ns(answered)
+    return (began_ns if began_ns > start_ns + SECOND_NS else start_ns), last_ns
+
+
+def _began_ns(answered: pa.Table) -> int:
+    """Return when answers began, inside their first second: it has as much less than the next."""
+    counts = _by_second(answered)
+    first = min(counts)
+    following = counts.get(first + 1, 0)
+    share = min(1.0, counts[first] / following) if following else 1.0
+    return round((first + 1 - share) * SECOND_NS)
+
+
+def _by_second(rows: pa.Table) -> dict[int, int]:
+    counts: dict[int, int] = {}
+    for second, requests in zip(
+        rows["second"].to_pylist(), rows["requests"].to_pylist(), strict=True
+    ):
+        counts[second] = counts.get(second, 0) + requests
+    return counts
+
+
+def _falls_behind(
+    rows: pa.Table, of_all_stages: pa.Table, window_ns: int, seconds: tuple[int, int]
+) -> bool:
+    """Tell whether less was answered than was due, in whole seconds when as much is under way."""
+    length_s = window_ns / SECOND_NS
+    first, last = seconds
+    due = int(pc.sum(rows["requests"]).as_py() or 0)
+    inside = of_all_stages.filter(
+        (pc.field("second") >= first)
+        & (pc.field("second") < last)
+        & (pc.field("outcome") != "not_sent")
+    )
+    done = int(pc.sum(inside["requests"]).as_py() or 0)
+    expected = due * (last - first) / length_s
+    # How many were due in the seconds that are left out is a matter of chance.
+    chance = math.sqrt(due * (length_s - (last - first)) / length_s)
+    return expected - done > max(SHARE_MAX * expected, DEVIATIONS * chance)
+
+
+def _lasts_on(rows: pa.Table, window_ns: tuple[int, int], last_ns: int, median_ns: float) -> bool:
+    """Tell whether work went on at full pace behind a short window."""
+    start_ns, end_ns = window_ns
+    drain_ns = last_ns - end_ns
+    if drain_ns <= max(DRAIN_SHARE * (end_ns - start_ns), DRAIN_MEDIANS * median_ns):
+        return False
+    counts = _by_second(unless(rows, "outcome", "not_sent"))
+    last, inside = end_ns // SECOND_NS, end_ns % SECOND_NS
+    # The second that the window ends in counts by its parts before and behind the end.
+    length_ns = min(SECOND_NS, last_ns - last * SECOND_NS)
+    cut = counts.get(last, 0) * (1 - inside / length_ns)
+    late = cut + sum(count for second, count in counts.items() if second > last)
+    early = sum(counts.values()) - late
+    return late / drain_ns >= DRAIN_RATE * early / (end_ns - start_ns)

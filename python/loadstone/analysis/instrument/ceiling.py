@@ -1,0 +1,241 @@
+"""The instrument's own ceiling for a load, from a calibration: how far away was it?
+
+A calibration has measured some sizes and some numbers of clients. In between, the time and the
+processor time of a request are taken to grow evenly with its bytes (a + b·bytes), and rates to grow
+evenly with the clients. Where nothing was measured, the guess is the one that lies lower.
+
+Two bounds follow from it (operational analysis, Denning and Buzen 1978):
+
+- `measured` is the rate that was reached. It holds where the calibration was in the same position
+  as the trial: no server (file, block, null), or a server on the client's own host.
+- `processor time` is cores / (processor time of a request), and at most clients / (time of a
+  request to a server that does nothing). It holds for targets elsewhere: the server of the
+  calibration took processor time that the client has to itself in the trial.
+"""
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from loadstone.campaign.drivers import facts_of
+from loadstone.results.calibration import (
+    Calibration,
+    Point,
+    Session,
+    costs_of,
+)
+
+Basis = Literal["measured", "processor time"]
+
+EXTENDED_MAX = 16
+"""How far beyond the largest size a line is drawn on."""
+
+COUNTS_AS: Mapping[str, str] = {"range_get": "get"}
+"""Operations that cost the client what another does: so many bytes of an object in one piece."""
+
+
+class NoOwnCeilingError(Exception):
+    """Why a calibration says nothing about a load."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCeiling:
+    """The most that the instrument itself does of one load, per second.
+
+    `is_extended` says that the size lies beyond those that were measured.
+    """
+
+    requests_per_s: float
+    basis: Basis
+    is_extended: bool
+    measured: datetime.datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What decides a ceiling: one operation on so many bytes by so many clients.
+
+    `clients` is None under open load, where as many are in flight as it takes.
+    """
+
+    driver: str
+    operation: str
+    bytes_per_request: float
+    clients: int | None
+    cores: int | None
+    verify: float
+    connections: str
+    settings: Mapping[str, Any]
+    encryption: str | None
+    is_on_own_host: bool
+
+    @property
+    def tried_as(self) -> str:
+        """The operation that a calibration tries for it."""
+        return COUNTS_AS.get(self.operation, self.operation)
+
+
+def ceiling_of(calibration: Calibration, load: Load, conditions: Mapping[str, Any]) -> OwnCeiling:
+    """Return the ceiling of a load, or raise NoOwnCeilingError with the reason.
+
+    `conditions` are those of the trial: a session measured under others does not count.
+    """
+    tried = _of_load(calibration.sessions, load)
+    holding = [one for one in tried if not changes_between(one[0].conditions, conditions)]
+    if not holding:
+        changed = changes_between(tried[-1][0].conditions, conditions)
+        raise NoOwnCeilingError(f"calibrated under other conditions ({'; '.join(changed)})")
+    points = [point for _, point in holding]
+    curves = _curves(points)
+    extended = load.bytes_per_request > max(point.bytes_per_request for point in points)
+    oldest = min(session.measured for session, _ in holding)
+    measured = _reached(curves, load)
+    by_cpu = _by_processor_time(curves, load, cores_of(conditions, load.cores))
+    is_alike = not facts_of(load.driver).is_served or load.is_on_own_host
+    basis: Basis = "measured" if is_alike and measured <= by_cpu else "processor time"
+    if not facts_of(load.driver).is_served:
+        # Threads of the kernel's own do a part of it, which no load thread is charged for.
+        basis, by_cpu = "measured", measured
+    return OwnCeiling(
+        requests_per_s=min(measured, by_cpu) if is_alike else by_cpu,
+        basis=basis,
+        is_extended=extended,
+        measured=oldest,
+    )
+
+
+def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return in words what differs between two sets of conditions."""
+    names = dict.fromkeys([*before, *now])
+    return [
+        f"{name.replace('_', ' ')} {_shown(before.get(name))} then, {_shown(now.get(name))} now"
+        for name in names
+        if before.get(name) != now.get(name)
+    ]
+
+
+def cores_of(conditions: Mapping[str, Any], asked: int | None) -> float:
+    """Return how many cores the load generator has: those allowed, and no more than were asked."""
+    cores = float(conditions.get("cpu_cores_allowed") or conditions.get("cpu_cores") or 1)
+    quota, _, period = str(conditions.get("cgroup_cpu.max") or "max").partition(" ")
+    if quota.isdigit() and period.isdigit():
+        cores = min(cores, int(quota) / int(period))
+    return min(cores, asked) if asked else cores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Curve:
+    """What was measured with one number of clients, against the bytes of a request."""
+
+    clients: int
+    sizes: tuple[float, ...]
+    seconds: tuple[float, ...]
+    """Of one request, over all clients: one over the rate."""
+    cpu_seconds: tuple[float, ...]
+
+
+def _of_load(sessions: Iterable[Session], load: Load) -> list[tuple[Session, Point]]:
+    """Return the points that were measured as the load is, each with its session."""
+    every = [(session, point) for session in sessions for point in session.points]
+    ours = [one for one in every if one[1].driver == load.driver]
+    if not ours:
+        raise NoOwnCeilingError(f"driver {load.driver} was not calibrated")
+    ours = [one for one in ours if one[1].operation == load.tried_as]
+    if not ours:
+        raise NoOwnCeilingError(f"{load.operation} on {load.driver} was not calibrated")
+    wanted = costs_of(load.driver, load.settings)
+    if wanted.get("tls"):
+        raise NoOwnCeilingError("there is no calibration with TLS")
+    if load.encryption and load.bytes_per_request:
+        raise NoOwnCeilingError(f"there is no calibration with {load.encryption} on the client")
+    ours = [one for one in ours if costs_of(load.driver, one[1].settings) == wanted]
+    if not ours:
+        words = ", ".join(f"{name} {_shown(value)}" for name, value in wanted.items())
+        raise NoOwnCeilingError(f"not calibrated with {words}")
+    ours = [one for one in ours if one[1].connections == load.connections]
+    if not ours:
+        kind = load.connections.replace("_", " ")
+        raise NoOwnCeilingError(f"not calibrated with connections {kind}")
+    # What checked more has cost more: its ceiling is the lower one.
+    ours = [one for one in ours if one[1].verify >= load.verify]
+    if not ours:
+        raise NoOwnCeilingError(f"not calibrated with {load.verify:.0%} of the bytes checked")
+    largest = max(point.bytes_per_request for _, point in ours)
+    if load.bytes_per_request > EXTENDED_MAX * max(largest, 1):
+        raise NoOwnCeilingError(
+            f"calibrated up to {largest:.0f} bytes a request, this has {load.bytes_per_request:.0f}"
+        )
+    return ours
+
+
+def _curves(points: Sequence[Point]) -> list[_Curve]:
+    curves = []
+    for clients in sorted({point.clients for point in points}):
+        own = {
+            point.bytes_per_request: point
+            for point in sorted(points, key=lambda point: -point.verify)
+            if point.clients == clients
+        }
+        ordered = [own[size] for size in sorted(own)]
+        curves.append(
+            _Curve(
+                clients=clients,
+                sizes=tuple(point.bytes_per_request for point in ordered),
+                seconds=tuple(1 / point.requests_per_s for point in ordered),
+                cpu_seconds=tuple(point.cpu_ns_per_request / 1e9 for point in ordered),
+            )
+        )
+    return curves
+
+
+def _reached(curves: Sequence[_Curve], load: Load) -> float:
+    """Return the rate that was reached with so many clients, between those that were tried."""
+    rates = [1 / _at(curve.sizes, curve.seconds, load.bytes_per_request) for curve in curves]
+    clients = [curve.clients for curve in curves]
+    if load.clients is None:
+        return max(rates)
+    if load.clients < clients[0]:
+        return rates[0] * load.clients / clients[0]
+    # More clients than were tried: what so many more would bring, nobody knows.
+    return float(np.interp(load.clients, clients, rates))
+
+
+def _by_processor_time(curves: Sequence[_Curve], load: Load, cores: float) -> float:
+    """Return the rate at which the client's cores are full, or all its clients busy."""
+    costs = [_at(curve.sizes, curve.cpu_seconds, load.bytes_per_request) for curve in curves]
+    if load.clients is None:
+        return cores / costs[-1]
+    fewer = [index for index, curve in enumerate(curves) if curve.clients <= load.clients]
+    # A client alone pays for a wake-up with every request, many share one.
+    cost = costs[fewer[-1] if fewer else 0]
+    full = min(cores, load.clients) / cost
+    first = curves[0]
+    # Many clients wait for each other: only fewer of them, or one alone, show how long one takes.
+    if first.clients > 1 and load.clients >= first.clients:
+        return full
+    alone_s = _at(first.sizes, first.seconds, load.bytes_per_request) * first.clients
+    return min(full, load.clients / alone_s)
+
+
+def _at(sizes: Sequence[float], values: Sequence[float], size: float) -> float:
+    """Return a value between those measured; beyond the largest, on the line of the last two."""
+    if size <= sizes[-1] or len(sizes) < 2:
+        scale = size / sizes[-1] if size > sizes[-1] > 0 else 1.0
+        # Of one size alone nobody knows the fixed part: it is taken to be none.
+        return float(np.interp(size, sizes, values)) * scale
+    slope = max(0.0, (values[-1] - values[-2]) / (sizes[-1] - sizes[-2]))
+    return values[-1] + slope * (size - sizes[-1])
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return "not known"
+        case bool():
+            return str(value).lower()
+        case list():
+            return " ".join(map(str, value))
+    return str(value)

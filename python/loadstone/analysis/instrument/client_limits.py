@@ -1,0 +1,420 @@
+"""Which of the client's own resources were at their limit while a trial was measured?
+
+A resource is looked at over the measured window and by its worst core or card: a mean over all of
+them hides the one that is full. A source that was absent gives no evidence, neither for nor
+against.
+
+Most counters of the kernel are of the whole host, where other programs run too. They count against
+the client only where what this process did itself (its threads' time, the bytes it moved, the
+connections it opened, the pages it waited for) can be what filled the resource.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from loadstone.analysis.finding import Evidence
+from loadstone.campaign.drivers import addresses_of, facts_of
+from loadstone.results.record import Record
+
+Numbers = NDArray[np.float64]
+
+CORE_BUSY = 0.95
+CORE_BUSY_SHARE = 0.10
+CPU_BUSY = 0.80
+STEAL = 0.02
+RUN_DELAY = 0.05
+OCCUPIED = 0.8
+AWAKE_SOME = 0.05
+OCCUPIED_SOME = 0.5
+SOFTIRQ_BUSY = 0.90
+THROTTLED = 0.01
+MEMORY_PRESSURE = 0.001
+MEMORY_FULL = 0.90
+NIC_BUSY = 0.90
+OWN_TRAFFIC = 0.5
+FOREIGN_BUSY = 0.10
+SOCKETS_USED = 0.80
+TIME_WAIT_S = 60
+FRAME_BYTES = 1500
+
+PROCESSOR_TIME, LOAD_THREADS = "processor time", "load threads"
+"""Kinds of evidence that several metrics are read from."""
+
+CPU_KINDS = ("user", "nice", "system", "irq", "softirq", "steal")
+CPU_IDLE = ("idle", "iowait")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One quantity over the window: seconds from its start, and the values read."""
+
+    host: str
+    subject: str
+    times_s: Numbers
+    values: Numbers
+
+    @property
+    def growth(self) -> float:
+        """How much a counter grew over the window."""
+        return float(self.values[-1] - self.values[0]) if self.values.size > 1 else 0.0
+
+    @property
+    def length_s(self) -> float:
+        """How long the quantity was watched."""
+        return float(self.times_s[-1] - self.times_s[0]) if self.times_s.size > 1 else 0.0
+
+    @property
+    def rate(self) -> float:
+        """How fast a counter grew, in its unit per second."""
+        return self.growth / self.length_s if self.length_s else 0.0
+
+
+Lines = Mapping[tuple[str, str], Sequence[Line]]
+
+
+def limits_of(record: Record, lines: Lines) -> dict[str, list[Evidence]]:
+    """Return the flags of a trial with their evidence: INSTRUMENT_CPU, CLIENT_NIC and so on.
+
+    Where the target runs on the client's own host a full processor may be either's: SHARED_HOST.
+    """
+    flags: dict[str, list[Evidence]] = {}
+    occupied, stolen = occupied_share(record), _stolen_share(lines)
+    # A core that was taken away is one that somebody waited for, and it may have been the load.
+    waits_for_answers = occupied is not None and occupied + stolen < OCCUPIED_SOME
+    for flag, look in LOOKS:
+        found = list(look(record, lines))
+        if flag == "INSTRUMENT_CPU" and waits_for_answers:
+            # Threads that mostly wait for answers gain nothing from a core that is freer.
+            continue
+        if found:
+            name = "SHARED_HOST" if flag == "INSTRUMENT_CPU" and is_on_own_host(record) else flag
+            flags.setdefault(name, []).extend(found)
+    return flags
+
+
+def is_on_own_host(record: Record) -> bool:
+    """Tell whether a trial's target was on the client's own host, as far as addresses show."""
+    seen = record.summary.get("target_on_own_host")
+    if isinstance(seen, bool):
+        return seen
+    # Older records do not say; loopback they can be told by.
+    target = record.trial.get("target") or {}
+    facts = facts_of(str(target.get("driver")))
+    addresses = addresses_of(facts, target.get("settings") or {})
+    hosts = [urlsplit(one).hostname or "" for one in addresses]
+    return any(host in ("localhost", "::1") or host.startswith("127.") for host in hosts)
+
+
+def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
+    awake = awake_cores(record)
+    allowed = {(line.host, line.subject) for line in lines.get(("cpu", "allowed"), ())}
+    means: dict[str, list[float]] = {}
+    stolen: dict[str, list[float]] = {}
+    for host, core, busy, steal in _busy_cores(lines):
+        if (host, core) in allowed or (core == "all" and not allowed):
+            means.setdefault(host, []).append(float(busy.mean()))
+            stolen.setdefault(host, []).append(float(steal.mean()))
+        if core == "all" or (allowed and (host, core) not in allowed):
+            # Somebody else's: the load is kept to other cores.
+            continue
+        share = float((busy >= CORE_BUSY).mean())
+        # A thread that stays awake fills a core without needing it, and threads move.
+        if share <= CORE_BUSY_SHARE or awake >= AWAKE_SOME:
+            continue
+        own = _own_busy(record, lines, host, core)
+        if own is None or own >= float(busy.mean()) - FOREIGN_BUSY:
+            yield _evidence(
+                f"share of time with core {core} at 95 % or more",
+                share,
+                CORE_BUSY_SHARE,
+                host,
+                PROCESSOR_TIME,
+            )
+    for host, taken in stolen.items():
+        mean = sum(taken) / len(taken)
+        if mean >= STEAL:
+            yield _evidence("CPU stolen by the hypervisor", mean, STEAL, host)
+    for host, busy_shares in means.items():
+        mean = (sum(busy_shares) - awake) / len(busy_shares)
+        cores = _core_names(lines, host, allowed)
+        own = _own_busy(record, lines, host, "all")
+        if own is not None and cores and own / cores < mean - FOREIGN_BUSY:
+            # Others fill the host, and the load did not wait for them.
+            mean = own / cores
+        if mean >= CPU_BUSY:
+            yield _evidence("CPU busy, all cores", mean, CPU_BUSY, host, PROCESSOR_TIME)
+
+
+def _own_busy(record: Record, lines: Lines, host: str, core: str) -> float | None:
+    """Return at most how many cores the load and the kernel kept busy, on one core or on all.
+
+    On one core that is the busiest thread of the load. None where that is not known or does not
+    matter: where threads waited for a core whoever filled it held them up, and a target on the same
+    host is held up as well.
+    """
+    ran, whole_ns = record.summary.get("thread_cpu_ns") or (), _whole_ns(record)
+    delays = record.summary.get("thread_run_delay_ns") or ()
+    known = [delay for delay in delays if delay is not None]
+    if not ran or not whole_ns or len(known) < len(delays) or is_on_own_host(record):
+        return None
+    if max(known, default=0) / whole_ns >= RUN_DELAY:
+        return None
+    kernel = sum(
+        line.rate / 1e9
+        for kind in ("irq", "softirq", "steal")
+        for line in lines.get(("cpu", f"{kind}_ns"), ())
+        if line.host == host and line.subject == core
+    )
+    if core != "all":
+        return float(max(ran) / whole_ns + kernel)
+    process = sum(
+        line.rate / 1e9
+        for kind in ("user", "system")
+        for line in lines.get(("process", f"{kind}_ns"), ())
+        if line.host == host
+    )
+    return float(max(process, sum(ran) / whole_ns) + kernel)
+
+
+def _core_names(lines: Lines, host: str, allowed: Collection[tuple[str, str]]) -> int:
+    """Return how many cores of a host the load may use; 0 where single cores were not seen."""
+    seen = {
+        line.subject
+        for line in lines.get(("cpu", "idle_ns"), ())
+        if line.host == host and line.subject != "all"
+    }
+    return len({core for core in seen if not allowed or (host, core) in allowed})
+
+
+def _waiting(record: Record, lines: Lines) -> Iterator[Evidence]:
+    occupied = occupied_share(record)
+    if occupied is not None and occupied >= OCCUPIED:
+        words = "load thread running or waiting for a core"
+        yield _evidence(words, occupied, OCCUPIED, "", LOAD_THREADS)
+    delays = [delay or 0 for delay in record.summary.get("thread_run_delay_ns") or ()]
+    whole_ns = _whole_ns(record)
+    if delays and whole_ns:
+        worst = max(delays) / whole_ns
+        if worst >= RUN_DELAY:
+            yield _evidence("load thread waiting for a core", worst, RUN_DELAY, "", LOAD_THREADS)
+    for line in lines.get(("cgroup", "throttled_ns"), ()):
+        if line.rate / 1e9 >= THROTTLED:
+            yield _evidence("control group throttled", line.rate / 1e9, THROTTLED, line.host)
+
+
+def _memory(record: Record, lines: Lines) -> Iterator[Evidence]:
+    # The host swaps for any of its programs: it is this one's only where its own pages were hit.
+    faulted = {line.host for line in lines.get(("process", "major_faults"), ()) if line.growth > 0}
+    swapped = {line.host for line in lines.get(("process", "swapped_bytes"), ()) if line.growth > 0}
+    for metric, hit in (("swapped_in_pages", faulted), ("swapped_out_pages", swapped)):
+        for line in lines.get(("memory", metric), ()):
+            if line.growth > 0 and line.host in hit:
+                yield _evidence(metric.replace("_", " "), line.growth, 0, line.host, "swap")
+    for line in lines.get(("pressure", "full_ns"), ()):
+        if line.host not in faulted | swapped:
+            continue
+        if line.subject == "memory" and line.rate / 1e9 > MEMORY_PRESSURE:
+            yield _evidence("memory pressure, full", line.rate / 1e9, MEMORY_PRESSURE, line.host)
+    for key in ("max", "oom"):
+        for line in lines.get(("cgroup", f"memory_events_{key}"), ()):
+            if line.growth > 0:
+                words = f"control group memory events {key}"
+                yield _evidence(words, line.growth, 0, line.host, "control group memory")
+    limits = {line.host: line for line in lines.get(("cgroup", "memory_bytes_max"), ())}
+    for line in lines.get(("process", "rss_bytes"), ()):
+        limit = limits.get(line.host)
+        if limit is not None and line.values.max() >= MEMORY_FULL * limit.values.max():
+            share = float(line.values.max() / limit.values.max())
+            yield _evidence("memory of its limit", share, MEMORY_FULL, line.host)
+
+
+def _cards(record: Record, lines: Lines) -> Iterator[Evidence]:
+    speeds = {
+        (line.host, line.subject): float(line.values.max())
+        for line in lines.get(("network", "speed_bits_per_s"), ())
+    }
+    for metric in ("received_bytes", "sent_bytes"):
+        for line in lines.get(("network", metric), ()):
+            speed = speeds.get((line.host, line.subject))
+            if speed is None or not _is_mostly_own(record, metric, line.rate):
+                continue
+            # The kernel counts frames without preamble, check sum and gap, which the line carries.
+            share = 8 * line.rate * (FRAME_BYTES + 38) / (FRAME_BYTES + 14) / speed
+            if share >= NIC_BUSY:
+                name = f"{metric.partition('_')[0]} on {line.subject}, of the line's speed"
+                yield _evidence(name, share, NIC_BUSY, line.host, "card traffic")
+    for line in lines.get(("network", "backlog_dropped"), ()):
+        if line.growth > 0 and _receives_most(record, lines, line.host):
+            words = f"packets dropped on {line.subject}"
+            yield _evidence(words, line.growth, 0, line.host, "card drops")
+
+
+def _interrupts(record: Record, lines: Lines) -> Iterator[Evidence]:
+    for line in lines.get(("cpu", "softirq_ns"), ()):
+        share = line.rate / 1e9
+        is_full = line.subject != "all" and share >= SOFTIRQ_BUSY
+        if is_full and _receives_most(record, lines, line.host):
+            name = f"core {line.subject} with packets of the card"
+            yield _evidence(name, share, SOFTIRQ_BUSY, line.host, "card interrupts")
+
+
+def _is_mostly_own(record: Record, metric: str, bytes_per_s: float) -> bool:
+    """Tell whether the load itself may have moved at least half of what was seen on the host.
+
+    A full card may be another program's, or not the one on the load's way.
+    """
+    whole_ns = _whole_ns(record)
+    if not whole_ns:
+        return False
+    # Drivers that leave the wire to a library or the kernel know their payload only.
+    summary: Mapping[str, Any] = record.summary
+    moved = summary.get(f"bytes_{metric.partition('_')[0]}") or summary.get("bytes")
+    return 1e9 * float(moved or 0) / whole_ns >= OWN_TRAFFIC * bytes_per_s
+
+
+def _receives_most(record: Record, lines: Lines, host: str) -> bool:
+    """Tell whether most of what a host received was the load's, be it answers to what it sent."""
+    seen: Mapping[str, float] = {
+        metric: max(
+            (line.rate for line in lines.get(("network", metric), ()) if line.host == host),
+            default=0.0,
+        )
+        for metric in ("received_bytes", "sent_bytes")
+    }
+    busiest = max(seen, key=lambda metric: seen[metric])
+    return _is_mostly_own(record, busiest, seen[busiest])
+
+
+def _sockets(record: Record, lines: Lines) -> Iterator[Evidence]:
+    # A port is free again after a minute; clients that keep their connections need one each.
+    spare = (record.summary.get("connections_opened") or 0) - (record.summary.get("clients") or 0)
+    whole_s = _whole_ns(record) / 1e9
+    settings = (record.trial.get("target") or {}).get("settings") or {}
+    endpoints = settings.get("endpoints")
+    # One port serves as many connections as there are destinations.
+    destinations = max(1, len(endpoints)) if isinstance(endpoints, list) else 1
+    for line in lines.get(("sockets", "ports"), ()):
+        ports = float(line.values.max()) * destinations
+        used = spare * min(1.0, TIME_WAIT_S / whole_s) if whole_s else 0.0
+        if ports and used >= SOCKETS_USED * ports:
+            yield _evidence(
+                "ports of connections that this process opened and closed, of all",
+                used / ports,
+                SOCKETS_USED,
+                line.host,
+            )
+    examples = record.summary.get("error_examples") or {}
+    for kind in ("no_ports", "no_descriptors"):
+        if kind in examples:
+            yield Evidence(metric=kind, value=str(examples[kind]), threshold="none")
+
+
+LOOKS: tuple[tuple[str, Callable[[Record, Lines], Iterator[Evidence]]], ...] = (
+    ("INSTRUMENT_CPU", _cpu),
+    ("INSTRUMENT_CPU", _waiting),
+    ("INSTRUMENT_MEM", _memory),
+    ("CLIENT_NIC", _cards),
+    ("CLIENT_NIC", _interrupts),
+    ("INSTRUMENT_SOCKETS", _sockets),
+)
+
+
+def lines_of(record: Record, probes: pa.Table) -> Lines:
+    """Return every quantity inside the measured window, by probe and metric."""
+    start_ns, end_ns = _window_ns(record)
+    rows: dict[tuple[str, str, str, str], list[tuple[int, float]]] = {}
+    columns = [probes[name].to_pylist() for name in probes.column_names]
+    for time_ns, host, probe, subject, metric, value in zip(*columns, strict=True):
+        if start_ns <= time_ns <= end_ns:
+            rows.setdefault((probe, metric, host, subject), []).append((time_ns, value))
+    lines: dict[tuple[str, str], list[Line]] = {}
+    for (probe, metric, host, subject), values in rows.items():
+        values.sort()
+        times_s = np.array([(time_ns - values[0][0]) / 1e9 for time_ns, _ in values])
+        line = Line(
+            host=host, subject=subject, times_s=times_s, values=np.array([v for _, v in values])
+        )
+        lines.setdefault((probe, metric), []).append(line)
+    return lines
+
+
+def _busy_cores(lines: Lines) -> Iterator[tuple[str, str, Numbers, Numbers]]:
+    """Return the share of time that each core was busy, and was taken away, between two samples."""
+    cores: dict[tuple[str, str], dict[str, Line]] = {}
+    for kind in (*CPU_KINDS, *CPU_IDLE):
+        for line in lines.get(("cpu", f"{kind}_ns"), ()):
+            cores.setdefault((line.host, line.subject), {})[kind] = line
+    for (host, core), kinds in cores.items():
+        steps = {kind: np.diff(line.values) for kind, line in kinds.items()}
+        sizes = {step.size for step in steps.values()}
+        # Without the idle time there is no whole to take a share of.
+        if "idle" not in steps or len(sizes) != 1 or sizes == {0}:
+            continue
+        total = np.sum([*steps.values()], axis=0)
+        idle = np.sum([step for kind, step in steps.items() if kind in CPU_IDLE], axis=0)
+        whole = np.where(total > 0, total, 1.0)
+        busy = np.where(total > 0, 1 - idle / whole, 0.0)
+        steal = steps.get("steal", np.zeros_like(total)) / whole
+        yield host, core, busy, steal
+
+
+def _stolen_share(lines: Lines) -> float:
+    """Return the share of time for which the worst core that the load may use was taken away."""
+    allowed = {(line.host, line.subject) for line in lines.get(("cpu", "allowed"), ())}
+    own = (
+        float(steal.mean())
+        for host, core, _, steal in _busy_cores(lines)
+        if not allowed or (host, core) in allowed
+    )
+    return max(own, default=0.0)
+
+
+def _window_ns(record: Record) -> tuple[int, int]:
+    """Return the measured window on the wall clock, from the first iteration to the last."""
+    started = int(record.summary.get("started_unix_ns") or 0)
+    entries: Sequence[Mapping[str, Any]] = record.summary.get("iterations") or ()
+    starts = [entry["measure_start_ns"] for entry in entries if "measure_start_ns" in entry]
+    ends = [entry["measure_end_ns"] for entry in entries if "measure_end_ns" in entry]
+    if not started or not starts or not ends:
+        return 0, 2**63 - 1
+    return started + min(starts), started + max(ends)
+
+
+def occupied_share(record: Record) -> float | None:
+    """Return how much of the time the busiest load thread ran, or was ready and had no core.
+
+    The rest it waited for answers: so much of the rate at most could a faster client add. None
+    where the kernel or another tool did not say.
+    """
+    cpu, whole_ns = record.summary.get("thread_cpu_ns") or (), _whole_ns(record)
+    told = record.summary.get("thread_run_delay_ns") or ()
+    delays = [delay for delay in told if delay is not None]
+    if not cpu or len(cpu) != len(delays) or len(delays) < len(told) or not whole_ns:
+        return None
+    return float(max(ran + waited for ran, waited in zip(cpu, delays, strict=True)) / whole_ns)
+
+
+def awake_cores(record: Record) -> float:
+    """Return how many cores the load threads kept busy only to be awake when a request is due."""
+    whole_ns = _whole_ns(record)
+    return sum(record.summary.get("thread_awake_ns") or ()) / whole_ns if whole_ns else 0.0
+
+
+def _whole_ns(record: Record) -> int:
+    """Return how long the load threads lived, warm-up and cool-down included."""
+    entries: Sequence[Mapping[str, Any]] = record.summary.get("iterations") or ()
+    starts = [entry.get("start_ns", entry.get("measure_start_ns")) for entry in entries]
+    ends = [entry.get("end_ns", entry.get("measure_end_ns")) for entry in entries]
+    if not starts or None in starts or None in ends:
+        return 0
+    return int(max(ends)) - int(min(starts))
+
+
+def _evidence(metric: str, value: float, threshold: float, host: str, source: str = "") -> Evidence:
+    return Evidence(metric=metric, value=value, threshold=threshold, place=host, source=source)

@@ -1,0 +1,147 @@
+"""Stalls: when the client itself stood still while it measured, second by second, core by core."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from loadstone.analysis.finding import Evidence, Finding
+from loadstone.results.record import Record
+
+STALLED_SHARE = 0.05
+"""A client that stood still for more of the measured time has measured itself: what it lacks of the
+rate is then as much as a change of the target that anybody would report, and as much of the time as
+a thread must wait for a core to count as a limit of the client.
+"""
+SECOND_NS = 1_000_000_000
+NAMED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stall:
+    """What a trial's client lacked of the measured time.
+
+    `share` is of the time: of the whole client, or of its cores on the average, whichever is more.
+    `seconds` since the trial's start in which it lay, and the `cores` that stood still, if only
+    some of them did.
+    """
+
+    share: float
+    measured_ns: int
+    seconds: tuple[int, ...]
+    cores: tuple[int, ...]
+
+    @property
+    def is_invalid(self) -> bool:
+        """Tell whether the trial must not be used as a result."""
+        return self.share > STALLED_SHARE
+
+
+def stall_of(record: Record) -> Stall | None:
+    """Return how the client stood still in what a trial measured; None if it did not."""
+    windows = _windows(record)
+    measured_ns = sum(end - start for start, end in windows)
+    lost: dict[int | None, dict[int, float]] = {}
+    for entry in record.summary.get("stalls") or ():
+        seconds = {second: _inside(windows, second, ns) for second, ns in entry["seconds"]}
+        lost[entry.get("core")] = {second: ns for second, ns in seconds.items() if ns > 0}
+    if not measured_ns or not any(lost.values()):
+        return None
+    watched = max(int(record.summary.get("cores_watched") or 0), len(lost.keys() - {None}), 1)
+    whole_ns = sum(lost.get(None, {}).values())
+    cores_ns = sum(sum(of.values()) for core, of in lost.items() if core is not None) / watched
+    # What the client's own control group took is a limit of the client, and named as one.
+    lost_ns = max(whole_ns, cores_ns) - _throttled_ns(record)
+    if lost_ns <= 0:
+        return None
+    return Stall(
+        share=min(1.0, lost_ns / measured_ns),
+        measured_ns=measured_ns,
+        seconds=tuple(sorted({second for of in lost.values() for second in of})),
+        cores=tuple(sorted(core for core, of in lost.items() if core is not None and of)),
+    )
+
+
+def find_stalls(records: Iterable[Record]) -> Iterator[Finding]:
+    """Report the trials whose client stood still, and when."""
+    found = {
+        record.id: stall
+        for record in records
+        if record.trial.get("measured") and (stall := stall_of(record)) is not None
+    }
+    invalid = {trial: stall for trial, stall in found.items() if stall.is_invalid}
+    noisy = {trial: stall for trial, stall in found.items() if not stall.is_invalid}
+    if invalid:
+        yield Finding(
+            rule="stalled",
+            statement=f"invalid, for the client stood still: {_listed(invalid)}",
+            evidence=_evidence(invalid),
+            cases=tuple(f"trial {trial}" for trial in invalid),
+        )
+    if noisy:
+        yield Finding(
+            rule="stalled-shortly",
+            statement=f"the client stood still for a moment: {_listed(noisy)}",
+            evidence=_evidence(noisy),
+            cases=tuple(f"trial {trial}" for trial in noisy),
+        )
+
+
+def _windows(record: Record) -> list[tuple[int, int]]:
+    entries = record.summary.get("iterations") or ()
+    windows = ((one.get("measure_start_ns", 0), one.get("measure_end_ns", 0)) for one in entries)
+    return [(start, end) for start, end in windows if start < end]
+
+
+def _inside(windows: Sequence[tuple[int, int]], second: int, stalled_ns: int) -> float:
+    """Return the part of a second's stalls that lay in what was measured, by its share of it."""
+    begin, finish = second * SECOND_NS, (second + 1) * SECOND_NS
+    overlap_ns = sum(max(0, min(end, finish) - max(start, begin)) for start, end in windows)
+    return stalled_ns * min(1.0, overlap_ns / SECOND_NS)
+
+
+def _throttled_ns(record: Record) -> float:
+    """Return how long the client's control group held its threads back, in the whole trial."""
+    if record.probes_path is None:
+        return 0.0
+    rows = record.probes
+    is_it = pc.and_(pc.equal(rows["probe"], "cgroup"), pc.equal(rows["metric"], "throttled_ns"))
+    seen = pc.min_max(rows.filter(is_it)["value"]).as_py()
+    return float(seen["max"] - seen["min"]) if seen["max"] is not None else 0.0
+
+
+def _evidence(found: Mapping[str, Stall]) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(
+            metric="share of the measured time that the client stood still",
+            value=stall.share,
+            threshold=STALLED_SHARE,
+            place=f"trial {trial}",
+        )
+        for trial, stall in found.items()
+    )
+
+
+def _listed(found: Mapping[str, Stall]) -> str:
+    worst = sorted(found.items(), key=lambda one: -one[1].share)
+    listed = "; ".join(f"trial {trial} {_in_words(stall)}" for trial, stall in worst[:3])
+    return listed + (f"; and {len(worst) - 3} more" if len(worst) > 3 else "")
+
+
+def _in_words(stall: Stall) -> str:
+    lost_s, measured_s = stall.share * stall.measured_ns / 1e9, stall.measured_ns / 1e9
+    cores = f", cores {_ranges(stall.cores)}" if stall.cores else ""
+    seconds = _ranges(stall.seconds)
+    return f"for {lost_s:.2g} of {measured_s:.3g} s measured (seconds {seconds}{cores})"
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Return numbers as ranges, the first of them: "2-4, 9"."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][-1] + 1:
+            ranges[-1] = [ranges[-1][0], number]
+        else:
+            ranges.append([number])
+    listed = ", ".join("-".join(map(str, one)) for one in ranges[:NAMED])
+    return listed + (" …" if len(ranges) > NAMED else "")

@@ -1,0 +1,76 @@
+"""What a run's numbers say together: its cells, what limited each, and what is doubtful.
+
+Made from what was measured alone, so that every command that judges a run comes to the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from loadstone.analysis.accounts.account import Account, Ceiling
+from loadstone.analysis.accounts.run_account import account_of
+from loadstone.analysis.finding import Finding
+from loadstone.analysis.limits.cell_verdicts import NullRates, decide_cells
+from loadstone.analysis.limits.interventions import Change, compare_changes, tried_of
+from loadstone.analysis.limits.verdict import Verdict
+from loadstone.analysis.reading import Measured
+from loadstone.analysis.summary import Cell, in_order, summarise, summarise_cases
+from loadstone.analysis.trial_findings import Seen, judge
+from loadstone.results.record import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """The cells of a run with the verdict on each, and the findings that follow from them."""
+
+    account: Account
+    targets: Sequence[str]
+    cells: tuple[Cell, ...]
+    totals: tuple[Cell, ...]
+    changes: tuple[Change, ...]
+    cases: tuple[Cell, ...]
+    verdicts: Sequence[tuple[Cell, Verdict]]
+    seen: Seen
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the rules find in the measurements alone."""
+        return judge(self.seen)
+
+
+def judge_measured(
+    run: Run,
+    measured: Measured,
+    *,
+    ceilings: Sequence[Ceiling] = (),
+    null_rates: NullRates | None = None,
+) -> Judgement:
+    """Judge what was measured in a run.
+
+    `ceilings` were measured apart from it, and `null_rates` are what the same client reaches
+    against a null target.
+    """
+    account = account_of(run, measured)
+    account = replace(account, ceilings=(*account.ceilings, *ceilings))
+    targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
+    made = summarise(measured.parts, measured.peaks)
+    cells, totals = (in_order(found, targets) for found in made)
+    changes = compare_changes(totals, measured.changed, measured.peaks)
+    verdicts = decide_cells(
+        account,
+        measured.parts,
+        measured.flags,
+        null_rates,
+        totals=totals,
+        servers=measured.servers,
+        tried=tried_of(changes),
+    )
+    return Judgement(
+        account=account,
+        targets=targets,
+        cells=cells,
+        totals=totals,
+        changes=changes,
+        verdicts=verdicts,
+        cases=in_order(summarise_cases(measured.parts, measured.peaks, totals), targets),
+        seen=Seen(account=account, parts=measured.parts, flags=measured.flags, decided=verdicts),
+    )

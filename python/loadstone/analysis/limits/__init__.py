@@ -1,0 +1,1 @@
+"""What limited a number: verdicts and their evidence, ceilings, interventions, searches."""

@@ -1,0 +1,247 @@
+"""What the targets' exporters showed over time: those of their series that moved under load.
+
+Exporters tell hundreds of series, and most of them stand still. Which are worth a chart is decided
+from their values alone, over all trials; how many were left out is told with those that were kept.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from loadstone.analysis.instrument.resources import ResourcePoint, growth, thinned
+from loadstone.results.record import Record
+
+PREFIX = "prometheus:"
+OWN_METRICS = ("up", "series")
+"""What the reader of the exporters says about itself."""
+
+VARIES = 0.05
+"""A series whose standard deviation is less of its mean stands still."""
+
+METRICS_MAX = 8
+LINES_MAX = 7
+SECOND_NS = 1_000_000_000
+
+COUNTER_ENDINGS = ("_total", "_count", "_sum")
+LEFT_OUT_ENDINGS = ("_bucket", "_created", "_info")
+"""Parts of a histogram, times of creation and constant facts: no course over time."""
+
+UNITS: Mapping[str, tuple[str, float]] = {
+    "bytes": ("MiB", 1 / 2**20),
+    "seconds": ("s", 1.0),
+    "ratio": ("ratio", 1.0),
+    "percent": ("%", 1.0),
+    "celsius": ("°C", 1.0),
+    "hertz": ("Hz", 1.0),
+    "volts": ("V", 1.0),
+    "joules": ("J", 1.0),
+    "watts": ("W", 1.0),
+}
+"""Units as names of metrics end by the exporters' convention, and as they are shown."""
+
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+Key = tuple[str, str, str, str]
+"""A probe, a metric, a host and labels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExporterLine:
+    """One series during one trial, in the unit of its metric; `name` is what differs in it."""
+
+    name: str
+    host: str
+    trial: str
+    points: tuple[ResourcePoint, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExporterMetric:
+    """One metric with those of its series that moved most, and how many it has in all."""
+
+    probe: str
+    metric: str
+    unit: str
+    hosts: tuple[str, ...]
+    series: int
+    lines: tuple[ExporterLine, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExporterSeries:
+    """What the exporters showed: the metrics kept, and how many others moved or stood still."""
+
+    metrics: tuple[ExporterMetric, ...] = ()
+    others: int = 0
+    still: int = 0
+
+
+@dataclass(slots=True)
+class _Spread:
+    """Count, mean and squared deviations of the values of one series, one value after another."""
+
+    count: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        step = value - self.mean
+        self.mean += step / self.count
+        self.squares += step * (value - self.mean)
+
+    @property
+    def deviation(self) -> float:
+        return math.sqrt(self.squares / self.count) if self.count else 0.0
+
+    @property
+    def varies_by(self) -> float:
+        """The standard deviation as a share of the mean, at most 1: noise about zero is no more."""
+        scale = max(abs(self.mean), self.deviation)
+        return self.deviation / scale if scale else 0.0
+
+
+@dataclass(slots=True)
+class ExporterWatch:
+    """Looks through the trials of a run, one at a time, and then says what was worth a chart."""
+
+    _spreads: dict[Key, _Spread] = field(default_factory=dict)
+    _trials: list[tuple[Record, float]] = field(default_factory=list)
+
+    def look(self, record: Record, probes: pa.Table, offset_s: float) -> None:
+        """Take note of one trial, which began at this time under load."""
+        found = _samples(probes, None)
+        if not found:
+            return
+        self._trials.append((record, offset_s))
+        for key, samples in found.items():
+            spread = self._spreads.setdefault(key, _Spread())
+            for _, value in samples:
+                spread.add(value)
+
+    def kept(self, points: int) -> ExporterSeries:
+        """Return the metrics that moved most, with at most so many points a trial and series."""
+        metrics: dict[tuple[str, str], list[Key]] = {}
+        for key in self._spreads:
+            metrics.setdefault(key[:2], []).append(key)
+        moving = {
+            name: largest
+            for name, keys in metrics.items()
+            if (largest := max(self._spreads[key].varies_by for key in keys)) >= VARIES
+        }
+        shown = sorted(moving, key=lambda name: -moving[name])[:METRICS_MAX]
+        lines = {name: self._most_moving(metrics[name]) for name in shown}
+        read = self._read([key for keys in lines.values() for key in keys], points)
+        return ExporterSeries(
+            metrics=tuple(
+                _metric(name, metrics[name], {key: read.get(key, []) for key in lines[name]})
+                for name in sorted(shown)
+            ),
+            others=len(moving) - len(shown),
+            still=len(metrics) - len(moving),
+        )
+
+    def _most_moving(self, keys: Sequence[Key]) -> list[Key]:
+        most = sorted(keys, key=lambda key: -self._spreads[key].deviation)[:LINES_MAX]
+        return [key for key in sorted(most) if self._spreads[key].varies_by > 0]
+
+    def _read(
+        self, keys: Sequence[Key], points: int
+    ) -> dict[Key, list[tuple[str, tuple[ResourcePoint, ...]]]]:
+        """Read the chosen series once more: all of them would not fit into memory."""
+        found: dict[Key, list[tuple[str, tuple[ResourcePoint, ...]]]] = {}
+        wanted = set(keys)
+        if not wanted:
+            return found
+        for record, offset_s in self._trials:
+            origin = int(record.summary.get("started_unix_ns") or 0) - int(offset_s * SECOND_NS)
+            for key, samples in _samples(record.probes, {key[1] for key in wanted}).items():
+                if key not in wanted or not samples:
+                    continue
+                scale = _unit(key[1])[1]
+                own = tuple(
+                    ResourcePoint(elapsed_s=(time - origin) / SECOND_NS, value=value * scale)
+                    for time, value in thinned(samples, points)
+                )
+                found.setdefault(key, []).append((record.id, own))
+        return found
+
+
+def _samples(probes: pa.Table, metrics: set[str] | None) -> dict[Key, list[tuple[int, float]]]:
+    """Return each series in the order of time; counters as their growth per second."""
+    if not probes.num_rows:
+        return {}
+    is_theirs = pc.starts_with(probes["probe"], PREFIX)
+    if metrics is not None:
+        is_theirs = pc.and_(is_theirs, pc.is_in(probes["metric"], pa.array(sorted(metrics))))
+    found = probes.filter(is_theirs)
+    series: dict[Key, list[tuple[int, float]]] = {}
+    names = ("probe", "metric", "host", "subject", "time_unix_ns", "value")
+    columns = [found[name].to_pylist() for name in names]
+    for probe, metric, host, subject, time_ns, value in zip(*columns, strict=True):
+        is_course = metric not in OWN_METRICS and not metric.endswith(LEFT_OUT_ENDINGS)
+        if is_course and math.isfinite(value):
+            series.setdefault((probe, metric, host, subject), []).append((time_ns, value))
+    return {
+        key: growth(sorted(samples)) if _is_counter(key[1]) else sorted(samples)
+        for key, samples in series.items()
+    }
+
+
+def _is_counter(metric: str) -> bool:
+    return metric.endswith(COUNTER_ENDINGS)
+
+
+def _unit(metric: str) -> tuple[str, float]:
+    """Return the unit of a metric by its name, and what its values are multiplied with."""
+    bare = metric
+    for ending in COUNTER_ENDINGS:
+        bare = bare.removesuffix(ending)
+    word, scale = UNITS.get(bare.rpartition("_")[2], ("", 1.0))
+    if not _is_counter(metric):
+        return word or "value, as exported", scale
+    if not word or metric.endswith("_count"):
+        return "per second", 1.0
+    return ("seconds per second" if word == "s" else f"{word}/s"), scale
+
+
+def _metric(
+    name: tuple[str, str],
+    keys: Sequence[Key],
+    read: Mapping[Key, Sequence[tuple[str, tuple[ResourcePoint, ...]]]],
+) -> ExporterMetric:
+    hosts = tuple(sorted({host for _, _, host, _ in keys}))
+    words = _names(list(read), has_hosts=len(hosts) > 1)
+    return ExporterMetric(
+        probe=name[0].removeprefix(PREFIX),
+        metric=name[1],
+        unit=_unit(name[1])[0],
+        hosts=hosts,
+        series=len(keys),
+        lines=tuple(
+            ExporterLine(name=words[key], host=key[2], trial=trial, points=points)
+            for key, trials in read.items()
+            for trial, points in trials
+        ),
+    )
+
+
+def _names(keys: Iterable[Key], *, has_hosts: bool) -> dict[Key, str]:
+    """Return what tells each series from the others: its host, and the labels that differ."""
+    labels = {key: dict(_LABEL.findall(key[3])) for key in keys}
+    values: dict[str, set[str | None]] = {}
+    for name in itertools.chain.from_iterable(labels.values()):
+        values[name] = {own.get(name) for own in labels.values()}
+    differing = [name for name, found in values.items() if len(found) > 1]
+    return {
+        key: " ".join(
+            [*([key[2]] if has_hosts else []), *(f"{n} {own[n]}" for n in differing if n in own)]
+        )
+        or key[1]
+        for key, own in labels.items()
+    }

@@ -1,0 +1,96 @@
+"""What happened when one thing of a case was halved: did its limit move?"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loadstone.analysis.instrument.resources import Peaks
+from loadstone.analysis.limits.verdict import Intervention, LoadPoint, Tried
+from loadstone.analysis.part import Part
+from loadstone.analysis.statistics.ratios import Ratio, paired_ratio, welch_ratio
+from loadstone.analysis.summary import Cell, summarise_totals
+from loadstone.results.record import Run
+
+CellKey = tuple[tuple[str, ...], str]
+"""The trials of a cell and its operation."""
+
+KINDS: Mapping[str, Intervention] = {
+    "half_clients": "half the clients",
+    "half_size": "half the size",
+    "half_verification": "half the verification",
+}
+BLOCKS_MIN = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A case beside itself with one thing halved; the ratio is of requests a second, over the base.
+
+    Its interval is absent where there are no repeated blocks.
+    """
+
+    kind: Intervention
+    base: Cell
+    changed: Cell
+    ratio: Ratio
+
+    @property
+    def tried(self) -> Tried:
+        """The change as a verdict knows it."""
+        changed = self.changed
+        load = changed.load.get("clients")
+        point = None
+        if self.kind == "half the clients" and isinstance(load, int):
+            time_s = changed.service.mean_ns / 1e9 if changed.service else None
+            point = LoadPoint(load=load, rate=changed.requests_per_s, time_s=time_s)
+        return Tried(kind=self.kind, ratio=self.ratio.ratio, low=self.ratio.low, point=point)
+
+
+def changed_trials(run: Run) -> frozenset[str]:
+    """Return the trials that ran with one thing halved: they are no results by themselves."""
+    return frozenset(record.id for record in run.records if "intervention" in record.trial)
+
+
+def compare_changes(
+    totals: Sequence[Cell], parts: Sequence[Part], peaks: Mapping[str, Peaks]
+) -> tuple[Change, ...]:
+    """Return every change beside its base; `parts` are those of the changed trials."""
+    cells = summarise_totals(parts, peaks)
+    trials = {part.record.id: part.record.trial for part in parts}
+    bases = {_key(cell, cell.parameters): cell for cell in totals}
+    changes = []
+    for cell in cells:
+        told = trials[cell.trials[0]]["intervention"]
+        base = bases.get(_key(cell, told["of"]))
+        if base is not None and base.good and cell.good:
+            ratio = _ratio(base, cell)
+            changes.append(Change(kind=KINDS[told["kind"]], base=base, changed=cell, ratio=ratio))
+    return tuple(changes)
+
+
+def tried_of(changes: Sequence[Change]) -> dict[CellKey, list[Tried]]:
+    """Return what was tried on each cell."""
+    found: dict[CellKey, list[Tried]] = {}
+    for one in changes:
+        found.setdefault((one.base.trials, one.base.operation), []).append(one.tried)
+    return found
+
+
+def _key(cell: Cell, parameters: Mapping[str, object]) -> tuple[object, ...]:
+    named = json.dumps(dict(parameters), sort_keys=True)
+    return cell.target, cell.workload, cell.phase, cell.operation, named, cell.round
+
+
+def _ratio(base: Cell, changed: Cell) -> Ratio:
+    """Compare by blocks where both ran in them: what a block had in common cancels."""
+    rates = [
+        {one.block: one.requests_per_s for one in cell.trial_rates} for cell in (base, changed)
+    ]
+    blocks = [
+        block for block in rates[0] if block in rates[1] and rates[0][block] * rates[1][block]
+    ]
+    if len(blocks) >= BLOCKS_MIN:
+        return paired_ratio(
+            [rates[0][block] for block in blocks], [rates[1][block] for block in blocks]
+        )
+    return welch_ratio([base.requests_per_s], [changed.requests_per_s])

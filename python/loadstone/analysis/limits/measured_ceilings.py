@@ -1,0 +1,201 @@
+"""Ceilings that a run measured apart from its load: what each one says, in bytes per second.
+
+Of the measurements of one ceiling in one direction the highest is its value, for that is what the
+path or the device can do. One that was measured several times in a run is the mean of those values.
+"""
+
+import base64
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from loadstone.analysis.accounts.account import Ceiling
+from loadstone.analysis.finding import Finding
+from loadstone.analysis.statistics.latency import Latency, latency, merge
+from loadstone.results.record import Run
+
+Resource = Literal["network", "device", "server"]
+Bounds = Literal["read", "write"]
+
+READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "read"})
+WRITES = frozenset({"put", "multipart_put", "write", "append"})
+
+RESOURCES: Mapping[str, Resource] = {
+    "network": "network",
+    "device": "device",
+    "rados_bench": "server",
+    "osd_bench": "server",
+    "mount": "server",
+}
+NAMES: Mapping[str, str] = {
+    "network": "network path (iperf3)",
+    "device": "device (fio)",
+    "rados_bench": "rados bench",
+    "osd_bench": "OSDs by themselves (ceph tell osd bench)",
+    "mount": "mount (fio)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredCeiling:
+    """One measurement of one ceiling; `is_value` marks the one that stands for its ceiling.
+
+    `low` and `high` are the slowest and the fastest second, or sample of fio's. `replication` holds
+    the bytes that a target stores for each one written, where the campaign states that.
+    """
+
+    ceiling: str
+    name: str
+    kind: str
+    targets: tuple[str, ...]
+    moment: str
+    measurement: str
+    bounds: str
+    bytes_per_s: float
+    low: float | None
+    high: float | None
+    requests_per_s: float | None
+    seconds: tuple[float, ...]
+    service: Latency | None
+    count: int
+    replication: Mapping[str, float]
+    tool: str
+    tool_version: str | None
+    commands: tuple[tuple[str, ...], ...]
+    outputs: tuple[str, ...]
+    is_value: bool
+    is_cleaned_up: bool = True
+
+
+def left_behind_findings(run: Run) -> Iterable[Finding]:
+    """Return a finding for each ceiling whose clean-up failed; what it measured stands."""
+    for record in run.ceilings:
+        if not record.left_behind:
+            continue
+        commands = "; ".join(shlex.join(one["command"]) for one in record.left_behind)
+        reasons = "; ".join(dict.fromkeys(str(one["why"]) for one in record.left_behind))
+        yield Finding(
+            rule="LEFT BEHIND",
+            statement=(
+                f'ceiling "{record.ceiling["name"]}" was measured, and what it had made may still'
+                f" be there: its clean-up failed ({reasons}); remove it with: {commands}"
+            ),
+            cases=(record.id,),
+        )
+
+
+def bounds_of(operation: str) -> Bounds | None:
+    """Return what bounds an operation: what reads data, what writes it, or nothing."""
+    # The name of a phase may stand behind its operation.
+    word = operation.partition(" ")[0]
+    return "read" if word in READS else "write" if word in WRITES else None
+
+
+def read_measured_ceilings(run: Run) -> tuple[MeasuredCeiling, ...]:
+    """Return every measurement of every ceiling of a run, in the order they were made."""
+    found = []
+    for record in run.ceilings:
+        values = [
+            _value(record.ceiling["kind"], own) for own in _by_bounds(record.measurements).values()
+        ]
+        for one in record.measurements:
+            own = _measured(record.ceiling, one, is_value=any(one is v for v in values))
+            found.append(replace(own, is_cleaned_up=not record.left_behind))
+    return tuple(found)
+
+
+def ceilings_of(measured: Sequence[MeasuredCeiling]) -> tuple[Ceiling, ...]:
+    """Return the ceilings as accounts hold them: one per name, targets and direction.
+
+    Targets that keep different numbers of copies are apart: see `_copies`.
+    """
+    groups: dict[tuple[str, tuple[str, ...], str], list[MeasuredCeiling]] = {}
+    for one in measured:
+        if one.is_value:
+            groups.setdefault((one.name, one.targets, one.bounds), []).append(one)
+    found = []
+    for members in groups.values():
+        by_copies: dict[float, list[str]] = {}
+        for target in members[0].targets:
+            by_copies.setdefault(_copies(members[0], target), []).append(target)
+        found += [_ceiling(members, tuple(names), n) for n, names in by_copies.items()]
+    return tuple(found)
+
+
+def _copies(one: MeasuredCeiling, target: str) -> float:
+    """Return how many bytes a device writes for each one of the client's, where that is stated.
+
+    The store's own client and the network path see the client's bytes; devices and OSDs by
+    themselves see all that the target makes of them.
+    """
+    is_behind = one.kind in ("device", "osd_bench") and one.bounds == "write"
+    return one.replication.get(target, 1.0) if is_behind else 1.0
+
+
+def _ceiling(
+    members: Sequence[MeasuredCeiling], targets: tuple[str, ...], copies: float
+) -> Ceiling:
+    first = members[0]
+    lows = [one.low for one in members if one.low is not None]
+    highs = [one.high for one in members if one.high is not None]
+    usual = first.name == first.kind
+    return Ceiling(
+        resource=RESOURCES[first.kind],
+        name=(NAMES[first.kind] if usual else f"{first.name}, {NAMES[first.kind]}")
+        + (f" ÷ {copies:g} for its copies" if copies != 1 else ""),
+        bytes_per_s=sum(one.bytes_per_s for one in members) / len(members) / copies,
+        low=min(lows) / copies if lows else None,
+        high=max(highs) / copies if highs else None,
+        count=first.count,
+        tool=first.tool,
+        place=", ".join(f"ceiling {one.ceiling}, {one.measurement}" for one in members),
+        targets=targets,
+        bounds="read" if first.bounds == "read" else "write",
+    )
+
+
+def _by_bounds(
+    measurements: Iterable[Mapping[str, Any]],
+) -> Mapping[str, list[Mapping[str, Any]]]:
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for one in measurements:
+        groups.setdefault(one["bounds"], []).append(one)
+    return groups
+
+
+def _value(kind: str, measurements: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the measurement that stands for a ceiling."""
+    if kind == "osd_bench":
+        # OSDs that share a device are together slower than each one alone would promise.
+        return max(measurements, key=lambda one: len(one["parameters"].get("osds") or ()))
+    return max(measurements, key=lambda one: float(one["bytes_per_s"]))
+
+
+def _measured(
+    ceiling: Mapping[str, Any], one: Mapping[str, Any], *, is_value: bool
+) -> MeasuredCeiling:
+    encoded = one.get("service")
+    times = merge([base64.b64decode(encoded)]) if encoded else None
+    return MeasuredCeiling(
+        ceiling=str(ceiling["id"]),
+        name=str(ceiling["name"]),
+        kind=str(ceiling["kind"]),
+        targets=tuple(ceiling["targets"]),
+        moment=str(ceiling["moment"]),
+        measurement=str(one["name"]),
+        bounds=str(one["bounds"]),
+        bytes_per_s=float(one["bytes_per_s"]),
+        low=one.get("bytes_per_s_min"),
+        high=one.get("bytes_per_s_max"),
+        requests_per_s=one.get("requests_per_s"),
+        seconds=tuple(one.get("bytes_per_second") or ()),
+        service=latency(times) if times is not None else None,
+        count=int(ceiling.get("count") or 1),
+        replication=ceiling.get("replication") or {},
+        tool=str(one.get("tool") or ""),
+        tool_version=one.get("tool_version"),
+        commands=tuple(tuple(words) for words in one.get("commands") or ()),
+        outputs=tuple(one.get("outputs") or ()),
+        is_value=is_value,
+    )

@@ -1,0 +1,293 @@
+"""What a search for a capacity found: every trial of it, how it went on, and what it ended with.
+
+`observe` reads off one record what an objective speaks of. It is what a running search goes by, and
+what a finished one is read again with, so that the answer can be made again from the run folder.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from loadstone import units
+from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.instrument.headroom import stalled_share
+from loadstone.analysis.instrument.stalls import stall_of
+from loadstone.analysis.naming import describe_parameters
+from loadstone.analysis.part import NOT_SENT, UNWRITTEN, read_parts
+from loadstone.analysis.statistics.latency import merge
+from loadstone.analysis.statistics.ratios import Interval, mean_interval
+from loadstone.analysis.validity import may_print_quantile
+from loadstone.campaign import search_step
+from loadstone.campaign.planning.lifecycle import operations_of
+from loadstone.campaign.search import (
+    Found,
+    Goal,
+    Observation,
+    SearchTrial,
+    are_counted,
+    bounds,
+    counted,
+    next_step,
+)
+from loadstone.results.documents import TrialDocument
+from loadstone.results.record import Record, Run
+
+TIMEOUT = "timeout"
+LATE_SHARE, LATE_NS_MIN = 0.1, 1_000_000
+"""The client stands still when a sleep is late by this share of the latency that is allowed, and by
+more than it takes any host to wake from idle.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchStep:
+    """One trial of a search; `rate` counts its good requests a second.
+
+    `is_left_out` when it missed the objective while the client's host stood still, and was run
+    again.
+    """
+
+    trial: str
+    stage: str
+    load: float
+    duration_s: float
+    rate: float
+    seen: Observation
+    is_good: bool
+    is_left_out: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacitySearch:
+    """A search and its answer.
+
+    `lower` is the largest load that was confirmed to meet the objective and `upper` the smallest
+    that was found to miss it, `is_doubted` where only the client may be why; `rate` is what the
+    confirming trials achieved at the lower one, with its 95 % interval. `is_over` is False while
+    trials are missing.
+    """
+
+    trial: str
+    target: str
+    workload: str
+    phase: str
+    operations: tuple[str, ...]
+    parameters: Mapping[str, object]
+    round: int
+    block: int
+    vary: str
+    quantile: str
+    goal: Goal
+    steps: tuple[SearchStep, ...]
+    lower: float | None
+    upper: float | None
+    is_confirmed: bool
+    is_doubted: bool
+    is_over: bool
+    reason: str
+    rate: Interval | None
+    latency_ns: float | None
+    confirming: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The search in words: "ceph, get, 4 KiB"."""
+        words = [self.target, self.phase, describe_parameters(self.parameters)]
+        words += [f"round {self.round}"] if self.round > 1 else []
+        return ", ".join(word for word in words if word)
+
+    @property
+    def objective(self) -> str:
+        """The objective in words: "p99 ≤ 50 ms, errors ≤ 0.1 %"."""
+        limit = units.format_duration(self.goal.latency_ns_max)
+        words = [f"{self.quantile.replace('_', '.')} ≤ {limit}"]
+        words.append(f"errors ≤ {100 * self.goal.errors_max:g} %")
+        if self.vary == "rate":
+            words.append(f"achieved ≥ {100 * self.goal.achieved_min:g} %")
+        return ", ".join(words)
+
+    def describe_load(self, load: float | None) -> str:
+        """Return a load of this search with its unit."""
+        if load is None:
+            return "none"
+        return f"{load:g} threads" if self.vary == "threads" else units.format_rate(load)
+
+
+def observe(record: Record, goal: Goal) -> Observation:
+    """Return what a trial showed of an objective.
+
+    Requests that timed out or were never sent took longer than any that was answered: they count
+    as the slowest, and where they reach down to the quantile there is no latency to read.
+    """
+    quantile = goal.quantile
+    parts = list(read_parts(record, record.intervals))
+    good = merge(part.histograms["response"] or part.histograms["service"] for part in parts)
+    errors: dict[str, int] = {}
+    for part in parts:
+        for kind, count in part.errors.items():
+            errors[kind] = errors.get(kind, 0) + count
+    not_sent = errors.pop(NOT_SENT, 0)
+    errors.pop(UNWRITTEN, None)
+    failed, answered = sum(errors.values()), sum(part.good for part in parts)
+    count = good.count if good is not None else 0
+    unknown = not_sent + errors.get(TIMEOUT, 0)
+    latency_ns = None
+    if good is not None and may_print_quantile(quantile, count + unknown):
+        rank = quantile * (count + unknown) / count
+        latency_ns = float(good.quantile(rank)) if rank <= 1 else None
+    sent = answered + failed
+    # The hiccup thread is on one core at a time, and misses one that stands still beside it.
+    stall = stall_of(record)
+    late = stalled_share(record, max(LATE_NS_MIN, LATE_SHARE * goal.latency_ns_max))
+    # What was answered behind the window was not achieved in it.
+    kept_up = min((part.window_ns / (part.end_ns - part.start_ns) for part in parts), default=1.0)
+    return Observation(
+        latency_ns=latency_ns,
+        errors=failed / sent if sent else 1.0,
+        achieved=sent / (sent + not_sent) * min(1.0, kept_up) if sent else 0.0,
+        stalled=late if stall is None else max(late, stall.share),
+    )
+
+
+def read_searches(run: Run) -> tuple[CapacitySearch, ...]:
+    """Return the searches of a run with what each has found so far."""
+    records: dict[str, list[Record]] = {}
+    for record in run.records:
+        of = (record.trial.get("search") or {}).get("of")
+        if of is not None and record.is_whole:
+            records.setdefault(of, []).append(record)
+    ended = run.manifest.get("searches") or {}
+    return tuple(
+        _read_search(document, records.get(document["id"], []), document["id"] in ended)
+        for document in run.searches
+        if document["id"] in records
+    )
+
+
+def left_out(run: Run, searches: Iterable[CapacitySearch]) -> Collection[str]:
+    """Return the trials that only led a search to its answer: they are no results by themselves."""
+    confirming = {trial for search in searches for trial in search.confirming}
+    steps = {entry["id"] for entry in run.plan if "of" in (entry.get("search") or {})}
+    steps |= {record.id for record in run.records if "of" in (record.trial.get("search") or {})}
+    return steps - confirming
+
+
+def search_findings(searches: Sequence[CapacitySearch]) -> Iterable[Finding]:
+    """Say what each search ended with."""
+    for one in searches:
+        is_answer = one.is_over and one.is_confirmed and one.lower is not None
+        is_answer = is_answer and not one.is_doubted
+        yield Finding(
+            rule="capacity",
+            weight="note" if is_answer else "caution",
+            statement=f"{one.name}: {describe_answer(one)}",
+            evidence=tuple(
+                Evidence(
+                    metric=f"{one.quantile} at {one.describe_load(step.load)}",
+                    value=step.seen.latency_ns if step.seen.latency_ns is not None else "unread",
+                    threshold=one.goal.latency_ns_max,
+                    unit="ns",
+                    place=f"trial {step.trial}",
+                )
+                for step in one.steps
+                if step.stage != "coarse"
+            ),
+            cases=tuple(f"trial {step.trial}" for step in one.steps),
+        )
+
+
+def describe_answer(one: CapacitySearch) -> str:
+    """Return a search's answer as a sentence that leaves nothing out."""
+    if not one.is_over:
+        return f"the search is not over after {len(one.steps)} trials"
+    left_out = sum(step.is_left_out for step in one.steps)
+    spoiled = f", {left_out} of them left out: the client's host stood still" if left_out else ""
+    how = one.reason if one.is_confirmed else f"not confirmed: {one.reason}"
+    tail = f"; {how}, after {len(one.steps)} trials{spoiled}"
+    fails = f"fails at {one.describe_load(one.upper)}"
+    if one.lower is None:
+        it_fails = f"; it {fails}" if one.upper is not None else ""
+        return f"no load was seen to meet {one.objective}{it_fails}{tail}"
+    and_fails = f" and {fails}" if one.upper is not None else ""
+    head = f"holds {one.objective} at {one.describe_load(one.lower)}{and_fails}"
+    rate = ""
+    if one.rate is not None:
+        rate = f"; {units.format_rate(one.rate.centre)} were achieved there"
+        if one.rate.low is not None and one.rate.high is not None:
+            low, high = units.format_number(one.rate.low, 4), units.format_number(one.rate.high, 4)
+            rate += f" (95 % CI {low} to {high}, {one.rate.n} trials)"
+    return f"{head}{rate}{tail}"
+
+
+def _read_search(
+    document: TrialDocument, records: Sequence[Record], is_ended: bool
+) -> CapacitySearch:
+    goal, loads = search_step.goal_of(document), search_step.loads_of(document)
+    in_order = sorted(records, key=lambda record: record.trial["search"]["step"])
+    seen = [observe(record, goal) for record in in_order]
+    trials = [
+        search_step.read_step(document, record.trial, one)
+        for record, one in zip(in_order, seen, strict=True)
+    ]
+    steps = tuple(map(_step, in_order, seen, trials, are_counted(trials)))
+    found = _outcome(goal, trials, next_step(goal, trials, loads))
+    is_over = is_ended or not found.reason.startswith("not over")
+    at = found.lower if found.is_confirmed else None
+    confirming = [
+        step
+        for step in steps
+        if step.stage == "confirm" and step.load == at and not step.is_left_out
+    ]
+    own = [record for record in in_order if record.id in {step.trial for step in confirming}]
+    case = document["case"]
+    return CapacitySearch(
+        trial=document["id"],
+        target=case["target"],
+        workload=case["workload"],
+        phase=document["phase"],
+        operations=tuple(operations_of(document)),
+        parameters=case["parameters"],
+        round=document["round"],
+        block=document["block"],
+        vary=document["search"]["vary"],
+        quantile=document["search"]["quantile"],
+        goal=goal,
+        steps=steps,
+        lower=found.lower,
+        upper=found.upper,
+        is_confirmed=found.is_confirmed,
+        is_doubted=found.is_doubted,
+        is_over=is_over,
+        reason=found.reason,
+        rate=mean_interval([step.rate for step in confirming]) if confirming else None,
+        latency_ns=_quantile(own, goal.quantile),
+        confirming=tuple(step.trial for step in confirming),
+    )
+
+
+def _outcome(goal: Goal, trials: Sequence[SearchTrial], step: object) -> Found:
+    if isinstance(step, Found):
+        return step
+    lower, upper = bounds(goal, counted(trials))
+    reason = "not over: trials are missing"
+    return Found(lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials))
+
+
+def _step(record: Record, seen: Observation, trial: SearchTrial, is_counted: bool) -> SearchStep:
+    parts = list(read_parts(record, record.intervals))
+    return SearchStep(
+        trial=record.id,
+        stage=trial.stage,
+        load=trial.load,
+        duration_s=parts[0].duration_s if parts else 0.0,
+        rate=sum(part.good / part.duration_s for part in parts),
+        seen=seen,
+        is_good=trial.is_good,
+        is_left_out=not is_counted,
+    )
+
+
+def _quantile(records: Sequence[Record], quantile: float) -> float | None:
+    """Return the quantile of several trials together: counts are added, and it is read once."""
+    parts = [part for record in records for part in read_parts(record, record.intervals)]
+    times = merge(part.histograms["response"] or part.histograms["service"] for part in parts)
+    return None if times is None else float(times.quantile(quantile))

@@ -1,0 +1,70 @@
+"""How busy the target's own resources were while a trial was measured, from its exporters.
+
+The names are those of the exporters that most hosts run: node_exporter and cAdvisor. A resource is
+looked at on the worst of the hosts that were watched, for the others wait for that one.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from loadstone.analysis.instrument.client_limits import Line, Lines
+
+PREFIX = "prometheus:"
+IDLE_MODES = ("idle", "iowait")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+def find_utilisation(lines: Lines) -> Mapping[str, float]:
+    """Return the share of each resource that was used, 0 to 1; nothing when nobody watched.
+
+    cpu: time of all cores that was not idle, or the share of periods in which a quota held a
+    container back; disk: time in which something waited for it; network: of the card's speed.
+    """
+    series = {metric: found for (probe, metric), found in lines.items() if probe.startswith(PREFIX)}
+    used = {
+        "cpu": max([*_cpu(series), *_quota(series)], default=None),
+        "disk": max(_rates(series, "node_pressure_io_waiting_seconds_total"), default=None),
+        "network": max(_network(series), default=None),
+    }
+    return {name: value for name, value in used.items() if value is not None}
+
+
+def _cpu(series: Mapping[str, Sequence[Line]]) -> Iterable[float]:
+    busy: dict[str, float] = {}
+    whole: dict[str, float] = {}
+    for line in series.get("node_cpu_seconds_total", ()):
+        whole[line.host] = whole.get(line.host, 0.0) + line.growth
+        if _labels(line).get("mode") not in IDLE_MODES:
+            busy[line.host] = busy.get(line.host, 0.0) + line.growth
+    return [busy.get(host, 0.0) / total for host, total in whole.items() if total > 0]
+
+
+def _quota(series: Mapping[str, Sequence[Line]]) -> Iterable[float]:
+    periods = {
+        (line.host, line.subject): line.growth
+        for line in series.get("container_cpu_cfs_periods_total", ())
+    }
+    for line in series.get("container_cpu_cfs_throttled_periods_total", ()):
+        total = periods.get((line.host, line.subject), 0.0)
+        if total > 0:
+            yield min(1.0, line.growth / total)
+
+
+def _rates(series: Mapping[str, Sequence[Line]], name: str) -> Iterable[float]:
+    return [min(1.0, line.rate) for line in series.get(name, ()) if line.length_s > 0]
+
+
+def _network(series: Mapping[str, Sequence[Line]]) -> Iterable[float]:
+    speeds = {
+        (line.host, _labels(line).get("device")): float(line.values.max())
+        for line in series.get("node_network_speed_bytes", ())
+    }
+    for name in ("receive", "transmit"):
+        for line in series.get(f"node_network_{name}_bytes_total", ()):
+            speed = speeds.get((line.host, _labels(line).get("device")), 0.0)
+            if speed > 0:
+                yield min(1.0, line.rate / speed)
+
+
+def _labels(line: Line) -> Mapping[str, str]:
+    return dict(_LABEL.findall(line.subject))

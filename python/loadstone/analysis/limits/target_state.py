@@ -1,0 +1,88 @@
+"""What was seen of a trial's target, and became of its hooks: rules, and the words for them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from loadstone.analysis.finding import Finding
+from loadstone.probes.ceph import is_moving
+from loadstone.results.record import Record
+
+HEALTHY = "HEALTH_OK"
+
+
+def is_unhealthy(record: Record) -> bool:
+    """UNHEALTHY."""
+    return any(state.get("health") != HEALTHY for _, state in clusters(record))
+
+
+def is_rebalancing(record: Record) -> bool:
+    """REBALANCING."""
+    return any(is_moving(state) for _, state in clusters(record))
+
+
+def has_failed_hook(record: Record) -> bool:
+    """HOOK."""
+    return any(not is_good(entry) for entry in last_hooks(record))
+
+
+def clusters(record: Record) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield what was seen of the Ceph cluster, with when: before or after the load."""
+    for when, state in record.target_state.items():
+        if "ceph" in state and state["ceph"].get("health"):
+            yield when, state["ceph"]
+
+
+def last_hooks(record: Record) -> Iterable[Mapping[str, Any]]:
+    """Return the hooks of a trial's last attempt: of each one the last entry there is."""
+    return {(entry["hook"], entry["at"]): entry for entry in record.hooks}.values()
+
+
+def is_good(entry: Mapping[str, Any]) -> bool:
+    """Say whether a hook did what it was meant to."""
+    return bool(entry["state"] == "ended" and entry["exit_code"] == 0)
+
+
+def find_states(records: Sequence[Record]) -> Iterator[Finding]:
+    """Report trials of clusters that were not well, and hooks that failed, in their own words."""
+    unwell = [
+        (record.id, when, state)
+        for record in records
+        for when, state in clusters(record)
+        if state.get("health") != HEALTHY or is_moving(state)
+    ]
+    if unwell:
+        seen = dict.fromkeys(_condition(state) for _, _, state in unwell)
+        trials = tuple(dict.fromkeys(f"trial {name}" for name, _, _ in unwell))
+        yield Finding(
+            rule="cluster-state",
+            statement=f"the cluster was not well in {len(trials)} of {len(records)} trials:"
+            f" {'; '.join(list(seen)[:3])}",
+            cases=trials,
+        )
+    failed = [entry for record in records for entry in last_hooks(record) if not is_good(entry)]
+    if failed:
+        words = dict.fromkeys(
+            f"{entry['hook']} at {entry['at']}: {ending(entry)}" for entry in failed
+        )
+        yield Finding(
+            rule="hook",
+            statement=f"hooks did not do what they were for: {'; '.join(list(words)[:3])}",
+            cases=tuple(dict.fromkeys(f"trial {entry['trial']}" for entry in failed)),
+        )
+
+
+def ending(entry: Mapping[str, Any]) -> str:
+    """Return how a hook ended, in words."""
+    state = str(entry["state"])
+    return f"exit code {entry['exit_code']}" if state == "ended" else state
+
+
+def _condition(state: Mapping[str, Any]) -> str:
+    words = [str(state["health"])]
+    words += [f"{name}: {text}" for name, text in (state.get("checks") or {}).items()]
+    groups = [
+        f"{count} placement groups {name}"
+        for name, count in (state.get("groups") or {}).items()
+        if name != "active+clean"
+    ]
+    return ", ".join([*words, *groups])

@@ -1,0 +1,128 @@
+"""The one way through the tables of a run: a trial at a time, for every reader alike.
+
+The tables of a long run do not fit into memory together, so that what is wanted of them is taken
+while they are there.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from loadstone.analysis.contradictions import contradictions
+from loadstone.analysis.finding import Evidence
+from loadstone.analysis.instrument import client_limits
+from loadstone.analysis.instrument.headroom import Calibrated, read_calibration, with_shares
+from loadstone.analysis.instrument.resources import Peaks, peaks
+from loadstone.analysis.labels import CONTRADICTORY
+from loadstone.analysis.limits.interventions import changed_trials
+from loadstone.analysis.limits.searches import CapacitySearch, left_out, read_searches
+from loadstone.analysis.limits.target_resources import find_utilisation
+from loadstone.analysis.part import Part, read_parts
+from loadstone.results.documents import check_judged
+from loadstone.results.record import Record, Run
+
+
+class Reading:
+    """What the tables of one trial say; each is read when it is asked for, and once.
+
+    `is_result` says that the trial counts in results; `is_changed`, that it ran with one thing
+    changed on purpose, and counts only against the trial without the change.
+    """
+
+    def __init__(
+        self, record: Record, calibrated: Calibrated, *, is_result: bool, is_changed: bool
+    ) -> None:
+        """Use `read_tables`."""
+        self.is_result = is_result
+        self.is_changed = is_changed
+        self._record = record
+        self._calibrated = calibrated
+
+    @cached_property
+    def intervals(self) -> pa.Table:
+        """The intervals."""
+        return self._record.intervals
+
+    @cached_property
+    def probes(self) -> pa.Table:
+        """What the probes saw."""
+        return self._record.probes
+
+    @cached_property
+    def contradictions(self) -> Sequence[str]:
+        """What in the record cannot be, one sentence each."""
+        return contradictions(self._record, self.intervals)
+
+    @cached_property
+    def record(self) -> Record:
+        """The record, labelled if it contradicts itself."""
+        if not self.contradictions:
+            return self._record
+        return replace(self._record, labels=(*self._record.labels, CONTRADICTORY))
+
+    @cached_property
+    def parts(self) -> Sequence[Part]:
+        """What each operation did in each iteration."""
+        return with_shares(read_parts(self.record, self.intervals), self._calibrated)
+
+    @cached_property
+    def lines(self) -> client_limits.Lines:
+        """What the probes saw, by what was read of which subject."""
+        return client_limits.lines_of(self.record, self.probes)
+
+
+@dataclass(slots=True, kw_only=True)
+class Measured:
+    """What a run's tables say: its parts, and by trial the client's peaks and limits, and how busy
+    the target's own resources were, where somebody watched them.
+
+    `changed` are the parts of the trials that ran with one thing changed on purpose.
+    """
+
+    parts: list[Part] = field(default_factory=list)
+    changed: list[Part] = field(default_factory=list)
+    peaks: dict[str, Peaks] = field(default_factory=dict)
+    flags: dict[str, Mapping[str, Sequence[Evidence]]] = field(default_factory=dict)
+    servers: dict[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def add(self, reading: Reading) -> None:
+        """Take in a trial, if it counts."""
+        trial = reading.record.id
+        if reading.is_changed:
+            self.changed += reading.parts
+            self.peaks[trial] = peaks(reading.probes)
+        elif reading.is_result:
+            self.parts += reading.parts
+            self.peaks[trial] = peaks(reading.probes)
+            self.flags[trial] = client_limits.limits_of(reading.record, reading.lines)
+            self.servers[trial] = find_utilisation(reading.lines)
+
+
+def read_tables(run: Run, searches: Sequence[CapacitySearch] | None = None) -> Iterator[Reading]:
+    """Yield the trials of a run that left a record, in the plan's order.
+
+    `searches` are those of the run, where they are known already.
+    """
+    for trial in (*run.plan, *(record.trial for record in run.records)):
+        check_judged(run.path, trial)
+    calibrated = read_calibration(run.manifest)
+    steps = left_out(run, read_searches(run) if searches is None else searches)
+    changed = changed_trials(run)
+    for record in run.records:
+        counts = record.trial["measured"] and record.id not in steps
+        yield Reading(
+            record,
+            calibrated,
+            is_result=counts and record.id not in changed,
+            is_changed=counts and record.id in changed,
+        )
+
+
+def read_measured(run: Run) -> Measured:
+    """Read what was measured in a run, and what its client looked like meanwhile."""
+    measured = Measured()
+    for reading in read_tables(run):
+        measured.add(reading)
+    return measured

@@ -1,0 +1,76 @@
+"""The one table of judgement: every rule that loadstone judges a number, a run or a report by.
+
+A rule is one row: its id, how grave it is, what it looks at, what it says, what that means for the
+number, and what to do. Labels, limits, findings, common mistakes and the standard are views of this
+table; reports and the reference of findings are made from it. A row names its function by module,
+which is imported when it is first asked.
+"""
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from loadstone.analysis.rules import of_numbers, of_reports, of_results, of_runs, of_trials
+from loadstone.analysis.rules.rule import SEVERITIES, Effect, Rule, Scope, Severity, View
+
+__all__ = [
+    "RULES",
+    "SEVERITIES",
+    "Effect",
+    "Rule",
+    "Scope",
+    "Severity",
+    "View",
+    "checks_of",
+    "find_rule",
+    "view",
+]
+
+RULES: tuple[Rule, ...] = (
+    *of_trials.RULES,
+    *of_results.RULES,
+    *of_runs.RULES,
+    *of_numbers.RULES,
+    *of_reports.RULES,
+)
+
+UNKNOWN = Rule(
+    id="",
+    views=("label",),
+    severity="caution",
+    effect="none",
+    looks_at="trial",
+    says="recorded with the trial",
+    means="loadstone does not know this label.",
+    do="Ask whoever recorded it.",
+)
+
+
+def view(kind: View, scope: Scope | None = None) -> Mapping[str, Rule]:
+    """Return the rules of one view by their ids, in the order of the table."""
+    return {
+        rule.id: rule
+        for rule in RULES
+        if kind in rule.views and (scope is None or rule.looks_at == scope)
+    }
+
+
+def find_rule(name: str) -> Rule:
+    """Return a rule by its id; a label that another tool gave stands for itself."""
+    found = next((rule for rule in RULES if rule.id == name), None)
+    return found or replace(UNKNOWN, id=name)
+
+
+def checks_of(rules: Iterable[Rule]) -> tuple[Callable[..., Any], ...]:
+    """Return the functions that look, each once; what they are given follows from their scope."""
+    names = dict.fromkeys(name for rule in rules for name in rule.checks)
+    return tuple(_imported(name) for name in names)
+
+
+@cache
+def _imported(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), function)
+    return found

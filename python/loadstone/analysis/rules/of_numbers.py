@@ -1,0 +1,249 @@
+"""Rules on numbers, of a run or of a published report: what they betray about how they came about.
+
+They know no report: each finds what it finds in the numbers, in their last digits, and in what was
+stated beside them.
+"""
+
+from functools import partial
+
+from loadstone.analysis.rules.rule import Effect, Rule, Severity
+
+
+def _finding(
+    name: str,
+    checks: tuple[str, ...],
+    severity: Severity,
+    effect: Effect,
+    says: str,
+    means: str,
+    do: str,
+    short: str = "",
+    covers: tuple[str, ...] = (),
+) -> Rule:
+    return Rule(
+        id=name,
+        views=("finding",),
+        severity=severity,
+        effect=effect,
+        looks_at="numbers",
+        says=says,
+        means=means,
+        do=do,
+        short=short,
+        covers=covers,
+        checks=tuple(f"loadstone.analysis.standards.plausibility.{check}" for check in checks),
+    )
+
+
+_problem = partial(_finding, severity="problem", effect="precision")
+_caution = partial(_finding, severity="caution", effect="precision")
+_note = partial(_finding, severity="note", effect="none")
+
+RULES: tuple[Rule, ...] = (
+    _problem(
+        "link-ceiling",
+        ("ceilings:link_ceiling",),
+        effect="bound",
+        short="the network link was full",
+        says="results that crowd below the goodput of an Ethernet link",
+        means="They are the link's numbers, not the target's.",
+        do="Measure over a faster link, or with objects small enough not to fill it.",
+    ),
+    _note(
+        "lowest-ceiling",
+        ("ceilings:stated_ceiling",),
+        says="which ceiling, measured apart, the best result touches",
+        means="A result at a ceiling is that resource's number.",
+        do="Raise that ceiling to learn what the target can do beyond it.",
+    ),
+    _note(
+        "bottleneck",
+        ("ceilings:stated_ceiling",),
+        says="which of the run's own ceilings its reads and writes touch",
+        means="A result at a ceiling is that resource's number.",
+        do="Raise that ceiling to learn what the target can do beyond it.",
+    ),
+    _problem(
+        "socket-limit",
+        ("ceilings:socket_ceiling",),
+        effect="bound",
+        short="the client ran out of ports",
+        says="sweeps of small requests that end where a client runs out of ports",
+        means="The end of the sweep is the client's limit.",
+        do="Keep connections open, or use several clients.",
+    ),
+    _problem(
+        "rate-from-latency",
+        ("queueing:rate_from_latency",),
+        short="rates computed from latency",
+        says="throughput computed as threads over mean latency",
+        means="It leaves out all time between requests: the true rate is lower.",
+        do="Count completions over wall time.",
+    ),
+    _problem(
+        "single-trials",
+        ("repetition:single_trials",),
+        short="one trial per number",
+        says="numbers that were measured once",
+        means="No interval, and no comparison, can be given.",
+        do="Repeat in interleaved blocks: --blocks 6, or blocks: 6 in the campaign.",
+        covers=("n=1",),
+    ),
+    _caution(
+        "unequal-repetitions",
+        ("repetition:unequal_repetitions",),
+        short="unequal repetitions",
+        says="cases repeated less often than others",
+        means="Their means are less certain than those beside them.",
+        do="Repeat every case equally often.",
+    ),
+    _problem(
+        "unnamed-spread",
+        ("repetition:unnamed_spread",),
+        short="a ± without a name",
+        says="a ± whose meaning is not given",
+        means="It may be a standard deviation, a standard error or a range.",
+        do="Say which, and of what.",
+    ),
+    _problem(
+        "cold-first-run",
+        ("repetition:cold_first",),
+        short="cold first repetitions",
+        says="first repetitions unlike the others",
+        means="The mean mixes cold and warm caches.",
+        do="Warm up, or report the first repetition apart.",
+    ),
+    _problem(
+        "contradicting-cell",
+        ("consistency:contradicting_cell",),
+        effect="invalid",
+        short="contradicting columns",
+        says="columns that cannot both be right",
+        means="At least one of the numbers is wrong.",
+        do="Recalculate them from the raw data.",
+    ),
+    _caution(
+        "contradicting-statements",
+        ("consistency:contradicting_statements", "stated:two_speeds"),
+        short="contradicting statements",
+        says="one quantity stated twice, differently",
+        means="Whatever rests on it is uncertain.",
+        do="Find out which statement holds.",
+    ),
+    _caution(
+        "contradicting-spread",
+        ("consistency:contradicting_spread",),
+        short="contradicting spreads",
+        says="a ± of MB/s that cannot be of the same trials as the ± of requests",
+        means="One of the two is of other data.",
+        do="Recalculate both from the same trials.",
+    ),
+    _caution(
+        "limit-does-not-scale",
+        ("stated:limits_that_do_not_scale",),
+        short="limits that do not scale",
+        says="a limit stated per bucket, client or the like that so many more do not multiply",
+        means="What limits is something that they share.",
+        do="Name the shared resource, or measure it.",
+    ),
+    _caution(
+        "faster-than-beneath",
+        ("stated:faster_than_beneath",),
+        short="faster than the layer beneath",
+        says="a layer stated to be faster than what carries it",
+        means="Several were used at once, or a cache was measured.",
+        do="Say how many, and what was cached.",
+    ),
+    _note(
+        "ratio-in-words",
+        ("stated:ratios_in_words",),
+        short="ratios in words",
+        says='a ratio in words ("thrice") that its own numbers miss by more than a tenth',
+        means="The words claim another result than the numbers.",
+        do="Correct the words.",
+    ),
+    _caution(
+        "threads-and-cores",
+        ("stated:threads_and_cores",),
+        short="threads and cores contradict",
+        says='labels such as "all threads" that contradict each other or the cores',
+        means="The load behind a number is not known.",
+        do="State the number of threads.",
+    ),
+    _caution(
+        "working-set",
+        ("stated:working_set",),
+        short="dataset fits a CPU cache",
+        says="reads of objects that are together under 32 MiB, which a processor's cache holds",
+        means="The reads may never have left a cache.",
+        do="Read a dataset larger than the target's memory.",
+    ),
+    _caution(
+        "mixed-units",
+        ("consistency:mixed_units",),
+        short="mixed units",
+        says="numbers that look alike in different units",
+        means='A "MB" of 2^20 bytes is 5 % more than one of 10^6.',
+        do="Give MiB or MB, and say which.",
+    ),
+    _caution(
+        "megabyte-base",
+        ("consistency:megabyte_base",),
+        short="MB of which size",
+        says='which "MB" a table means',
+        means='A "MB" of 2^20 bytes is 5 % more than one of 10^6.',
+        do="Give MiB or MB, and say which.",
+    ),
+    _caution(
+        "whole-seconds",
+        ("quantised:whole_seconds",),
+        short="times in whole seconds",
+        says="rates that are work over whole seconds",
+        means="Short runs are wrong by up to a second in their length.",
+        do="Measure time to the millisecond, or much longer.",
+    ),
+    _caution(
+        "rounds-differ",
+        ("order:rounds_differ",),
+        short="rounds differ",
+        says="rounds that lie far apart",
+        means="The dataset's age or something outside changed the rate.",
+        do="Repeat in interleaved blocks, and look at what differs between the rounds.",
+    ),
+    _caution(
+        "not-monotonic",
+        ("order:not_monotonic",),
+        short="not monotonic",
+        says="more machines, less throughput",
+        means="Contention, or chance.",
+        do="Repeat the points that fall.",
+    ),
+    _note(
+        "arms-differ",
+        ("differences:arms_differ",),
+        says="which targets differ after Holm's correction",
+        means="Differences within the noise floor are none.",
+        do="Run more blocks where a difference is not decided.",
+    ),
+    _note(
+        "noise-floor",
+        ("differences:arms_differ",),
+        says="what a target held against itself shows",
+        means="No smaller difference between targets can be told from chance.",
+        do="Run more blocks to lower it.",
+    ),
+    _note(
+        "saturation",
+        ("queueing:saturation_point",),
+        says="where a sweep saturates, and what load beyond it costs",
+        means="Beyond that point more load only queues.",
+        do="Operate below the knee.",
+    ),
+    _note(
+        "scaling-model",
+        ("queueing:scaling_model",),
+        says="which curve a sweep follows",
+        means="It tells contention from a fixed ceiling.",
+        do="Extrapolate with care: the model holds where it was fitted.",
+    ),
+)

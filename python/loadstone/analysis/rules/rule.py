@@ -1,0 +1,53 @@
+"""What a rule of judgement is."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["problem", "caution", "note"]
+SEVERITIES: tuple[Severity, ...] = ("problem", "caution", "note")
+
+View = Literal["label", "limit", "finding", "mistake", "standard"]
+"""How a rule shows: a word beside a number, what limited the number, a statement about a run or
+its numbers, a common mistake of reports, or a rule of the standard that a report declares."""
+
+Scope = Literal["trial", "result", "run", "numbers", "report"]
+
+SCOPES: dict[Scope, str] = {
+    "trial": "one trial",
+    "result": "one result",
+    "run": "a whole run",
+    "numbers": "the numbers of a run or of a published report",
+    "report": "a report: what it shows and what it states",
+}
+
+Effect = Literal["invalid", "bound", "precision", "none"]
+
+EFFECTS: dict[Effect, str] = {
+    "invalid": "the number must not be used as a result",
+    "bound": "the number is a bound of what the target can do",
+    "precision": "the number is less certain, or holds more narrowly, than it looks",
+    "none": "the number stands as it is",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One row of the table.
+
+    `says` is its sentence where a number carries it, `means` what follows for the number, `do` what
+    helps. `short` names a limit in a few words. `covers` are labels that its finding says in full,
+    so that they are not said again. `checks` are the functions that look, as "module:function"; a
+    label without one is recorded with the trial.
+    """
+
+    id: str
+    views: tuple[View, ...]
+    severity: Severity
+    effect: Effect
+    looks_at: Scope
+    says: str
+    means: str
+    do: str
+    short: str = ""
+    covers: tuple[str, ...] = ()
+    checks: tuple[str, ...] = ()

@@ -1,0 +1,258 @@
+"""Plateaus where something other than the target ends: a link, the ports, a stated limit."""
+
+from collections.abc import Iterator, Sequence
+
+from loadstone import units
+from loadstone.analysis.accounts.account import (
+    BYTE_RATE,
+    RATE,
+    Account,
+    Ceiling,
+    Measurement,
+    describe_case,
+    grouped,
+)
+from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.limits.measured_ceilings import bounds_of
+from loadstone.analysis.naming import describe_size
+from loadstone.analysis.standards.plausibility import bottleneck
+
+LINKS_GBIT = (1, 2.5, 10, 25, 40, 50, 100, 200, 400)
+FRAME_BYTES = (1500, 9000)
+TOUCHES = 0.90
+ABOVE = 1.005
+TIE = 0.015
+PLATEAU = 0.04
+
+CONNECTIONS_PER_S = 28_232 / 60
+"""Linux: ports 32768 to 60999 over the 60 s that a closed connection keeps its port."""
+
+SOCKETS_SHARE = 0.8
+
+
+def goodput_bits(link_gbit: float, frame_bytes: int) -> float:
+    """Return what TCP carries over Ethernet: (MTU - 52) / (MTU + 38) of the line's rate."""
+    return link_gbit * 1e9 * (frame_bytes - 52) / (frame_bytes + 38)
+
+
+def link_ceiling(account: Account) -> Iterator[Finding]:
+    """Find results that crowd together just below the goodput of an Ethernet link.
+
+    It takes four numbers or more that do not follow what was varied: two targets, or three values
+    of a parameter. Where nobody states
+    the client's link, the finding is inferred.
+    """
+    groups = grouped(
+        _with_bytes(account), lambda one: (one.workload, one.operation, one.size_bytes)
+    )
+    for cells in groups.values():
+        top = max(_bits(one) for one in cells)
+        varied = _varied(cells)
+        width = TIE if varied == "target" else PLATEAU
+        crowd = [one for one in cells if _bits(one) >= (1 - width) * top]
+        found = _nearest_link(top, account.client_links)
+        if len(crowd) < 4 or found is None or not _is_independent(crowd):
+            continue
+        link, frame = found
+        yield _link_finding(crowd, cells, link, frame, is_known=bool(account.client_links))
+
+
+def socket_ceiling(account: Account) -> Iterator[Finding]:
+    """Find sweeps of small requests that end at the rate at which a client runs out of ports."""
+    if account.disclosure.connections == "keep_alive":
+        return
+    for sweep in _sweeps(account):
+        top = max(sweep, key=lambda one: one.value)
+        share = top.value / CONNECTIONS_PER_S
+        missing = [n for n in account.planned_threads if n > max(one.threads or 0 for one in sweep)]
+        flat = sum(one.value >= 0.95 * top.value for one in sweep) >= 3
+        if not SOCKETS_SHARE <= share <= 1.05 or not (missing or flat):
+            continue
+        stops = (
+            f"; the sweep stops at {max(one.threads or 0 for one in sweep)} threads, and"
+            f" {len(missing)} planned loads above it were not measured"
+            if missing
+            else ""
+        )
+        yield Finding(
+            rule="socket-limit",
+            statement=(
+                f"{describe_case(top, ('threads',))} ends at {top.value:g}/s, {share:.0%} of the"
+                f" {CONNECTIONS_PER_S:.0f} new connections per second that one client has ports"
+                f" for (28 232 ports, 60 s each){stops}: with a connection per request this is the"
+                " client's sockets, not the target"
+            ),
+            evidence=(
+                Evidence(
+                    metric="requests per second",
+                    value=top.value,
+                    threshold=SOCKETS_SHARE * CONNECTIONS_PER_S,
+                    unit="1/s",
+                    place=top.place,
+                ),
+                Evidence(metric="planned loads not measured", value=len(missing), threshold=0),
+            ),
+            cases=(describe_case(top),),
+            is_inferred=account.disclosure.connections is None,
+        )
+
+
+def stated_ceiling(account: Account) -> Iterator[Finding]:
+    """Hold the best result against the ceilings that were measured apart, in one unit."""
+    if account.ceilings and all(one.bounds for one in account.ceilings):
+        yield from bottleneck.bottlenecks(account)
+        return
+    measured = _with_bytes(account)
+    if not measured or not account.ceilings:
+        return
+    top = max(measured, key=_bits)
+    rate = _bits(top) / 8
+    bounds = bounds_of(top.operation)
+    held = [one for one in account.ceilings if one.bounds in (None, bounds)]
+    if not held:
+        return
+    lowest = min(held, key=lambda ceiling: ceiling.bytes_per_s * ceiling.count)
+    limit = lowest.bytes_per_s * lowest.count
+    evidence = [_ceiling_evidence(ceiling, rate) for ceiling in held]
+    reached = rate >= TOUCHES * limit
+    extremes = (
+        f", which was seen between {_megabytes(lowest.low)} and {_megabytes(lowest.high)}"
+        if lowest.low and lowest.high
+        else ""
+    )
+    others = ", ".join(
+        f"{ceiling.name} {_megabytes(ceiling.bytes_per_s * ceiling.count)}"
+        for ceiling in held
+        if ceiling is not lowest
+    )
+    apart = [one for one in account.ceilings if one not in held]
+    words = ", ".join(f"{one.name}, which bounds {one.bounds}s" for one in apart)
+    left_out = f"; not held against {bounds}s: {words}" if apart else ""
+    if reached:
+        statement = (
+            f"the {lowest.resource} is the bottleneck: the best result, {top.text or ''}"
+            f" = {_megabytes(rate)} after conversion, is {rate / limit:.0%} of the"
+            f" {lowest.name} ({_megabytes(limit)}{extremes}); the other ceilings are further"
+            f" away ({others})"
+        )
+    else:
+        statement = (
+            f"no ceiling was reached: the best result, {_megabytes(rate)}, is {rate / limit:.0%}"
+            f" of the lowest, {lowest.name} ({_megabytes(limit)})"
+        )
+    yield Finding(
+        rule="lowest-ceiling",
+        weight="problem" if reached and lowest.resource in ("network", "client") else "note",
+        statement=statement + left_out,
+        evidence=tuple(evidence),
+        cases=(describe_case(top),),
+    )
+
+
+def _link_finding(
+    crowd: Sequence[Measurement],
+    cells: Sequence[Measurement],
+    link: float,
+    frame: int,
+    *,
+    is_known: bool,
+) -> Finding:
+    rates = [_bits(one) for one in crowd]
+    top, limit = max(rates), goodput_bits(link, frame)
+    targets = ", ".join(dict.fromkeys(one.target for one in crowd))
+    size = crowd[0].size_bytes
+    what = [crowd[0].workload, f"{crowd[0].operation} {describe_size(size) if size else ''}"]
+    operations = ", ".join(word.strip() for word in what)
+    is_tie = len({one.target for one in crowd}) > 1
+    kind = "tie" if is_tie else "plateau"
+    return Finding(
+        rule="link-ceiling",
+        statement=(
+            f"{kind} at {units.format_bit_rate(top)} = {top / limit:.1%} of the goodput of one"
+            f" {link:g} GbE link ({frame}-byte frames): {len(crowd)} of {len(cells)} numbers of"
+            f" {operations} ({targets}) lie within {1 - min(rates) / top:.1%} of each other"
+            f" whatever the {_varied_names(crowd)}; they measure the client's link"
+        ),
+        evidence=tuple(
+            Evidence(
+                metric="share of the link's goodput",
+                value=_bits(one) / limit,
+                threshold=TOUCHES,
+                place=one.place,
+            )
+            for one in crowd
+        ),
+        cases=tuple(describe_case(one) for one in crowd),
+        is_inferred=not is_known,
+    )
+
+
+def _ceiling_evidence(ceiling: Ceiling, rate: float) -> Evidence:
+    limit = ceiling.bytes_per_s * ceiling.count
+    times = f"{ceiling.count} × " if ceiling.count > 1 else ""
+    times += "(inferred) " if times and ceiling.is_count_inferred else ""
+    return Evidence(
+        metric=f"share of {times}{ceiling.name} ({ceiling.text or _megabytes(limit)})",
+        value=rate / limit,
+        threshold=TOUCHES,
+        place=ceiling.place,
+    )
+
+
+def _with_bytes(account: Account) -> list[Measurement]:
+    """Return the numbers that say how much data moved, one per trial."""
+    printed = account.of(BYTE_RATE)
+    if printed:
+        return printed
+    return [one for one in account.of(RATE) if one.size_bytes and one.operation != "delete"]
+
+
+def _bits(one: Measurement) -> float:
+    scale = 1 if one.metric == BYTE_RATE else one.size_bytes or 0
+    return 8 * one.value * scale
+
+
+def _varied(cells: Sequence[Measurement]) -> str:
+    return "target" if len({one.target for one in cells}) > 1 else "parameters"
+
+
+def _varied_names(crowd: Sequence[Measurement]) -> str:
+    names = {
+        name: {one.parameters.get(name) for one in crowd}
+        for one in crowd
+        for name in one.parameters
+    }
+    varied = [name for name, values in names.items() if len(values) > 1]
+    varied += ["target"] if len({one.target for one in crowd}) > 1 else []
+    return " and ".join(varied)
+
+
+def _is_independent(crowd: Sequence[Measurement]) -> bool:
+    if len({one.target for one in crowd}) >= 2:
+        return True
+    names = {name for one in crowd for name in one.parameters}
+    return any(len({one.parameters.get(name) for one in crowd}) >= 3 for name in names)
+
+
+def _nearest_link(top: float, known: Sequence[tuple[float, int]]) -> tuple[float, int] | None:
+    """Return the link and frame whose goodput lies just above, the closest first.
+
+    Any Ethernet link may be it, unless the client's own are known.
+    """
+    choices = known or [(link, frame) for link in LINKS_GBIT for frame in FRAME_BYTES]
+    fitting = [choice for choice in choices if TOUCHES <= top / goodput_bits(*choice) <= ABOVE]
+    return max(fitting, key=lambda choice: top / goodput_bits(*choice), default=None)
+
+
+def _sweeps(account: Account) -> Iterator[list[Measurement]]:
+    groups = grouped(
+        (one for one in account.of(RATE) if one.threads is not None),
+        lambda one: (one.target, one.workload, one.operation, one.size_bytes),
+    )
+    for cells in groups.values():
+        if len({one.threads for one in cells}) >= 3:
+            yield sorted(cells, key=lambda one: one.threads or 0)
+
+
+def _megabytes(bytes_per_s: float | None) -> str:
+    return f"{(bytes_per_s or 0) / 1e6:,.0f}·10⁶ B/s"

@@ -1,0 +1,283 @@
+"""Numbers that cannot all be right together, and units that are not what they seem."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from loadstone.analysis.accounts.account import (
+    BYTE_RATE,
+    MEGABYTE_RATE,
+    RATE,
+    Account,
+    Measurement,
+    Statement,
+    describe_case,
+    grouped,
+)
+from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.standards import printed_units
+
+AGREE = 0.10
+LOOKS_ALIKE = 0.05
+
+
+def contradicting_cell(account: Account) -> Iterator[Finding]:
+    """Find cells whose requests and megabytes per second do not fit the size all the others have.
+
+    Every printed number stands for what rounds, or is cut, to it. The factor between both columns
+    is the size of a request: the one that fits most cells is taken, and a cell further off than its
+    last digit contradicts its neighbours.
+    """
+    for cells in _pairs(account):
+        factor = _common_factor(cells)
+        if factor is None:
+            continue
+        odd = [(rate, size) for rate, size in cells if not _fits(rate, size, factor, slack=1.0)]
+        if not odd or len(odd) > len(cells) / 4:
+            continue
+        for rate, printed in odd:
+            expected = rate.value * factor
+            yield Finding(
+                rule="contradicting-cell",
+                statement=(
+                    f"{describe_case(rate)}: {rate.text}/s and {printed.text} MB/s cannot both be"
+                    f" right: all {len(cells) - len(odd)} other cells have {factor:.4g} MB a"
+                    f" request, this one {printed.value / rate.value:.4g};"
+                    f" {rate.text}/s would be {expected:.3g} MB/s"
+                ),
+                evidence=(
+                    Evidence(
+                        metric="MB per request",
+                        value=printed.value / rate.value,
+                        threshold=factor,
+                        place=rate.place,
+                    ),
+                ),
+                cases=(describe_case(rate),),
+            )
+
+
+def contradicting_spread(account: Account) -> Iterator[Finding]:
+    """Find cells whose two ± cannot be of the same trials.
+
+    Requests of one size have the same relative spread in requests and in megabytes per second, as
+    far as the printed digits tell.
+    """
+    for cells in _pairs(account):
+        odd = [pair for pair in cells if _spreads_differ(*pair)]
+        if not odd:
+            continue
+        worst = max(odd, key=lambda pair: abs(math.log(_relative(pair[0]) / _relative(pair[1]))))
+        rate, printed = worst
+        yield Finding(
+            rule="contradicting-spread",
+            statement=(
+                f"{len(odd)} of {len(cells)} cells of {rate.workload} have a ± of MB/s that is not"
+                f" that of their requests, most {describe_case(rate)}: {rate.value:g} ±"
+                f" {rate.spread:g} is ±{_relative(rate):.1%}, {printed.value:g} ±"
+                f" {printed.spread:g} is ±{_relative(printed):.2%}"
+            ),
+            evidence=tuple(
+                Evidence(
+                    metric="relative ± of MB/s / of requests",
+                    value=_relative(size) / _relative(one),
+                    threshold=1,
+                    place=one.place,
+                )
+                for one, size in odd
+            ),
+            cases=tuple(describe_case(one) for one, _ in odd),
+        )
+
+
+def _relative(one: Measurement) -> float:
+    return (one.spread or 0.0) / one.value
+
+
+def _spreads_differ(rate: Measurement, printed: Measurement) -> bool:
+    """Tell whether no digits behind the printed ones give both the same relative spread."""
+    if not (rate.spread and printed.spread and rate.value > 0 and printed.value > 0):
+        return False
+    spans = []
+    for one in (rate, printed):
+        digit = _last_digit(f"{one.spread:g}")
+        low, high = _rounded_span(one, slack=0.0)
+        least = max(0.0, (one.spread or 0.0) - 1.5 * digit)
+        spans.append(
+            (least / high, ((one.spread or 0.0) + 1.5 * digit) / low if low > 0 else math.inf)
+        )
+    (low, high), (other_low, other_high) = spans
+    return high < other_low or other_high < low
+
+
+def megabyte_base(account: Account) -> Iterator[Finding]:
+    """Say which "MB" a table means, where the readings of it and of the size can be told apart.
+
+    "4 KB" may be 4096 or 4000 bytes and "MB" 2^20 or 10^6: four factors, of which some tables allow
+    one only. "10 MB" against "MB" allows both bases alike, and nothing is said.
+    """
+    for cells in _pairs(account):
+        size = cells[0][0].size_bytes
+        if size is None or _common_factor(cells) is None:
+            continue
+        fits = {
+            (bytes_, name): sum(
+                _fits(rate, printed, bytes_ / base, slack=1.0) for rate, printed in cells
+            )
+            for bytes_ in (size, _decimal_reading(size))
+            for name, base in (("2^20", 2**20), ("10^6", 10**6))
+        }
+        ranked = sorted(fits, key=lambda reading: -fits[reading])
+        best, second = ranked[0], ranked[1]
+        if fits[best] < 0.75 * len(cells) or fits[second] == fits[best]:
+            continue
+        yield Finding(
+            rule="megabyte-base",
+            statement=(
+                f'{cells[0][0].workload}: "MB" is {best[1]} bytes, and a request {best[0]}:'
+                f" {fits[best]} of {len(cells)} cells fit so ({_exactness(cells, best)}),"
+                f" {fits[second]} with {second[0]} bytes"
+                f" and {second[1]}"
+            ),
+            evidence=tuple(
+                Evidence(
+                    metric=f"cells that fit {reading[0]} bytes and MB = {reading[1]}",
+                    value=count,
+                    threshold=len(cells),
+                )
+                for reading, count in fits.items()
+            ),
+            is_inferred=True,
+        )
+
+
+def _exactness(cells: Sequence[tuple[Measurement, Measurement]], reading: tuple[int, str]) -> str:
+    """Say how many cells fit to their last digit, and how many only next to it."""
+    factor = reading[0] / (2**20 if reading[1] == "2^20" else 10**6)
+    exact = sum(
+        abs(rate.value * factor - printed.value)
+        <= 0.5 * _last_digit(printed.text or f"{printed.value:g}")
+        for rate, printed in cells
+    )
+    return f"{exact} exactly, the others to ±1 in the last digit"
+
+
+def contradicting_statements(account: Account) -> Iterator[Finding]:
+    """Find quantities that are stated twice with values that do not agree."""
+    for (quantity, unit), entries in _by_quantity(account).items():
+        values = [entry.value for entry in entries]
+        if len(entries) < 2 or max(values) <= (1 + AGREE) * min(values):
+            continue
+        places = " and ".join(f"{entry.value:g} {unit} ({entry.place})" for entry in entries)
+        yield Finding(
+            rule="contradicting-statements",
+            statement=f"{quantity} is stated as {places}: {max(values) / min(values):.1f}× apart",
+            evidence=tuple(
+                Evidence(metric=quantity, value=entry.value, unit=unit, place=entry.place)
+                for entry in entries
+            ),
+        )
+
+
+def mixed_units(account: Account) -> Iterator[Finding]:
+    """Find results and ceilings that look alike as printed, but count different megabytes."""
+    for one in account.of(BYTE_RATE):
+        base = printed_units.MEGABYTE_OF_TOOL.get(one.tool)
+        shown = _printed_megabytes(one.text)
+        if base != 2**20 or shown is None:
+            continue
+        for ceiling in account.ceilings:
+            other = ceiling.bytes_per_s / 1e6
+            is_bits = "b/s" in ceiling.text or "bit" in ceiling.text
+            if not is_bits and printed_units.MEGABYTE_OF_TOOL.get(ceiling.tool) != 10**6:
+                continue
+            if abs(shown / other - 1) <= LOOKS_ALIKE:
+                yield Finding(
+                    rule="mixed-units",
+                    statement=(
+                        f"{one.text} of {one.tool} and {other:.0f} MB/s of the {ceiling.name} look"
+                        f" equal and are not: {one.tool} counts 2^20 bytes to a MB, so it is"
+                        f" {one.value / 1e6:.0f}·10⁶ B/s,"
+                        f" {one.value / ceiling.bytes_per_s - 1:+.1%}"
+                    ),
+                    evidence=(
+                        Evidence(
+                            metric="bytes per second",
+                            value=one.value,
+                            threshold=ceiling.bytes_per_s,
+                            unit="B/s",
+                            place=one.place,
+                        ),
+                    ),
+                    cases=(describe_case(one),),
+                )
+
+
+def _pairs(account: Account) -> Iterator[list[tuple[Measurement, Measurement]]]:
+    printed = {(one.target, one.case): one for one in account.of(MEGABYTE_RATE)}
+    rates = [one for one in account.of(RATE) if (one.target, one.case) in printed]
+    for cells in grouped(rates, lambda one: (one.target, one.workload, one.size_bytes)).values():
+        pairs = [(one, printed[one.target, one.case]) for one in cells]
+        if len(pairs) >= 4:
+            yield pairs
+
+
+def _common_factor(cells: Sequence[tuple[Measurement, Measurement]]) -> float | None:
+    """Return the factor that most cells allow, taken from the middle of what they share."""
+    spans = [_factor_span(rate, printed) for rate, printed in cells]
+    edges = sorted({edge for span in spans for edge in span})
+    best, chosen = 0, None
+    for low, high in pairwise(edges):
+        middle = (low + high) / 2
+        count = sum(start <= middle <= end for start, end in spans)
+        if count > best:
+            best, chosen = count, middle
+    return chosen if best > len(cells) / 2 else None
+
+
+def _factor_span(rate: Measurement, printed: Measurement) -> tuple[float, float]:
+    low_rate, high_rate = _rounded_span(rate, slack=0.0)
+    low, high = _rounded_span(printed, slack=0.0)
+    return low / high_rate, high / low_rate
+
+
+def _fits(rate: Measurement, printed: Measurement, factor: float, *, slack: float) -> bool:
+    low_rate, high_rate = _rounded_span(rate, slack=0.0)
+    low, high = _rounded_span(printed, slack=slack)
+    return high_rate * factor >= low and low_rate * factor <= high
+
+
+def _rounded_span(one: Measurement, *, slack: float) -> tuple[float, float]:
+    """Return what prints as this number when it is rounded or cut, and `slack` last digits more."""
+    digit = _last_digit(one.text or f"{one.value:g}")
+    return one.value - (0.5 + slack) * digit, one.value + (1.0 + slack) * digit
+
+
+def _decimal_reading(size: int) -> int:
+    """Return 4000 for 4096 and 10^7 for 10 · 2^20: the same digits with units of a thousand."""
+    power = 0
+    while size % 1024 == 0 and size >= 1024:
+        size //= 1024
+        power += 1
+    return int(size * 1000**power)
+
+
+def _last_digit(text: str) -> float:
+    _, _, decimals = text.partition(".")
+    return float(10.0 ** -len(decimals))
+
+
+def _printed_megabytes(text: str | None) -> float | None:
+    digits = (text or "").lstrip("~").partition(" ")
+    try:
+        return float(digits[0]) if digits[2].startswith("MB") else None
+    except ValueError:
+        return None
+
+
+def _by_quantity(account: Account) -> dict[tuple[str, str], list[Statement]]:
+    groups: dict[tuple[str, str], list[Statement]] = {}
+    for statement in account.statements:
+        if not statement.per:
+            groups.setdefault((statement.quantity, statement.unit), []).append(statement)
+    return groups

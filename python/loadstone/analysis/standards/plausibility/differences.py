@@ -1,0 +1,111 @@
+"""Which differences between the targets of one report are more than chance?"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+from loadstone.analysis.accounts.account import Account, Measurement, Parameter
+from loadstone.analysis.accounts.comparison import ALPHA, Comparison, compare
+from loadstone.analysis.finding import Evidence, Finding
+
+
+def arms_differ(account: Account) -> Iterator[Finding]:
+    """Compare the targets where trials were repeated, corrected for the many cases.
+
+    A target that stands twice is no arm: it says how far the method itself can tell arms apart.
+    """
+    twins = {second for _, second in account.identical}
+    arms = [target for target in account.targets if target not in twins]
+    for first, second in [*pairwise(arms), *account.identical]:
+        a, b = account.only(first), account.only(second)
+        if not _is_repeated(a) or not _is_repeated(b):
+            continue
+        found = compare(a, b)
+        if second in twins:
+            yield _control(found)
+        elif len(found.comparisons) > 1:
+            yield _finding(found, _without_first(a, b))
+
+
+def _control(found: Comparison) -> Finding:
+    bounds = [
+        max(abs(math.log(one.ratio.low)), abs(math.log(one.ratio.high)))
+        for one in found.comparisons
+        if one.ratio.low and one.ratio.high
+    ]
+    floor = math.expm1(max(bounds, default=0.0))
+    falsely = [one for one in found.comparisons if one.verdict in ("faster", "slower")]
+    wrong = f"; {len(falsely)} cases differ though nothing does" if falsely else ""
+    return Finding(
+        rule="noise-floor",
+        weight="problem" if falsely else "note",
+        statement=(
+            f"A against A ({found.a} and {found.b}, one target): differences up to {floor:.1%}"
+            f" cannot be told from noise{wrong}"
+        ),
+        evidence=(Evidence(metric="noise floor of a ratio", value=floor),),
+        cases=tuple(_short(one.case) for one in falsely),
+    )
+
+
+def _finding(found: Comparison, without_first: Comparison | None) -> Finding:
+    tested = [one for one in found.comparisons if one.p is not None]
+    raw = [one for one in tested if one.p is not None and one.p < ALPHA]
+    kept = [one for one in tested if one.p_holm is not None and one.p_holm < ALPHA]
+    names = ", ".join(_short(one.case) for one in kept) or "none"
+    test = tested[0].method.rpartition(", ")[2].removesuffix(" p") if tested else "no test"
+    statement = (
+        f"{len(kept)} of {len(tested)} cases differ between {found.a} and {found.b} after Holm's"
+        f" correction: {names} ({test}, p < {ALPHA}; {len(raw)} without the correction)"
+    )
+    evidence = [
+        Evidence(
+            metric=f"p after Holm, {_short(one.case)}",
+            value=one.p_holm if one.p_holm is not None else 1.0,
+            threshold=ALPHA,
+        )
+        for one in tested
+    ]
+    together = found.geometric_mean
+    if together is not None and together.low is not None and together.high is not None:
+        statement += (
+            f"; geometric mean of the ratios {found.b} / {found.a} is {together.ratio:.3f}"
+            f" (95 % CI {together.low:.3f}-{together.high:.3f})"
+        )
+        evidence.append(Evidence(metric="geometric mean of ratios", value=together.ratio))
+    if without_first is not None and without_first.geometric_mean is not None:
+        ratio = without_first.geometric_mean.ratio
+        statement += f", and {ratio:.3f} without each first repetition"
+        evidence.append(Evidence(metric="geometric mean without first repetitions", value=ratio))
+    return Finding(
+        rule="arms-differ",
+        statement=statement,
+        evidence=tuple(evidence),
+        cases=tuple(_short(one.case) for one in kept),
+    )
+
+
+def _without_first(a: Account, b: Account) -> Comparison | None:
+    if not all(any(one.repetition > 2 for one in side.measurements) for side in (a, b)):
+        return None
+    return compare(_later(a), _later(b))
+
+
+def _later(account: Account) -> Account:
+    def is_later(one: Measurement) -> bool:
+        return one.repetition > 1
+
+    return replace(account, measurements=tuple(filter(is_later, account.measurements)))
+
+
+def _is_repeated(account: Account) -> bool:
+    return any(one.repetition > 1 for one in account.of(account.headline()))
+
+
+def _short(case: dict[str, Parameter] | object) -> str:
+    assert isinstance(case, dict), "a case is a mapping"
+    if case.get("query"):
+        return str(case["query"])
+    left_out = ("workload", "round")
+    return " ".join(str(value) for key, value in case.items() if key not in left_out and value)

@@ -1,0 +1,102 @@
+"""Rates that are a known amount of work divided by whole seconds: their clock was too coarse."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
+from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.naming import describe_size
+
+CHANCE_MAX = 1e-6
+TELLING = 0.5
+NEIGHBOURHOOD = 0.10
+
+
+def whole_seconds(account: Account) -> Iterator[Finding]:
+    """Find groups of rates that all equal work / k for a whole number of seconds k.
+
+    The chance of one such value by accident is the share of such values among the whole numbers
+    within ten percent of it; cells where every second number would do tell nothing and are left
+    out. Rounded and cut quotients both count.
+    """
+    known = [
+        one for one in account.of(RATE) if one.work and one.text is not None and one.text.isdigit()
+    ]
+    groups = grouped(known, lambda one: (one.operation, one.size_bytes))
+    for cells in groups.values():
+        telling = [(one, _chance(one)) for one in cells]
+        telling = [(one, chance) for one, chance in telling if chance <= TELLING]
+        hits = [(one, chance) for one, chance in telling if _seconds(one) is not None]
+        if not telling or len(hits) < len(telling):
+            continue
+        chance = math.prod(chance for _, chance in telling)
+        if chance < CHANCE_MAX:
+            yield _finding(cells, [one for one, _ in telling], chance)
+
+
+def _finding(
+    cells: Sequence[Measurement], telling: Sequence[Measurement], chance: float
+) -> Finding:
+    first = telling[0]
+    coarsest = max(telling, key=_resolution)
+    examples = sorted(telling, key=lambda one: -one.value)[:4]
+    shown = ", ".join(f"{one.text} = {one.work:,}/{_seconds(one)} s" for one in examples)
+    what = f"{first.operation.upper()}"
+    if first.size_bytes is not None:
+        what += f" of {describe_size(first.size_bytes)}"
+    rest = len(cells) - len(telling)
+    left = f" (the other {rest} are too small to tell)" if rest else ""
+    return Finding(
+        rule="whole-seconds",
+        statement=(
+            f"all {len(telling)} rates of {what} that can tell are work divided by whole seconds"
+            f"{left}: {shown}; they are quantised, one second is up to"
+            f" {_resolution(coarsest):.1%} of the value"
+        ),
+        evidence=tuple(
+            Evidence(
+                metric="seconds",
+                value=float(_seconds(one) or 0),
+                threshold=one.text,
+                unit="s",
+                place=one.place,
+            )
+            for one in telling
+        ),
+        cases=tuple(describe_case(one) for one in telling),
+        chance=chance,
+    )
+
+
+def _seconds(one: Measurement) -> int | None:
+    """Return the whole number of seconds that gives this rate, rounded or cut, if there is one."""
+    assert one.work is not None, "asked of rates with known work only"
+    value = round(one.value)
+    for seconds in range(
+        max(1, math.floor(one.work / (value + 1))), math.ceil(one.work / max(value - 0.5, 0.5)) + 1
+    ):
+        if value in (one.work // seconds, round(one.work / seconds)):
+            return seconds
+    return None
+
+
+def _chance(one: Measurement) -> float:
+    """Return the share of whole numbers near a rate that some whole number of seconds gives."""
+    assert one.work is not None, "asked of rates with known work only"
+    reach = max(3, int(one.value * NEIGHBOURHOOD))
+    low, high = max(1, int(one.value) - reach), int(one.value) + reach
+    first = max(1, one.work // (high + 1))
+    last = math.ceil(one.work / max(low - 0.5, 0.5))
+    if last - first > 2 * (high - low + 1):
+        return 1.0
+    reachable = set()
+    for seconds in range(first, last + 1):
+        for value in (one.work // seconds, round(one.work / seconds)):
+            if low <= value <= high:
+                reachable.add(value)
+    return len(reachable) / (high - low + 1)
+
+
+def _resolution(one: Measurement) -> float:
+    seconds = _seconds(one)
+    return 1 / seconds if seconds else 0.0

@@ -1,0 +1,210 @@
+"""What load, rate and time must have to do with each other."""
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+import numpy as np
+from scipy import stats
+
+from loadstone import units
+from loadstone.analysis.accounts.account import (
+    RATE,
+    THREAD_RATE,
+    Account,
+    Measurement,
+    describe_case,
+    grouped,
+)
+from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.statistics import scaling
+
+LOADS_MIN = 3
+DENOMINATOR_MAX = 10_000_000
+CHANCE_MAX = 1e-6
+
+
+def saturation_point(account: Account) -> Iterator[Finding]:
+    """State where a sweep saturates, and what the load beyond it cost in time by Little's law."""
+    for sweep in _sweeps(account):
+        points = [_point(cells) for cells in sweep]
+        found = scaling.saturation(points)
+        yield _saturation(sweep, points, found)
+
+
+def scaling_model(account: Account) -> Iterator[Finding]:
+    """State which curve a sweep follows: the universal scalability law, or two straight lines.
+
+    A model that does not fit is named with its reason, for a link's ceiling is not of its shape.
+    """
+    for sweep in _sweeps(account):
+        if len(sweep) < scaling.USL_POINTS_MIN:
+            continue
+        points = [_point(cells) for cells in sweep]
+        model = scaling.fit(points)
+        name = describe_case(sweep[0][0], ("threads",))
+        if model.kind == "usl":
+            peak = f", best at {model.peak:.0f} threads" if model.peak else ""
+            statement = (
+                f"{name}: follows the universal scalability law with contention"
+                f" {model.alpha:.3f} and coherency {model.beta:.2g}{peak}; residuals up to"
+                f" {model.residual_max:.0%}"
+            )
+        else:
+            statement = (
+                f"{name}: {model.gamma:.3g}/s a thread up to a ceiling of {model.ceiling:.3g}/s;"
+                f" the universal scalability law does not hold: {model.why_not_usl}"
+            )
+        knee = scaling.kneedle(points)
+        evidence = [Evidence(metric="largest residual", value=model.residual_max)]
+        evidence += [Evidence(metric="knee by Kneedle on log2", value=knee)] if knee else []
+        yield Finding(
+            rule="scaling-model",
+            statement=statement,
+            evidence=tuple(evidence),
+            cases=(name,),
+        )
+
+
+def _saturation(
+    sweep: Sequence[Sequence[Measurement]],
+    points: Sequence[scaling.Point],
+    found: scaling.Saturation,
+) -> Finding:
+    name = describe_case(sweep[0][0], ("threads",))
+    first, last = points[0], points[-1]
+    alone, waits = first.load / first.rate, last.load / last.rate
+    if found.is_reached:
+        knee = f", N* = {found.knee:.1f}" if found.knee else ""
+        sure = ", by the lower ends of their intervals" if found.is_certain else ""
+        statement = (
+            f"{name}: saturated from {found.load:g} threads on ({found.rate:.4g} of at most"
+            f" {found.rate_max:.4g}/s{sure}{knee}); at {last.load:g} threads a request takes"
+            f" {units.format_duration(1e9 * waits)} by Little's law (N/X), {waits / alone:.0f}× the"
+            f" {units.format_duration(1e9 * alone)} with {first.load:g}: load beyond only queues"
+        )
+    else:
+        statement = (
+            f"{name}: not saturated: the last step, to {found.load_of_max:g} threads, still"
+            f" brought {last.rate / points[-2].rate - 1:+.0%}"
+        )
+    return Finding(
+        rule="saturation",
+        statement=statement,
+        evidence=(
+            Evidence(metric="saturation load", value=found.load, unit="threads"),
+            Evidence(metric="best rate", value=found.rate_max, unit="1/s"),
+            Evidence(metric="mean time at the largest load", value=waits, unit="s"),
+        ),
+        cases=(describe_case(sweep[0][0]), describe_case(sweep[-1][0])),
+    )
+
+
+def _point(cells: Sequence[Measurement]) -> scaling.Point:
+    """Return one load with the mean of its trials, and the lower end of its interval."""
+    values = np.array([one.value for one in cells])
+    mean = float(values.mean())
+    low = None
+    if values.size > 1:
+        half = stats.t.ppf(0.975, values.size - 1) * values.std(ddof=1) / math.sqrt(values.size)
+        low = mean - float(half)
+    return scaling.Point(load=cells[0].threads or 1, rate=mean, low=low)
+
+
+def rate_from_latency(account: Account) -> Iterator[Finding]:
+    """Find throughput that was computed as threads over mean latency, and never counted.
+
+    Two signs: a rate is exactly the number of threads times the rate of one thread, for every cell;
+    and a rate per thread is a quotient of whole numbers, 1000 · n / Σ ms, which says that durations
+    were added up. Such a rate leaves out all time between requests, and everything else the threads
+    did meanwhile.
+    """
+    per_thread = {(one.target, one.case): one for one in account.of(THREAD_RATE)}
+    cells = [
+        (one, per_thread[one.target, one.case])
+        for one in account.of(RATE)
+        if one.threads and (one.target, one.case) in per_thread
+    ]
+    # What one thread does by itself has one rate, however many threads wait meanwhile.
+    cells = [(one, single) for one, single in cells if one.value != single.value]
+    exact = [pair for pair in cells if _is_multiple(*pair)]
+    quotients = {id(one): _quotient(one) for one in per_thread.values()}
+    telling = [found for found in quotients.values() if found is not None]
+    if len(cells) < 3 or len(exact) < len(cells):
+        return
+    chance = 1.0
+    for found in telling:
+        chance *= found[1]
+    statement = (
+        f"all {len(exact)} rates are exactly threads × rate of one thread"
+        f" ({exact[0][0].text} = {exact[0][0].threads} × {exact[0][1].text})"
+    )
+    if telling and chance < CHANCE_MAX:
+        fraction = telling[0][0]
+        statement += (
+            f", and {len(telling)} of {len(quotients)} rates of one thread are quotients of small"
+            f" whole numbers (1000·{fraction.numerator}/{fraction.denominator}): requests over"
+            " the sum of their milliseconds"
+        )
+    statement += (
+        "; throughput is threads / mean latency, not completions over wall time, and leaves out"
+        " whatever the threads did between these requests"
+    )
+    yield Finding(
+        rule="rate-from-latency",
+        statement=statement,
+        evidence=tuple(
+            Evidence(
+                metric="rate / (threads × rate of one thread)",
+                value=one.value / ((one.threads or 1) * single.value),
+                threshold=1,
+                place=one.place,
+            )
+            for one, single in exact
+        ),
+        cases=tuple(describe_case(one) for one, _ in exact),
+        chance=chance if telling else None,
+    )
+
+
+def _sweeps(account: Account) -> Iterator[list[list[Measurement]]]:
+    """Return the trials of each sweep, by their number of threads from the fewest up."""
+    groups = grouped(
+        (one for one in account.of(RATE) if one.threads is not None),
+        lambda one: (
+            one.target,
+            one.workload,
+            one.operation,
+            one.round,
+            tuple(item for item in one.case if item[0] not in ("threads", "round")),
+        ),
+    )
+    for cells in groups.values():
+        loads = sorted({one.threads or 1 for one in cells})
+        if len(loads) >= LOADS_MIN:
+            yield [[one for one in cells if one.threads == load] for load in loads]
+
+
+def _is_multiple(one: Measurement, single: Measurement) -> bool:
+    expected = (one.threads or 1) * single.value
+    return abs(one.value / expected - 1) < 1e-12
+
+
+def _quotient(one: Measurement) -> tuple[Fraction, float] | None:
+    """Return rate/1000 as a quotient of small whole numbers, and the chance of one so small.
+
+    A number with d digits behind the point lies within half a last digit of a quotient with a
+    denominator up to q with a chance of about q² · 10^-d: there are about q²/2 of them per unit.
+    """
+    text = one.text or ""
+    digits = len(text.partition(".")[2])
+    if digits < 9:
+        return None
+    exact = Fraction(text) / 1000
+    tolerance = Fraction(1, 2 * 10**12) * exact
+    for limit in (100, 1_000, 10_000, 100_000, DENOMINATOR_MAX):
+        found = exact.limit_denominator(limit)
+        if abs(found - exact) <= tolerance:
+            chance = min(1.0, float(found.denominator**2 * 2 * tolerance))
+            return (found, chance) if chance < 0.01 else None
+    return None

@@ -1,0 +1,158 @@
+"""How often each number was measured, and whether the first time was like the others."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy import stats
+
+from loadstone.analysis.accounts.account import (
+    LOWER_IS_BETTER,
+    Account,
+    Measurement,
+    describe_case,
+    grouped,
+)
+from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.statistics.significance import smallest_p
+
+REPETITIONS_MIN = 4
+COLD_RATIO = 1.10
+COLD_CONFIDENCE = 0.99
+COLD_CHANCE = 0.01
+
+
+def single_trials(account: Account) -> Iterator[Finding]:
+    """Warn where a number was measured once: it has no spread, and no interval can be given."""
+    cells = _cells(account)
+    single = [cell for cell in cells if len(cell) == 1 and cell[0].spread is None]
+    if not single:
+        return
+    rounds = {cell[0].round for cell in single}
+    text = f"{len(single)} of {len(cells)} numbers are from one trial each (n = 1): no interval"
+    evidence = [Evidence(metric="trials of a number", value=1, threshold=5)]
+    if len(rounds) > 1:
+        least = smallest_p(len(rounds), len(rounds))
+        text += (
+            f"; taking the {len(rounds)} rounds as repetitions, no difference can reach a p below"
+            f" {least:.2f}"
+        )
+        evidence.append(Evidence(metric="smallest p of the rounds", value=least, threshold=0.05))
+    yield Finding(
+        rule="single-trials",
+        statement=text,
+        evidence=tuple(evidence),
+        cases=tuple(describe_case(cell[0]) for cell in single[:10]),
+    )
+
+
+def unequal_repetitions(account: Account) -> Iterator[Finding]:
+    """Say where cases were repeated a different number of times: some trials may be left out."""
+    for target, cells in grouped(
+        (cell[0] for cell in _cells(account)), lambda one: one.target
+    ).items():
+        counts = {
+            describe_case(cell[0]): len(cell)
+            for cell in _cells(account)
+            if cell[0].target == target
+        }
+        most = max(counts.values())
+        fewer = [name for name, count in counts.items() if count < most]
+        if most > 1 and fewer and cells:
+            yield Finding(
+                rule="unequal-repetitions",
+                statement=(
+                    f"{target}: {len(fewer)} of {len(counts)} cases have fewer trials than the"
+                    f" {most} of the others; it is not said what became of the rest"
+                ),
+                evidence=(Evidence(metric="trials", value=min(counts.values()), threshold=most),),
+                cases=tuple(fewer),
+            )
+
+
+def unnamed_spread(account: Account) -> Iterator[Finding]:
+    """Say where a ± stands whose meaning is not given: no interval can be made of it."""
+    spreads = [one for one in account.measurements if one.spread is not None]
+    if spreads and account.disclosure.spread is None:
+        yield Finding(
+            rule="unnamed-spread",
+            statement=(
+                f"{len(spreads)} numbers carry a ± that nobody defines: a standard deviation, a"
+                " standard error and an interval differ by factors"
+            ),
+            evidence=(Evidence(metric="± without a meaning", value=len(spreads)),),
+        )
+
+
+def cold_first(account: Account) -> Iterator[Finding]:
+    """Find targets whose first repetition is another thing than the rest: cold and warm mixed."""
+    repeated = [cell for cell in _cells(account) if len(cell) >= REPETITIONS_MIN]
+    for target, first_ones in grouped((cell[0] for cell in repeated), lambda m: m.target).items():
+        cells = [cell for cell in repeated if cell[0].target == target]
+        worst_first = [cell for cell in cells if _is_worst_first(cell)]
+        cold = [cell for cell in worst_first if _slowdown(cell) >= COLD_RATIO and _is_outside(cell)]
+        chance = _chance_of_worst_first(cells, len(worst_first))
+        if not cold or (chance > COLD_CHANCE and len(first_ones) > 1):
+            continue
+        cold.sort(key=_slowdown, reverse=True)
+        listed = ", ".join(f"{_short(cell)} {_slowdown(cell):.1f}×" for cell in cold[:6])
+        yield Finding(
+            rule="cold-first-run",
+            statement=(
+                f"{target}: the first repetition is the slowest in {len(worst_first)} of"
+                f" {len(cells)} cases, and in {len(cold)} far outside the others ({listed} the"
+                " median of the rest): a cold first run is mixed into the mean"
+            ),
+            evidence=tuple(
+                Evidence(
+                    metric="first repetition / median of the rest",
+                    value=_slowdown(cell),
+                    threshold=COLD_RATIO,
+                    place=cell[0].place,
+                )
+                for cell in cold
+            ),
+            cases=tuple(describe_case(cell[0]) for cell in cold),
+            chance=chance,
+        )
+
+
+def _cells(account: Account) -> list[list[Measurement]]:
+    """Return the trials of each number of the headline metric, in the order they ran."""
+    groups = grouped(account.of(account.headline()), lambda one: (one.target, one.case))
+    return [sorted(group, key=lambda one: one.repetition) for group in groups.values()]
+
+
+def _is_worst_first(cell: Sequence[Measurement]) -> bool:
+    values = [one.value for one in cell]
+    if cell[0].metric in LOWER_IS_BETTER:
+        return values[0] > max(values[1:])
+    return values[0] < min(values[1:])
+
+
+def _slowdown(cell: Sequence[Measurement]) -> float:
+    rest = float(np.median([one.value for one in cell[1:]]))
+    slower = cell[0].value / rest
+    return slower if cell[0].metric in LOWER_IS_BETTER else 1 / slower
+
+
+def _is_outside(cell: Sequence[Measurement]) -> bool:
+    """Tell whether the first value lies beyond the one-sided prediction interval of the others."""
+    logs = np.log([one.value for one in cell[1:]])
+    reach = float(stats.t.ppf(COLD_CONFIDENCE, logs.size - 1)) * float(logs.std(ddof=1))
+    reach *= math.sqrt(1 + 1 / logs.size)
+    distance = math.log(cell[0].value) - float(logs.mean())
+    return distance > reach if cell[0].metric in LOWER_IS_BETTER else distance < -reach
+
+
+def _chance_of_worst_first(cells: Sequence[Sequence[Measurement]], seen: int) -> float:
+    """Return how often so many cases would start with their worst: each does with chance 1/n."""
+    counts = np.array([1.0])
+    for cell in cells:
+        counts = np.convolve(counts, [1 - 1 / len(cell), 1 / len(cell)])
+    return float(counts[seen:].sum())
+
+
+def _short(cell: Sequence[Measurement]) -> str:
+    query = cell[0].parameters.get("query")
+    return str(query) if query else describe_case(cell[0])

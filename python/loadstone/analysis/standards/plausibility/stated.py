@@ -1,0 +1,222 @@
+"""What a report says beside its numbers, held against numbers: limits, labels, words."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from loadstone import units
+from loadstone.analysis.accounts.account import (
+    Account,
+    Measurement,
+    Statement,
+    describe_case,
+    grouped,
+)
+from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.limits.measured_ceilings import bounds_of
+
+SCALES = 0.8
+ABOVE = 1.05
+APART = 0.10
+CACHE_BYTES = 32 * 2**20
+"""A working set below this fits into the last-level cache of any server's processor."""
+
+MULTIPLES = {
+    "half": 0.5, "double": 2.0, "twice": 2.0, "thrice": 3.0, "triple": 3.0, "three times": 3.0,
+    "quadruple": 4.0, "four times": 4.0, "five times": 5.0, "ten times": 10.0,
+}  # fmt: skip
+_TIMES = re.compile(r"(\d+(?:\.\d+)?)\s*(?:×|x\b|times)")
+
+
+def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
+    """Find limits stated "per bucket" and the like that more of them do not multiply."""
+    groups: dict[tuple[str, str, str], list[Statement]] = {}
+    for one in account.statements:
+        groups.setdefault((one.quantity, one.unit, one.per), []).append(one)
+    for (quantity, unit, per), entries in groups.items():
+        ordered = sorted(entries, key=lambda one: one.count)
+        first, last = ordered[0], ordered[-1]
+        if not per or first.count <= 0 or last.count <= first.count or first.value <= 0:
+            continue
+        more, brings = last.count / first.count, last.value / first.value
+        if SCALES * more <= brings <= more / SCALES:
+            continue
+        yield Finding(
+            rule="limit-does-not-scale",
+            statement=(
+                f"{quantity} is stated per {per}: {first.value:g} {unit} with {first.count:g}, but"
+                f" {last.value:g} with {last.count:g}, which is {last.value / last.count:.3g} each:"
+                f" {more:.3g} times as many bring {brings:.2f} times as much, so it is no limit per"
+                f" {per} alone"
+            ),
+            evidence=(
+                Evidence(
+                    metric=f"rise / rise of {per}s",
+                    value=brings / more,
+                    threshold=SCALES,
+                    place=f"{first.place}; {last.place}",
+                ),
+            ),
+        )
+
+
+def faster_than_beneath(account: Account) -> Iterator[Finding]:
+    """Find layers stated to be faster than what they stand on: a cache, or several of it."""
+    for one in account.statements:
+        below = [
+            other
+            for other in account.statements
+            if one.carried_by and (other.quantity, other.unit) == (one.carried_by, one.unit)
+        ]
+        passed = [other for other in below if one.value > ABOVE * other.value > 0]
+        if not passed:
+            continue
+        told = " and ".join(f"{other.value:g} {other.unit} ({other.place})" for other in passed)
+        yield Finding(
+            rule="faster-than-beneath",
+            statement=(
+                f"{one.quantity}, {one.value:g} {one.unit}, is above the {one.carried_by} beneath"
+                f" it, {told}: that takes several of them at once or a cache, and is no figure of"
+                " the layer itself"
+            ),
+            evidence=tuple(
+                Evidence(
+                    metric=f"{one.quantity} / {one.carried_by}",
+                    value=one.value / other.value,
+                    threshold=ABOVE,
+                    place=f"{one.place}; {other.place}",
+                )
+                for other in passed
+            ),
+        )
+
+
+def two_speeds(account: Account) -> Iterator[Finding]:
+    """Find one device or link whose ceiling is given twice, with values that do not agree."""
+    if account.run:
+        # A run measures one ceiling several ways; what is stated of one thing is one number.
+        return
+    groups: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    for one in account.ceilings:
+        key = (one.name, one.bounds or "")
+        groups.setdefault(key, []).append((one.bytes_per_s, one.text or one.place))
+    for (name, _), found in groups.items():
+        values = [value for value, _ in found]
+        if len(found) < 2 or max(values) <= (1 + APART) * min(values):
+            continue
+        yield Finding(
+            rule="contradicting-statements",
+            statement=(
+                f"{name} has several speeds: {' and '.join(text for _, text in found)},"
+                f" {max(values) / min(values):.1f}× apart"
+            ),
+            evidence=tuple(
+                Evidence(metric=name, value=value, unit="B/s", place=text) for value, text in found
+            ),
+        )
+
+
+def ratios_in_words(account: Account) -> Iterator[Finding]:
+    """Find ratios in words that their own numbers do not have: "almost thrice" that is 2.67."""
+    for one in account.ratios:
+        said, ratio = multiple_in(one.words), one.value / one.base
+        if said is None or abs(ratio / said - 1) <= APART:
+            continue
+        yield Finding(
+            rule="ratio-in-words",
+            statement=(
+                f'"{one.words}" ({one.place}) is {ratio:.2f}×, {ratio / said - 1:+.0%} from the'
+                f" {said:g} that the words say ({one.value:g} over {one.base:g} {one.unit})"
+            ),
+            evidence=(
+                Evidence(
+                    metric="ratio of the numbers", value=ratio, threshold=said, place=one.place
+                ),
+            ),
+        )
+
+
+def multiple_in(words: str) -> float | None:
+    """Return the multiple that words say; None where they say none."""
+    text = words.lower()
+    found = _TIMES.search(text)
+    if found is not None:
+        return float(found[1])
+    return next((value for name, value in MULTIPLES.items() if name in text), None)
+
+
+def threads_and_cores(account: Account) -> Iterator[Finding]:
+    """Find labels such as "all threads available" on loads that cannot all be all of them."""
+    all_of_them = sorted({one.threads for one in account.loads if one.share == "all"})
+    wrong = [
+        f"{one.threads} threads are said to be fewer than available ({one.place}), and"
+        f" {all_of_them[0]} to be all"
+        for one in account.loads
+        if one.share == "fewer" and all_of_them and one.threads >= all_of_them[0]
+    ]
+    wrong += [
+        f"{few} and {many} threads are both said to be all" for few, many in pairwise(all_of_them)
+    ]
+    known = {one.available for one in account.loads if one.available is not None}
+    wrong += [
+        f"{one.threads} threads are said to be {one.share} of {one.available} ({one.place})"
+        for one in account.loads
+        if one.available is not None
+        and (
+            (one.share == "all" and one.threads not in known)
+            or (one.share == "fewer" and one.threads >= one.available)
+        )
+    ]
+    if wrong:
+        yield Finding(
+            rule="threads-and-cores",
+            statement=f"labels of threads contradict each other or the cores: {'; '.join(wrong)}",
+            evidence=tuple(
+                Evidence(metric="threads", value=float(one.threads), threshold=one.share,
+                         place=one.place)
+                for one in account.loads
+            ),
+        )  # fmt: skip
+
+
+def working_set(account: Account) -> Iterator[Finding]:
+    """Find reads of so few bytes that a processor's cache holds all of them."""
+    groups = grouped(
+        [one for one in account.measurements if _reads(one)],
+        lambda one: (one.target, one.workload, one.operation, one.size_bytes),
+    )
+    for cells in groups.values():
+        size = _working_set_bytes(account, cells[0])
+        if size is None or size > CACHE_BYTES:
+            continue
+        yield Finding(
+            rule="working-set",
+            statement=(
+                f"{describe_case(cells[0], ('threads', 'round'))}: all objects together are"
+                f" {units.format_size(size)}, which a processor's cache holds: the rate is that of"
+                " caches, and no limit of a disk or of memory explains it"
+            ),
+            evidence=(
+                Evidence(
+                    metric="bytes of all objects",
+                    value=float(size),
+                    threshold=float(CACHE_BYTES),
+                    unit="B",
+                    place=cells[0].place,
+                ),
+            ),
+            cases=(describe_case(cells[0], ("threads", "round")),),
+        )
+
+
+def _working_set_bytes(account: Account, one: Measurement) -> int | None:
+    objects = account.disclosure.dataset_objects
+    if objects is not None and one.size_bytes is not None:
+        return objects * one.size_bytes
+    # One figure for objects of several sizes is none of each.
+    sizes = {other.size_bytes for other in account.measurements}
+    return account.disclosure.dataset_bytes if len(sizes) == 1 else None
+
+
+def _reads(one: Measurement) -> bool:
+    return bounds_of(one.operation) == "read" or one.operation.startswith("download")

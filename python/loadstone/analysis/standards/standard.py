@@ -1,0 +1,331 @@
+"""The standard that a loadstone report declares: 26 rules, and which of them this run meets.
+
+A rule is `met`, `not met`, `not applicable`, or `unknown` where it rests on a statement that nobody
+made. Each says from what it was decided; a report that fails some of them says so, and stays a
+report.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.analysis import Findings
+from loadstone.analysis.accounts.run_account import twins_of
+from loadstone.analysis.rules import checks_of, view
+from loadstone.analysis.standards.standard_evidence import Answer, Status, ratios_are_comparable
+from loadstone.campaign.schema.statement import Statements
+from loadstone.results.documents import TrialDocument
+from loadstone.results.record import Run
+
+BLOCKS_MIN = 5
+NAMED = ("TPC-", "SPC-1", "SPECstorage", "SPEC SFS", "MLPerf")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """One rule, whether this run meets it, and why."""
+
+    number: int
+    title: str
+    status: Status
+    because: str
+
+
+def declare(run: Run, findings: Findings) -> tuple[Declared, ...]:
+    """Return the rules with what this run makes of each."""
+    rules = []
+    for number, rule in enumerate(view("standard").values(), start=1):
+        (ask,) = checks_of([rule])
+        status, because = ask(run, findings)
+        if status == "met" and ask in OF_WHO_MEASURED and run.manifest.get("imported"):
+            status, because = "unknown", "another tool measured this, and does not say"
+        rules.append(Declared(number=number, title=rule.says, status=status, because=because))
+    return tuple(rules)
+
+
+def plan_hash(run: Run) -> str:
+    """Return the SHA-256 of the plan as the manifest keeps it since before the first trial.
+
+    The steps of a search follow from one another, and are no part of it.
+    """
+    plan = [doc for doc in run.manifest["plan"] if "of" not in (doc.get("search") or {})]
+    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+
+
+def statements_of(run: Run) -> Mapping[str, str | None]:
+    """Return what the campaign states, and None for what it does not."""
+    told = (run.manifest.get("campaign") or {}).get("statements") or {}
+    return {name: told.get(name) for name in Statements.model_fields}
+
+
+def the_plan(run: Run, findings: Findings) -> Answer:
+    """Rule 1."""
+    missing = sum(trial.state == "not run" for trial in findings.trials)
+    words = f"{len(findings.trials)} trials, plan {plan_hash(run)[:12]}…"
+    return "met", f"{words}; {missing} did not run, and are listed" if missing else words
+
+
+def everything_disclosed(run: Run, findings: Findings) -> Answer:
+    """Rule 2."""
+    absent = [name for name, text in statements_of(run).items() if text is None]
+    if absent:
+        return "not met", f"not stated: {', '.join(absent)}"
+    return "met", "everything is stated"
+
+
+def comparable(run: Run, findings: Findings) -> Answer:
+    """Rule 3."""
+    return ratios_are_comparable(run, findings, statements_of(run))
+
+
+def calibrated(run: Run, findings: Findings) -> Answer:
+    """Rule 4."""
+    if not findings.totals:
+        return "unknown", "nothing was measured"
+    without = sum(cell.instrument is None for cell in findings.totals)
+    if without:
+        return (
+            "not met",
+            f"{without} of {len(findings.totals)} results have no ceiling of their own",
+        )
+    shares = [cell.instrument.share for cell in findings.totals if cell.instrument is not None]
+    return "met", f"at most {max(shares):.0%} of the load generator's own ceiling"
+
+
+def loop(run: Run, findings: Findings) -> Answer:
+    """Rule 5."""
+    kinds = {str(cell.load.get("kind")) for cell in findings.totals}
+    return "met", f"{' and '.join(sorted(kinds)) or 'no'} load, stated with each result"
+
+
+def intended(run: Run, findings: Findings) -> Answer:
+    """Rule 6."""
+    late = [cell for cell in findings.totals if "LAG" in cell.labels]
+    if late:
+        return "not met", f"{len(late)} results with requests that left late"
+    is_open = any(cell.load.get("kind") == "open" for cell in findings.totals)
+    return "met", "response times" if is_open else "closed-loop times are called service times"
+
+
+def merged(run: Run, findings: Findings) -> Answer:
+    """Rule 7."""
+    if all(cell.headline is None for cell in findings.totals):
+        return "not applicable", "no time of a request was recorded"
+    return "met", "three significant digits; loadstone report -f hlog publishes them"
+
+
+def tails(run: Run, findings: Findings) -> Answer:
+    """Rule 8."""
+    seen = [cell.headline for cell in findings.totals if cell.headline is not None]
+    if not seen:
+        return "not applicable", "no time of a request was recorded"
+    left_out = sum(one.quantiles["p99"] is None and "p99" not in one.at_least for one in seen)
+    words = f"p99 of {len(seen) - left_out} of {len(seen)} results has ten requests beyond it"
+    cut = sum(bool(one.at_least) for one in seen)
+    timed_out = f"; {cut} are cut off by timeouts, and printed as at least" if cut else ""
+    return "met", f"{words}, the others are left out{timed_out}" if left_out else words + timed_out
+
+
+def clock(run: Run, findings: Findings) -> Answer:
+    """Rule 9."""
+    clocks = [record.summary.get("clock") for record in run.records]
+    seen = [clock for clock in clocks if isinstance(clock, Mapping)]
+    if not seen:
+        return "unknown", "no record says which clock was used"
+    return "met", f"{seen[0].get('source')}, smallest step {seen[0].get('step_ns')} ns, one host"
+
+
+def preconditioned(run: Run, findings: Findings) -> Answer:
+    """Rule 10."""
+    told = statements_of(run)
+    absent = [name for name in ("cache", "fill", "preconditions") if told[name] is None]
+    if absent:
+        return "unknown", f"not stated: {', '.join(absent)}"
+    return "met", f"cache: {told['cache']}; fill: {told['fill']}"
+
+
+def steady(run: Run, findings: Findings) -> Answer:
+    """Rule 11."""
+    if not findings.timelines:
+        return "unknown", "no course over time was kept"
+    rules = {finding.rule: finding for finding in findings.findings}
+    for rule in ("not-steady", "too-short-for-steadiness"):
+        if rule in rules:
+            return "not met", rules[rule].statement
+    return "met", "steady within ±10 % over five rounds"
+
+
+def interleaved(run: Run, findings: Findings) -> Answer:
+    """Rule 12."""
+    blocks = len({doc["block"] for doc in run.plan if doc["measured"]})
+    return (
+        "met" if blocks >= BLOCKS_MIN else "not met"
+    ), f"{blocks} of at least {BLOCKS_MIN} blocks"
+
+
+def control(run: Run, findings: Findings) -> Answer:
+    """Rule 13."""
+    pairs = twins_of(run)
+    if not pairs:
+        return "not met", "no target stands twice in the campaign, under two names"
+    return "met", "; ".join(f"{one} is {other}" for one, other in pairs)
+
+
+def interval(run: Run, findings: Findings) -> Answer:
+    """Rule 14."""
+    alone = sum(len(cell.trials) < 2 for cell in findings.totals)
+    if alone:
+        return "not met", f"{alone} of {len(findings.totals)} results are from one trial"
+    return "met", "Student's t on logarithms over trials"
+
+
+def sums(run: Run, findings: Findings) -> Answer:
+    """Rule 17."""
+    return "met", "good requests over the common wall time of measuring"
+
+
+def little(run: Run, findings: Findings) -> Answer:
+    """Rule 18."""
+    broken = [cell.name for cell in findings.totals if "LITTLE" in cell.labels]
+    if broken:
+        return "not met", f"{len(broken)} results, such as {broken[0]}"
+    return "met", "within 2 %, where there were requests enough to tell"
+
+
+def against_load(run: Run, findings: Findings) -> Answer:
+    """Rule 19."""
+    loads = {
+        str(cell.load.get("clients") or cell.load.get("rate_per_s")) for cell in findings.totals
+    }
+    if len(loads) < 2:
+        return "not met", "one load: nothing is known of less or more"
+    return "met", f"{len(loads)} loads, throughput and latency of each"
+
+
+def capacity(run: Run, findings: Findings) -> Answer:
+    """Rule 20."""
+    if not findings.searches:
+        return "not applicable", "no capacity was searched"
+    searches = findings.searches
+    open_ends = [one.name for one in searches if not one.is_confirmed or one.is_doubted]
+    if open_ends:
+        return "not met", f"not confirmed: {', '.join(open_ends)}"
+    unbounded = [one.name for one in searches if one.upper is None]
+    if unbounded:
+        return "not met", f"no load that fails was found: {', '.join(unbounded)}"
+    return "met", "both bounds, and fresh trials at the lower one"
+
+
+def verdict(run: Run, findings: Findings) -> Answer:
+    """Rule 21."""
+    limits = [found.limit for found in findings.verdicts.values()]
+    unclear = sum(limit == "UNDETERMINED" for limit in limits)
+    if unclear or not limits:
+        return "not met", f"{unclear} of {len(limits)} results are UNDETERMINED"
+    return "met", ", ".join(sorted(set(limits)))
+
+
+def verified(run: Run, findings: Findings) -> Answer:
+    """Rule 22."""
+    wrong = [trial.trial for trial in findings.trials if "CORRUPT" in trial.labels]
+    if wrong:
+        return "not met", f"data read back was wrong in trials {', '.join(wrong)}"
+    share = {float(doc.get("verify") or 0) for doc in run.plan if doc["measured"]}
+    checked = sum(record.summary.get("verified_requests") or 0 for record in run.records)
+    if not checked:
+        return "not met", "no read was checked"
+    return "met", f"{checked:,} reads checked ({min(share, default=0.0):.0%} asked for), none wrong"
+
+
+def faults(run: Run, findings: Findings) -> Answer:
+    """Rule 24."""
+    if findings.hooks:
+        return "unknown", f"{len(findings.hooks)} commands of the campaign's own ran; see their log"
+    return "not applicable", "no fault was injected"
+
+
+def cost(run: Run, findings: Findings) -> Answer:
+    """Rule 25."""
+    costs = [cell.client.cpu_us_per_request for cell in findings.totals]
+    seen = [cost for cost in costs if cost is not None]
+    if not seen:
+        return "not met", "the client's processor time was not recorded"
+    return (
+        "met",
+        f"{min(seen):.1f} to {max(seen):.1f} µs of CPU a request; absent sources are named",
+    )
+
+
+def named(run: Run, findings: Findings) -> Answer:
+    """Rule 26."""
+    campaign = run.manifest.get("campaign") or {}
+    text = f"{run.name} {campaign.get('description') or ''}"
+    used = [name for name in NAMED if name in text and "derived from" not in text]
+    if used:
+        return "not met", f"the campaign calls itself {', '.join(used)}"
+    return "met", "no name of an official benchmark is used"
+
+
+OF_WHO_MEASURED = (the_plan, intended, merged, sums, little)
+"""Rules that loadstone meets by how it measures; of what it only read it cannot say so."""
+
+
+def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
+    """Return the disclosure as plain values; what nobody stated or saw is null."""
+    manifest = run.manifest
+    measured = [doc for doc in run.plan if doc["measured"]]
+    return {
+        "disclosure": 1,
+        "run": manifest.get("run"),
+        "name": run.name,
+        "date": manifest.get("started"),
+        "state": run.state,
+        "statements": dict(statements_of(run)),
+        "tool": {"loadstone": manifest.get("loadstone"), **(manifest.get("versions") or {})},
+        "plan": {
+            "sha256": plan_hash(run),
+            "seed": manifest.get("seed"),
+            "trials": len(run.plan),
+            "blocks": len({doc["block"] for doc in measured}),
+            "resumed": len(manifest.get("resumed") or ()),
+            "trials_not_run": [one.trial for one in findings.trials if one.state == "not run"],
+            "trials_failed": dict(manifest.get("failed") or {}),
+            "command": manifest.get("command"),
+        },
+        "workload": _workload(measured),
+        "targets": (manifest.get("campaign") or {}).get("targets"),
+        "clients": [manifest.get("host")],
+        "ceilings": [
+            {"name": one.name, "kind": one.kind, "bytes_per_s": one.bytes_per_s}
+            for one in findings.ceilings
+        ],
+        "calibration": _ceilings(findings),
+        "verdicts": [
+            {"result": cell.name, "limit": found.limit, "grade": found.grade}
+            for cell in findings.totals
+            if (found := findings.verdict_of(cell)) is not None
+        ],
+        "absent_sources": sorted({n for one in findings.trials for n in one.absent_probes}),
+        "standard": [
+            {"rule": one.number, "title": one.title, "status": one.status, "because": one.because}
+            for one in declare(run, findings)
+        ],
+        "regenerate": f"loadstone report {run.path.name} -f html",
+    }
+
+
+def _workload(measured: Sequence[TrialDocument]) -> list[dict[str, Any]]:
+    keys = ("phase", "mix", "load", "keys", "stop", "verify", "connections", "dataset", "options")
+    seen = {
+        json.dumps({key: doc.get(key) for key in keys}, sort_keys=True): None for doc in measured
+    }
+    return [json.loads(text) for text in seen]
+
+
+def _ceilings(findings: Findings) -> dict[str, float] | None:
+    shares = {
+        cell.name: cell.instrument.share for cell in findings.totals if cell.instrument is not None
+    }
+    return shares or None

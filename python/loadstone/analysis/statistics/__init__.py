@@ -1,0 +1,1 @@
+"""What repeated measurements say and how surely: ratios, series, tests, percentiles."""

@@ -1,0 +1,219 @@
+"""Where a series changes its level, and what kind of trial that makes it."""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+Series = NDArray[np.float64]
+Kind = Literal["flat", "warm-up", "slowdown", "no steady state"]
+
+SHORTEST_SEGMENT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangePoint:
+    """A change of level: the index of the first value after it, the levels, and Welch's p between
+    them.
+    """
+
+    index: int
+    before: float
+    after: float
+    p: float
+
+    @property
+    def magnitude(self) -> float:
+        """Return the relative change of the level, 0.05 for five percent more."""
+        return self.after / self.before - 1 if self.before else math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classification:
+    """What the segments of one trial say about it, with the segments themselves as [start, end)."""
+
+    kind: Kind
+    segments: tuple[tuple[int, int], ...]
+    steady_from: int | None
+
+
+def e_divisive(
+    values: ArrayLike,
+    *,
+    seed: int,
+    alpha: float = 0.001,
+    magnitude: float = 0.05,
+    window: int = 50,
+) -> list[ChangePoint]:
+    """Find the changes of level in a series whose values are independent of each other.
+
+    E-Divisive (Matteson & James, JASA 2014): split where the energy distance between both sides is
+    largest, and keep the split when permutations within the segment seldom reach as much; the p is
+    (k+1)/(B+1), so it already allows for having chosen the best split. As in Hunter (Fleming et
+    al., ICPE'23) a first pass at ten times `alpha` works in windows, then neighbours whose levels
+    differ by less than `magnitude`, or with a Welch p of `alpha` or more, are merged again.
+
+    Seconds of one trial are not independent: give this their batch means.
+    """
+    x = np.asarray(values, dtype=float)
+    generator = np.random.default_rng(seed)
+    found: set[int] = set()
+    step = max(1, window // 2)
+    for start in range(0, max(1, x.size - step), step):
+        piece = x[start : start + window]
+        found.update(start + index for index in _split(piece, 10 * alpha, generator))
+    return _merge(x, sorted(found), alpha, magnitude)
+
+
+def pelt(values: ArrayLike, *, penalty: float | None = None) -> list[tuple[int, int]]:
+    """Cut a series into segments of one mean and one variance each; [start, end) in order.
+
+    PELT (Killick, Fearnhead & Eckley, JASA 2012) with the cost n (ln σ² + 1) of a normal segment;
+    the penalty per change is 15 ln n, as Barrett et al. use. Exact: the same as trying all cuts.
+    """
+    x = np.asarray(values, dtype=float)
+    n = x.size
+    shortest = SHORTEST_SEGMENT
+    if n < 2 * shortest:
+        return [(0, n)] if n else []
+    beta = 15 * math.log(n) if penalty is None else penalty
+    sums = np.concatenate([[0.0], np.cumsum(x)])
+    squares = np.concatenate([[0.0], np.cumsum(x**2)])
+    # A segment of equal values has no variance, whose logarithm would outbid everything.
+    floor = max(1e-12, 1e-10 * float(x.var()))
+
+    def cost(starts: NDArray[np.int_], end: int) -> Series:
+        length = end - starts
+        mean = (sums[end] - sums[starts]) / length
+        variance = np.maximum((squares[end] - squares[starts]) / length - mean**2, floor)
+        priced: Series = length * (np.log(variance) + 1)
+        return priced
+
+    best = np.full(n + 1, np.inf)
+    best[0] = -beta
+    previous = np.zeros(n + 1, dtype=int)
+    starts = np.array([0])
+    for end in range(shortest, n + 1):
+        totals = best[starts] + cost(starts, end) + beta
+        chosen = int(np.argmin(totals))
+        best[end], previous[end] = totals[chosen], starts[chosen]
+        starts = np.append(starts[totals - beta <= best[end]], end - shortest + 1)
+    ends = [n]
+    while previous[ends[-1]] > 0:
+        ends.append(int(previous[ends[-1]]))
+    cuts = [0, *reversed(ends)]
+    return list(pairwise(cuts))
+
+
+def classify(values: ArrayLike, *, delta: float = 0.02, tail: float = 0.25) -> Classification:
+    """Name what a trial's rate did: flat, warm-up, slowdown or no steady state.
+
+    Barrett et al. (OOPSLA'17): walk PELT's segments backwards from the last; those whose mean lies
+    within max(its standard deviation, `delta` of its mean) are the same level. When a segment of
+    another level still ends inside the last `tail` of the series there is no steady state;
+    otherwise the steady level is the last one, reached from below (warm-up: it got faster) or from
+    above.
+    """
+    x = np.asarray(values, dtype=float)
+    segments = pelt(x)
+    if not segments:
+        return Classification(kind="no steady state", segments=(), steady_from=None)
+    last_start, last_end = segments[-1]
+    level = float(x[last_start:last_end].mean())
+    band = max(float(x[last_start:last_end].std()), delta * abs(level))
+    steady_from = last_start
+    differing: list[float] = []
+    for start, end in reversed(segments[:-1]):
+        mean = float(x[start:end].mean())
+        if abs(mean - level) <= band and not differing:
+            steady_from = start
+        elif abs(mean - level) > band:
+            differing.append(mean)
+    kept = tuple(segments)
+    if not differing:
+        return Classification(kind="flat", segments=kept, steady_from=0)
+    if steady_from > x.size * (1 - tail):
+        return Classification(kind="no steady state", segments=kept, steady_from=None)
+    kind: Kind = "warm-up" if level > float(np.mean(differing)) else "slowdown"
+    return Classification(kind=kind, segments=kept, steady_from=steady_from)
+
+
+def _split(x: Series, alpha: float, generator: np.random.Generator) -> list[int]:
+    best = _best_split(np.abs(x[:, None] - x[None, :])) if x.size >= 2 * SHORTEST_SEGMENT else None
+    if best is None:
+        return []
+    index, seen = best
+    if not _is_significant(x, seen, alpha, generator):
+        return []
+    left = _split(x[:index], alpha, generator)
+    right = [index + inner for inner in _split(x[index:], alpha, generator)]
+    return [*left, index, *right]
+
+
+def _best_split(distances: Series) -> tuple[int, float] | None:
+    """Return the split with the largest energy statistic, and that statistic.
+
+    For every split into m and k values: m·k/(m+k) · (2 mean|x-y| - mean|x-x'| - mean|y-y'|), each
+    mean over distinct pairs.
+    """
+    n = distances.shape[0]
+    # corner[i] sums all distances among the first i values.
+    corner = np.concatenate([[0.0], np.diagonal(distances.cumsum(axis=0).cumsum(axis=1))])
+    rows = np.concatenate([[0.0], distances.sum(axis=1).cumsum()])
+    m = np.arange(SHORTEST_SEGMENT, n - SHORTEST_SEGMENT + 1)
+    k = n - m
+    within_left = corner[m]
+    across = rows[m] - corner[m]
+    within_right = rows[n] - within_left - 2 * across
+    energy = (m * k / n) * (
+        2 * across / (m * k) - within_left / (m * (m - 1)) - within_right / (k * (k - 1))
+    )
+    if energy.size == 0 or float(energy.max()) <= 0:
+        return None
+    chosen = int(np.argmax(energy))
+    return int(m[chosen]), float(energy[chosen])
+
+
+def _is_significant(x: Series, seen: float, alpha: float, generator: np.random.Generator) -> bool:
+    """Tell whether permutations reach the statistic seen with p = (k+1)/(B+1) below alpha.
+
+    It stops as soon as p can no longer fall below alpha, which is soon wherever nothing changed.
+    """
+    permutations = math.ceil(4 / alpha)
+    allowed = math.ceil(alpha * (permutations + 1)) - 2
+    beyond = 0
+    for _ in range(permutations):
+        order = generator.permutation(x)
+        other = _best_split(np.abs(order[:, None] - order[None, :]))
+        if other is not None and other[1] >= seen:
+            beyond += 1
+            if beyond > allowed:
+                return False
+    return True
+
+
+def _merge(x: Series, indexes: list[int], alpha: float, magnitude: float) -> list[ChangePoint]:
+    kept = list(indexes)
+    while True:
+        cuts = [0, *kept, x.size]
+        points = [_change_point(x, *cuts[place : place + 3]) for place in range(len(kept))]
+        weak = [point for point in points if point.p >= alpha or abs(point.magnitude) < magnitude]
+        if not weak:
+            return points
+        kept.remove(max(weak, key=lambda point: (point.p, -abs(point.magnitude))).index)
+
+
+def _change_point(x: Series, start: int, index: int, end: int) -> ChangePoint:
+    left, right = x[start:index], x[index:end]
+    before, after = float(left.mean()), float(right.mean())
+    if min(left.size, right.size) < 2:
+        p = 1.0
+    elif left.std() == 0 and right.std() == 0:
+        p = 0.0 if before != after else 1.0
+    else:
+        p = float(stats.ttest_ind(left, right, equal_var=False).pvalue)
+    return ChangePoint(index=index, before=before, after=after, p=p)

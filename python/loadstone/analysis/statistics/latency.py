@@ -1,0 +1,174 @@
+"""Latency of many requests: histograms merged by their counts, and what may be read from them.
+
+Percentiles of seconds, clients or hosts are never averaged: counts are added, and a percentile is
+read from the sum.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from loadstone import units
+from loadstone.analysis.validity import TAIL_PRINTED, may_print_quantile
+from loadstone.errors import ResultError
+
+if TYPE_CHECKING:
+    from loadstone._loadgen import Histogram
+
+QUANTILES: Mapping[str, float] = {
+    "p50": 0.5,
+    "p75": 0.75,
+    "p90": 0.9,
+    "p95": 0.95,
+    "p99": 0.99,
+    "p99_9": 0.999,
+}
+
+CURVE_STEPS_PER_HALVING = 5
+NOT_STATED = "the tool that measured it does not state it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """One point of the percentile curve: this share of the requests took at most so long."""
+
+    quantile: float
+    value_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """What a merged histogram says; a percentile it cannot support is absent, with the reason.
+
+    `quantiles` has every name of QUANTILES. `at_least` bounds those that lie among requests which
+    timed out, and whose true time nobody knows.
+    """
+
+    count: int
+    mean_ns: float
+    min_ns: int
+    max_ns: int
+    quantiles: Mapping[str, int | None]
+    unresolved: Mapping[str, str]
+    at_least: Mapping[str, int]
+    curve: tuple[CurvePoint, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """Requests that were given up: their true time is unknown, and at least `timeout_ns`."""
+
+    count: int
+    requests: int
+    timeout_ns: int
+
+
+def merge(encoded: Iterable[bytes | None]) -> "Histogram | None":
+    """Return the sum of encoded histograms, or None when there is nothing to add."""
+    # Imported here: a report of numbers without histograms needs no compiled part.
+    from loadstone._loadgen import Histogram
+
+    merged = None
+    for one in encoded:
+        if one is not None:
+            merged = Histogram() if merged is None else merged
+            try:
+                merged.add(one)
+            except ValueError as error:
+                raise ResultError(
+                    f"a table of the run holds a damaged histogram: {error}",
+                    "loadstone report names files that are not as they were written",
+                ) from error
+    return merged if merged is not None and merged.count else None
+
+
+def combine(histograms: Iterable["Histogram | None"]) -> "Histogram | None":
+    """Return the sum of histograms, which stay as they are."""
+    from loadstone._loadgen import Histogram
+
+    combined = Histogram()
+    for histogram in histograms:
+        if histogram is not None:
+            combined.merge(histogram)
+    return combined if combined.count else None
+
+
+def latency(histogram: "Histogram | None", timeouts: Timeouts | None = None) -> Latency | None:
+    """Return what may be said about a histogram of nanoseconds."""
+    if histogram is None or not histogram.count:
+        return None
+    quantiles: dict[str, int | None] = {}
+    unresolved: dict[str, str] = {}
+    at_least: dict[str, int] = {}
+    for name, q in QUANTILES.items():
+        quantiles[name] = None
+        if not may_print_quantile(q, histogram.count):
+            unresolved[name] = _too_few(q, histogram.count)
+        elif timeouts is not None and timeouts.count > (1 - q) * timeouts.requests:
+            unresolved[name] = _timed_out(timeouts)
+            at_least[name] = timeouts.timeout_ns
+        else:
+            quantiles[name] = histogram.quantile(q)
+    return Latency(
+        count=histogram.count,
+        mean_ns=histogram.mean,
+        min_ns=histogram.min,
+        max_ns=histogram.max,
+        quantiles=quantiles,
+        unresolved=unresolved,
+        at_least=at_least,
+        curve=_curve(histogram),
+    )
+
+
+def stated_latency(stated: Mapping[str, Any]) -> Latency:
+    """Return what another tool states of its requests: nothing is interpolated."""
+    listed = {float(share): int(ns) for share, ns in stated["quantiles_ns"].items()}
+    count = int(stated["count"])
+    quantiles = {
+        name: listed.get(q) if may_print_quantile(q, count) else None
+        for name, q in QUANTILES.items()
+    }
+    return Latency(
+        count=count,
+        mean_ns=float(stated["mean_ns"]),
+        min_ns=int(stated["min_ns"]),
+        max_ns=int(stated["max_ns"]),
+        quantiles=quantiles,
+        unresolved={name: NOT_STATED for name, ns in quantiles.items() if ns is None},
+        at_least={},
+        curve=tuple(
+            CurvePoint(quantile=share, value_ns=ns)
+            for share, ns in sorted(listed.items())
+            if may_print_quantile(share, count)
+        ),
+    )
+
+
+def _too_few(q: float, count: int) -> str:
+    needed = units.format_count(round(TAIL_PRINTED / (1 - q)))
+    return f"needs {needed} requests, has {units.format_count(count)}"
+
+
+def _timed_out(timeouts: Timeouts) -> str:
+    share = timeouts.count / timeouts.requests
+    longer = units.format_duration(timeouts.timeout_ns)
+    return f"{share:.2%} of the requests timed out: at least {longer}"
+
+
+def _curve(histogram: "Histogram") -> tuple[CurvePoint, ...]:
+    """Return points that stand evenly on an axis of 1/(1-q), up to where ten values lie beyond."""
+    # All points in one pass over the buckets: asked for one by one, each would be a pass.
+    edges, counts = histogram.buckets()
+    ranks = np.cumsum(counts)
+    points: list[CurvePoint] = []
+    while True:
+        q = 1 - 0.5 ** (len(points) / CURVE_STEPS_PER_HALVING)
+        if not may_print_quantile(q, histogram.count):
+            return tuple(points)
+        index = int(np.searchsorted(ranks, max(1, math.ceil(q * histogram.count - 1e-9))))
+        value_ns = min(int(edges[index]), histogram.max)
+        points.append(CurvePoint(quantile=q, value_ns=value_ns))

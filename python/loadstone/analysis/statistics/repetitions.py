@@ -1,0 +1,142 @@
+"""How many repetitions would it take? Advice for the next run, from the spread of this one.
+
+Two levels repeat: iterations inside a trial, and trials in interleaved blocks. After Kalibera and
+Jones (Rigorous Benchmarking in Reasonable Time, ISMM 2013), with S1² the mean variance of
+iterations within trials, S2² the variance of the trials' means over n1 iterations, and costs c1 of
+one more iteration and c2 of one more trial:
+
+    T1² = S1²,  T2² = S2² - S1² / n1,  best n1 = ⌈√(c2/c1 · T1²/T2²)⌉
+
+and then the smallest number of trials n with t(n-1) · √((T2² + T1²/n1) / n) ≤ ln(1 + half width).
+Rates are compared on logarithms, where a ratio is a difference.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.statistics.ratios import mean_interval
+from loadstone.analysis.summary import Cell
+
+HALF_WIDTH = 0.05
+TRIALS_MAX = 100
+ITERATIONS_MAX = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What one result reached, and what it would take to reach `HALF_WIDTH`.
+
+    `blocks` is None where more than `TRIALS_MAX` would be needed; `iterations` is the best number
+    within a trial, and None where nothing tells the two levels apart.
+    """
+
+    cell: Cell
+    half_width: float
+    blocks: int | None
+    iterations: int | None
+
+
+def advise(
+    totals: Sequence[Cell], cells: Sequence[Cell], overhead_s: Mapping[str, float]
+) -> list[Advice]:
+    """Return advice for every result with repeated trials.
+
+    `overhead_s` is what a trial took besides what it measured, by the trial's id: its warm-up and
+    the preparation before it.
+    """
+    found = []
+    for cell in totals:
+        rates = _rates(cell, cells)
+        if len(rates) < 2 or any(rate <= 0 for own in rates for rate in own):
+            continue
+        logs = [np.log(own) for own in rates]
+        measured_s = cell.duration_s / sum(map(len, rates))
+        spent_s = [overhead_s[name] for name in cell.trials if name in overhead_s]
+        cost = sum(spent_s) / len(spent_s) / measured_s if spent_s and measured_s else 0.0
+        within, between, iterations = _levels(logs, cost)
+        reached = mean_interval([float(np.exp(own.mean())) for own in logs])
+        assert reached.high is not None, "two trials have an interval"
+        found.append(
+            Advice(
+                cell=cell,
+                half_width=reached.high / reached.centre - 1,
+                blocks=_blocks(within, between, iterations or len(rates[0])),
+                iterations=iterations,
+            )
+        )
+    return found
+
+
+def advice_findings(advice: Sequence[Advice]) -> Iterator[Finding]:
+    """Say how wide the intervals are, and how many blocks would make them narrow enough."""
+    if not advice:
+        return
+    worst = max(advice, key=lambda one: one.half_width)
+    evidence = tuple(
+        Evidence(metric="half width of the 95 % CI", value=one.half_width, place=one.cell.name)
+        for one in advice
+    )
+    yield Finding(
+        rule="repetitions",
+        statement=describe(worst, of=len(advice)),
+        evidence=evidence,
+        cases=tuple(one.cell.name for one in advice),
+    )
+
+
+def describe(one: Advice, *, of: int) -> str:
+    """Return advice as a sentence."""
+    subject = f"{one.cell.name}" if of == 1 else f"the widest of {of}, {one.cell.name},"
+    reached = f"{subject} is known within ±{one.half_width:.1%} after {len(one.cell.trials)} blocks"
+    if one.half_width <= HALF_WIDTH:
+        return f"{reached}: enough for ±{HALF_WIDTH:.0%}"
+    if one.blocks is None:
+        wanted = f"±{HALF_WIDTH:.0%} would take more than {TRIALS_MAX} blocks: the target itself"
+        return f"{reached}; {wanted} varies, and that is the result"
+    inside = ""
+    if one.iterations is not None and one.iterations != one.cell.iterations:
+        plural = "s" if one.iterations > 1 else ""
+        inside = f" with {one.iterations} iteration{plural} each"
+    return f"{reached}; for ±{HALF_WIDTH:.0%} run about {one.blocks} blocks{inside}"
+
+
+def _rates(total: Cell, cells: Sequence[Cell]) -> list[list[float]]:
+    """Return the rates of each trial's iterations."""
+    rates: dict[str, list[float]] = {name: [] for name in total.trials}
+    for cell in cells:
+        if cell.operation == total.operation and set(cell.trials) <= set(total.trials):
+            for one in cell.trial_rates:
+                rates[one.trial].append(one.requests_per_s)
+    return [own for own in rates.values() if own]
+
+
+def _levels(logs: Sequence[np.ndarray], cost: float) -> tuple[float, float, int | None]:
+    """Return the variance within and between trials, and the best number of iterations.
+
+    `cost` is that of one more trial over that of one more iteration.
+    """
+    means = np.array([own.mean() for own in logs])
+    of_means = float(means.var(ddof=1))
+    counts = [own.size for own in logs]
+    if min(counts) < 2:
+        return 0.0, of_means, None
+    within = float(np.mean([own.var(ddof=1) for own in logs]))
+    between = max(0.0, of_means - within / float(np.mean(counts)))
+    if between == 0.0:
+        return within, between, ITERATIONS_MAX if cost > 0 else max(counts)
+    best = math.ceil(math.sqrt(cost * within / between)) if cost > 0 else 1
+    return within, between, min(ITERATIONS_MAX, max(1, best))
+
+
+def _blocks(within: float, between: float, iterations: int) -> int | None:
+    variance = between + within / iterations
+    for n in range(2, TRIALS_MAX + 1):
+        half = float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
+        if half <= math.log1p(HALF_WIDTH):
+            return n
+    return None

@@ -1,0 +1,274 @@
+"""Where does more load stop helping? Saturation, bounds and models of throughput against load.
+
+Nothing is said beyond what was measured: a model's curve ends at one and a half times the largest
+load, and where a model does not fit it is not used.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize
+
+from loadstone.errors import InputError
+
+Numbers = NDArray[np.float64]
+
+SATURATED_SHARE = 0.95
+RESIDUAL_MAX = 0.10
+USL_POINTS_MIN = 6
+EXTRAPOLATION_MAX = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One load and the throughput it reached; `low` is the lower end of its 95 % interval."""
+
+    load: float
+    rate: float
+    low: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saturation:
+    """The smallest load that reaches 95 % of the best throughput.
+
+    `is_certain` says that the lower end of its interval does. `knee` is the operational bound
+    N* = X_max · R_1, and `power` the load with the best ratio of throughput to time in the system.
+    `is_reached` is False when the last step up still brought 5 % or more.
+    """
+
+    load: float
+    rate: float
+    is_certain: bool
+    rate_max: float
+    load_of_max: float
+    knee: float | None
+    power: float
+    is_reached: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A curve of throughput against load, and how far it is from the points.
+
+    usl: X = γN / (1 + α(N-1) + βN(N-1)); two lines: X = min(γN, ceiling).
+    """
+
+    kind: Literal["usl", "two lines"]
+    gamma: float
+    alpha: float
+    beta: float
+    ceiling: float | None
+    residuals: tuple[float, ...]
+    load_max: float
+    why_not_usl: str | None = None
+
+    @property
+    def residual_max(self) -> float:
+        """The largest relative distance of a point from the curve."""
+        return max(abs(residual) for residual in self.residuals)
+
+    @property
+    def peak(self) -> float | None:
+        """The load of the best throughput, N = √((1-α)/β); None where the curve never turns."""
+        if self.kind != "usl" or self.beta <= 0 or self.alpha >= 1:
+            return None
+        return math.sqrt((1 - self.alpha) / self.beta)
+
+    def rate(self, load: float) -> float:
+        """Return the model's throughput at a load up to 1.5 times the largest that was measured."""
+        if load > EXTRAPOLATION_MAX * self.load_max:
+            raise InputError(
+                f"the load {load:g} is beyond 1.5 times the largest measured, {self.load_max:g}"
+            )
+        return float(_curve(np.array([load]), self)[0])
+
+
+def saturation(points: Sequence[Point]) -> Saturation:
+    """Find the saturation point of a sweep (S4), its knee, and whether it was reached at all."""
+    swept = _sorted(points)
+    best = max(swept, key=lambda point: point.rate)
+    wanted = SATURATED_SHARE * best.rate
+    certain = [point for point in swept if point.low is not None and point.low >= wanted]
+    chosen = certain[0] if certain else next(point for point in swept if point.rate >= wanted)
+    first = swept[0]
+    last_step = swept[-1].rate / swept[-2].rate - 1
+    return Saturation(
+        load=chosen.load,
+        rate=chosen.rate,
+        is_certain=bool(certain),
+        rate_max=best.rate,
+        load_of_max=best.load,
+        knee=best.rate / first.rate if first.load == 1 else None,
+        # Closed loop: the time in the system is N / X, so the power is X / R = X² / N.
+        power=max(swept, key=lambda point: point.rate**2 / point.load).load,
+        is_reached=best.load < swept[-1].load or last_step < 1 - SATURATED_SHARE,
+    )
+
+
+def fit(points: Sequence[Point]) -> Model:
+    """Fit the universal scalability law, or two straight lines where it does not hold.
+
+    Least squares on ln X with α, β ≥ 0 (Gunther). It is rejected with fewer than six points, with
+    a residual above 10 %, or when the signs of the residuals form a pattern: a link's ceiling is
+    not of its shape. Then X = min(γN, ceiling), the bounds of operational analysis.
+    """
+    swept = _sorted(points)
+    n = np.array([point.load for point in swept])
+    x = np.array([point.rate for point in swept])
+    if len(swept) < USL_POINTS_MIN:
+        return _two_lines(n, x, f"{len(swept)} loads are too few, it needs {USL_POINTS_MIN}")
+    gamma, alpha, beta = usl_parameters(n, x)
+    model = Model(
+        kind="usl",
+        gamma=gamma,
+        alpha=alpha,
+        beta=beta,
+        ceiling=gamma / alpha if beta == 0 and alpha > 0 else None,
+        residuals=(),
+        load_max=float(n.max()),
+    )
+    residuals = x / _curve(n, model) - 1
+    worst = float(np.abs(residuals).max())
+    if worst > RESIDUAL_MAX:
+        return _two_lines(n, x, f"its residuals reach {worst:.0%}")
+    # Residuals of rounding size have signs without a meaning.
+    if worst > 0.01 and _runs_p(residuals) < 0.05:
+        return _two_lines(n, x, "the signs of its residuals form a pattern")
+    return Model(
+        kind="usl",
+        gamma=model.gamma,
+        alpha=model.alpha,
+        beta=model.beta,
+        ceiling=model.ceiling,
+        residuals=tuple(float(residual) for residual in residuals),
+        load_max=model.load_max,
+    )
+
+
+def usl_parameters(loads: ArrayLike, rates: ArrayLike) -> tuple[float, float, float]:
+    """Return γ, α and β of the universal scalability law by least squares on ln X, α, β ≥ 0."""
+    n = np.asarray(loads, dtype=float)
+    x = np.asarray(rates, dtype=float)
+
+    def residuals(parameters: Numbers) -> Numbers:
+        log_gamma, alpha, beta = parameters
+        bent: Numbers = (
+            log_gamma + np.log(n) - np.log(1 + alpha * (n - 1) + beta * n * (n - 1)) - np.log(x)
+        )
+        return bent
+
+    best = None
+    for alpha in (1e-3, 1e-1, 0.5):
+        start = [math.log(float((x / n).max())), alpha, 1e-4]
+        found = optimize.least_squares(
+            residuals,
+            start,
+            bounds=([-np.inf, 0, 0], np.inf),
+            x_scale=[1, 0.1, 1e-3],
+            xtol=1e-12,
+            ftol=1e-12,
+        )
+        if best is None or found.cost < best.cost:
+            best = found
+    assert best is not None, "one start at least is tried"
+    log_gamma, alpha, beta = (float(value) for value in best.x)
+    return math.exp(log_gamma), _or_zero(alpha, 1e-7), _or_zero(beta, 1e-10)
+
+
+def kneedle(points: Sequence[Point], sensitivity: float = 1.0) -> float | None:
+    """Return the knee by Kneedle (Satopää et al., ICDCSW'11) with the loads on an axis of log2 N.
+
+    The first local maximum of the difference curve y - x (both scaled to 0..1) after which it falls
+    by `sensitivity` times the mean step of x. It depends on the axis, so it is an annotation only.
+    """
+    swept = _sorted(points)
+    x = np.log2(np.array([point.load for point in swept]))
+    y = np.array([point.rate for point in swept])
+    if float(np.ptp(y)) == 0:
+        return None
+    x = (x - x.min()) / np.ptp(x)
+    y = (y - y.min()) / np.ptp(y)
+    difference = y - x
+    step = sensitivity * float(np.abs(np.diff(x)).mean())
+    candidate: int | None = None
+    for index in range(1, len(swept) - 1):
+        before, here, after = difference[index - 1 : index + 2]
+        if here >= before and here >= after:
+            candidate = index
+        elif here <= before and here <= after:
+            # A valley: what was climbed before it is not yet the knee.
+            candidate = None
+        if candidate is not None and difference[index + 1] < difference[candidate] - step:
+            return swept[candidate].load
+    return None
+
+
+def _two_lines(n: Numbers, x: Numbers, why: str) -> Model:
+    """Fit X = min(γN, ceiling) on logarithms, trying every division of the points."""
+
+    def residuals(gamma: float, ceiling: float) -> Numbers:
+        return np.log(np.minimum(gamma * n, ceiling)) - np.log(x)
+
+    best = (math.inf, float((x / n).max()), float(x.max()))
+    for count in range(1, n.size + 1):
+        gamma = math.exp(float(np.log(x[:count] / n[:count]).mean()))
+        flat = math.exp(float(np.log(x[count:]).mean())) if count < n.size else float(x.max())
+        cost = float((residuals(gamma, flat) ** 2).sum())
+        if cost < best[0]:
+            best = (cost, gamma, flat)
+    _, gamma, ceiling = best
+    return Model(
+        kind="two lines",
+        gamma=gamma,
+        alpha=0.0,
+        beta=0.0,
+        ceiling=ceiling,
+        residuals=tuple(float(value) for value in x / np.minimum(gamma * n, ceiling) - 1),
+        load_max=float(n.max()),
+        why_not_usl=why,
+    )
+
+
+def _curve(n: Numbers, model: Model) -> Numbers:
+    if model.kind == "usl":
+        bent: Numbers = model.gamma * n / (1 + model.alpha * (n - 1) + model.beta * n * (n - 1))
+        return bent
+    assert model.ceiling is not None, "two lines have a ceiling"
+    return np.minimum(model.gamma * n, model.ceiling)
+
+
+def _runs_p(residuals: Numbers) -> float:
+    """Return the chance of so few runs of equal sign (Wald & Wolfowitz), exactly."""
+    signs = residuals >= 0
+    up, down = int(signs.sum()), int((~signs).sum())
+    if min(up, down) == 0:
+        return 0.0
+    seen = 1 + int(np.count_nonzero(signs[1:] != signs[:-1]))
+    total = math.comb(up + down, up)
+    ways = 0
+    for runs in range(2, seen + 1):
+        half = runs // 2
+        if runs % 2 == 0:
+            ways += 2 * math.comb(up - 1, half - 1) * math.comb(down - 1, half - 1)
+        else:
+            ways += math.comb(up - 1, half) * math.comb(down - 1, half - 1)
+            ways += math.comb(up - 1, half - 1) * math.comb(down - 1, half)
+    return ways / total
+
+
+def _sorted(points: Sequence[Point]) -> list[Point]:
+    swept = sorted(points, key=lambda point: point.load)
+    if len({point.load for point in swept}) < 2:
+        raise InputError("a sweep needs at least two loads")
+    if any(point.rate <= 0 or point.load <= 0 for point in swept):
+        raise InputError("loads and rates of a sweep must be above zero")
+    return swept
+
+
+def _or_zero(value: float, smallest: float) -> float:
+    return value if value > smallest else 0.0

@@ -1,0 +1,162 @@
+"""Was the measured stretch steady, and where does its warm-up end?
+
+The claim is never "steady" but "steady within ± a margin over so many rounds". No rule that watches
+a series can see a cliff that is still to come: an SSD that is not yet full, burst credit not yet
+spent. Such preconditions are stated beside the numbers, not inferred from them.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from loadstone.analysis.statistics import change_points, series
+from loadstone.errors import InputError
+
+Series = NDArray[np.float64]
+
+BATCH = 5
+ROUNDS = 5
+RANGE_MAX = 0.20
+SLOPE_MAX = 0.10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncation:
+    """How many leading seconds MSER-5 cuts off; not `is_valid` when that is more than half."""
+
+    cut: int
+    is_valid: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """The relative change over a window that its trend amounts to, with a 90 % interval."""
+
+    relative: float
+    low: float
+    high: float
+    batches: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steadiness:
+    """The outcome of LS-1 over one window; `failures` names each condition that did not hold."""
+
+    is_steady: bool
+    failures: tuple[str, ...]
+    mean: float
+    drift: Drift
+    rounds: int
+    round_s: int
+    margin: float
+
+    def __str__(self) -> str:
+        if self.is_steady:
+            seconds = self.rounds * self.round_s
+            return f"steady within ±{self.margin:.0%} over {self.rounds} rounds ({seconds} s)"
+        return "not steady: " + "; ".join(self.failures)
+
+
+def mser5(values: ArrayLike) -> Truncation:
+    """Find the warm-up at the front of a series by the MSER-5 rule.
+
+    The values are averaged by fives into Z_1..Z_n; d* = argmin over 0 ≤ d ≤ n-5 of
+    Σ_{i>d} (Z_i - Z̄_{>d})² / (n-d)² (White 1997; White, Cobb & Spratt 2000). When d* lies in the
+    second half the series never settled, and nothing may be cut.
+    """
+    x = np.asarray(values, dtype=float)
+    n = x.size // BATCH
+    if n < BATCH:
+        raise InputError(f"MSER-5 needs at least {BATCH * BATCH} values, not {x.size}")
+    z = x[: n * BATCH].reshape(n, BATCH).mean(axis=1)
+    starts = np.arange(n - BATCH + 1)
+    left = n - starts
+    sums = np.cumsum(z[::-1])[::-1][starts]
+    # Taken about the whole mean, so that squares of large rates keep their digits.
+    centred = z - z.mean()
+    squares = np.cumsum(centred[::-1] ** 2)[::-1][starts]
+    shifts = sums / left - z.mean()
+    scores = (squares - left * shifts**2) / left**2
+    chosen = int(np.argmin(scores))
+    is_valid = chosen <= n / 2
+    return Truncation(cut=chosen * BATCH if is_valid else 0, is_valid=is_valid)
+
+
+def drift(values: ArrayLike, batches: int = 30) -> Drift:
+    """Estimate the trend over a whole window: slope · (K-1) / mean over K batch means, 90 %
+    interval.
+
+    K is lowered from 30 to 15 and 10 while the residuals still depend on their neighbours (lag-1
+    autocorrelation above 2/√K); the interval is Student's t of the least-squares slope.
+    """
+    x = np.asarray(values, dtype=float)
+    for count in [k for k in (30, 15, 10) if k <= min(batches, x.size)] or [x.size]:
+        means = series.batch_means(x, count)
+        index = np.arange(count, dtype=float)
+        fit = stats.linregress(index, means)
+        residuals = means - (fit.intercept + fit.slope * index)
+        if series.autocorrelation(residuals, 1) <= 2 / math.sqrt(count):
+            break
+    scale = (count - 1) / float(means.mean()) if means.mean() else math.inf
+    # A series that never changes leaves no residuals, and scipy no error of the slope.
+    error = 0.0 if math.isnan(fit.stderr) else float(fit.stderr)
+    half = float(stats.t.ppf(0.95, count - 2)) * error
+    centre = float(fit.slope)
+    return Drift(
+        relative=centre * scale,
+        low=(centre - half) * scale,
+        high=(centre + half) * scale,
+        batches=count,
+    )
+
+
+def ls1(values: ArrayLike, *, round_s: int, seed: int, margin: float = 0.10) -> Steadiness:
+    """Test the last five rounds of a series of seconds for steadiness (LS-1).
+
+    Steady when (a) the round means lie within 20 % of each other, (b) their least-squares line
+    changes by at most 10 % over the window (a and b: SNIA SSS PTS 2.0.2), (c) the 90 % interval of
+    the drift lies inside ± `margin` (two one-sided tests), and (d) no change point of 5 % or more
+    is left at p < 0.001. (c) is what turns "no trend seen" into "no trend larger than the margin".
+    """
+    x = np.asarray(values, dtype=float)
+    if x.size < ROUNDS * round_s:
+        raise InputError(
+            f"LS-1 needs {ROUNDS} rounds of {round_s} s, and the series has {x.size} s"
+        )
+    window = x[x.size - ROUNDS * round_s :]
+    rounds = window.reshape(ROUNDS, round_s).mean(axis=1)
+    mean = float(rounds.mean())
+    failures = []
+    if mean <= 0:
+        failures.append("the rate is zero")
+        mean = math.nan
+    spread = (float(rounds.max()) - float(rounds.min())) / mean
+    if spread > RANGE_MAX:
+        failures.append(f"rounds differ by {spread:.0%}, more than {RANGE_MAX:.0%}")
+    slope = float(np.polyfit(np.arange(ROUNDS), rounds, 1)[0]) * (ROUNDS - 1) / mean
+    if abs(slope) > SLOPE_MAX:
+        failures.append(f"the trend over the rounds is {slope:+.0%}, more than {SLOPE_MAX:.0%}")
+    trend = drift(window)
+    if not (-margin <= trend.low and trend.high <= margin):
+        failures.append(
+            f"the drift is between {trend.low:+.1%} and {trend.high:+.1%}, not inside ±{margin:.0%}"
+        )
+    if not failures:
+        failures.extend(
+            f"the level changes by {point.magnitude:+.0%} inside the window"
+            for point in change_points.e_divisive(
+                series.batch_means(window, min(30, window.size)), seed=seed
+            )
+        )
+    return Steadiness(
+        is_steady=not failures,
+        failures=tuple(failures),
+        mean=mean,
+        drift=trend,
+        rounds=ROUNDS,
+        round_s=round_s,
+        margin=margin,
+    )

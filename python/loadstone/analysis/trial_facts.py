@@ -1,0 +1,74 @@
+"""What became of each planned trial."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from loadstone.analysis.instrument.headroom import Jitter, jitter_of
+from loadstone.analysis.labels import error_sentences, label_trial
+from loadstone.campaign.planning.lifecycle import operations_of
+from loadstone.results.documents import TrialDocument
+from loadstone.results.record import Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialFacts:
+    """One planned trial and what became of it; `state` is "not run" when it left no record."""
+
+    trial: str
+    target: str
+    workload: str
+    phase: str
+    operations: tuple[str, ...]
+    parameters: Mapping[str, object]
+    round: int
+    block: int
+    is_measured: bool
+    state: str
+    reason: str | None
+    started_unix_ns: int | None
+    duration_s: float | None
+    requests: int | None
+    failed: int | None
+    unwritten: int | None
+    labels: tuple[str, ...]
+    errors: tuple[str, ...]
+    absent_probes: Mapping[str, str]
+    target_state: Mapping[str, Any]
+    little: float | None
+    jitter: Jitter
+    features: Mapping[str, object]
+
+
+def facts_of(trial: TrialDocument, record: Record | None, intervals: pa.Table | None) -> TrialFacts:
+    """Return what became of a trial; one without a record did not run."""
+    summary = record.summary if record is not None else {}
+    ends = [entry["end_ns"] for entry in summary.get("iterations") or ()]
+    state = "not run" if record is None else summary.get("state") or "interrupted"
+    return TrialFacts(
+        trial=trial["id"],
+        target=trial["case"]["target"],
+        workload=trial["case"]["workload"],
+        phase=trial["phase"],
+        operations=tuple(operations_of(trial)),
+        parameters=trial["case"]["parameters"],
+        round=trial["round"],
+        block=trial["block"],
+        is_measured=trial["measured"],
+        state=state,
+        reason=summary.get("reason"),
+        started_unix_ns=summary.get("started_unix_ns"),
+        duration_s=max(ends) / 1e9 if ends else None,
+        requests=summary.get("requests"),
+        failed=summary.get("failed"),
+        unwritten=summary.get("unwritten"),
+        labels=label_trial(record) if record is not None else (),
+        errors=tuple(error_sentences(record, intervals)) if record is not None else (),
+        absent_probes=record.absent_probes if record is not None else {},
+        target_state=record.target_state if record is not None else {},
+        little=None,
+        jitter=jitter_of([record] if record is not None else []),
+        features=summary.get("features") or {},
+    )

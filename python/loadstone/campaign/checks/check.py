@@ -1,0 +1,298 @@
+"""What a campaign's keys may not say together, and what its targets cannot do."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from loadstone import units
+from loadstone.campaign.checks.surroundings import surroundings_mistakes
+from loadstone.campaign.drivers import Driver, Drivers
+from loadstone.campaign.planning.case import Case, cases_of, workload_sources
+from loadstone.campaign.planning.placement import (
+    buckets_of,
+    dataset_key,
+    places,
+    shared_bucket,
+    stores_of,
+)
+from loadstone.campaign.reading.mistakes import KeyMistake, listed
+from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.dataset import FixedSize
+from loadstone.campaign.schema.intervention import intervention_mistakes
+from loadstone.campaign.schema.phase import Phase
+from loadstone.campaign.schema.schedule import suites
+from loadstone.campaign.schema.target import resolve_settings
+from loadstone.errors import shown
+
+TRIALS_MAX = 100_000
+
+_READS_NOTHING_NEW = frozenset(
+    {"get", "range_get", "multi_range_get", "multipart_get", "head", "list", "read"}
+)  # fmt: skip
+_READS_PARTS = frozenset({"range_get", "multi_range_get", "multipart_get"})
+_ANY_RUN = "0" * 32
+
+
+def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
+    """Return everything that keeps a well-spelled campaign from being planned."""
+    mistakes: list[KeyMistake] = []
+    for name, target in campaign.targets.items():
+        _, wrong = resolve_settings(target, drivers)
+        mistakes += [mistake.below(("targets", name)) for mistake in wrong]
+    mistakes += surroundings_mistakes(campaign, drivers)
+    too_many = _too_many_trials(campaign)
+    if too_many:
+        # Even to look at them one by one would take hours.
+        return [*mistakes, too_many]
+    cases, wrong = cases_of(campaign)
+    mistakes += wrong
+    incomplete = False
+    for case in cases:
+        missing = list(_missing(case))
+        incomplete = incomplete or bool(missing)
+        mistakes += missing or [
+            *_wrong_case(case),
+            *_wrong_operations(case, campaign, drivers),
+            *_wrong_encryption(case, campaign, drivers),
+            *_wrong_sizes(case, campaign, drivers),
+            *_wrong_keys(case, campaign, drivers),
+        ]
+    if not incomplete and not wrong:
+        mistakes += _wrong_names(campaign, cases, drivers)
+    return list(dict.fromkeys(mistakes))
+
+
+def _too_many_trials(campaign: Campaign) -> KeyMistake | None:
+    # Starts of a schedule are planned when they come, but for ceilings that blocks wait for.
+    is_at_once = any(ceiling.when == "blocks" for ceiling in campaign.ceilings)
+    planned = suites(campaign.schedule) if is_at_once else 1
+    starts = planned * campaign.blocks * len(campaign.targets)
+    trials = 0
+    for source in workload_sources(campaign):
+        cases = math.prod(len(values) for values in source.sweep.values())
+        phases = max(1, len(source.data.get("phases") or ()))
+        trials += cases * phases * int(source.data.get("rounds") or 1) * starts
+    if trials <= TRIALS_MAX:
+        return None
+    return KeyMistake(
+        path=("sweep",) if campaign.sweep else ("blocks",),
+        found=f"a plan of {trials:,} trials",
+        allowed=f"at most {TRIALS_MAX:,}",
+        hint="fewer values in sweep, fewer blocks or rounds, or several campaigns",
+    )
+
+
+def _missing(case: Case) -> Iterator[KeyMistake]:
+    workload, path = case.workload, case.source.path
+    if not workload.phases:
+        yield KeyMistake(
+            path=path(("phases",)), found="nothing", allowed="phases, like [put, get, delete]"
+        )
+    if workload.dataset is None:
+        yield KeyMistake(
+            path=path(("dataset",)),
+            found="nothing",
+            allowed="a dataset, like {objects: 1000, size: 4KiB}",
+        )
+    else:
+        dataset = workload.dataset
+        for key, value in (("objects", dataset.objects_total), ("size", dataset.size)):
+            if value is None:
+                yield KeyMistake(
+                    path=path(("dataset", key)),
+                    found="nothing",
+                    allowed=f"a value; {key} is required here or in the sweep",
+                )
+    if workload.load is None and any(
+        phase.load is None and phase.capacity is None for phase in workload.phases
+    ):
+        yield KeyMistake(
+            path=path(("load",)),
+            found="nothing",
+            allowed="a load, like {threads: 16} or {rate: 1000/s}",
+        )
+
+
+def _wrong_case(case: Case) -> Iterator[KeyMistake]:
+    workload, path = case.workload, case.source.path
+    if case.intervention is None:
+        for mistake in intervention_mistakes(workload):
+            yield replace(mistake, path=path(mistake.path))
+    dataset = workload.dataset
+    writes = any(set(phase.operations) - _READS_NOTHING_NEW for phase in workload.phases)
+    if dataset and workload.rounds > 1 and writes and "{round}" not in dataset.prefix:
+        yield KeyMistake(
+            path=path(("dataset", "prefix")),
+            found=shown(dataset.prefix),
+            allowed="a prefix with {round} in it, because each round writes objects of its own",
+        )
+    for index, phase in enumerate(workload.phases):
+        if phase.capacity is not None and phase.capacity.vary in case.swept:
+            yield KeyMistake(
+                path=path(("sweep", phase.capacity.vary)),
+                found=f"a sweep over what phase {phase.label} searches",
+                allowed=f"no {phase.capacity.vary} in the sweep beside capacity",
+            )
+        load = case.load(phase)
+        if load.rate_per_s is not None and phase.rate_limit_per_s is not None:
+            yield KeyMistake(
+                path=path(("phases", index, "rate_limit")),
+                found="it with an open load",
+                allowed="it with threads",
+            )
+        yield from _idle_threads(case, index, phase)
+
+
+def _idle_threads(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
+    """An object takes one append at a time, so more threads than objects would find no work."""
+    threads, objects = case.load(phase).threads, case.dataset(phase).objects_total
+    if phase.op == "append" and threads and objects is not None and threads > objects:
+        yield KeyMistake(
+            path=case.source.path(("phases", index, "op")),
+            found=f"append to {objects} objects by {threads} threads",
+            allowed="at least as many objects as threads, because an object takes one append at "
+            "a time",
+        )
+
+
+def _wrong_operations(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    driver = drivers.get(campaign.targets[case.target].driver)
+    if driver is None:
+        return
+    for index, phase in enumerate(case.workload.phases):
+        for operation in phase.operations:
+            if operation not in driver.operations:
+                key = ("op",) if phase.op is not None else ("mix", operation)
+                yield KeyMistake(
+                    path=case.source.path(("phases", index, *key)),
+                    found=shown(operation),
+                    allowed=f'what driver {driver.name} of target "{case.target}" can do: '
+                    f"{listed(driver.operations)}",
+                )
+
+
+def _wrong_encryption(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    driver, dataset = drivers.get(campaign.targets[case.target].driver), case.workload.dataset
+    if driver is None or dataset is None or dataset.encryption == "none":
+        return
+    if not driver.encrypts:
+        can = [name for name, other in drivers.items() if other.encrypts]
+        yield KeyMistake(
+            path=case.source.path(("dataset", "encryption")),
+            found=dataset.encryption,
+            allowed=f'none for driver {driver.name} of target "{case.target}"; drivers whose '
+            f"clients encrypt: {listed(can)}",
+        )
+    for index, phase in enumerate(case.workload.phases):
+        for operation in _READS_PARTS.intersection(phase.operations):
+            key = ("op",) if phase.op is not None else ("mix", operation)
+            yield KeyMistake(
+                path=case.source.path(("phases", index, *key)),
+                found=f"{operation} of objects encrypted with {dataset.encryption}",
+                allowed="get, which reads whole objects: a range cannot be decrypted by itself",
+            )
+
+
+def _wrong_keys(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    driver, dataset = drivers.get(campaign.targets[case.target].driver), case.workload.dataset
+    limit = driver.facts.limits.key_bytes_max if driver else None
+    if driver is None or dataset is None or limit is None or dataset.objects_total is None:
+        return
+    longest = f"{dataset.object_prefix}{dataset.objects_total - 1}"
+    if len(longest.encode()) > limit:
+        yield KeyMistake(
+            path=case.source.path(("dataset", "object_prefix")),
+            found=f"names of {len(longest.encode()):,} bytes",
+            allowed=f"names of at most {limit:,} bytes for {driver.name}",
+        )
+
+
+def _wrong_sizes(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    driver = drivers.get(campaign.targets[case.target].driver)
+    if driver is None:
+        return
+    for index, phase in enumerate(case.workload.phases):
+        law = case.dataset(phase).size
+        assert law is not None
+        largest_bytes = law.largest_bytes()
+        place = case.source.path(("phases", index))
+        limit = driver.facts.limits.put_bytes_max
+        if limit and largest_bytes > limit and "put" in phase.operations:
+            yield KeyMistake(
+                path=(*place, "op" if phase.op else "mix"),
+                found=f"put of objects of {units.format_bytes(largest_bytes)}",
+                allowed=f"objects up to {units.format_bytes(limit)} in one request to "
+                f"{driver.name}",
+                hint="use op: multipart_put with a part_size",
+            )
+        if phase.range_bytes is not None and isinstance(law, FixedSize):
+            allowed_bytes = law.size_bytes // (phase.range_count or 1)
+            if phase.range_bytes > allowed_bytes:
+                yield KeyMistake(
+                    path=(*place, "range"),
+                    found=units.format_bytes(phase.range_bytes),
+                    allowed=f"ranges that fit into objects of {units.format_bytes(law.size_bytes)}",
+                )
+        yield from _wrong_parts(phase, driver, largest_bytes, place)
+
+
+def _wrong_parts(
+    phase: Phase, driver: Driver, largest_bytes: int, place: tuple[str | int, ...]
+) -> Iterator[KeyMistake]:
+    if phase.part_bytes is None:
+        return
+    limits = driver.facts.limits
+    least, most = limits.part_bytes_min or 1, limits.parts_max
+    if phase.part_bytes < least and largest_bytes > phase.part_bytes:
+        yield KeyMistake(
+            path=(*place, "part_size"),
+            found=units.format_bytes(phase.part_bytes),
+            allowed=f"at least {units.format_bytes(least)} for {driver.name}",
+        )
+    elif most and -(-largest_bytes // phase.part_bytes) > most:
+        yield KeyMistake(
+            path=(*place, "part_size"),
+            found=f"{-(-largest_bytes // phase.part_bytes)} parts an object",
+            allowed=f"at most {most} for {driver.name}: parts of "
+            f"{units.format_bytes(-(-largest_bytes // most))} or more",
+        )
+
+
+def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Iterator[KeyMistake]:
+    found = places(cases, campaign.name, _ANY_RUN)
+    sources = {
+        dataset_key(case, phase, number, campaign.name, _ANY_RUN): case
+        for case in cases
+        for phase in case.workload.phases
+        for number in range(1, case.workload.rounds + 1)
+    }
+    for key, prefix in found.items():
+        buckets = buckets_of(key, prefix)
+        driver = drivers.get(campaign.targets[key.target].driver)
+        allowed = buckets.mistake(driver.facts.bucket_names) if driver else None
+        if allowed is not None:
+            yield KeyMistake(
+                path=sources[key].source.path(("dataset", "prefix")),
+                found=f'"{buckets.last()}" as the name of a bucket',
+                allowed=allowed,
+            )
+    # Where nothing is made for the campaign, what is there has the names that it has.
+    is_theirs = campaign.prepare == "never"
+    targets = {
+        name: (target.driver, resolve_settings(target, drivers)[0])
+        for name, target in campaign.targets.items()
+    }
+    stores = {} if is_theirs else stores_of(targets)
+    shared = shared_bucket(found) or shared_bucket(found, stores)
+    if shared is not None:
+        one, other, name = shared
+        where, hint = "two datasets", 'end the prefix with a dash, as in "bench-{round}-"'
+        if one.target != other.target:
+            where = f'targets "{one.target}" and "{other.target}", which may be one store'
+            hint = 'put {target} into the prefix, as in "bench-{target}-{round}-"'
+        yield KeyMistake(
+            path=sources[other].source.path(("dataset", "prefix")),
+            found=f'bucket "{name}" in {where}: prefixes "{found[one]}" and "{found[other]}"',
+            allowed="prefixes that keep datasets apart",
+            hint=hint,
+        )

@@ -1,0 +1,1 @@
+"""From a campaign to its trial documents, their order, their cost, and what resuming leaves."""

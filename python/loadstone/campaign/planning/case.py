@@ -1,0 +1,267 @@
+"""Cases: each target with each workload with each value of each swept parameter."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from loadstone.campaign.reading import override
+from loadstone.campaign.reading.mistakes import (
+    KeyMistake,
+    KnownKeys,
+    Path,
+    listed,
+    nearest,
+    translate,
+)
+from loadstone.campaign.schema.campaign import Campaign, Workload
+from loadstone.campaign.schema.dataset import Dataset, FixedSize, SizeLaw
+from loadstone.campaign.schema.intervention import changed
+from loadstone.campaign.schema.json_schema import known_keys
+from loadstone.campaign.schema.load import Load
+from loadstone.campaign.schema.phase import Phase
+from loadstone.errors import shown
+
+# What a sweep may vary; the rest shapes the plan and not a case.
+SWEPT_ROOTS = ("dataset", "load", "phases", "on_error", "connections", "timeout", "verify")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSource:
+    """A workload with the campaign's own keys filled in, and where each of its keys stands."""
+
+    name: str
+    data: dict[str, Any]
+    sweep: Mapping[str, Sequence[Any]]
+    places: Mapping[str, Path]
+
+    def path(self, path: Path) -> Path:
+        """Return where a key of the workload stands in the campaign."""
+        if not path or path[0] not in self.places:
+            return (*self.places[""], *path)
+        return (*self.places[str(path[0])], *path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One cell of the matrix; with an `intervention`, the `base` cell with one thing halved."""
+
+    number: int
+    target: str
+    workload: Workload
+    swept: Mapping[str, Any]
+    source: WorkloadSource
+    intervention: str | None = None
+    base: "Case | None" = None
+
+    def load(self, phase: Phase) -> Load:
+        """Return the load of a phase: its own, or the workload's."""
+        load = phase.load or self.workload.load
+        if phase.capacity is not None:
+            return phase.capacity.first_load(load)
+        assert load is not None, "check.py lets no phase pass without a load"
+        return load
+
+    def dataset(self, phase: Phase) -> Dataset:
+        """Return the dataset of a phase: the workload's, with a size of its own if it has one."""
+        dataset = self.workload.dataset
+        assert dataset is not None, "check.py lets no workload pass without a dataset"
+        return dataset if phase.size is None else dataset.model_copy(update={"size": phase.size})
+
+    def parameters(self, phase: Phase) -> dict[str, Any]:
+        """Return the parameters that results are told apart by."""
+        load, size = self.load(phase), self.dataset(phase).size
+        arrival = (
+            {"threads": load.threads} if load.rate_per_s is None else {"rate": load.rate_per_s}
+        )
+        # A search varies the arrival itself, from one trial to the next.
+        arrival = {} if phase.capacity is not None else arrival
+        fixed = {**arrival, "size": _plain(size)}
+        halved = {"intervention": self.intervention} if self.intervention is not None else {}
+        swept = {key: value for key, value in self.swept.items() if key not in fixed}
+        return {**fixed, **swept, **halved}
+
+    def phase_of_base(self, phase: Phase) -> dict[str, Any]:
+        """Return the parameters that the phase has in the case that this one changes."""
+        assert self.base is not None, "only an intervention has a base"
+        own = next(one for one in self.base.workload.phases if one.label == phase.label)
+        return self.base.parameters(own)
+
+
+def cases_of(campaign: Campaign) -> tuple[list[Case], list[KeyMistake]]:
+    """Return every case in the order of the file, and what is wrong with the workloads."""
+    cases: list[Case] = []
+    mistakes: list[KeyMistake] = []
+    keys = known_keys()
+    for source in workload_sources(campaign):
+        wrong = _wrong_sweep(source, keys)
+        if not wrong:
+            combinations = _combinations(source, keys, wrong)
+        mistakes += wrong
+        if wrong:
+            continue
+        for target in campaign.targets:
+            for workload, swept in combinations:
+                case = Case(
+                    number=len(cases), target=target, workload=workload, swept=swept, source=source
+                )
+                cases.append(case)
+                cases += _interventions(case, len(cases))
+    return cases, mistakes
+
+
+def _interventions(base: Case, number: int) -> list[Case]:
+    """Return a case with one thing halved at a time; what cannot be halved, check.py refuses."""
+    return [
+        replace(
+            base,
+            number=number + index,
+            workload=changed(base.workload, name),
+            intervention=name,
+            base=base,
+        )
+        for index, name in enumerate(base.workload.interventions)
+    ]
+
+
+def workload_sources(campaign: Campaign) -> list[WorkloadSource]:
+    """Return the workloads, each with what it takes from the campaign."""
+    document = campaign.document()
+    shared = {key: document[key] for key in _workload_keys() if key in document}
+    if not campaign.workloads:
+        sweep = shared.pop("sweep", {})
+        data = {"name": campaign.name, **shared}
+        return [WorkloadSource(name=campaign.name, data=data, sweep=sweep, places={"": ()})]
+    sources = []
+    for index, own in enumerate(document["workloads"]):
+        data = {**shared, **own}
+        sweep = data.pop("sweep", {})
+        own_place: Path = ("workloads", index)
+        places = {key: own_place if key in own else () for key in _workload_keys()}
+        sources.append(
+            WorkloadSource(
+                name=own["name"], data=data, sweep=sweep, places={"": own_place, **places}
+            )
+        )
+    return sources
+
+
+def _workload_keys() -> list[str]:
+    fields = Workload.model_fields.items()
+    return [field.alias or name for name, field in fields if name != "name"]
+
+
+def _wrong_sweep(source: WorkloadSource, keys: KnownKeys) -> list[KeyMistake]:
+    """Look at each value by itself, so that a mistake is told once and at its own place."""
+    mistakes: list[KeyMistake] = []
+    seen: dict[str, str] = {}
+    for key, values in source.sweep.items():
+        full = override.SHORT_KEYS.get(key, key)
+        place = source.path(("sweep", key))
+        if full.split(".")[0] not in SWEPT_ROOTS:
+            allowed = [*override.SHORT_KEYS, "connections", "timeout", "verify", "phases.NAME.KEY"]
+            mistakes.append(
+                KeyMistake(
+                    path=place,
+                    found=f"a sweep over {key}",
+                    allowed=f"{listed(allowed)}, or another dotted key",
+                    hint=nearest(key, override.SHORT_KEYS),
+                )
+            )
+            continue
+        if full in seen:
+            mistakes.append(
+                KeyMistake(
+                    path=place,
+                    found=f"{key} beside {seen[full]}",
+                    allowed="one of them: they are one",
+                )
+            )
+        seen[full] = key
+        for index, value in enumerate(values):
+            _, wrong = _applied(source.data, {key: value}, keys)
+            mistakes += [
+                KeyMistake(
+                    path=(*place, index),
+                    found=mistake.found,
+                    allowed=mistake.allowed,
+                    hint=mistake.hint,
+                )
+                for mistake in wrong
+            ]
+    return mistakes
+
+
+def _combinations(
+    source: WorkloadSource, keys: KnownKeys, wrong: list[KeyMistake]
+) -> list[tuple[Workload, dict[str, Any]]]:
+    combinations = []
+    for values in itertools.product(*source.sweep.values()):
+        chosen = dict(zip(source.sweep, values, strict=True))
+        workload, mistakes = _applied(source.data, chosen, keys)
+        if workload is None:
+            together = ", ".join(f"{key} {shown(value)}" for key, value in chosen.items())
+            wrong += [
+                KeyMistake(
+                    path=source.path(("sweep",)),
+                    found=f"{mistake.found} with {together}",
+                    allowed=mistake.allowed,
+                    hint=mistake.hint,
+                )
+                for mistake in mistakes
+            ]
+            break
+        swept = {_short(key): _value_at(workload, key) for key in chosen}
+        combinations.append((workload, swept))
+    return combinations
+
+
+def _applied(
+    data: Mapping[str, Any], chosen: Mapping[str, Any], keys: KnownKeys
+) -> tuple[Workload | None, list[KeyMistake]]:
+    applied: Any = data
+    for key, value in chosen.items():
+        try:
+            applied, _ = override.with_value(applied, override.SHORT_KEYS.get(key, key), value)
+        except override.OverrideError as error:
+            return None, [error.mistake]
+    try:
+        return Workload.model_validate(applied), []
+    except ValidationError as error:
+        return None, translate(error, KnownKeys({"$ref": "Workload", **keys.schema}))
+
+
+def _short(key: str) -> str:
+    full = override.SHORT_KEYS.get(key, key)
+    return next((short for short, name in override.SHORT_KEYS.items() if name == full), key)
+
+
+def _value_at(workload: Workload, key: str) -> Any:
+    value: Any = workload
+    for step in override.SHORT_KEYS.get(key, key).split("."):
+        if isinstance(value, BaseModel):
+            value = getattr(value, _field_name(value, step))
+        elif isinstance(value, tuple):
+            labels = [entry.label for entry in value if isinstance(entry, Phase)]
+            value = value[int(step) if step.isdigit() else labels.index(step)]
+        else:
+            value = value[step]
+    return _plain(value)
+
+
+def _field_name(model: BaseModel, key: str) -> str:
+    key = "buckets" if key == "containers" else key
+    fields = type(model).model_fields.items()
+    return next(name for name, field in fields if key in (name, field.alias))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, FixedSize):
+        return value.size_bytes
+    if isinstance(value, SizeLaw):
+        return value.kind
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return value

@@ -1,0 +1,228 @@
+"""What a plan will cost before anything runs: requests, bytes, space and time."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.campaign import search_step
+from loadstone.campaign.planning import lifecycle
+from loadstone.campaign.planning.lifecycle import Document, State
+from loadstone.campaign.planning.trial import PlannedTrial
+from loadstone.campaign.schema.dataset import read_size_law
+
+_WRITES = frozenset({"put", "multipart_put", "write", "append"})
+_READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "read"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """The cost of a plan.
+
+    `trials_by_time` trials end by the clock: their requests and bytes are counted only where a
+    rate is known or assumed, and come on top otherwise. `time_ns_min` is what rests, durations and
+    rates alone take; `time_ns` needs assumed rates. Space counts the replication that a target
+    states.
+    """
+
+    trials: int
+    trials_measured: int
+    trials_by_time: int
+    requests: int
+    bytes_written: int
+    bytes_read: int
+    peak_bytes: Mapping[str, int]
+    replication: Mapping[str, float]
+    pauses_ns: int
+    time_ns_min: int
+    time_ns: int | None
+    searches: int = 0
+    search_trials_max: int = 0
+    search_time_ns_max: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What one may assume a target to do; None where nothing is assumed."""
+
+    requests_per_s: float | None = None
+    bytes_per_s: float | None = None
+
+    def time_ns(self, requests: int, payload_bytes: float) -> float:
+        """Return how long so many requests with so much payload take."""
+        by_requests = requests / self.requests_per_s if self.requests_per_s else 0.0
+        by_bytes = payload_bytes / self.bytes_per_s if self.bytes_per_s else 0.0
+        return max(by_requests, by_bytes) * 1e9
+
+    def requests(self, time_ns: float, bytes_per_request: float, limit: float | None) -> int:
+        """Return how many requests fit into a time; none where no rate is known."""
+        rates = [rate for rate in (self.requests_per_s, limit) if rate]
+        if self.bytes_per_s and bytes_per_request:
+            rates.append(self.bytes_per_s / bytes_per_request)
+        return round(min(rates, default=0.0) * time_ns / 1e9)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What one trial does, as far as its document tells."""
+
+    requests: int
+    bytes_written: float
+    bytes_read: float
+    time_ns_min: float
+    time_ns: float
+
+
+def estimate(
+    trials: Iterable[PlannedTrial],
+    replication: Mapping[str, float],
+    *,
+    requests_per_s: float | None = None,
+    bytes_per_s: float | None = None,
+) -> Estimate:
+    """Return the cost of trials in this order, under the rates assumed of every target."""
+    planned = list(trials)
+    rates = Rates(requests_per_s=requests_per_s, bytes_per_s=bytes_per_s)
+    costs, peak_bytes = _costs(planned, rates, replication)
+    pauses_ns = sum(entry.pause_before_ns for entry in planned)
+    time_ns = pauses_ns + round(sum(cost.time_ns for cost in costs))
+    goals = [search_step.goal_of(entry.document) for entry in planned if entry.is_search]
+    return Estimate(
+        searches=len(goals),
+        search_trials_max=sum(goal.trials_max for goal in goals),
+        search_time_ns_max=round(sum(goal.time_max_s for goal in goals) * 1e9),
+        trials=len(planned),
+        trials_measured=sum(entry.is_measured for entry in planned),
+        trials_by_time=sum(_ends_by_time(entry.document) for entry in planned),
+        requests=sum(cost.requests for cost in costs),
+        bytes_written=round(sum(cost.bytes_written for cost in costs)),
+        bytes_read=round(sum(cost.bytes_read for cost in costs)),
+        peak_bytes=peak_bytes,
+        replication=dict(replication),
+        pauses_ns=pauses_ns,
+        time_ns_min=pauses_ns + round(sum(cost.time_ns_min for cost in costs)),
+        time_ns=None if requests_per_s is None and bytes_per_s is None else time_ns,
+    )
+
+
+def _costs(
+    planned: Iterable[PlannedTrial], rates: Rates, replication: Mapping[str, float]
+) -> tuple[list[_Cost], dict[str, int]]:
+    """Return what each trial costs, and the most that ever lies on each target."""
+    states: dict[tuple[str, str], State] = {}
+    held: dict[tuple[str, str], _Held] = {}
+    peak: dict[str, float] = {}
+    costs = []
+    for entry in planned:
+        document = entry.document
+        if not document.get("dataset"):
+            costs.append(_cost(document, 0, rates))
+            continue
+        place = target, _ = lifecycle.place_of(document)
+        before = states.get(place, State.ABSENT)
+        after = states[place] = lifecycle.state_after(document, before)
+        on_place = held.setdefault(place, _Held(_mean_bytes(document["dataset"]["size"])))
+        cost = _cost(document, on_place.objects, rates)
+        costs.append(cost)
+        on_place.follow(document, after, cost.requests)
+        on_target = sum(other.bytes for (name, _), other in held.items() if name == target)
+        peak[target] = max(peak.get(target, 0.0), on_target)
+    return costs, {
+        target: round(size * replication.get(target, 1.0)) for target, size in peak.items()
+    }
+
+
+@dataclass(slots=True)
+class _Held:
+    """How many objects lie in one place."""
+
+    mean_bytes: float
+    objects: int = 0
+
+    @property
+    def bytes(self) -> float:
+        return self.objects * self.mean_bytes
+
+    def follow(self, document: Document, after: State, requests: int) -> None:
+        """Carry the count over a trial."""
+        objects = document["dataset"]["objects"]
+        if after in (State.ABSENT, State.EMPTY):
+            self.objects = 0
+        elif after in (State.FULL, State.SURPLUS):
+            self.objects = objects
+        elif lifecycle.writes_dataset(document):
+            self.objects = min(objects, self.objects + requests)
+
+
+def _cost(document: Document, held_objects: int, rates: Rates) -> _Cost:
+    if search_step.is_search(document):
+        return _Cost(0, 0, 0, 0, 0)
+    iterations = document.get("iterations", 1)
+    stages_ns = document.get("warm_up_ns", 0) + document.get("cool_down_ns", 0)
+    duration_ns, requests = document["stop"]["duration_ns"], document["stop"]["requests"]
+    written, read = _bytes_per_request(document)
+    limit = _rate_limit(document)
+    if document["phase"] == lifecycle.CLEAN_UP:
+        requests = held_objects + document["dataset"]["buckets"]
+    least_ns = assumed_ns = float(iterations * (duration_ns or 0))
+    if requests is None:
+        requests = rates.requests(assumed_ns, written + read, limit)
+    else:
+        requests *= iterations
+        wanted_ns = requests / limit * 1e9 if limit else 0.0
+        assumed_wanted_ns = max(wanted_ns, rates.time_ns(requests, requests * max(written, read)))
+        # Whichever end comes first: beside a count the clock is only an upper bound.
+        least_ns = wanted_ns if duration_ns is None else min(wanted_ns, least_ns)
+        assumed_ns = (
+            assumed_wanted_ns if duration_ns is None else min(assumed_wanted_ns, assumed_ns)
+        )
+    return _Cost(
+        requests, requests * written, requests * read, least_ns + stages_ns, assumed_ns + stages_ns
+    )
+
+
+def _rate_limit(document: Document) -> float | None:
+    """Return the requests per second that a trial never exceeds, if there is such a limit."""
+    load = document.get("load") or {}
+    rate: float | None = load.get("rate_per_s") or document.get("rate_limit_per_s")
+    return rate
+
+
+def _bytes_per_request(document: Document) -> tuple[float, float]:
+    """Return the payload that an average request writes, and reads."""
+    mix = document.get("mix") or ()
+    total = sum(share["weight"] for share in mix)
+    written = read = 0.0
+    for share in mix:
+        weight, operation = share["weight"] / total, share["operation"]
+        size = weight * _payload_bytes(document, operation)
+        written += size if operation in _WRITES else 0.0
+        read += size if operation in _READS else 0.0
+    return written, read
+
+
+def _payload_bytes(document: Document, operation: str) -> float:
+    options = document["options"]
+    if operation in ("range_get", "read", "write", "append"):
+        return float(options["range_bytes"])
+    if operation == "multi_range_get":
+        return float(options["range_bytes"] * options["range_count"])
+    return _mean_bytes(document["dataset"]["size"])
+
+
+def _mean_bytes(size: Mapping[str, Any]) -> float:
+    match size["kind"]:
+        case "fixed":
+            return float(size["bytes"])
+        case "lognormal":
+            keys = ("median", "sigma", "min", "max")
+            return read_size_law({"lognormal": {key: size[key] for key in keys}}).mean_bytes()
+        case "uniform":
+            return float(size["min"] + size["max"]) / 2
+    return read_size_law({"weighted": size["choices"]}).mean_bytes()
+
+
+def _ends_by_time(document: Document) -> bool:
+    is_by_time = document["stop"]["duration_ns"] is not None
+    return (
+        is_by_time and document["stop"]["requests"] is None and not search_step.is_search(document)
+    )

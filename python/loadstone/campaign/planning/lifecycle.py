@@ -1,0 +1,208 @@
+"""What a trial needs of its dataset before it starts, and how it leaves it; read from documents.
+
+A dataset is absent, made of empty buckets, filled in part, full, or full with more beside it. The
+planner carries this state along, and puts `prepare` and `clean-up` trials where it does not suit
+the next trial.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from loadstone.campaign.drivers import Driver, facts_of
+from loadstone.campaign.schema.phase import Phase
+
+Document = Mapping[str, Any]
+
+PREPARE = "prepare"
+CLEAN_UP = "clean-up"
+
+_WRITES_WHOLE = frozenset({"put", "multipart_put"})
+_WRITES_BLOCKS = frozenset({"write", "append"})
+_DELETES = frozenset({"delete", "bulk_delete"})
+
+
+class State(Enum):
+    """How much of a dataset is there."""
+
+    ABSENT = "absent"
+    EMPTY = "empty"
+    PARTIAL = "partial"
+    FULL = "full"
+    SURPLUS = "full, and objects beside the dataset's own"
+
+
+class Need(Enum):
+    """What a trial wants to find."""
+
+    ANYTHING = "anything"
+    FULL = "all objects"
+    FRESH = "no objects"
+    ABSENT = "no buckets"
+    EMPTY = "empty buckets"
+
+    def is_met_by(self, state: State) -> bool:
+        """Tell whether a dataset in this state will do."""
+        match self:
+            case Need.ANYTHING:
+                return True
+            case Need.FULL:
+                return state in (State.FULL, State.SURPLUS)
+            case Need.FRESH:
+                return state in (State.ABSENT, State.EMPTY)
+            case Need.ABSENT:
+                return state is State.ABSENT
+            case Need.EMPTY:
+                return state is State.EMPTY
+
+
+def operations_of(document: Document) -> list[str]:
+    """Return the operations of a trial's mix; trials of other kinds have none."""
+    return [share["operation"] for share in document.get("mix") or ()]
+
+
+def place_of(document: Document) -> tuple[str, str]:
+    """Return where a trial's dataset lies: its target, and the prefix of its buckets."""
+    dataset = document.get("dataset") or {}
+    return document["target"]["name"], str(dataset.get("bucket_prefix", ""))
+
+
+def need_of(document: Document, *, is_first: bool) -> Need:
+    """Return what a trial wants to find.
+
+    A put that comes first in its case writes new objects, so old ones must not be there; a put
+    after other phases on the same objects writes over them, because the campaign says so. What
+    appends begins with nothing, wherever it stands.
+    """
+    if document["phase"] in (PREPARE, CLEAN_UP) or not operations_of(document):
+        return Need.ANYTHING
+    driver, order = document["target"]["driver"], document["keys"]["order"]
+    return _need(driver, operations_of(document), order, is_first=is_first)
+
+
+def need_of_phase(driver: str, phase: Phase, *, is_first: bool) -> Need:
+    """Return what a phase wants to find, before there is a document of it."""
+    return _need(driver, list(phase.operations), phase.keys.order, is_first=is_first)
+
+
+def writes_dataset(document: Document) -> bool:
+    """Tell whether a trial writes the dataset's own objects anew, which makes a new version."""
+    operations = operations_of(document)
+    return len(operations) == 1 and operations[0] in _WRITES_WHOLE | _WRITES_BLOCKS
+
+
+def _need(driver: str, operations: list[str], order: str, *, is_first: bool) -> Need:
+    if not facts_of(driver).keeps:
+        return Need.ANYTHING
+    if operations == ["create_bucket"]:
+        return Need.ABSENT
+    if operations == ["delete_bucket"]:
+        return Need.EMPTY
+    if operations == ["append"]:
+        return Need.FRESH
+    writes = _WRITES_WHOLE | ({"write"} if order == "sequential" else set())
+    if set(operations) <= writes:
+        return Need.FRESH if is_first else Need.ANYTHING
+    return Need.FULL
+
+
+def state_after(document: Document, state: State) -> State:
+    """Return how a finished trial leaves a dataset that was in `state`."""
+    if not facts_of(document["target"]["driver"]).keeps:
+        return State.ABSENT
+    if document["phase"] == CLEAN_UP:
+        return State.ABSENT
+    operations = operations_of(document)
+    if not operations:
+        return state
+    if len(operations) > 1:
+        return _state_after_mix(operations, state)
+    is_whole = state in (State.FULL, State.SURPLUS)
+    match operations[0]:
+        case "put" | "multipart_put" | "write" | "append":
+            if is_whole:
+                return state
+            return State.FULL if _covers_dataset(document) else State.PARTIAL
+        case "copy":
+            return State.SURPLUS if is_whole else state
+        case "delete" | "bulk_delete":
+            # What lies beside the dataset is not deleted with it, and keeps the buckets filled.
+            is_empty = state is not State.SURPLUS and _covers_dataset(document)
+            return State.EMPTY if is_empty else State.PARTIAL
+        case "create_bucket":
+            return State.EMPTY
+        case "delete_bucket":
+            return State.ABSENT
+    return state
+
+
+def _state_after_mix(operations: list[str], state: State) -> State:
+    """A mix reads the dataset, puts beside it and deletes only what it has put."""
+    if not set(operations) & (_WRITES_WHOLE | {"copy"}):
+        return state
+    return State.SURPLUS if state in (State.FULL, State.SURPLUS) else State.PARTIAL
+
+
+def state_interrupted(document: Document, state: State) -> State:
+    """Return what has to be assumed of a dataset when a trial on it did not finish."""
+    after = state_after(document, state)
+    changes = set(operations_of(document)) & (
+        _WRITES_WHOLE | _WRITES_BLOCKS | _DELETES | {"create_bucket", "delete_bucket"}
+    )
+    if document["phase"] == CLEAN_UP or (changes and len(operations_of(document)) == 1):
+        is_certain = state is after and state is not State.EMPTY
+        return state if is_certain else State.PARTIAL
+    return after
+
+
+def can_prepare(driver: Driver) -> bool:
+    """Tell whether the driver can write the objects of a dataset."""
+    return driver.facts.keeps and bool({"put", "write", "multipart_put"} & set(driver.operations))
+
+
+def can_clean_up(driver: Driver) -> bool:
+    """Tell whether the driver can delete the objects of a dataset."""
+    return driver.facts.keeps and "delete" in driver.operations
+
+
+def _covers_dataset(document: Document) -> bool:
+    """Tell whether every object was asked for, whatever happened to the request."""
+    stop, options = document["stop"], document["options"]
+    if document["keys"]["order"] != "sequential" or stop["duration_ns"] is not None:
+        return False
+    operation = operations_of(document)[0]
+    return bool(
+        stop["requests"] is not None
+        and stop["requests"] >= whole_requests(operation, document["dataset"], options)
+    )
+
+
+def whole_requests(operation: str, dataset: Document, options: Document) -> int:
+    """Return how many requests of one operation go once over a whole dataset."""
+    objects, buckets = int(dataset["objects"]), int(dataset["buckets"])
+    match operation:
+        case "create_bucket" | "delete_bucket":
+            return buckets
+        case "list":
+            return _per_bucket(objects, buckets, options["page_keys"])
+        case "bulk_delete":
+            return _per_bucket(objects, buckets, options["bulk_keys"])
+        case "read" | "write" | "append":
+            block_bytes = options["range_bytes"] or 1
+            return objects * max(1, -(-largest_size(dataset["size"]) // block_bytes))
+    return objects
+
+
+def _per_bucket(objects: int, buckets: int, keys: int) -> int:
+    largest_bucket = -(-objects // buckets)
+    return buckets * max(1, -(-largest_bucket // keys))
+
+
+def largest_size(size: Document) -> int:
+    """Return the largest object that a document's law of sizes can make."""
+    match size["kind"]:
+        case "fixed":
+            return int(size["bytes"])
+        case "weighted":
+            return int(max(choice[0] for choice in size["choices"]))
+    return int(size["max"])

@@ -1,0 +1,155 @@
+"""Where each dataset lives: datasets that differ get buckets that differ."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from loadstone.campaign.drivers import facts_of
+from loadstone.campaign.planning.bucket_names import Buckets, bucket_prefix, short, slug
+from loadstone.campaign.planning.case import Case
+from loadstone.campaign.schema.dataset import Dataset
+from loadstone.campaign.schema.phase import Phase
+
+# What the default prefix has room for, among the 63 characters of a bucket's name.
+NAME_MAX = 16
+TARGET_MAX = 12
+
+# What targets that may be one store have in common.
+Store = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetKey:
+    """What makes a dataset the same one: the target, the name the campaign gives, the content."""
+
+    target: str
+    prefix: str
+    content: str
+
+
+def content_document(dataset: Dataset) -> dict[str, Any]:
+    """Return a dataset as a trial document spells it, but for its place and its version."""
+    assert dataset.size is not None, "check.py lets no dataset pass without a size"
+    return {
+        "buckets": dataset.buckets,
+        "objects": dataset.objects_total,
+        "object_prefix": dataset.object_prefix,
+        "size": dataset.size.document(),
+        "compressible": dataset.compressible,
+        "duplicate": dataset.duplicate,
+        "encryption": None if dataset.encryption == "none" else dataset.encryption,
+    }
+
+
+def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str) -> DatasetKey:
+    """Return the dataset of a phase in one round."""
+    dataset = case.dataset(phase)
+    fields = {
+        "name": slug(name),
+        "workload": slug(case.workload.name),
+        "target": slug(case.target),
+        "round": str(round_number),
+        "run": run[:8],
+    }
+    if "prefix" not in dataset.model_fields_set:
+        # Names that are free cost nothing to cut, and no campaign is refused for its long name.
+        fields |= {"name": short(name, NAME_MAX), "target": short(case.target, TARGET_MAX)}
+    content = json.dumps(content_document(dataset), sort_keys=True)
+    return DatasetKey(case.target, bucket_prefix(dataset, fields), content)
+
+
+def places(cases: Iterable[Case], name: str, run: str) -> dict[DatasetKey, str]:
+    """Return the bucket prefix of every dataset, in the order of the campaign file.
+
+    Where a campaign gives two different datasets one name, as a sweep over sizes does, the second
+    gets "d2-" behind it, the third "d3-".
+    """
+    found: dict[DatasetKey, str] = {}
+    used: dict[tuple[str, str], int] = {}
+    for case in cases:
+        for phase in case.workload.phases:
+            for round_number in range(1, case.workload.rounds + 1):
+                key = dataset_key(case, phase, round_number, name, run)
+                if key in found:
+                    continue
+                place = (key.target, key.prefix)
+                number = used[place] = used.get(place, 0) + 1
+                found[key] = key.prefix if number == 1 else numbered(key.prefix, "d", number)
+    return found
+
+
+def stores_of(targets: Mapping[str, tuple[str, Mapping[str, Any]]]) -> dict[str, Store]:
+    """Return which targets may be one store, from each one's driver and settings."""
+    stores: dict[str, Store] = {}
+    for name, (driver, settings) in targets.items():
+        joined = {
+            stores[other]
+            for other in stores
+            if targets[other][0] == driver and _may_be_one(driver, settings, targets[other][1])
+        }
+        stores = {other: (name,) if one in joined else one for other, one in stores.items()}
+        stores[name] = (name,)
+    return stores
+
+
+def _may_be_one(driver: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    facts = facts_of(driver)
+    if not facts.keeps:
+        return False
+    keys = [key for key in facts.address.settings if one.get(key) and other.get(key)]
+    # Without an address in common that both name, nobody can tell.
+    return not keys or any(_addresses(one[key]) & _addresses(other[key]) for key in keys)
+
+
+def _addresses(value: Any) -> set[str]:
+    texts = [value] if isinstance(value, str) else value
+    return {urlsplit(text).netloc.lower() or os.path.realpath(text) for text in map(str, texts)}
+
+
+def generation(key: DatasetKey, prefix: str, number: int) -> tuple[DatasetKey, str]:
+    """Return the key and the prefix of a dataset that begins anew while its old objects stay."""
+    # No prefix has a slash in it, so this key is nobody else's.
+    return replace(key, prefix=f"{key.prefix}/{number}"), numbered(prefix, "g", number)
+
+
+def numbered(prefix: str, letter: str, number: int) -> str:
+    """Return a prefix that tells one of several apart, whether or not it ends in a dash."""
+    dash = "" if prefix.endswith(("-", ".", "_")) else "-"
+    return f"{prefix}{dash}{letter}{number}-"
+
+
+def buckets_of(key: DatasetKey, prefix: str) -> Buckets:
+    """Return the buckets of a dataset that lives at a prefix."""
+    return Buckets(prefix, json.loads(key.content)["buckets"])
+
+
+def shared_bucket(
+    found: Mapping[DatasetKey, str], stores: Mapping[str, Store] | None = None
+) -> tuple[DatasetKey, DatasetKey, str] | None:
+    """Return two datasets that would share a bucket, and that bucket's name.
+
+    `stores` says which targets may be one store; without it each is one of its own.
+    """
+    stores = stores or {}
+    by_prefix: dict[tuple[Store, str], list[DatasetKey]] = {}
+    for key, prefix in found.items():
+        store = stores.get(key.target, (key.target,))
+        by_prefix.setdefault((store, prefix), []).append(key)
+        # The only bucket of a dataset loses its last dash, and can meet names without one.
+        if prefix.rstrip("-") != prefix:
+            by_prefix.setdefault((store, prefix.rstrip("-")), []).append(key)
+    for key, prefix in found.items():
+        buckets = buckets_of(key, prefix)
+        first = buckets.first()
+        for length in range(1, len(first) + 1):
+            store = stores.get(key.target, (key.target,))
+            for other in by_prefix.get((store, first[:length]), ()):
+                if other == key:
+                    continue
+                name = buckets.overlap(buckets_of(other, found[other]))
+                if name is not None:
+                    return other, key, name
+    return None

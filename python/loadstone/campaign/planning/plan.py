@@ -1,0 +1,444 @@
+"""Campaign → Plan: the trials in the order they will run; pure, and the same for the same seed."""
+
+import hashlib
+import json
+import os
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from loadstone.campaign.checks.check import campaign_mistakes
+from loadstone.campaign.drivers import Driver, Drivers, DriverTable, facts_of, read_drivers
+from loadstone.campaign.planning import beyond, lifecycle, placement, trial
+from loadstone.campaign.planning.case import Case, cases_of
+from loadstone.campaign.planning.ceiling_plan import PlannedCeiling, plan_ceilings
+from loadstone.campaign.planning.estimate import Estimate, estimate
+from loadstone.campaign.planning.lifecycle import Need, State
+from loadstone.campaign.planning.placement import DatasetKey
+from loadstone.campaign.planning.reuse import Reused
+from loadstone.campaign.planning.trial import PlannedTrial, Step, TargetInRun
+from loadstone.campaign.reading.mistakes import KeyMistake
+from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.hook import Hook
+from loadstone.campaign.schema.schedule import suites
+from loadstone.campaign.schema.target import resolve_settings
+from loadstone.campaign.schema.target_probe import TargetProbes
+from loadstone.errors import CampaignError, Mistake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The trials of a campaign in order, with the rests between them."""
+
+    name: str
+    seed: int
+    run: str
+    trials: tuple[PlannedTrial, ...]
+    drivers: Mapping[str, Driver]
+    replication: Mapping[str, float]
+    ceilings: tuple[PlannedCeiling, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    probes: TargetProbes = field(default_factory=TargetProbes)
+    later: "Later | None" = field(default=None, compare=False, repr=False)
+
+    @property
+    def suites(self) -> int:
+        """How many starts of the schedule the plan covers; 1 without a schedule."""
+        return 1 + max((planned.suite for planned in self.trials), default=0)
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Return the trial documents in order, as the manifest keeps them."""
+        return [planned.document for planned in self.trials]
+
+    def estimate(
+        self, *, requests_per_s: float | None = None, bytes_per_s: float | None = None
+    ) -> Estimate:
+        """Return what the plan will cost, given the rates that one may assume of the targets."""
+        return estimate(
+            self.trials,
+            self.replication,
+            requests_per_s=requests_per_s,
+            bytes_per_s=bytes_per_s,
+        )
+
+
+def make_plan(
+    campaign: Campaign,
+    drivers: DriverTable | None = None,
+    run: str | None = None,
+    reused: Mapping[str, Reused] | None = None,
+    starts: int | None = None,
+) -> Plan:
+    """Plan a campaign; raise with every mistake if it cannot be run as it is.
+
+    `run` is the run's identity, 32 hex digits. Without one it is made from the campaign, so that
+    the same campaign gives the same plan. `reused` are the runs that targets name in `reuse`.
+    Of a schedule only the first `starts` are planned, and `later` plans the others one by one;
+    without it, or where ceilings are measured before blocks, all are.
+    """
+    table = read_drivers(drivers)
+    wrong = campaign_mistakes(campaign, table)
+    if wrong:
+        raise CampaignError([campaign.source.place(mistake) for mistake in wrong])
+    run = run or _run_of(campaign)
+    cases, _ = cases_of(campaign)
+    planner = _Planner(campaign, table, cases, run, reused or {})
+    later = Later(planner, suites(campaign.schedule))
+    is_lazy = starts is not None and all(one.when != "blocks" for one in campaign.ceilings)
+    for _ in range(min(starts or 1, later.starts) if is_lazy else later.starts):
+        later.plan_next()
+    return Plan(
+        name=campaign.name,
+        seed=campaign.seed,
+        run=run,
+        trials=tuple(planner.trials),
+        drivers={name: table[target.driver] for name, target in campaign.targets.items()},
+        replication={
+            name: target.replication
+            for name, target in campaign.targets.items()
+            if target.replication is not None
+        },
+        ceilings=plan_ceilings(campaign, planner.targets, planner.trials, run),
+        hooks=campaign.hooks,
+        probes=campaign.probes,
+        later=later if later.left else None,
+    )
+
+
+class Later:
+    """The starts of a schedule that are not planned yet: their plans are made when they come.
+
+    A schedule may have thousands, and each carries the datasets' states on to the next.
+    """
+
+    def __init__(self, planner: "_Planner", starts: int) -> None:
+        self.starts = starts
+        self._planner = planner
+        self._planned = 0
+
+    @property
+    def left(self) -> int:
+        """How many starts are still to be planned."""
+        return self.starts - self._planned
+
+    def plan_next(self) -> tuple[PlannedTrial, ...]:
+        """Return the trials of the next start."""
+        before = len(self._planner.trials)
+        self._planner.add_start(self._planned, is_last=self.left == 1)
+        self._planned += 1
+        return tuple(self._planner.trials[before:])
+
+
+def _from_anywhere(driver: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings that mean the same in another directory, where a run is gone on with."""
+    address = facts_of(driver).address
+    paths = [name for name in address.settings if name in settings and address.kind == "path"]
+    return {**settings, **{name: os.path.abspath(settings[name]) for name in paths}}
+
+
+def _too_many_trials(campaign: Campaign) -> Mistake:
+    mistake = KeyMistake(
+        path=("phases",),
+        found=f"mixes in more than {beyond.ORDINALS_MAX:,} trials",
+        allowed="fewer, so that what each puts has names of its own (see trials_max of capacity)",
+    )
+    return campaign.source.place(mistake)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stop:
+    """A measured step on its way into the plan."""
+
+    step: Step
+    key: DatasetKey
+    suite: int
+    is_first: bool
+    pause_after_ns: int
+    next_need: Need | None
+
+
+@dataclass(slots=True)
+class _Held:
+    """What the planner knows of one dataset while it goes along."""
+
+    document: dict[str, Any]
+    threads: int
+    prefix: str
+    state: State = State.ABSENT
+    version: int = 0
+    generation: int = 1
+    written: list[tuple[int, int]] = field(default_factory=list)
+    kept: Mapping[str, Any] | None = None
+    """What another run's documents said of it, where that run wrote it."""
+
+
+def _run_of(campaign: Campaign) -> str:
+    text = json.dumps(campaign.document(), sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _stops(campaign: Campaign, cases: Sequence[Case], run: str, suite: int) -> list[_Stop]:
+    """Return the measured steps of one start in order."""
+    stops: list[_Stop] = []
+    is_same = campaign.schedule is not None and campaign.schedule.order == "same"
+    for number in range(campaign.blocks):
+        block = suite * campaign.blocks + number + 1
+        order = list(cases)
+        # Interleaved, so that a slow drift of the target hits every case alike.
+        seed = number + 1 if is_same else block
+        random.Random(f"{campaign.seed}/{seed}").shuffle(order)
+        for case in order:
+            stops += _stops_of_case(campaign, case, block, suite, run)
+    return stops
+
+
+def _stops_of_case(campaign: Campaign, case: Case, block: int, suite: int, run: str) -> list[_Stop]:
+    stops: list[_Stop] = []
+    touched: set[DatasetKey] = set()
+    workload = case.workload
+    for phase in workload.phases:
+        for round_number in range(1, workload.rounds + 1):
+            key = placement.dataset_key(case, phase, round_number, campaign.name, run)
+            is_last = round_number == workload.rounds
+            stops.append(
+                _Stop(
+                    step=Step(case=case, phase=phase, round_number=round_number, block=block),
+                    key=key,
+                    suite=suite,
+                    is_first=key not in touched,
+                    pause_after_ns=phase.pause_after_ns if is_last else workload.round_pause_ns,
+                    next_need=None,
+                )
+            )
+            touched.add(key)
+    return stops
+
+
+def _with_next_needs(
+    stops: Sequence[_Stop], campaign: Campaign, coming: dict[DatasetKey, Need]
+) -> list[_Stop]:
+    """Return the steps, each with what comes next to its dataset; `coming` is what follows them."""
+    result: list[_Stop] = []
+    for stop in reversed(stops):
+        driver = campaign.targets[stop.step.case.target].driver
+        result.append(replace(stop, next_need=coming.get(stop.key)))
+        coming[stop.key] = lifecycle.need_of_phase(driver, stop.step.phase, is_first=stop.is_first)
+    return result[::-1]
+
+
+class _Planner:
+    """Goes through the steps, carries the datasets' states, and puts in what they need."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        drivers: Drivers,
+        cases: Sequence[Case],
+        run: str,
+        reused: Mapping[str, Reused],
+    ) -> None:
+        self.trials: list[PlannedTrial] = []
+        self._campaign = campaign
+        self._cases = cases
+        self._run = run
+        self._places = placement.places(cases, campaign.name, run)
+        self._held: dict[DatasetKey, _Held] = {}
+        # With those that get new names when they begin anew.
+        self._emitted = dict(self._places)
+        self._reused = reused
+        self._left_over: list[_Held] = []
+        self._pause_ns = 0
+        self._suite = 0
+        # 0 is for trials that put nothing beyond their dataset.
+        self._ordinal = 1
+        self._threads = {
+            case.workload.name: trial.prepare_threads(list(cases), case.workload.name)
+            for case in cases
+        }
+        self._targets = {
+            name: TargetInRun(
+                run=run,
+                seed=campaign.seed,
+                driver=drivers[target.driver],
+                document={
+                    "name": name,
+                    "driver": target.driver,
+                    "settings": _from_anywhere(target.driver, resolve_settings(target, drivers)[0]),
+                },
+                allow_foreign=name in campaign.allow_foreign,
+                # What is never prepared was put there by somebody, and is read by its own name.
+                is_beside_others=name in campaign.allow_foreign and campaign.prepare != "never",
+            )
+            for name, target in campaign.targets.items()
+        }
+
+    @property
+    def targets(self) -> dict[str, Mapping[str, Any]]:
+        """The targets as documents hold them."""
+        return {name: target.document for name, target in self._targets.items()}
+
+    def add_start(self, suite: int, *, is_last: bool) -> None:
+        """Put one start of the schedule into the plan."""
+        campaign, coming = self._campaign, dict[DatasetKey, Need]()
+        if not is_last:
+            # Every start has the same cases: what the next one wants of a dataset is known.
+            _with_next_needs(_stops(campaign, self._cases, self._run, suite + 1), campaign, coming)
+        stops = _stops(campaign, self._cases, self._run, suite)
+        for stop in _with_next_needs(stops, campaign, coming):
+            self.add(stop)
+        # Names of generations are known now, and nothing has been asked of a target yet.
+        shared = placement.shared_bucket(self._emitted)
+        if shared is not None:
+            held = next(held for key, held in self._held.items() if key.target == shared[0].target)
+            self._refuse_name(held, f'"{shared[2]}", which another dataset has,', "another prefix")
+        if is_last:
+            self.finish()
+
+    def add(self, stop: _Stop) -> None:
+        """Put a measured step into the plan, and before and behind it what its dataset needs."""
+        self._suite = stop.suite
+        step = stop.step
+        document = trial.measured_document(self._targets[step.case.target], step)
+        held = self._hold(stop, document)
+        need = lifecycle.need_of(document, is_first=stop.is_first)
+        if not need.is_met_by(held.state):
+            held = self._meet(need, held, stop.key)
+        self._emit(document, held, pause_ns=self._pause_ns, is_first=stop.is_first)
+        self._pause_ns = stop.pause_after_ns
+        if self._is_over(stop.next_need):
+            self._clean_up(held)
+
+    def finish(self) -> None:
+        """Put what is still to be deleted at the end of the plan."""
+        if not self._campaign.keep_data:
+            for held in (*self._left_over, *self._held.values()):
+                self._clean_up(held)
+
+    def _hold(self, stop: _Stop, document: dict[str, Any]) -> _Held:
+        held = self._held.get(stop.key)
+        if held is None:
+            threads = self._threads[stop.step.case.workload.name]
+            held = _Held(document, threads, self._places[stop.key])
+            reused = self._reused.get(stop.step.case.target)
+            if reused is not None:
+                self._take_over(held, reused)
+            self._held[stop.key] = held
+        if held.kept is not None:
+            self._demand_reuse(document)
+        # What is put in before a trial, or behind it, is named after that trial.
+        held.document = document
+        return held
+
+    def _take_over(self, held: _Held, reused: Reused) -> None:
+        found = reused.dataset_for(held.document)
+        if isinstance(found, KeyMistake):
+            raise CampaignError([self._campaign.source.place(found)])
+        held.kept, held.prefix, held.version = found, found["bucket_prefix"], found["version"]
+        held.state = State.FULL
+
+    def _demand_reuse(self, document: dict[str, Any]) -> None:
+        found = self._reused[document["case"]["target"]].dataset_for(document)
+        if isinstance(found, KeyMistake):
+            raise CampaignError([self._campaign.source.place(found)])
+
+    def _meet(self, need: Need, held: _Held, key: DatasetKey) -> _Held:
+        if held.kept is not None:
+            # The campaign deleted them itself, in a phase or a block before this one.
+            found = KeyMistake(
+                path=("targets", key.target, "reuse"),
+                found=f"{held.document['phase']} of objects that an earlier phase deletes",
+                allowed="phases that find what the other run kept",
+            )
+            raise CampaignError([self._campaign.source.place(found)])
+        if need is not Need.FULL and held.state is not State.ABSENT:
+            held = self._remove(held, key)
+        if self._campaign.prepare == "never":
+            return held
+        driver = self._driver(held)
+        if need is Need.FULL and lifecycle.can_prepare(driver):
+            self._emit(trial.prepare_of(held.document, driver, held.threads), held)
+        if need is Need.EMPTY and held.state is State.ABSENT:
+            self._emit(trial.prepare_buckets_of(held.document, held.threads), held)
+        return held
+
+    def _remove(self, held: _Held, key: DatasetKey) -> _Held:
+        """Make room for new objects: delete the old ones, or go on in buckets of another name."""
+        if self._is_early():
+            self._clean_up(held)
+            return held
+        self._left_over.append(held)
+        number = held.generation + 1
+        named, prefix = placement.generation(key, self._places[key], number)
+        self._emitted[named] = prefix
+        allowed = placement.buckets_of(key, prefix).mistake(self._driver(held).facts.bucket_names)
+        if allowed is not None:
+            self._refuse_name(held, f'"{placement.buckets_of(key, prefix).last()}"', allowed)
+        fresh = self._held[key] = _Held(
+            held.document, held.threads, prefix, version=held.version, generation=number
+        )
+        return fresh
+
+    def _refuse_name(self, held: _Held, name: str, allowed: str) -> None:
+        case = held.document["case"]
+        source = next(
+            one.source
+            for one in self._cases
+            if (one.target, one.workload.name) == (case["target"], case["workload"])
+        )
+        found = KeyMistake(
+            path=source.path(("dataset", "prefix")),
+            found=f"{name} as the name of a bucket, for objects that are written anew",
+            allowed=allowed,
+            hint="or clean_up: early, which needs no new names",
+        )
+        raise CampaignError([self._campaign.source.place(found)])
+
+    def _is_early(self) -> bool:
+        return self._campaign.clean_up == "early" and not self._campaign.keep_data
+
+    def _is_over(self, next_need: Need | None) -> bool:
+        """Tell whether nothing to come wants the objects that are there now."""
+        return self._is_early() and next_need in (None, Need.FRESH, Need.ABSENT)
+
+    def _clean_up(self, held: _Held) -> None:
+        is_ours = held.kept is None and held.state is not State.ABSENT
+        if is_ours and lifecycle.can_clean_up(self._driver(held)):
+            self._emit(trial.clean_up_of(held.document, held.threads, held.written), held)
+            held.written = []
+
+    def _driver(self, held: _Held) -> Driver:
+        return self._targets[held.document["case"]["target"]].driver
+
+    def _emit(
+        self, document: dict[str, Any], held: _Held, pause_ns: int = 0, is_first: bool = False
+    ) -> None:
+        held.version += lifecycle.writes_dataset(document)
+        dataset = {
+            **document["dataset"],
+            "bucket_prefix": held.prefix,
+            "version": max(1, held.version),
+        }
+        if held.kept is not None:
+            dataset = {**held.kept, "version": max(1, held.version)}
+            runs = [held.kept["written_by"]["run"]]
+            document = {**document, "ownership": {**document["ownership"], "runs": runs}}
+        document = {**document, "id": f"{len(self.trials) + 1:04d}", "dataset": dataset}
+        if beyond.ordinals_of(document) > beyond.ORDINALS_MAX - self._ordinal:
+            raise CampaignError([_too_many_trials(self._campaign)])
+        document["ticket_base"] = self._ordinal * beyond.BEYOND_MAX
+        written = beyond.written_beyond(document)
+        if written is None:
+            document["ticket_base"] = 0
+        else:
+            held.written.append(written)
+            self._ordinal += beyond.ordinals_of(document)
+        held.state = lifecycle.state_after(document, held.state)
+        self.trials.append(
+            PlannedTrial(
+                document=document,
+                pause_before_ns=pause_ns,
+                suite=self._suite,
+                is_first=is_first,
+            )
+        )

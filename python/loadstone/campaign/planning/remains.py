@@ -1,0 +1,108 @@
+"""What a run may have left on its targets, told from its plan and from the trials that began."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.campaign.drivers import Drivers
+from loadstone.campaign.planning import beyond, lifecycle, trial
+from loadstone.campaign.planning.bucket_names import Buckets
+from loadstone.campaign.planning.lifecycle import Document, place_of
+
+_MAKES = frozenset(
+    {
+        "put", "multipart_put", "write", "append", "copy", "delete", "bulk_delete",
+        "create_bucket", "delete_bucket",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """A dataset that is still there, or may be."""
+
+    target: str
+    driver: str
+    buckets: Buckets
+    clean_up: dict[str, Any]
+    """The document of a trial that deletes it."""
+
+    def describe(self) -> str:
+        """Return where it lies, in a few words."""
+        first, last = self.buckets.first(), self.buckets.last()
+        names = f'"{first}"' if first == last else f'"{first}" to "{last}"'
+        return f"target {self.target} ({self.driver}): {names}"
+
+
+def remains(
+    plan: Iterable[Document], begun: Mapping[str, Mapping[str, Any]], drivers: Drivers
+) -> list[Remains]:
+    """Return what is left of a run; `begun` maps each trial that began to its summary.
+
+    A trial that did not end has an empty summary. What the run only read, or what another run
+    made, is not among it.
+    """
+    documents = list(plan)
+    left: dict[tuple[str, str], Document] = {}
+    for document in sorted(documents, key=lambda one: began(begun.get(one["id"]))):
+        summary = begun.get(document["id"])
+        driver = drivers.get(document["target"]["driver"])
+        if summary is None or driver is None or not lifecycle.can_clean_up(driver):
+            continue
+        if not document.get("dataset") or document["dataset"].get("written_by"):
+            continue
+        if document["phase"] == lifecycle.CLEAN_UP:
+            if is_removed(summary, document):
+                left.pop(place_of(document), None)
+        elif set(lifecycle.operations_of(document)) & _MAKES:
+            left.setdefault(place_of(document), document)
+    return [
+        Remains(
+            target=document["target"]["name"],
+            driver=document["target"]["driver"],
+            buckets=Buckets(document["dataset"]["bucket_prefix"], document["dataset"]["buckets"]),
+            clean_up=_clean_up(document, documents, number),
+        )
+        for number, document in enumerate(left.values(), start=1)
+    ]
+
+
+def unknown_drivers(plan: Iterable[Document], drivers: Drivers) -> list[str]:
+    """Return the drivers of a plan that this build does not have, as those of imported runs."""
+    names = {str(document["target"]["driver"]) for document in plan}
+    return sorted(names - set(drivers))
+
+
+def is_removed(summary: Mapping[str, Any], document: Document) -> bool:
+    """Tell whether a clean-up removed all that the run may have had in the places of a dataset."""
+    if summary.get("state") != "finished" or places_left(summary):
+        return False
+    # What could not be deleted went away with its bucket, if that did.
+    return not summary.get("failed") or places_gone(summary) >= document["dataset"]["buckets"]
+
+
+def places_gone(summary: Mapping[str, Any]) -> int:
+    """Return how many places are not there after a clean-up: deleted, or there never."""
+    return sum(len(summary.get(key) or ()) for key in ("buckets_deleted", "buckets_absent"))
+
+
+def places_left(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the places in which a clean-up left something of the run, or may have."""
+    if "places_left" not in summary:
+        return [{"place": name} for name in summary.get("buckets_left") or ()]
+    # What carries another run's mark by now is not this run's any more.
+    return [one for one in summary["places_left"] or () if one.get("kind") != "other_run"]
+
+
+def began(summary: Mapping[str, Any] | None) -> float:
+    """Return when a trial began, for their order."""
+    # One that did not end is the last of its session, whenever it began.
+    return float((summary or {}).get("started_unix_ns", "inf"))
+
+
+def _clean_up(document: Document, plan: Iterable[Document], number: int) -> dict[str, Any]:
+    same = [one for one in plan if place_of(one) == place_of(document)]
+    written = [found for one in same if (found := beyond.written_beyond(one)) is not None]
+    load = document["load"]
+    threads = load["clients"] if load["kind"] == "closed" else trial.PREPARE_THREADS_OPEN
+    return {**trial.clean_up_of(document, threads, written), "id": f"clean-{number}"}

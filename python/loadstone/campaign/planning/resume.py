@@ -1,0 +1,166 @@
+"""What is left of a plan after an interruption, and what has to be made again for it."""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.campaign.drivers import Driver
+from loadstone.campaign.planning import beyond, lifecycle, trial
+from loadstone.campaign.planning.lifecycle import Document, Need, State
+from loadstone.campaign.planning.plan import Plan
+from loadstone.campaign.planning.trial import PlannedTrial
+
+_Place = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """How a dataset was left: its state, its version, and whether anybody can be sure."""
+
+    state: State = State.ABSENT
+    version: int = 0
+    is_in_doubt: bool = False
+
+    def suits(self, need: Need, version: int) -> bool:
+        """Tell whether a trial that needs this version can start."""
+        is_version_right = need is not Need.FULL or self.version == version
+        return not self.is_in_doubt or (need.is_met_by(self.state) and is_version_right)
+
+
+def resume(
+    plan: Plan, finished_ids: Collection[str], started_ids: Collection[str] | None = None
+) -> Plan:
+    """Return the trials that are still to run, in order.
+
+    A trial that started and did not finish leaves its dataset in doubt: where a later trial needs
+    it, a `prepare` or `clean-up` trial is put in again, under a new number at the end of the
+    plan's. Without `started_ids`, the first unfinished trial of each target is taken to have
+    started, and so is each one that stands before a finished one.
+    """
+    finished = set(finished_ids)
+    started = _started(plan, finished) if started_ids is None else set(started_ids)
+    # Starts that are planned later take the numbers that come next: repairs have some of their own.
+    lead = "r" if plan.later is not None or plan.suites > 1 else ""
+    names = (name.removeprefix(lead) for name in (*finished, *_ids(plan)) if name.startswith(lead))
+    numbers = (int(name) for name in names if name.isdigit())
+    number = max(numbers, default=0)
+    found = _past(plan, finished, started)
+    written = _written(plan)
+    remaining: list[PlannedTrial] = []
+    for entry in plan.trials:
+        if entry.id in finished:
+            continue
+        place, document = _place(entry), entry.document
+        dataset = found.get(place, Found())
+        need = lifecycle.need_of(document, is_first=entry.is_first)
+        if not dataset.suits(need, _version(document)):
+            for repair in _repairs(document, plan.drivers[place[0]], need, written[place]):
+                number += 1
+                repaired = {**repair, "id": f"{lead}{number:04d}"}
+                remaining.append(PlannedTrial(document=repaired, suite=entry.suite))
+                dataset = _after(repaired, dataset)
+        remaining.append(entry)
+        found[place] = _after(document, dataset)
+    return dataclasses.replace(plan, trials=tuple(remaining))
+
+
+def _past(plan: Plan, finished: Collection[str], started: Collection[str]) -> dict[_Place, Found]:
+    """Return how the trials that have run, to their end or not, left the datasets."""
+    found: dict[_Place, Found] = {}
+    skipped: set[_Place] = set()
+    for entry in plan.trials:
+        place = _place(entry)
+        dataset = found.get(place, Found())
+        if entry.id not in finished and entry.id not in started:
+            skipped.add(place)
+            continue
+        if place in skipped:
+            # It ran without one that the plan has before it.
+            dataset = dataclasses.replace(dataset, is_in_doubt=True)
+        if entry.id in finished:
+            found[place] = _after(entry.document, dataset)
+            continue
+        state = lifecycle.state_interrupted(entry.document, dataset.state)
+        is_in_doubt = dataset.is_in_doubt or state is not dataset.state
+        found[place] = Found(state, dataset.version, is_in_doubt)
+        skipped.add(place)
+    return found
+
+
+def left_as(
+    documents: Iterable[Document], summaries: Mapping[str, Mapping[str, Any]]
+) -> dict[_Place, Found]:
+    """Return how trials left their datasets, given in the order in which they began.
+
+    A trial without a summary did not finish. Objects whose request failed are not there.
+    """
+    found: dict[_Place, Found] = {}
+    for document in documents:
+        place = lifecycle.place_of(document)
+        before, summary = found.get(place, Found()), summaries[document["id"]]
+        after = _after(document, before)
+        if summary.get("state") != "finished" or summary.get("failed"):
+            state = lifecycle.state_interrupted(document, before.state)
+            after = Found(state, after.version, before.is_in_doubt or state is not before.state)
+        found[place] = after
+    return found
+
+
+def _after(document: Document, dataset: Found) -> Found:
+    version = dataset.version
+    if lifecycle.writes_dataset(document):
+        version = _version(document)
+    return Found(lifecycle.state_after(document, dataset.state), version, dataset.is_in_doubt)
+
+
+def _started(plan: Plan, finished: Collection[str]) -> set[str]:
+    """Return the unfinished trials that may have started: a target's trials run in order."""
+    started: set[str] = set()
+    for target in plan.drivers:
+        order = [entry.id for entry in plan.trials if _place(entry)[0] == target]
+        last = max((index for index, name in enumerate(order) if name in finished), default=-1)
+        started |= {name for name in order[: last + 1] if name not in finished}
+        started |= set(order[last + 1 : last + 2])
+    return started
+
+
+def _ids(plan: Plan) -> list[str]:
+    return [entry.id for entry in plan.trials]
+
+
+def _place(entry: PlannedTrial) -> _Place:
+    return lifecycle.place_of(entry.document)
+
+
+def _version(document: Document) -> int:
+    """Return which writing of its dataset a trial works on; 0 where it has no dataset."""
+    return int((document.get("dataset") or {}).get("version", 0))
+
+
+def _written(plan: Plan) -> dict[_Place, list[tuple[int, int]]]:
+    """Return what mixes may have put beyond each dataset, whether or not they have run."""
+    written: dict[_Place, list[tuple[int, int]]] = {}
+    for entry in plan.trials:
+        beyond_dataset = beyond.written_beyond(entry.document)
+        written.setdefault(_place(entry), []).extend([beyond_dataset] if beyond_dataset else [])
+    return written
+
+
+def _repairs(
+    document: Document, driver: Driver, need: Need, written: list[tuple[int, int]]
+) -> list[dict[str, Any]]:
+    """Return the trials that bring a dataset in doubt into the state that a trial needs."""
+    if document["dataset"].get("written_by"):
+        # What another run kept is neither written again nor deleted.
+        return []
+    load = document["load"]
+    threads = load["clients"] if load["kind"] == "closed" else trial.PREPARE_THREADS_OPEN
+    repairs: list[dict[str, Any]] = []
+    if need is not Need.FULL and lifecycle.can_clean_up(driver):
+        repairs.append(trial.clean_up_of(document, threads, written))
+    if need is Need.FULL and lifecycle.can_prepare(driver):
+        repairs.append(trial.prepare_of(document, driver, threads))
+    if need is Need.EMPTY:
+        repairs.append(trial.prepare_buckets_of(document, threads))
+    return repairs

@@ -1,0 +1,132 @@
+"""Objects that another run kept, for phases that read or delete them instead of writing theirs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from loadstone.campaign.planning.lifecycle import Document, operations_of
+from loadstone.campaign.reading.mistakes import KeyMistake
+
+# What these do to objects needs none but those that are there, and puts nothing beside them.
+REUSING = frozenset(
+    {
+        "get",
+        "range_get",
+        "multi_range_get",
+        "multipart_get",
+        "head",
+        "list",
+        "read",
+        "delete",
+        "bulk_delete",
+    }
+)
+_TOLD = (
+    "objects", "buckets", "size", "object_prefix", "compressible", "duplicate", "encryption",
+)  # fmt: skip
+# What the fields are that documents of earlier builds do not have.
+_USUAL = {"object_prefix": "bench-", "compressible": 0.0, "duplicate": 0.0, "encryption": None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """One dataset that is still there: what the other run's documents said of it, and its round."""
+
+    target: str
+    driver: str
+    workloads: frozenset[str]
+    dataset: Mapping[str, Any]
+    round_number: int
+    is_full: bool
+    """Whether all its objects are there, by all that the run knows."""
+
+    def describe(self) -> str:
+        """Return what tells it from others, in a few words."""
+        size = self.dataset["size"].get("bytes", self.dataset["size"]["kind"])
+        others = {key: _told(self.dataset, key) for key in _TOLD[3:]}
+        differing = [f", {key} {value}" for key, value in others.items() if value != _USUAL[key]]
+        return (
+            f"{self.dataset['objects']} objects of {size} bytes in {self.dataset['buckets']} "
+            f"buckets{''.join(differing)}, round {self.round_number}, target {self.target} "
+            f"({self.driver}), workload {', '.join(sorted(self.workloads))}"
+            + ("" if self.is_full else ", not all there")
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reused:
+    """A run whose objects are used again; it was named as `name`."""
+
+    name: str
+    run: str
+    seed: int
+    kept: tuple[Kept, ...]
+    targets: frozenset[str] = field(default_factory=frozenset)
+    """All targets of the run: one of the same name is the same one."""
+
+    def dataset_for(self, document: Document) -> dict[str, Any] | KeyMistake:
+        """Return the kept dataset that a trial wants, or what is wrong with that wish.
+
+        Sizes and payload of its objects are functions of the run that wrote them, and are checked
+        as such.
+        """
+        path = ("targets", document["case"]["target"], "reuse")
+        others = set(operations_of(document)) - REUSING
+        if others:
+            return KeyMistake(
+                path=path,
+                found=f"{', '.join(sorted(others))} on the objects of another run",
+                allowed=f"phases of {', '.join(sorted(REUSING))}",
+            )
+        wanted = _wanted(document)
+        found = [one for one in self.kept if self._fits(one, wanted, document["run"])]
+        # Workloads that share a dataset differ in name only; those that do not have one each.
+        found = [one for one in found if wanted.workloads & one.workloads] or found
+        match found:
+            case [one] if one.is_full:
+                origin = {"run": self.run, "seed": self.seed}
+                return {**one.dataset, "written_by": origin}
+            case [one]:
+                return KeyMistake(
+                    path=path,
+                    found=f"a dataset of run {self.name} that is not all there: {one.describe()}",
+                    allowed="one whose objects were all written, and of which none was deleted",
+                )
+            case []:
+                there = "; ".join(one.describe() for one in self.kept)
+                return KeyMistake(
+                    path=path,
+                    found=f"no dataset of {wanted.describe()} in run {self.name}",
+                    allowed=there or "a run that kept its data (keep_data, or bench --keep-data)",
+                )
+        return KeyMistake(
+            path=path,
+            found=f"{len(found)} datasets of run {self.name} that fit",
+            allowed="one: " + "; ".join(one.describe() for one in found),
+            hint="name the target and the workload as that run did",
+        )
+
+    def _fits(self, one: Kept, wanted: Kept, run: str) -> bool:
+        is_there = one.target == wanted.target or wanted.target not in self.targets
+        is_same = all(
+            _told(one.dataset, key, self.run) == _told(wanted.dataset, key, run) for key in _TOLD
+        )
+        is_place = one.driver == wanted.driver and one.round_number == wanted.round_number
+        return is_there and is_same and is_place
+
+
+def _told(dataset: Mapping[str, Any], key: str, run: str = "") -> Any:
+    value = dataset.get(key, _USUAL.get(key))
+    # Beside the objects of others the planner puts a part of the run's id behind the prefix.
+    return value.removesuffix(f"{run[:8]}-") if key == "object_prefix" and run else value
+
+
+def _wanted(document: Document) -> Kept:
+    return Kept(
+        target=document["case"]["target"],
+        driver=document["target"]["driver"],
+        workloads=frozenset({document["case"]["workload"]}),
+        dataset=document["dataset"],
+        round_number=document["round"],
+        is_full=True,
+    )

@@ -1,0 +1,278 @@
+"""Trial documents: what one phase of one case on one round's dataset tells the load generator."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.campaign import search_step
+from loadstone.campaign.drivers import Driver
+from loadstone.campaign.planning import beyond
+from loadstone.campaign.planning.case import Case
+from loadstone.campaign.planning.lifecycle import (
+    CLEAN_UP,
+    PREPARE,
+    Document,
+    largest_size,
+    whole_requests,
+)
+from loadstone.campaign.planning.placement import content_document
+from loadstone.campaign.schema.phase import ONLY_ONCE, Phase
+
+FORMAT = 1
+
+OPERATIONS = "operations"
+"""The kind of the trials that make load by storage operations."""
+
+
+# Enough to fill a store quickly, where the campaign itself names no number of threads.
+PREPARE_THREADS_OPEN = 64
+_PART_BYTES = 64 << 20
+_BLOCK_BYTES = 1 << 20
+# What only operations on pieces of an object read.
+_NO_PIECES: Mapping[str, Any] = {"range_bytes": None, "part_bytes": None, "part_concurrency": 1}
+
+
+def kind_of(document: Document) -> str:
+    """Return what kind of work a trial is, which decides who carries it out."""
+    # Documents of earlier builds do not say.
+    return str(document.get("kind") or OPERATIONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTrial:
+    """A trial in its place in the plan.
+
+    `pause_before_ns` is rest that the campaign asks for and the load generator never sees;
+    `suite` counts from 0 the start of the schedule that the trial belongs to; `is_first` says
+    that no other phase of its case has touched its dataset before.
+    """
+
+    document: dict[str, Any]
+    pause_before_ns: int = 0
+    suite: int = 0
+    is_first: bool = False
+
+    @property
+    def id(self) -> str:
+        """The trial's name in the run folder."""
+        return str(self.document["id"])
+
+    @property
+    def phase(self) -> str:
+        """The phase's name; prepare and clean-up are the planner's own."""
+        return str(self.document["phase"])
+
+    @property
+    def is_search(self) -> bool:
+        """Whether it stands for a search, whose trials follow from one another."""
+        return search_step.is_search(self.document)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the trial counts in results."""
+        return bool(self.document["measured"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetInRun:
+    """What is the same for all trials of one target in one run."""
+
+    run: str
+    seed: int
+    driver: Driver
+    document: Mapping[str, Any]
+    allow_foreign: bool
+    is_beside_others: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One phase of one case on one round's dataset, in one block of the plan."""
+
+    case: Case
+    phase: Phase
+    round_number: int
+    block: int
+
+
+def measured_document(target: TargetInRun, step: Step) -> dict[str, Any]:
+    """Return the document of a phase; its id and its dataset's place are filled in later."""
+    case, phase = step.case, step.phase
+    workload, load = case.workload, case.load(phase)
+    dataset = _dataset(step, target)
+    options = _options(phase)
+    timeout_ns = phase.timeout_ns or workload.timeout_ns
+    verify = workload.verify if phase.verify is None else phase.verify
+    log_requests = workload.log_requests if phase.log_requests is None else phase.log_requests
+    on_error = {"action": workload.on_error.action, "limit": workload.on_error.limit}
+    special: dict[str, Any] = {}
+    if case.intervention is not None:
+        changed = {"kind": case.intervention, "of": case.phase_of_base(phase)}
+        special = {"intervention": changed}
+    if phase.capacity is not None:
+        special = {"search": phase.capacity.document(phase.load or workload.load)}
+        # Loads beyond the capacity fail: that is how the search learns where it lies.
+        on_error = {"action": "continue", "limit": None}
+    return {
+        "format": FORMAT,
+        "kind": OPERATIONS,
+        "id": "",
+        "run": target.run,
+        "seed": target.seed,
+        "phase": phase.label,
+        "round": step.round_number,
+        "block": step.block,
+        "measured": True,
+        "case": {
+            "target": case.target,
+            "workload": workload.name,
+            "parameters": case.parameters(phase),
+        },
+        "target": dict(target.document),
+        "dataset": dataset,
+        "mix": phase.shares(),
+        "options": options,
+        "load": load.document(),
+        "rate_limit_per_s": phase.rate_limit_per_s,
+        "keys": {"order": phase.keys.order, "theta": phase.keys.theta},
+        "stop": _stop(phase, dataset, options),
+        "warm_up_ns": phase.warm_up_ns,
+        "cool_down_ns": phase.cool_down_ns,
+        "iterations": phase.iterations,
+        "connections": phase.connections or workload.connections,
+        "timeout_ns": timeout_ns,
+        "on_error": on_error,
+        "verify": verify,
+        "allow_foreign": target.allow_foreign,
+        "ownership": {"adopt": [], "runs": [], "written": []},
+        "ticket_base": 0,
+        "cores": load.cores,
+        "log_requests": log_requests,
+        **special,
+    }
+
+
+def prepare_of(document: Document, driver: Driver, threads: int) -> dict[str, Any]:
+    """Return an unmeasured trial that writes every object of a measured trial's dataset."""
+    largest_bytes = largest_size(document["dataset"]["size"])
+    options = {**document["options"], **_NO_PIECES}
+    limits = driver.facts.limits
+    limit = limits.put_bytes_max
+    if limit is not None and largest_bytes > limit and "multipart_put" in driver.operations:
+        operation = "multipart_put"
+        parts_max = limits.parts_max or largest_bytes
+        options["part_bytes"] = max(_PART_BYTES, -(-largest_bytes // parts_max))
+    elif "put" in driver.operations:
+        operation = "put"
+    else:
+        operation = "write"
+        options["range_bytes"] = min(_BLOCK_BYTES, max(1, largest_bytes))
+    requests = whole_requests(operation, document["dataset"], options)
+    prepare = _unmeasured(document, PREPARE, operation, requests, threads)
+    # A prepare that goes on over failures would leave holes that only the campaign can excuse.
+    return {**prepare, "options": options, "on_error": document["on_error"]}
+
+
+def prepare_buckets_of(document: Document, threads: int) -> dict[str, Any]:
+    """Return an unmeasured trial that creates the buckets of a measured trial, empty."""
+    buckets = document["dataset"]["buckets"]
+    return _unmeasured(document, PREPARE, "create_bucket", buckets, threads)
+
+
+def clean_up_of(
+    document: Document, threads: int, written: Iterable[tuple[int, int]]
+) -> dict[str, Any]:
+    """Return an unmeasured trial that deletes a measured trial's dataset and its buckets.
+
+    `written` are the numbers of the objects that mixes may have put beyond the dataset.
+    """
+    # It deletes what it finds in the buckets, so nobody can say beforehand how much that is.
+    clean_up = _unmeasured(document, CLEAN_UP, "delete", threads, threads)
+    # Plans of earlier builds have none.
+    before = document.get("ownership") or {"adopt": [], "runs": []}
+    ownership = {**before, "written": [list(one) for one in beyond.merged(written)]}
+    return {
+        **clean_up,
+        "ownership": ownership,
+        "stop": {"requests": None, "duration_ns": None},
+    }
+
+
+def prepare_threads(cases: list[Case], workload: str) -> int:
+    """Return how many threads write and delete a workload's data: the most it runs itself."""
+    threads = [
+        load.threads
+        for case in cases
+        if case.workload.name == workload
+        for load in (case.load(phase) for phase in case.workload.phases)
+        if load.threads is not None
+    ]
+    return max(threads, default=PREPARE_THREADS_OPEN)
+
+
+def _unmeasured(
+    document: Document, phase: str, operation: str, requests: int, threads: int
+) -> dict[str, Any]:
+    clients = min(threads, max(1, requests))
+    case = document["case"]
+    document = {
+        key: value for key, value in document.items() if key not in ("search", "intervention")
+    }
+    # Several cases may share the dataset: what one of them varies says nothing here.
+    parameters = {"threads": clients, "size": case["parameters"]["size"]}
+    return {
+        **document,
+        "phase": phase,
+        "measured": False,
+        "case": {**case, "parameters": parameters},
+        "mix": [{"operation": operation, "weight": 1.0}],
+        "options": {**document["options"], **_NO_PIECES},
+        "load": {"kind": "closed", "clients": clients},
+        "rate_limit_per_s": None,
+        "keys": {"order": "sequential", "theta": None},
+        "stop": {"requests": requests, "duration_ns": None},
+        "warm_up_ns": 0,
+        "cool_down_ns": 0,
+        "iterations": 1,
+        "connections": "keep_alive",
+        "on_error": {"action": "continue", "limit": None},
+        "verify": 0.0,
+        "cores": None,
+        "ticket_base": 0,
+        "log_requests": False,
+    }
+
+
+def _dataset(step: Step, target: TargetInRun) -> dict[str, Any]:
+    dataset = step.case.dataset(step.phase)
+    content = content_document(dataset)
+    if target.is_beside_others and "object_prefix" not in dataset.model_fields_set:
+        # Objects of somebody else may have the names that ours have otherwise.
+        content["object_prefix"] += f"{target.run[:8]}-"
+    return {"bucket_prefix": "", **content, "version": 1}
+
+
+def _options(phase: Phase) -> dict[str, Any]:
+    return {
+        "range_bytes": phase.range_bytes,
+        "range_count": phase.range_count or 1,
+        "part_bytes": phase.part_bytes,
+        "part_concurrency": phase.part_concurrency,
+        "page_keys": phase.page_keys,
+        "prefix": phase.prefix,
+        "delimiter": phase.delimiter,
+        "bulk_keys": phase.bulk_keys,
+    }
+
+
+def _stop(phase: Phase, dataset: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    if phase.capacity is not None:
+        return {"requests": None, "duration_ns": phase.capacity.trial_ns}
+    requests = phase.requests
+    whole = whole_requests(phase.op or "mix", dataset, options)
+    if requests is None and phase.duration_ns is None:
+        requests = whole
+    if phase.op in ONLY_ONCE:
+        # Every object is gone, or full, then: nothing is left to ask for, whatever the clock says.
+        requests = whole if requests is None else min(requests, whole)
+    return {"requests": requests, "duration_ns": phase.duration_ns}

@@ -1,0 +1,120 @@
+"""One value inside nested maps and lists, named by a dotted key: for --set and for sweeps.
+
+`load.threads`, `targets.ceph.region` and `phases.0.iterations` go where they say. An entry of a
+list whose entries have names can be named too: `phases.get.iterations`.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from loadstone.campaign.reading.mistakes import KeyMistake, Path, listed, nearest
+from loadstone.errors import shown
+
+# The spellings of the usual parameters, so that a sweep can say `threads: [1, 4, 8]`.
+SHORT_KEYS: Mapping[str, str] = {
+    "threads": "load.threads",
+    "clients_max": "load.clients_max",
+    "rate": "load.rate",
+    "arrivals": "load.arrivals",
+    "size": "dataset.size",
+    "buckets": "dataset.buckets",
+    "containers": "dataset.buckets",
+    "objects": "dataset.objects",
+    "objects_per_bucket": "dataset.objects_per_bucket",
+    "compressible": "dataset.compressible",
+    "duplicate": "dataset.duplicate",
+    "encryption": "dataset.encryption",
+}
+
+
+class OverrideError(ValueError):
+    """A dotted key that leads nowhere."""
+
+    def __init__(self, mistake: KeyMistake) -> None:
+        super().__init__(f"{mistake.path}: {mistake.allowed}")
+        self.mistake = mistake
+
+
+def with_value(data: Any, key: str, value: Any) -> tuple[Any, Path]:
+    """Return a copy of `data` with one value replaced, and the path of that value."""
+    result = copy.deepcopy(data)
+    steps = key.split(".")
+    if not all(steps):
+        raise OverrideError(
+            KeyMistake(path=(key,), found=shown(key), allowed="names with dots between them")
+        )
+    place = result
+    path: Path = ()
+    for number, step in enumerate(steps):
+        is_last = number == len(steps) - 1
+        found = _step(place, step, key)
+        if is_last:
+            place[found] = value
+        else:
+            place = _below(place, found, path, key)
+        path = (*path, found)
+    return result, path
+
+
+def _step(place: Any, step: str, key: str) -> str | int:
+    if isinstance(place, dict):
+        if step == "containers" or step == "buckets":
+            # One key with two names: the one that is there is replaced.
+            other = "buckets" if step == "containers" else "containers"
+            return other if other in place and step not in place else step
+        return step
+    if step.isdigit():
+        if int(step) < len(place):
+            return int(step)
+        raise OverrideError(
+            KeyMistake(
+                path=(key,),
+                found=f"entry {step}",
+                allowed=f"an entry from 0 to {len(place) - 1}"
+                if place
+                else "no entry: it is empty",
+            )
+        )
+    names = [_name(entry) for entry in place]
+    if step in names:
+        return names.index(step)
+    known = [name for name in names if name]
+    raise OverrideError(
+        KeyMistake(
+            path=(key,),
+            found=shown(step),
+            allowed=f"a number, or one of {listed(known)}" if known else "a number",
+            hint=nearest(step, known),
+        )
+    )
+
+
+def _below(place: Any, step: str | int, path: Path, key: str) -> Any:
+    if isinstance(place, list):
+        entry = place[int(step)]
+        if isinstance(entry, str) and path and path[-1] == "phases":
+            # `phases: [put, get]` is short for maps, into which a value can be put.
+            place[int(step)] = entry = {"op": entry}
+    else:
+        entry = place.setdefault(step, {})
+        if entry is None:
+            place[step] = entry = {}
+        if path == () and step == "on_error" and isinstance(entry, str):
+            place[step] = entry = {"action": entry}
+    if not isinstance(entry, (dict, list)):
+        raise OverrideError(
+            KeyMistake(
+                path=(key,), found=f"{shown(entry)} at {step}", allowed="a map or a list there"
+            )
+        )
+    return entry
+
+
+def _name(entry: Any) -> str:
+    if isinstance(entry, str):
+        return entry
+    if isinstance(entry, dict):
+        name = entry.get("name") or entry.get("op") or entry.get("kind")
+        return str(name or ("mix" if "mix" in entry else ""))
+    return ""

@@ -1,0 +1,147 @@
+"""Campaign file → Campaign; every mistake in it is told at once, with its line."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from loadstone.campaign.checks import check
+from loadstone.campaign.drivers import Drivers, DriverTable, read_drivers
+from loadstone.campaign.reading import environment, mistakes, override
+from loadstone.campaign.reading import source as campaign_source
+from loadstone.campaign.reading.mistakes import KeyMistake, Source
+from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.json_schema import known_keys
+from loadstone.campaign.schema.target import resolve_raw
+from loadstone.errors import CampaignError, Mistake, shown
+
+
+def read_campaign(
+    path: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    drivers: DriverTable | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Campaign:
+    """Read a campaign file, put the overrides in, and check all of it.
+
+    An override is `KEY=VALUE`, as `--set` takes it: a dotted key and a value written as YAML.
+    What a target does not say is taken from the environment (AWS_*, OS_*, ST_*). Without
+    `drivers` the load generator's own table is used.
+    """
+    document = campaign_source.read_document(path)
+    return campaign_of(document, overrides, drivers=drivers, environ=environ)
+
+
+def parse_campaign(
+    text: str,
+    overrides: Sequence[str] = (),
+    *,
+    origin: str = "campaign",
+    drivers: DriverTable | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Campaign:
+    """Do what `read_campaign` does, with a text instead of a file."""
+    document = campaign_source.parse_document(text, origin)
+    return campaign_of(document, overrides, drivers=drivers, environ=environ)
+
+
+def campaign_of(
+    document: campaign_source.Document,
+    overrides: Sequence[str] = (),
+    *,
+    drivers: DriverTable | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Campaign:
+    """Return the campaign that a document says, or raise with all that is wrong in it."""
+    table = read_drivers(drivers)
+    wrong = list(document.wrong)
+    data, overridden = _overridden(document.data, overrides, wrong)
+    source = Source(document.origin, document.lines, overridden)
+    data = _with_environment(data, os.environ if environ is None else environ)
+    campaign, found = validate(data)
+    if campaign is None:
+        # The rest cannot be looked at, but targets can: each stands for itself.
+        found += _wrong_targets(data, table)
+    else:
+        campaign = campaign.with_source(source)
+        found += check.campaign_mistakes(campaign, table)
+    wrong += [source.place(mistake) for mistake in found]
+    if wrong or campaign is None:
+        raise CampaignError(_in_order(wrong))
+    return campaign
+
+
+def validate(data: Mapping[str, Any]) -> tuple[Campaign | None, list[KeyMistake]]:
+    """Return the campaign that plain values make, or what is wrong with them."""
+    try:
+        return Campaign.model_validate(data), []
+    except ValidationError as error:
+        return None, mistakes.translate(error, known_keys())
+
+
+def _overridden(
+    data: dict[str, Any], overrides: Sequence[str], wrong: list[Mistake]
+) -> tuple[dict[str, Any], frozenset[mistakes.Path]]:
+    paths: set[mistakes.Path] = set()
+    for text in overrides:
+        key, equals, written = text.partition("=")
+        key = key.strip()
+        try:
+            if not equals or not key:
+                raise override.OverrideError(
+                    KeyMistake(path=(), found=shown(text), allowed="KEY=VALUE")
+                )
+            data, path = override.with_value(data, key, campaign_source.parse_value(written))
+            paths.add(path)
+        except override.OverrideError as error:
+            wrong.append(_of_override(error.mistake))
+        except ValueError as error:
+            found = f"a value that is no YAML ({error})"
+            wrong.append(_of_override(KeyMistake(path=(key,), found=found, allowed="YAML")))
+    return data, frozenset(paths)
+
+
+def _of_override(mistake: KeyMistake) -> Mistake:
+    return Mistake(
+        origin=mistakes.SET_ORIGIN,
+        key=".".join(str(step) for step in mistake.path),
+        found=mistake.found,
+        allowed=mistake.allowed,
+        hint=mistake.hint,
+    )
+
+
+def _with_environment(data: dict[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    targets = data.get("targets")
+    if not isinstance(targets, dict):
+        return data
+    filled = {
+        name: environment.fill_settings(str(target.get("driver")), target, environ)
+        if isinstance(target, dict)
+        else target
+        for name, target in targets.items()
+    }
+    return {**data, "targets": filled}
+
+
+def _wrong_targets(data: Mapping[str, Any], drivers: Drivers) -> list[KeyMistake]:
+    targets = data.get("targets")
+    found: list[KeyMistake] = []
+    for name, target in (targets if isinstance(targets, dict) else {}).items():
+        if isinstance(target, dict) and "driver" in target:
+            settings = {
+                key: value
+                for key, value in target.items()
+                if key not in ("driver", "replication", "reuse")
+            }
+            _, wrong = resolve_raw(target["driver"], settings, drivers)
+            found += [mistake.below(("targets", name)) for mistake in wrong]
+    return found
+
+
+def _in_order(wrong: Sequence[Mistake]) -> list[Mistake]:
+    unique = list(dict.fromkeys(wrong))
+    return sorted(unique, key=lambda mistake: (mistake.line is None, mistake.line or 0))

@@ -1,0 +1,298 @@
+"""One workload from flags, without a file: what `loadstone bench OPERATION TARGET` runs."""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+from urllib.parse import urlsplit
+
+from loadstone import _loadgen
+from loadstone.campaign.drivers import DriverTable, read_drivers
+from loadstone.campaign.reading.parse import campaign_of
+from loadstone.campaign.reading.source import Document
+from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.phase import OPERATIONS, READ_BY
+from loadstone.errors import CampaignError, Mistake
+
+THREADS = 16
+SIZE = "4KiB"
+COUNT = 1000
+BLOCK = "4KiB"
+PART_SIZE = "8MiB"
+RANGE_COUNT = 4
+# A put that ends by the clock writes new objects all the time, and must not run out of names.
+COUNT_OF_TIMED_PUT = 10_000_000
+
+# Of several operations only these are repeated: what a put wrote is there after the first time.
+READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "head", "list", "read"})
+
+# The proportions that mixed object benchmarks usually run.
+MIXED = {"get": 45, "head": 30, "put": 15, "delete": 10}
+
+# Flags are named in mistakes by what was typed, not by the campaign key behind them.
+_FLAGS = {
+    "load.threads": "--threads",
+    "load.rate": "--rate",
+    "load.arrivals": "--arrivals",
+    "load.clients_max": "--clients-max",
+    "dataset.size": "--size",
+    "dataset.objects": "--count",
+    "dataset.buckets": "--buckets",
+    "dataset.prefix": "--prefix",
+    "dataset.object_prefix": "--object-prefix",
+    "dataset.encryption": "--encrypt",
+    "rounds": "--rounds",
+    "blocks": "--blocks",
+    "seed": "--seed",
+    "verify": "--verify",
+    "timeout": "--timeout",
+    "connections": "--connections",
+    "on_error": "--on-error",
+    "prepare": "--prepare",
+}
+_TOP_KEYS = (
+    "seed",
+    "rounds",
+    "blocks",
+    "verify",
+    "timeout",
+    "connections",
+    "on_error",
+    "prepare",
+    "keep_data",
+)
+_PHASE_FLAGS = {
+    "iterations": "--iterations",
+    "duration": "--duration",
+    "warm_up": "--ramp-up",
+    "cool_down": "--ramp-down",
+    "range": "--block",
+    "range_count": "--range-count",
+    "part_size": "--part-size",
+    "part_concurrency": "--part-concurrency",
+    "rate_limit": "--rate-limit",
+    "keys.order": "--keys",
+    "keys.theta": "--theta",
+    "op": "OPERATION",
+    "mix": "OPERATION",
+}
+
+
+class Flags(TypedDict, total=False):
+    """What may be said of a workload on the command line; what is absent or None is usual."""
+
+    threads: int | str | None
+    rate: str | float | None
+    arrivals: str | None
+    clients_max: int | None
+    size: int | str | None
+    count: int | str | None
+    buckets: int | str | None
+    prefix: str | None
+    object_prefix: str | None
+    encryption: str | None
+    duration: str | float | None
+    iterations: int | None
+    rounds: int | None
+    blocks: int | None
+    ramp_up: str | float | None
+    ramp_down: str | float | None
+    rate_limit: str | float | None
+    keys: str | None
+    theta: float | None
+    block: int | str | None
+    range_count: int | None
+    part_size: int | str | None
+    part_concurrency: int | None
+    verify: bool | str | float | None
+    timeout: str | float | None
+    connections: str | None
+    on_error: str | None
+    seed: int | None
+    prepare: str | None
+    keep_data: bool
+    allow_foreign: bool
+    reuse: str | None
+
+
+def campaign_from_flags(
+    operation: str,
+    target: str,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    overrides: Sequence[str] = (),
+    drivers: DriverTable | None = None,
+    environ: Mapping[str, str] | None = None,
+    **flags: Unpack[Flags],
+) -> Campaign:
+    """Return the campaign that flags describe.
+
+    `operation` is one operation, several with commas between them, which run one after another,
+    "mixed", or a mix of one's own such as "get=3,put=1". `settings` are further settings of the
+    target's driver, and `overrides` go last, as `--set` puts them into a campaign file.
+    """
+    driver, target_settings = parse_target(target)
+    target_settings, bucket = _bucket_apart(target, driver, target_settings, flags)
+    operations = [name.strip() for name in operation.split(",") if name.strip()]
+    data = {
+        "name": "bench",
+        "targets": {
+            driver: _given(
+                {
+                    "driver": driver,
+                    **target_settings,
+                    **(settings or {}),
+                    "reuse": flags.get("reuse"),
+                }
+            )
+        },
+        "dataset": {**_dataset(operations, flags), **_given({"prefix": bucket})},
+        "load": _load(flags),
+        "phases": _phases(operations, flags),
+        "allow_foreign": [driver] if flags.get("allow_foreign") else None,
+        **{key: flags.get(key) for key in _TOP_KEYS},
+    }
+    document = Document("", _given(data))
+    try:
+        return campaign_of(
+            document,
+            overrides,
+            drivers=drivers,
+            environ=os.environ if environ is None else environ,
+        )
+    except CampaignError as error:
+        raise CampaignError([_with_flag(mistake) for mistake in error.mistakes]) from error
+
+
+def parse_target(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the driver and the settings that one word for a target means."""
+    read = _loadgen.read_target(text)
+    if read is not None:
+        driver, setting = read
+        return driver, dict([setting]) if setting else {}
+    drivers = read_drivers()
+    hint = None
+    if (scheme := text.partition("://")[0]) in drivers and "://" in text:
+        place = drivers[scheme].facts.place
+        hint = f"{scheme}://NAME is a {place}; a target is the address of the store that holds it"
+    words = [word for driver in drivers.values() for word in driver.facts.words]
+    allowed = f"one of {', '.join(words)}; a name alone where the environment says the address"
+    raise CampaignError([Mistake(key="TARGET", found=f'"{text}"', allowed=allowed, hint=hint)])
+
+
+def _bucket_apart(
+    text: str, driver: str, settings: dict[str, Any], flags: Flags
+) -> tuple[dict[str, Any], str | None]:
+    """Take the bucket out of an address such as http://host:9000/bucket, if one is in it.
+
+    An address whose driver is named (s3+http://...), or that comes with a prefix for buckets, has a
+    path of its own; so has one of several steps.
+    """
+    parts = urlsplit(text)
+    bucket = parts.path.strip("/")
+    is_bare = parts.scheme in ("http", "https") and not parts.query and not parts.fragment
+    row = read_drivers().get(driver)
+    if not (is_bare and bucket and "/" not in bucket and row and row.facts.place == "bucket"):
+        return settings, None
+    if flags.get("prefix") is not None:
+        return settings, None
+    if (flags.get("buckets") or 1) != 1:
+        allowed = "a bucket in the address is the only one; prefix names several"
+        raise CampaignError([Mistake(key="TARGET", found=f'"{text}"', allowed=allowed)])
+    address = parts._replace(path="").geturl()
+    return {key: address if value == text else value for key, value in settings.items()}, bucket
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _load(flags: Flags) -> dict[str, Any]:
+    threads, rate = flags.get("threads"), flags.get("rate")
+    if threads is None and rate is None:
+        threads = THREADS
+    open_keys = {key: flags.get(key) for key in ("arrivals", "clients_max")}
+    return _given({"threads": threads, "rate": rate, **open_keys})
+
+
+def _dataset(operations: Sequence[str], flags: Flags) -> dict[str, Any]:
+    count, size = flags.get("count"), flags.get("size")
+    if count is None:
+        is_timed = flags.get("duration") is not None
+        is_put = list(operations) in (["put"], ["multipart_put"], ["append"])
+        count = COUNT_OF_TIMED_PUT if is_timed and is_put else COUNT
+    names = {key: flags.get(key) for key in ("buckets", "prefix", "object_prefix", "encryption")}
+    return _given({"objects": count, "size": SIZE if size is None else size, **names})
+
+
+def _phases(operations: Sequence[str], flags: Flags) -> list[dict[str, Any]]:
+    shared = _given(
+        {
+            "duration": flags.get("duration"),
+            "warm_up": flags.get("ramp_up"),
+            "cool_down": flags.get("ramp_down"),
+            "rate_limit": flags.get("rate_limit"),
+            "keys": _given({"order": flags.get("keys"), "theta": flags.get("theta")}) or None,
+        }
+    )
+    mix: dict[str, Any] = {}
+    if list(operations) == ["mixed"]:
+        mix = dict(MIXED)
+    elif operations and all("=" in name for name in operations):
+        mix = {name.partition("=")[0]: _weight(name.partition("=")[2]) for name in operations}
+    if mix:
+        return [{**shared, "mix": mix, **_own(list(mix), flags, is_only=True)}]
+    is_only = len(operations) == 1
+    return [
+        {**shared, **_named(operations, place), "op": name, **_own([name], flags, is_only=is_only)}
+        for place, name in enumerate(operations)
+    ]
+
+
+def _named(operations: Sequence[str], place: int) -> dict[str, str]:
+    """Return the name of an operation's phase where the operation has come before: get-2."""
+    before = operations[:place].count(operations[place])
+    return {"name": f"{operations[place]}-{before + 1}"} if before else {}
+
+
+def _own(operations: Sequence[str], flags: Flags, *, is_only: bool) -> dict[str, Any]:
+    """Return the keys that only some operations read.
+
+    Of several phases each takes the keys it can read; an only phase takes all that were given,
+    so that a useless one is refused instead of ignored.
+    """
+    given = {
+        "range": (flags.get("block"), BLOCK),
+        "range_count": (flags.get("range_count"), RANGE_COUNT),
+        "part_size": (flags.get("part_size"), PART_SIZE),
+        "part_concurrency": (flags.get("part_concurrency"), None),
+    }
+    keys: dict[str, Any] = {}
+    if is_only or READS.issuperset(operations):
+        keys["iterations"] = flags.get("iterations")
+    for key, (value, usual) in given.items():
+        is_read = any(operation in READ_BY[key] for operation in operations)
+        if is_read or is_only:
+            keys[key] = usual if is_read and value is None else value
+    return _given(keys)
+
+
+def _weight(text: str) -> Any:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _with_flag(mistake: Mistake) -> Mistake:
+    key = mistake.key
+    if match := re.fullmatch(r"phases\.\d+\.(.+)", key):
+        inner = match[1]
+        key = _PHASE_FLAGS.get(inner) or ("OPERATION" if inner.startswith("mix") else key)
+    elif key.startswith("targets."):
+        key = "TARGET " + key.split(".", 2)[-1]
+    key = _FLAGS.get(key, "OPERATION" if key == "phases" else key)
+    hint = mistake.hint
+    if key == "OPERATION" and hint is None and mistake.found.strip('"') not in OPERATIONS:
+        hint = 'several operations run one after another: "put,get,delete"'
+    return Mistake(key=key, found=mistake.found, allowed=mistake.allowed, hint=hint)

@@ -1,0 +1,1 @@
+"""What a campaign file may say, as frozen values."""

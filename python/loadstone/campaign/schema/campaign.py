@@ -1,0 +1,277 @@
+"""The campaign: everything a campaign file may say, as frozen values."""
+
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    model_validator,
+)
+
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, Source
+from loadstone.campaign.schema.ceiling import Ceiling
+from loadstone.campaign.schema.dataset import Dataset
+from loadstone.campaign.schema.hook import Hook
+from loadstone.campaign.schema.intervention import InterventionName
+from loadstone.campaign.schema.load import Load
+from loadstone.campaign.schema.phase import OnError, OnErrorValue, PhaseValue
+from loadstone.campaign.schema.statement import Statements
+from loadstone.campaign.schema.target import Target
+from loadstone.campaign.schema.target_probe import TargetProbes
+from loadstone.campaign.schema.values import (
+    NAME_ALLOWED,
+    NAME_PATTERN,
+    Count,
+    Duration,
+    Flag,
+    PositiveCount,
+    PositiveDuration,
+    Verify,
+)
+from loadstone.errors import InputError, shown
+
+_FROZEN = ConfigDict(frozen=True, extra="forbid")
+
+
+def _read_name(value: str) -> str:
+    if not re.match(NAME_PATTERN, value):
+        raise InputError.of_value(value, NAME_ALLOWED)
+    return value
+
+
+def _read_time_of_day(value: str) -> str:
+    if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", value):
+        raise InputError.of_value(value, 'a time of day like "08:00", in quotes')
+    return value
+
+
+Name = Annotated[str, AfterValidator(_read_name)]
+
+
+class WorkloadKeys(BaseModel):
+    """What the campaign says for all of its workloads, or a workload for itself."""
+
+    model_config = _FROZEN
+
+    dataset: Dataset | None = Field(default=None, description="The objects to work on.")
+    load: Load | None = Field(default=None, description="How requests arrive in every phase.")
+    phases: tuple[PhaseValue, ...] = Field(
+        default=(), description="What is done to the objects, in this order."
+    )
+    rounds: PositiveCount = Field(
+        default=1, description="How many datasets each phase runs over, one after another."
+    )
+    round_pause_ns: Duration = Field(
+        default=0, alias="round_pause", description="Rest between the rounds of a phase."
+    )
+    sweep: dict[str, tuple[Any, ...]] = Field(
+        default={}, description="Keys with the values each shall take; all combinations are run."
+    )
+    on_error: OnErrorValue = Field(
+        default=OnError(action="continue"), description="What failed requests do to a trial."
+    )
+    connections: Literal["keep_alive", "per_request"] = Field(
+        default="keep_alive", description="Whether a connection serves many requests or one."
+    )
+    timeout_ns: PositiveDuration = Field(
+        default=60_000_000_000, alias="timeout", description="How long one request may take."
+    )
+    verify: Verify = Field(default=1.0, description="Share of reads whose bytes are checked.")
+    log_requests: Flag = Field(default=False, description="Keep a log of every single request.")
+    interventions: tuple[InterventionName, ...] = Field(
+        default=(),
+        description="Run every case once more with one thing halved, to prove what limits it.",
+    )
+
+    @model_validator(mode="after")
+    def _distinct_phases(self) -> Self:
+        seen: set[str] = set()
+        mistakes = []
+        for index, phase in enumerate(self.phases):
+            if phase.label in seen:
+                mistakes.append(
+                    KeyMistake(
+                        path=("phases", index),
+                        found=f"a second phase named {shown(phase.label)}",
+                        allowed="names that differ",
+                        hint='give one of them a "name"',
+                    )
+                )
+            seen.add(phase.label)
+        mistakes += [
+            KeyMistake(path=("sweep", key), found="no values", allowed="a list with some")
+            for key, values in self.sweep.items()
+            if not values
+        ]
+        if mistakes:
+            raise KeyMistakesError(mistakes)
+        return self
+
+
+class Workload(WorkloadKeys):
+    """One of several workloads; what it does not say, it takes from the campaign."""
+
+    name: Name = Field(description="The workload's name in results.")
+
+
+class Schedule(BaseModel):
+    """When the whole plan is run again: at times of day, or at a distance, for some days."""
+
+    model_config = _FROZEN
+
+    times: tuple[Annotated[str, AfterValidator(_read_time_of_day)], ...] = Field(
+        default=(),
+        description="Times of day at which the plan starts, in the time zone of the host.",
+    )
+    every_ns: PositiveDuration | None = Field(
+        default=None,
+        alias="every",
+        description="Distance between starts, the first of which is now.",
+    )
+    days: PositiveCount = Field(default=1, description="For how many days.")
+    order: Literal["new", "same"] = Field(
+        default="new",
+        description="Whether each start has the cases in an order of its own, or in the first's.",
+    )
+
+    @model_validator(mode="after")
+    def _times_or_distance(self) -> Self:
+        if bool(self.times) == (self.every_ns is not None):
+            found = "both times and every" if self.times else "neither"
+            wrong = KeyMistake(path=(), found=found, allowed="one of times and every")
+            raise KeyMistakesError([wrong])
+        return self
+
+
+class Expect(BaseModel):
+    """What is meant to happen, and so is no reason to end in failure."""
+
+    model_config = _FROZEN
+
+    failures: Flag = Field(
+        default=False, description="Failed requests are expected: they do not make the run fail."
+    )
+
+
+class ReportOptions(BaseModel):
+    """How tables of this campaign are to look."""
+
+    model_config = _FROZEN
+
+    table: str | None = Field(
+        default=None, description="Name of a published table whose layout to use."
+    )
+    head: str | None = Field(default=None, description="The table's head cell, taken literally.")
+    labels: dict[str, str] = Field(
+        default={}, description="Column titles instead of the targets' names."
+    )
+    decimal_comma: Flag = Field(default=False, description="Write means with a decimal comma.")
+    spread: Literal["seconds", "trials"] = Field(
+        default="seconds", description="What stands behind a ±: seconds of a trial, or trials."
+    )
+    megabyte: Literal["MB", "MiB"] = Field(
+        default="MB", description="What a megabyte of the table counts: 10^6 bytes, or 2^20."
+    )
+
+
+class Campaign(WorkloadKeys):
+    """Targets, workloads and parameters, and how often all of it is repeated."""
+
+    name: Name = Field(description="The campaign's name; run folders carry it.")
+    description: str | None = Field(default=None, description="A sentence for the report.")
+    seed: Count = Field(
+        default=1, description="Where all chance comes from: order, sizes, contents, keys."
+    )
+    targets: dict[str, Target] = Field(
+        min_length=1, description="The systems under test, by a name of your choice."
+    )
+    workloads: tuple[Workload, ...] = Field(
+        default=(),
+        description="Several workloads; what one does not say, it takes from the campaign.",
+    )
+    blocks: PositiveCount = Field(
+        default=1, description="How often all cases are repeated, each time in another order."
+    )
+    schedule: Schedule | None = Field(default=None, description="When all blocks are run again.")
+    prepare: Literal["auto", "never"] = Field(
+        default="auto",
+        description="Whether objects that a phase needs are written where they are absent.",
+    )
+    clean_up: Literal["early", "late"] = Field(
+        default="early",
+        description="Whether data goes as soon as nothing needs it any more, or at the run's end.",
+    )
+    keep_data: Flag = Field(default=False, description="Leave all data behind; nothing is deleted.")
+    allow_foreign: tuple[str, ...] = Field(
+        default=(), description="Targets whose existing, unmarked buckets may be written to."
+    )
+    ceilings: tuple[Ceiling, ...] = Field(
+        default=(), description="Limits measured apart from the load: network, device, store."
+    )
+    hooks: tuple[Hook, ...] = Field(
+        default=(), description="Commands of your own, run at given points of the run."
+    )
+    probes: TargetProbes = Field(
+        default=TargetProbes(), description="What is watched at the targets meanwhile."
+    )
+    expect: Expect = Field(default=Expect(), description="What is meant to happen.")
+    statements: Statements = Field(
+        default=Statements(), description="What only people can say, for the disclosure."
+    )
+    report: ReportOptions = Field(default=ReportOptions(), description="How tables are to look.")
+
+    _source: Source = PrivateAttr(default_factory=Source)
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        mistakes = [
+            KeyMistake(path=("targets", name), found=shown(name), allowed=NAME_ALLOWED)
+            for name in self.targets
+            if not re.match(NAME_PATTERN, name)
+        ]
+        mistakes += [
+            KeyMistake(
+                path=("allow_foreign", index),
+                found=shown(name),
+                allowed=f"the name of a target: {', '.join(self.targets)}",
+            )
+            for index, name in enumerate(self.allow_foreign)
+            if name not in self.targets
+        ]
+        mistakes += [
+            KeyMistake(
+                path=("report", "labels", name), found=shown(name), allowed="a target's name"
+            )
+            for name in self.report.labels
+            if name not in self.targets
+        ]
+        names = [workload.name for workload in self.workloads]
+        mistakes += [
+            KeyMistake(
+                path=("workloads", index, "name"), found=shown(name), allowed="names that differ"
+            )
+            for index, name in enumerate(names)
+            if name in names[:index]
+        ]
+        if mistakes:
+            raise KeyMistakesError(mistakes)
+        return self
+
+    @property
+    def source(self) -> Source:
+        """Where the campaign was read from; mistakes found later are placed by it."""
+        return self._source
+
+    def with_source(self, source: Source) -> "Campaign":
+        """Return the campaign with the place it came from."""
+        campaign = self.model_copy()
+        campaign._source = source
+        return campaign
+
+    def document(self) -> dict[str, Any]:
+        """Return the campaign as JSON that reads back as the same campaign."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)

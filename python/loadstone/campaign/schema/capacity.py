@@ -1,0 +1,186 @@
+"""The objective of a phase that searches: the largest load at which latency and errors still hold.
+
+Which load is tried next is the business of `search`, and each step's trial that of `search_step`.
+"""
+
+import dataclasses
+import math
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.schema.load import Load
+from loadstone.campaign.schema.values import (
+    Duration,
+    Fraction,
+    PositiveCount,
+    PositiveDuration,
+    Rate,
+)
+from loadstone.campaign.search import Goal, Loads
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
+
+# A percentile is read when ten requests lie beyond it; arrivals vary, so a trial is planned for
+# a few more, and is made longer where its load is too low for that.
+BEYOND_QUANTILE = 12
+WARM_UP_SHARE = 1 / 6
+WIDTH_MIN = 0.005
+
+
+class Capacity(BaseModel):
+    """The objective of a search, and how hard to look."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    p50: PositiveDuration | None = Field(default=None, description="Most that the median may be.")
+    p90: PositiveDuration | None = Field(
+        default=None, description="Most that the 90th percentile of latency may be."
+    )
+    p95: PositiveDuration | None = Field(
+        default=None, description="Most that the 95th percentile of latency may be."
+    )
+    p99: PositiveDuration | None = Field(
+        default=None, description="Most that the 99th percentile of latency may be."
+    )
+    p99_9: PositiveDuration | None = Field(
+        default=None,
+        alias="p99.9",
+        description="Most that the 99.9th percentile of latency may be.",
+    )
+    errors: Fraction = Field(default=0.001, description="Share of requests that may fail.")
+    achieved: Fraction = Field(
+        default=0.99, description="Share of an offered rate that must be achieved."
+    )
+    vary: Literal["rate", "threads"] = Field(
+        default="rate",
+        description="What is searched: the rate of an open load, or the threads of a closed one.",
+    )
+    low: Rate | None = Field(
+        default=None, alias="min", description="Lowest load to try; found when absent."
+    )
+    high: Rate | None = Field(
+        default=None, alias="max", description="Highest load to try; found when absent."
+    )
+    width: Fraction = Field(
+        default=0.01, description="How close the bounds are brought together, relatively."
+    )
+    trial_ns: PositiveDuration = Field(
+        default=60_000_000_000, alias="trial", description="Measured length of a deciding trial."
+    )
+    coarse_trial_ns: PositiveDuration = Field(
+        default=10_000_000_000,
+        alias="coarse_trial",
+        description="Measured length of a trial that only narrows the loads.",
+    )
+    majority_of: PositiveCount = Field(
+        default=3, description="Trials by whose majority a load passes or fails."
+    )
+    confirm: PositiveCount = Field(
+        default=5, description="Fresh trials at the load that was found; all but one must be good."
+    )
+    trials_max: PositiveCount = Field(default=100, description="Trials after which to give up.")
+    time_max_ns: PositiveDuration | None = Field(
+        default=None,
+        alias="time_max",
+        description="Time after which to give up; that of trials_max deciding trials when absent.",
+    )
+    pause_ns: Duration = Field(
+        default=0, alias="pause", description="Rest between two trials of the search."
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        mistakes = [*self._wrong_quantiles(), *self._wrong_loads()]
+        if not WIDTH_MIN <= self.width <= 0.5:
+            mistakes.append(
+                KeyMistake(path=("width",), found=f"{self.width:g}", allowed="0.5% to 50%")
+            )
+        if self.coarse_trial_ns > self.trial_ns:
+            mistakes.append(
+                KeyMistake(
+                    path=("coarse_trial",),
+                    found="more than trial",
+                    allowed="a duration up to that of trial",
+                )
+            )
+        if mistakes:
+            raise KeyMistakesError(mistakes)
+        return self
+
+    def _wrong_quantiles(self) -> list[KeyMistake]:
+        given = [name for name in QUANTILES if getattr(self, name) is not None]
+        if len(given) == 1:
+            return []
+        found = "none of them" if not given else " and ".join(given).replace("_", ".")
+        allowed = "one percentile with its limit, like {p99: 50ms}"
+        return [KeyMistake(path=(), found=found, allowed=allowed)]
+
+    def _wrong_loads(self) -> list[KeyMistake]:
+        mistakes = []
+        for key, value in (("min", self.low), ("max", self.high)):
+            if value is not None and self.vary == "threads" and value != int(value):
+                mistakes.append(
+                    KeyMistake(path=(key,), found=f"{value:g}", allowed="a whole number of threads")
+                )
+        if self.low is not None and self.high is not None and self.low >= self.high:
+            mistakes.append(
+                KeyMistake(path=("max",), found=f"{self.high:g}", allowed="a load above min")
+            )
+        return mistakes
+
+    @property
+    def quantile(self) -> str:
+        """The percentile that the objective is about, as analysis names it."""
+        return next(name for name in QUANTILES if getattr(self, name) is not None)
+
+    def goal(self) -> Goal:
+        """Return the objective as the search knows it."""
+        trial_s = self.trial_ns / 1e9
+        whole_s = trial_s * (1 + WARM_UP_SHARE)
+        time_max_s = self.time_max_ns / 1e9 if self.time_max_ns else self.trials_max * whole_s
+        return Goal(
+            latency_ns_max=getattr(self, self.quantile),
+            quantile=QUANTILES[self.quantile],
+            errors_max=self.errors,
+            achieved_min=self.achieved if self.vary == "rate" else 0.0,
+            width=self.width,
+            trial_s=trial_s,
+            coarse_trial_s=self.coarse_trial_ns / 1e9,
+            duration_sum_s=trial_s * self.majority_of,
+            confirm_trials=self.confirm,
+            confirm_good_min=max(1, self.confirm - 1),
+            trials_max=self.trials_max,
+            time_max_s=time_max_s,
+        )
+
+    def loads(self, load: Load | None) -> Loads:
+        """Return where to search, from the load that the campaign gives the phase."""
+        is_whole = self.vary == "threads"
+        start = load and (load.threads if is_whole else load.rate_per_s)
+        if not start:
+            wanted = BEYOND_QUANTILE / (1 - QUANTILES[self.quantile])
+            start = self.low or (1 if is_whole else wanted / (self.coarse_trial_ns / 1e9))
+        start = min(max(start, self.low or 0.0), self.high or math.inf)
+        return Loads(start=start, low=self.low, high=self.high, is_whole=is_whole)
+
+    def first_load(self, load: Load | None) -> Load:
+        """Return the load of the first step; later ones differ in their rate or threads only."""
+        start = self.loads(load).start
+        cores = load.cores if load is not None else None
+        if self.vary == "threads":
+            return Load(threads=int(start), cores=cores)
+        if load is not None and load.rate_per_s is not None:
+            return load.model_copy(update={"rate_per_s": start})
+        return Load(rate=start, cores=cores)
+
+    def document(self, load: Load | None) -> dict[str, Any]:
+        """Return the search as the plan keeps it."""
+        return {
+            "vary": self.vary,
+            "quantile": self.quantile,
+            "pause_ns": self.pause_ns,
+            "goal": dataclasses.asdict(self.goal()),
+            "loads": dataclasses.asdict(self.loads(load)),
+        }

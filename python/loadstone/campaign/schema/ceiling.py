@@ -1,0 +1,262 @@
+"""A ceiling: a limit measured apart from the load, by the program that the field measures it with.
+
+What is asked for here becomes a document with the very commands; see `ceiling_plan`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from loadstone.campaign.checks.fio_jobs import READS, refused_options, writes_of_options
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, listed
+from loadstone.campaign.schema.values import (
+    NAME_PATTERN,
+    Count,
+    Flag,
+    Names,
+    OneOrMany,
+    PositiveCount,
+    PositiveDuration,
+    PositiveSize,
+    Words,
+)
+from loadstone.errors import InputError, shown
+
+CeilingKind = Literal["network", "device", "rados_bench", "osd_bench", "mount"]
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+# A key that the kind does not read would be believed and do nothing.
+READ_BY: Mapping[str, tuple[str, ...]] = {
+    "host": ("network",),
+    "port": ("network",),
+    "streams": ("network",),
+    "directions": ("network",),
+    "start_server": ("network",),
+    "options": ("device",),
+    "job_file": ("device",),
+    "allow_write": ("device",),
+    "count": ("device",),
+    "threads": ("rados_bench",),
+    "operations": ("rados_bench",),
+    "size": ("rados_bench",),
+    "osds": ("osd_bench",),
+    "total_size": ("osd_bench",),
+    "block_size": ("osd_bench", "mount"),
+    "directory": ("mount",),
+    "file_size": ("mount",),
+    "small_block_size": ("mount",),
+    "jobs": ("mount",),
+    "direct": ("mount",),
+    "duration": ("network", "rados_bench", "mount"),
+}
+REQUIRED: Mapping[str, str] = {"host": "network", "directory": "mount"}
+
+# loadstone says these itself: it reads what the program prints, and names its own job.
+OPTIONS_TAKEN = frozenset(
+    {"output", "output-format", "status-interval", "client", "server", "daemonize", "readonly"}
+)
+
+OptionValue = str | int | float | bool
+BenchOperation = Literal["write", "seq", "rand"]
+Direction = Literal["send", "receive"]
+
+
+def _read_options(value: Any) -> Any:
+    if not isinstance(value, dict) or not value:
+        raise InputError.of_value(value, "options of fio, like {filename: /dev/sdX, rw: read}")
+    return {str(name): one for name, one in value.items()}
+
+
+class Ceiling(BaseModel):
+    """One ceiling; which keys it reads depends on its kind."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: CeilingKind = Field(description="What is measured, and with which program.")
+    name: str = Field(
+        default="",
+        pattern=NAME_PATTERN + "|^$",
+        description="The ceiling's name in results; its kind when absent.",
+    )
+    targets: Names = Field(
+        default=(), description="Targets that it is a ceiling of; all when absent."
+    )
+    when: Literal["before", "after", "both", "blocks"] = Field(
+        default="before",
+        description="Before all trials, after them, both, or before each block.",
+    )
+    via: Words = Field(
+        default=(),
+        description="Words put before each command, to run it elsewhere: [ssh, root@osd1].",
+    )
+    timeout_ns: PositiveDuration | None = Field(
+        default=None,
+        alias="timeout",
+        description="How long one measurement may take; its own length and two minutes when "
+        "absent.",
+    )
+    duration_ns: PositiveDuration = Field(
+        default=30_000_000_000, alias="duration", description="Length of each measurement."
+    )
+    host: str | None = Field(
+        default=None, min_length=1, description="network: the host where iperf3 -s listens."
+    )
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(
+        default=5201, description="network: the port it listens at."
+    )
+    streams: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
+        default=(1, 8), min_length=1, description="network: TCP streams; each value is measured."
+    )
+    directions: Annotated[tuple[Direction, ...], OneOrMany()] = Field(
+        default=("send", "receive"),
+        min_length=1,
+        description="network: send bounds writes, receive bounds reads.",
+    )
+    start_server: Flag = Field(
+        default=False, description="network: start an iperf3 server; only on loopback."
+    )
+    options: Annotated[dict[str, OptionValue], BeforeValidator(_read_options)] | None = Field(
+        default=None, description="device: options of fio, without the dashes."
+    )
+    job_file: str | None = Field(
+        default=None, min_length=1, description="device: a job file of fio, instead of options."
+    )
+    allow_write: Names = Field(
+        default=(),
+        description="device: files and devices that fio may write to; what is on them is lost.",
+    )
+    count: PositiveCount = Field(
+        default=1, description="device: how many of these work side by side in a target."
+    )
+    threads: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
+        default=(16,),
+        min_length=1,
+        description="rados_bench: concurrent operations; each value is measured.",
+    )
+    operations: Annotated[tuple[BenchOperation, ...], OneOrMany()] = Field(
+        default=("write", "seq"), min_length=1, description="rados_bench: what is measured."
+    )
+    size: PositiveSize = Field(default=4 << 20, description="rados_bench: size of its objects.")
+    osds: Annotated[tuple[Count, ...], OneOrMany()] = Field(
+        default=(),
+        description="osd_bench: numbers of OSDs; the pool's when absent.",
+    )
+    total_size: PositiveSize = Field(
+        default=1 << 30, description="osd_bench: how much each OSD writes."
+    )
+    block_size: PositiveSize = Field(
+        default=4 << 20, description="osd_bench, mount: block of the bandwidth."
+    )
+    directory: str | None = Field(
+        default=None, min_length=1, description="mount: the directory, in which one is made."
+    )
+    file_size: PositiveSize = Field(default=1 << 30, description="mount: size of each job's file.")
+    small_block_size: PositiveSize = Field(
+        default=4 << 10, description="mount: block of the I/Os per second."
+    )
+    jobs: PositiveCount = Field(default=4, description="mount: jobs of fio, each with its file.")
+    direct: Flag = Field(default=True, description="mount: pass by the page cache (O_DIRECT).")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        mistakes = [*self._wrong_keys(), *self._wrong_network(), *self._wrong_device()]
+        if self.kind == "rados_bench" and "write" not in self.operations:
+            mistakes.append(
+                KeyMistake(
+                    path=("operations",),
+                    found=", ".join(self.operations),
+                    allowed="write among them, because the reads need what it has written",
+                )
+            )
+        if mistakes:
+            raise KeyMistakesError(mistakes)
+        return self
+
+    @property
+    def label(self) -> str:
+        """The ceiling's name in results."""
+        return self.name or self.kind
+
+    def _wrong_keys(self) -> list[KeyMistake]:
+        written = {Ceiling.model_fields[name].alias or name for name in self.model_fields_set}
+        mistakes = [
+            KeyMistake(
+                path=(key,),
+                found=f"it with {self.kind}",
+                allowed=f"{key} with {listed(kinds)}",
+            )
+            for key, kinds in READ_BY.items()
+            if key in written and self.kind not in kinds
+        ]
+        mistakes += [
+            KeyMistake(path=(key,), found="nothing", allowed=f"a value; {kind} needs it")
+            for key, kind in REQUIRED.items()
+            if self.kind == kind and getattr(self, key) is None
+        ]
+        return mistakes
+
+    def _wrong_network(self) -> list[KeyMistake]:
+        mistakes = []
+        if self.start_server and self.host not in LOOPBACK:
+            mistakes.append(
+                KeyMistake(
+                    path=("start_server",),
+                    found=f"it with host {shown(self.host)}",
+                    allowed=f"it with {', '.join(LOOPBACK)}",
+                    hint="on the other host start it by hand: iperf3 -s",
+                )
+            )
+        if self.start_server and self.via:
+            mistakes.append(
+                KeyMistake(
+                    path=("start_server",),
+                    found="it with via",
+                    allowed="it without, because the server is started on this host",
+                )
+            )
+        return mistakes
+
+    def _wrong_device(self) -> list[KeyMistake]:
+        if self.kind != "device":
+            return []
+        if (self.options is None) == (self.job_file is None):
+            found = "neither" if self.options is None else "both options and job_file"
+            return [KeyMistake(path=(), found=found, allowed="one of options and job_file")]
+        if self.job_file is not None and self.via:
+            wrong = "options, because the job file is on this host and fio on another"
+            return [KeyMistake(path=("job_file",), found="it with via", allowed=wrong)]
+        return [] if self.options is None else self._wrong_options(self.options)
+
+    def _wrong_options(self, options: Mapping[str, OptionValue]) -> list[KeyMistake]:
+        mistakes = [
+            KeyMistake(
+                path=("options", name), found=f"option {shown(name)}", allowed="options of a job"
+            )
+            for name in options
+            if name.replace("_", "-") in OPTIONS_TAKEN
+        ]
+        mistakes += [
+            KeyMistake(
+                path=("options", name),
+                found=f"option {shown(name)}: {reason}",
+                allowed="options that read and write",
+            )
+            for name, reason in refused_options(options).items()
+        ]
+        if not ("filename" in options or "directory" in options):
+            mistakes.append(
+                KeyMistake(path=("options",), found="no filename", allowed="a filename to test")
+            )
+        for name in writes_of_options(options):
+            if name not in self.allow_write:
+                mistakes.append(
+                    KeyMistake(
+                        path=("options",),
+                        found=f"a job that writes to {shown(name)}",
+                        allowed=f"reads ({', '.join(sorted(READS))}), or the name in allow_write",
+                        hint=f"allow_write: [{name}] destroys what is on it",
+                    )
+                )
+        return mistakes

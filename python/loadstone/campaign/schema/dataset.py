@@ -1,0 +1,321 @@
+"""The objects a workload works on: how many, named how, how large, filled with what."""
+
+import math
+import statistics
+import string
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
+
+from loadstone import units
+from loadstone.campaign.drivers import read_drivers
+from loadstone.campaign.schema.values import Fraction, PositiveCount
+from loadstone.errors import InputError
+
+SIZE_LAW_ALLOWED = (
+    'a size like "4KiB", {uniform: [SIZE, SIZE]}, '
+    "{lognormal: {median: SIZE, sigma: NUMBER, min: SIZE, max: SIZE}} "
+    "or {weighted: [[SIZE, WEIGHT], ...]}"
+)
+PREFIX_FIELDS = ("name", "workload", "target", "round", "size", "buckets", "objects", "run")
+
+_FROZEN = ConfigDict(frozen=True, extra="forbid")
+
+
+class FixedSize(BaseModel):
+    """Every object has the same size."""
+
+    model_config = _FROZEN
+
+    kind: Literal["fixed"] = "fixed"
+    size_bytes: int
+
+    def written(self) -> str:
+        """Return the spelling of a campaign file."""
+        return units.format_size(self.size_bytes)
+
+    def document(self) -> dict[str, Any]:
+        """Return the law as a trial document spells it."""
+        return {"kind": "fixed", "bytes": self.size_bytes}
+
+    def mean_bytes(self) -> float:
+        """Return the expected size of an object."""
+        return self.size_bytes
+
+    def largest_bytes(self) -> int:
+        """Return the largest size an object can have."""
+        return self.size_bytes
+
+
+class UniformSize(BaseModel):
+    """Every size between two bounds is equally likely."""
+
+    model_config = _FROZEN
+
+    kind: Literal["uniform"] = "uniform"
+    min_bytes: int
+    max_bytes: int
+
+    def written(self) -> dict[str, list[str]]:
+        """Return the spelling of a campaign file."""
+        return {"uniform": [units.format_size(self.min_bytes), units.format_size(self.max_bytes)]}
+
+    def document(self) -> dict[str, Any]:
+        """Return the law as a trial document spells it."""
+        return {"kind": "uniform", "min": self.min_bytes, "max": self.max_bytes}
+
+    def mean_bytes(self) -> float:
+        """Return the expected size of an object."""
+        return (self.min_bytes + self.max_bytes) / 2
+
+    def largest_bytes(self) -> int:
+        """Return the largest size an object can have."""
+        return self.max_bytes
+
+
+class LognormalSize(BaseModel):
+    """Sizes are log-normal, cut at two bounds."""
+
+    model_config = _FROZEN
+
+    kind: Literal["lognormal"] = "lognormal"
+    median_bytes: int
+    sigma: float
+    min_bytes: int
+    max_bytes: int
+
+    def written(self) -> dict[str, Any]:
+        """Return the spelling of a campaign file."""
+        size = units.format_size
+        bounds = {"min": size(self.min_bytes), "max": size(self.max_bytes)}
+        return {"lognormal": {"median": size(self.median_bytes), "sigma": self.sigma, **bounds}}
+
+    def document(self) -> dict[str, Any]:
+        """Return the law as a trial document spells it."""
+        return {
+            "kind": "lognormal",
+            "median": self.median_bytes,
+            "sigma": self.sigma,
+            "min": self.min_bytes,
+            "max": self.max_bytes,
+        }
+
+    def mean_bytes(self) -> float:
+        """Return the expected size of an object, to about a tenth of a percent."""
+        law = statistics.NormalDist(math.log(self.median_bytes), self.sigma)
+        steps = 2000
+        sizes = (
+            math.exp(min(law.inv_cdf((step + 0.5) / steps), math.log(self.max_bytes)))
+            for step in range(steps)
+        )
+        return math.fsum(max(size, self.min_bytes) for size in sizes) / steps
+
+    def largest_bytes(self) -> int:
+        """Return the largest size an object can have."""
+        return self.max_bytes
+
+
+class WeightedSize(BaseModel):
+    """Each object has one of a few sizes, chosen by weight."""
+
+    model_config = _FROZEN
+
+    kind: Literal["weighted"] = "weighted"
+    choices: tuple[tuple[int, float], ...]
+
+    def written(self) -> dict[str, Any]:
+        """Return the spelling of a campaign file."""
+        return {"weighted": [[units.format_size(size), weight] for size, weight in self.choices]}
+
+    def document(self) -> dict[str, Any]:
+        """Return the law as a trial document spells it."""
+        return {"kind": "weighted", "choices": [list(choice) for choice in self.choices]}
+
+    def mean_bytes(self) -> float:
+        """Return the expected size of an object."""
+        total = math.fsum(weight for _, weight in self.choices)
+        return math.fsum(size * weight for size, weight in self.choices) / total
+
+    def largest_bytes(self) -> int:
+        """Return the largest size an object can have."""
+        return max(size for size, _ in self.choices)
+
+
+SizeLaw = FixedSize | UniformSize | LognormalSize | WeightedSize
+
+
+def read_size_law(value: Any) -> SizeLaw:
+    """Return the law of sizes that a campaign spells."""
+    if isinstance(value, SizeLaw):
+        return value
+    if isinstance(value, (int, str)):
+        return FixedSize(size_bytes=units.parse_size(value))
+    if not isinstance(value, dict) or len(value) != 1:
+        raise InputError.of_value(value, SIZE_LAW_ALLOWED)
+    law, settings = next(iter(value.items()))
+    match law, settings:
+        case "uniform", [least, most]:
+            return _uniform(units.parse_size(least), units.parse_size(most))
+        case "lognormal", {"median": median, "sigma": sigma, "min": least, "max": most}:
+            return _lognormal(median, sigma, units.parse_size(least), units.parse_size(most))
+        case "weighted", [_, *_]:
+            return WeightedSize(choices=tuple(_choice(choice) for choice in settings))
+    raise InputError.of_value(value, SIZE_LAW_ALLOWED)
+
+
+def _uniform(least: int, most: int) -> UniformSize:
+    if least > most:
+        raise InputError(
+            f"found uniform sizes from {least} to {most} bytes, allowed the smaller one first"
+        )
+    return UniformSize(min_bytes=least, max_bytes=most)
+
+
+def _lognormal(median: Any, sigma: Any, least: int, most: int) -> LognormalSize:
+    median_bytes = units.parse_size(median)
+    if not isinstance(sigma, (int, float)) or isinstance(sigma, bool) or not 0 < sigma <= 10:
+        raise InputError.of_value(sigma, "a sigma above 0 and at most 10")
+    if median_bytes < 1 or not least <= median_bytes <= most:
+        raise InputError(
+            f"found a lognormal law with median {median_bytes} between {least} and {most} bytes, "
+            "allowed a median of at least 1 byte that lies between min and max"
+        )
+    return LognormalSize(
+        median_bytes=median_bytes, sigma=float(sigma), min_bytes=least, max_bytes=most
+    )
+
+
+def _choice(choice: Any) -> tuple[int, float]:
+    match choice:
+        case [size, int() | float() as weight] if not isinstance(weight, bool) and weight > 0:
+            return units.parse_size(size), float(weight)
+    raise InputError.of_value(choice, "[SIZE, WEIGHT] with a weight above 0")
+
+
+def _known_fields(template: str) -> str:
+    fields = ", ".join(f"{{{field}}}" for field in PREFIX_FIELDS)
+    allowed = f"a prefix whose braces hold only {fields}"
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise InputError.of_value(template, allowed) from error
+    # Nothing is formatted here: a width alone could ask for more memory than there is.
+    if any(
+        field is not None and (field not in PREFIX_FIELDS or form or conversion)
+        for _, field, form, conversion in parts
+    ):
+        raise InputError.of_value(template, allowed)
+    return template
+
+
+SizeLawValue = Annotated[
+    SizeLaw,
+    BeforeValidator(read_size_law),
+    PlainSerializer(lambda law: law.written()),
+    WithJsonSchema(
+        {
+            "description": SIZE_LAW_ALLOWED,
+            "anyOf": [
+                {"type": "integer", "minimum": 0},
+                {"type": "string"},
+                {
+                    "type": "object",
+                    "minProperties": 1,
+                    "maxProperties": 1,
+                    "additionalProperties": False,
+                    "properties": {
+                        "uniform": {"type": "array", "minItems": 2, "maxItems": 2},
+                        "lognormal": {
+                            "type": "object",
+                            "required": ["median", "sigma", "min", "max"],
+                        },
+                        "weighted": {"type": "array", "minItems": 1},
+                    },
+                },
+            ],
+        }
+    ),
+]
+Prefix = Annotated[str, AfterValidator(_known_fields)]
+
+Encryption = Literal["none", "aes-256-gcm", "aes-256-cbc"]
+
+
+class Dataset(BaseModel):
+    """The objects: how many, named how, how large, filled with what."""
+
+    model_config = _FROZEN
+
+    buckets: PositiveCount = Field(
+        default=1, description="How many buckets (or containers, or directories) hold the objects."
+    )
+    objects: PositiveCount | None = Field(
+        default=None,
+        description="How many objects there are, over all buckets. Required, here or in the sweep, "
+        "if there is no objects_per_bucket.",
+    )
+    objects_per_bucket: PositiveCount | None = Field(
+        default=None, description="How many objects each bucket holds, instead of objects."
+    )
+    size: SizeLawValue | None = Field(
+        default=None, description="How large the objects are. Required, here or in the sweep."
+    )
+    prefix: Prefix = Field(
+        default="loadstone-{name}-{target}-{run}-{round}-",
+        min_length=1,
+        description="What bucket names begin with; the bucket's number follows. Braces may hold "
+        + ", ".join(PREFIX_FIELDS)
+        + ".",
+    )
+    object_prefix: str = Field(
+        default="bench-", description="What object names begin with; the object's number follows."
+    )
+    compressible: Fraction = Field(
+        default=0.0, description="Share of each page of an object that compresses away."
+    )
+    duplicate: Fraction = Field(
+        default=0.0,
+        description="Share of pages that repeat other pages. With 1 drivers file, block and rados "
+        "write buffers of multiples of 256 KiB, and small whole objects, again as they are.",
+    )
+    encryption: Encryption = Field(
+        default="none",
+        description="How the client encrypts objects before it sends them, and decrypts what it "
+        "reads: none, aes-256-gcm or aes-256-cbc. Ranges cannot be read. Drivers that can: "
+        + ", ".join(name for name, driver in read_drivers().items() if driver.encrypts)
+        + ".",
+    )
+
+    @model_validator(mode="after")
+    def _one_count(self) -> Self:
+        if self.objects is not None and self.objects_per_bucket is not None:
+            raise InputError("found objects and objects_per_bucket, allowed one of them")
+        return self
+
+    @property
+    def objects_total(self) -> int | None:
+        """How many objects there are over all buckets, if the campaign says so."""
+        if self.objects_per_bucket is not None:
+            return self.objects_per_bucket * self.buckets
+        return self.objects
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_containers(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "containers" in value:
+            if "buckets" in value:
+                raise InputError(
+                    "found buckets and containers, allowed one of them: they mean the same"
+                )
+            value = {**value, "buckets": value["containers"]}
+            del value["containers"]
+        return value

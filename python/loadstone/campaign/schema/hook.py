@@ -1,0 +1,153 @@
+"""A hook: a command of the user's own, run at a given point of a run."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
+
+from loadstone import units
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.schema.target import secret_reference
+from loadstone.campaign.schema.values import (
+    NAME_PATTERN,
+    Names,
+    OneOrMany,
+    PositiveCount,
+    PositiveDuration,
+    Words,
+    format_duration_exactly,
+)
+from loadstone.errors import InputError
+
+Point = Literal[
+    "before_run",
+    "after_run",
+    "before_phase",
+    "after_phase",
+    "before_trial",
+    "after_trial",
+]
+POINTS: tuple[str, ...] = get_args(Point)
+OF_RUN = ("before_run", "after_run")
+
+_ALLOWED = f"{', '.join(POINTS)}, or a time into the trial like 30s"
+
+
+def _read_moment(value: Any) -> str | int:
+    if value in POINTS:
+        return str(value)
+    try:
+        return units.parse_duration_ns(value)
+    except InputError as error:
+        raise InputError.of_value(value, _ALLOWED) from error
+
+
+def _format_moment(value: str | int) -> str:
+    return value if isinstance(value, str) else format_duration_exactly(value)
+
+
+def _read_environment(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise InputError.of_value(value, "names with their values, like {CLUSTER: north}")
+    return {
+        str(name): secret_reference(one) if isinstance(one, dict) else str(one)
+        for name, one in value.items()
+    }
+
+
+Moment = Annotated[
+    str | int,
+    BeforeValidator(_read_moment),
+    PlainSerializer(_format_moment, return_type=str),
+    WithJsonSchema({"anyOf": [{"enum": list(POINTS)}, {"type": ["number", "string"]}]}),
+]
+
+
+class Hook(BaseModel):
+    """When to run which command, and what its failure means."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    at: Moment = Field(
+        description="before_run, after_run, before_phase, after_phase, before_trial, after_trial, "
+        "or a time into each trial, like 30s."
+    )
+    run: Words = Field(default=(), description="The command, a word each; no shell reads it.")
+    shell: str = Field(default="", description="Instead of run: a line for /bin/sh.")
+    name: str = Field(
+        default="",
+        pattern=NAME_PATTERN + "|^$",
+        description="The hook's name in results; the command's first word when absent.",
+    )
+    targets: Names = Field(default=(), description="Only at trials of these targets.")
+    workloads: Names = Field(default=(), description="Only at trials of these workloads.")
+    phases: Names = Field(default=(), description="Only at trials of these phases.")
+    rounds: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
+        default=(), description="Only in these rounds."
+    )
+    blocks: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
+        default=(), description="Only in these blocks."
+    )
+    timeout_ns: PositiveDuration = Field(
+        default=60_000_000_000,
+        alias="timeout",
+        description="How long the command may take before it and all it started is killed.",
+    )
+    on_failure: Literal["stop", "label"] = Field(
+        default="stop", description="End the run, or go on and label the trial."
+    )
+    env: Annotated[dict[str, str | dict[str, str]], BeforeValidator(_read_environment)] = Field(
+        default={},
+        description="Variables for the command; a secret as {env: NAME} or {file: PATH}.",
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        mistakes = []
+        if bool(self.run) == bool(self.shell):
+            found = "both run and shell" if self.run else "neither"
+            mistakes.append(KeyMistake(path=(), found=found, allowed="one of run and shell"))
+        if self.at in OF_RUN:
+            mistakes += [
+                KeyMistake(path=(key,), found=f"it at {self.at}", allowed="it at a trial or phase")
+                for key in ("targets", "workloads", "phases", "rounds", "blocks")
+                if getattr(self, key)
+            ]
+        if mistakes:
+            raise KeyMistakesError(mistakes)
+        return self
+
+    @property
+    def label(self) -> str:
+        """The hook's name in results."""
+        return self.name or (self.run[0].rpartition("/")[2] if self.run else "shell")
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The words that are executed."""
+        return self.run or ("/bin/sh", "-c", self.shell)
+
+    @property
+    def elapsed_ns(self) -> int | None:
+        """How far into the trial it runs; None at all other points."""
+        return self.at if isinstance(self.at, int) else None
+
+    def fits(self, document: Mapping[str, Any]) -> bool:
+        """Tell whether a trial is one of those that the hook is for; only measured ones are."""
+        case = document["case"]
+        return bool(
+            document["measured"]
+            and (not self.targets or case["target"] in self.targets)
+            and (not self.workloads or case["workload"] in self.workloads)
+            and (not self.phases or document["phase"] in self.phases)
+            and (not self.rounds or document["round"] in self.rounds)
+            and (not self.blocks or document["block"] in self.blocks)
+        )

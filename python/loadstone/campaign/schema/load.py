@@ -1,0 +1,69 @@
+"""How requests arrive: so many clients that each wait, or a rate that waits for nobody."""
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.schema.values import PositiveCount, Rate
+
+
+class Load(BaseModel):
+    """How requests arrive: so many threads that each wait, or a rate that waits for nobody."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    threads: PositiveCount | None = Field(
+        default=None,
+        description="Closed load: this many clients, each of which waits for its answer.",
+    )
+    rate_per_s: Rate | None = Field(
+        default=None,
+        alias="rate",
+        description="Open load: requests arrive at this rate, whoever waits.",
+    )
+    arrivals: Literal["poisson", "constant"] = Field(
+        default="poisson", description="Open load: independent arrivals, or evenly spaced ones."
+    )
+    clients_max: PositiveCount = Field(
+        default=1024,
+        description="Open load: the most requests in flight; more wait, and are counted late.",
+    )
+    cores: PositiveCount | None = Field(
+        default=None,
+        description="Load threads of the operating system; all allowed CPUs when absent.",
+    )
+
+    @model_validator(mode="after")
+    def _closed_or_open(self) -> Self:
+        mistakes = []
+        if (self.threads is None) == (self.rate_per_s is None):
+            found = "neither" if self.threads is None else "both threads and rate"
+            mistakes.append(
+                KeyMistake(path=(), found=found, allowed="one of threads (closed) and rate (open)")
+            )
+        elif self.threads is not None:
+            mistakes += [
+                KeyMistake(path=(key,), found="this key beside threads", allowed="it beside rate")
+                for key in ("arrivals", "clients_max")
+                if key in self.model_fields_set
+            ]
+        if mistakes:
+            raise KeyMistakesError(mistakes)
+        return self
+
+    def document(self) -> dict[str, Any]:
+        """Return the load as a trial document spells it."""
+        if self.rate_per_s is None:
+            return {"kind": "closed", "clients": self.threads}
+        return {
+            "kind": "open",
+            "rate_per_s": self.rate_per_s,
+            "arrivals": self.arrivals,
+            "clients_max": self.clients_max,
+        }
+
+    @property
+    def clients(self) -> int:
+        """The most requests in flight."""
+        return self.clients_max if self.threads is None else self.threads

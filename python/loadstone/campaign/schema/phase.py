@@ -1,0 +1,352 @@
+"""One phase of a workload: which requests, arriving how, until when."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from loadstone import _loadgen
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.schema.capacity import Capacity
+from loadstone.campaign.schema.dataset import SizeLawValue
+from loadstone.campaign.schema.load import Load
+from loadstone.campaign.schema.values import (
+    NAME_PATTERN,
+    Count,
+    Duration,
+    Flag,
+    Number,
+    PositiveCount,
+    PositiveDuration,
+    PositiveNumber,
+    PositiveSize,
+    Rate,
+    Verify,
+)
+from loadstone.errors import InputError, shown
+
+OPERATIONS: tuple[str, ...] = tuple(row["name"] for row in _loadgen.operations())
+if TYPE_CHECKING:
+    OperationName = str
+else:
+    OperationName = Literal[OPERATIONS]
+
+RESERVED_NAMES = ("prepare", "clean-up")
+
+# Why an operation goes over its objects only once. What is gone after one request cannot be asked
+# for again by a warm-up either; a warm-up of appends is not measured, and the objects grow on.
+_GONE = ("delete", "bulk_delete", "create_bucket", "delete_bucket")
+ONLY_ONCE = {name: f"{name} can happen to an object only once" for name in _GONE}
+ONLY_ONCE["append"] = "append fills each object only once"
+NOT_MIXED = frozenset({"bulk_delete", "create_bucket", "delete_bucket", "append"})
+
+# A key that no operation of the phase reads would be believed and do nothing.
+READ_BY = {
+    "range": ("range_get", "multi_range_get", "read", "write", "append"),
+    "range_count": ("multi_range_get",),
+    "part_size": ("multipart_put", "multipart_get"),
+    "part_concurrency": ("multipart_put", "multipart_get"),
+    "page_keys": ("list",),
+    "prefix": ("list",),
+    "delimiter": ("list",),
+    "bulk_keys": ("bulk_delete",),
+}
+REQUIRED = ("range", "range_count", "part_size")
+
+_FROZEN = ConfigDict(frozen=True, extra="forbid")
+
+
+class Keys(BaseModel):
+    """Which objects requests choose."""
+
+    model_config = _FROZEN
+
+    order: Literal["sequential", "uniform", "zipf"] = Field(
+        default="sequential",
+        description="Each object in turn, each as likely as the others, or a few much more likely.",
+    )
+    theta: Number | None = Field(
+        default=None, gt=0, le=10, description="How uneven zipf is, from 0; 0.99 when absent."
+    )
+
+    @model_validator(mode="after")
+    def _theta_of_zipf(self) -> Self:
+        if self.theta is not None and self.order != "zipf":
+            wrong = KeyMistake(
+                path=("theta",), found=str(self.theta), allowed="theta with order: zipf only"
+            )
+            raise KeyMistakesError([wrong])
+        return self
+
+
+class OnError(BaseModel):
+    """What failed requests do to a trial."""
+
+    model_config = _FROZEN
+
+    action: Literal["continue", "stop"] = Field(
+        description="Count failures and go on, or stop the trial."
+    )
+    limit: Count | None = Field(
+        default=None,
+        description="Failures borne before the trial stops; stop without a limit bears none.",
+    )
+
+
+def _read_on_error(value: Any) -> Any:
+    if isinstance(value, str):
+        if value not in ("continue", "stop"):
+            raise InputError.of_value(value, "continue, stop, or {action: ..., limit: N}")
+        return {"action": value}
+    return value
+
+
+def _read_mix(value: Any) -> Any:
+    if not isinstance(value, dict) or not value:
+        raise InputError.of_value(value, "operations with their weights, like {get: 45, put: 15}")
+    return value
+
+
+def _read_phase(value: Any) -> Any:
+    return {"op": value} if isinstance(value, str) else value
+
+
+OnErrorValue = Annotated[OnError, BeforeValidator(_read_on_error)]
+
+
+class Phase(BaseModel):
+    """A stretch of load with one operation or mix, one load and one end."""
+
+    model_config = _FROZEN
+
+    op: OperationName | None = Field(default=None, description="The operation of every request.")
+    mix: Annotated[dict[OperationName, PositiveNumber], BeforeValidator(_read_mix)] | None = Field(
+        default=None, description="Operations with their weights, instead of op."
+    )
+    name: str = Field(
+        default="",
+        pattern=NAME_PATTERN + "|^$",
+        description="The phase's name in results; the operation's when absent.",
+    )
+    iterations: PositiveCount = Field(
+        default=1, description="How often the phase runs over its objects, one after another."
+    )
+    pause_after_ns: Duration = Field(
+        default=0, alias="pause_after", description="Rest after the last round of the phase."
+    )
+    requests: PositiveCount | None = Field(
+        default=None,
+        description="Requests per iteration; with neither requests nor duration, the whole dataset "
+        "once.",
+    )
+    duration_ns: PositiveDuration | None = Field(
+        default=None,
+        alias="duration",
+        description="Time per iteration; whichever end comes first counts.",
+    )
+    warm_up_ns: Duration = Field(
+        default=0,
+        alias="warm_up",
+        description="Load before the measured part, kept apart in the record.",
+    )
+    cool_down_ns: Duration = Field(
+        default=0,
+        alias="cool_down",
+        description="Load after the measured part, kept apart in the record.",
+    )
+    capacity: Capacity | None = Field(
+        default=None,
+        description="Search for the largest load that meets an objective, trial after trial.",
+    )
+    load: Load | None = Field(
+        default=None, description="A load of its own instead of the workload's."
+    )
+    size: SizeLawValue | None = Field(
+        default=None, description="Object sizes of its own, and so a dataset of its own."
+    )
+    keys: Keys = Field(default=Keys(), description="Which objects requests choose.")
+    range_bytes: PositiveSize | None = Field(
+        default=None,
+        alias="range",
+        description="Length of a range; for read, write and append the block size.",
+    )
+    range_count: PositiveCount | None = Field(
+        default=None, description="Ranges asked for by one multi_range_get."
+    )
+    part_bytes: PositiveSize | None = Field(
+        default=None,
+        alias="part_size",
+        description="Length of the parts of a multipart_put or multipart_get.",
+    )
+    part_concurrency: PositiveCount = Field(
+        default=1,
+        description="Parts of one object that a client of a multipart_put or multipart_get has in "
+        "flight at once, each over a connection of its own.",
+    )
+    page_keys: PositiveCount = Field(default=1000, description="Keys asked for by one list.")
+    bulk_keys: PositiveCount = Field(default=1000, description="Keys deleted by one bulk_delete.")
+    prefix: str | None = Field(
+        default=None,
+        description="Prefix that list asks for; the dataset's object_prefix when absent.",
+    )
+    delimiter: str | None = Field(default=None, description="Delimiter that list asks for.")
+    verify: Verify | None = Field(
+        default=None, description="The workload's verify for this phase only."
+    )
+    timeout_ns: PositiveDuration | None = Field(
+        default=None, alias="timeout", description="The workload's timeout for this phase only."
+    )
+    rate_limit_per_s: Rate | None = Field(
+        default=None,
+        alias="rate_limit",
+        description="Bound on the rate of a closed load, over all clients.",
+    )
+    connections: Literal["keep_alive", "per_request"] | None = Field(
+        default=None, description="The workload's connections for this phase only."
+    )
+    log_requests: Flag | None = Field(
+        default=None, description="The workload's log_requests for this phase only."
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        mistakes = [*self._wrong_operations(), *self._wrong_options(), *self._wrong_repeats()]
+        mistakes += self._wrong_capacity()
+        if mistakes:
+            raise KeyMistakesError(mistakes)
+        return self
+
+    @property
+    def label(self) -> str:
+        """The phase's name in results."""
+        return self.name or self.op or "mix"
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The operations that requests of this phase may have."""
+        return (self.op,) if self.op is not None else tuple(self.mix or ())
+
+    def shares(self) -> list[dict[str, Any]]:
+        """Return the mix as a trial document spells it."""
+        return [{"operation": name, "weight": weight} for name, weight in self._weights().items()]
+
+    def _weights(self) -> dict[str, float]:
+        if self.op is not None:
+            return {self.op: 1.0}
+        return {str(name): weight for name, weight in (self.mix or {}).items()}
+
+    def _wrong_operations(self) -> list[KeyMistake]:
+        mistakes = []
+        if (self.op is None) == (self.mix is None):
+            found = "neither" if self.op is None else "both op and mix"
+            mistakes.append(KeyMistake(path=(), found=found, allowed="one of op and mix"))
+        if self.label in RESERVED_NAMES:
+            mistakes.append(
+                KeyMistake(
+                    path=("name",),
+                    found=shown(self.name),
+                    allowed="a name other than prepare and clean-up",
+                )
+            )
+        mix = self._weights() if self.mix else {}
+        mistakes += [
+            KeyMistake(path=("mix", name), found=name, allowed=f"{name} as a phase of its own")
+            for name in mix
+            if name in NOT_MIXED
+        ]
+        if mix.get("delete", 0) > mix.get("put", 0):
+            mistakes.append(
+                KeyMistake(
+                    path=("mix", "delete"),
+                    found=f"a weight of {mix['delete']:g} against put with {mix.get('put', 0):g}",
+                    allowed="a weight up to that of put",
+                    hint="a mix deletes only what it has put itself, so that no request asks for "
+                    "an object that is gone",
+                )
+            )
+        return mistakes
+
+    def _wrong_options(self) -> list[KeyMistake]:
+        written = {
+            Phase.model_fields[name].alias or name: value
+            for name, value in self
+            if name in self.model_fields_set
+        }
+        mistakes = []
+        for key, readers in READ_BY.items():
+            is_read = any(name in readers for name in self.operations)
+            if written.get(key) is not None and not is_read:
+                mistakes.append(
+                    KeyMistake(
+                        path=(key,),
+                        found=f"it with {' and '.join(self.operations) or 'no operation'}",
+                        allowed=f"{key} with {' or '.join(readers)}",
+                    )
+                )
+            if key in REQUIRED and is_read and written.get(key) is None:
+                reader = next(name for name in self.operations if name in readers)
+                mistakes.append(
+                    KeyMistake(path=(key,), found="nothing", allowed=f"a value; {reader} needs it")
+                )
+        if self.rate_limit_per_s is not None and self.load and self.load.rate_per_s is not None:
+            mistakes.append(
+                KeyMistake(path=("rate_limit",), found="it with rate", allowed="it with threads")
+            )
+        return mistakes
+
+    def _wrong_repeats(self) -> list[KeyMistake]:
+        if self.op not in ONLY_ONCE:
+            return []
+        mistakes = []
+        if self.iterations > 1:
+            mistakes.append(self._only_once("iterations", str(self.iterations), "1"))
+        if self.keys.order != "sequential":
+            order = shown(self.keys.order)
+            mistakes.append(self._only_once(("keys", "order"), order, '"sequential"'))
+        if self.op in _GONE:
+            stages = {"warm_up": self.warm_up_ns, "cool_down": self.cool_down_ns}
+            mistakes += [
+                self._only_once(key, "a duration", "none") for key, value in stages.items() if value
+            ]
+        return mistakes
+
+    def _only_once(self, key: str | tuple[str, ...], found: str, allowed: str) -> KeyMistake:
+        path = (key,) if isinstance(key, str) else key
+        why = ONLY_ONCE[self.op or ""]
+        return KeyMistake(path=path, found=found, allowed=f"{allowed}, because {why}")
+
+    def _wrong_capacity(self) -> list[KeyMistake]:
+        """A search sets lengths and loads itself, and asks for its objects over and over."""
+        if self.capacity is None:
+            return []
+        mistakes = []
+        if self.op in ONLY_ONCE:
+            mistakes.append(self._only_once("capacity", f"it with {self.op}", "none"))
+        for key, value in (
+            ("requests", self.requests),
+            ("duration", self.duration_ns),
+            ("cool_down", self.cool_down_ns),
+            ("rate_limit", self.rate_limit_per_s),
+            ("iterations", self.iterations if self.iterations > 1 else None),
+        ):
+            if value:
+                mistakes.append(
+                    KeyMistake(
+                        path=(key,),
+                        found="it with capacity",
+                        allowed="none: the search says how long its trials are",
+                        hint="set capacity.trial and capacity.coarse_trial",
+                    )
+                )
+        kind = "threads" if self.load and self.load.threads is not None else "rate"
+        if self.load is not None and kind != self.capacity.vary:
+            mistakes.append(
+                KeyMistake(
+                    path=("load",),
+                    found=kind,
+                    allowed=f"{self.capacity.vary}, which the capacity varies",
+                )
+            )
+        return mistakes
+
+
+PhaseValue = Annotated[Phase, BeforeValidator(_read_phase)]

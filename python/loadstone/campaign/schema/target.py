@@ -1,0 +1,222 @@
+"""A target: its driver, and that driver's own settings, checked against the driver's table."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from loadstone import units
+from loadstone.campaign.drivers import Driver, Drivers, Setting, read_drivers
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, listed, nearest
+from loadstone.campaign.schema.values import PositiveNumber
+from loadstone.errors import InputError, shown
+
+SECRET_KEYS = frozenset(
+    {"password", "secret_key", "session_token", "application_credential_secret", "key"}
+)
+# Headers that carry a credential would bring it into the record with the other settings.
+SECRET_HEADERS = frozenset(
+    {"authorization", "proxy-authorization", "cookie", "x-auth-token", "x-auth-key",
+     "x-amz-security-token", "x-amz-server-side-encryption-customer-key"}
+)  # fmt: skip
+REFERENCE_ALLOWED = "a reference: {env: NAME} or {file: PATH}"
+REFERENCE_HINT = "a secret stands in the environment or in a file, never in a campaign"
+_URL_WITH_PASSWORD = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]+@", re.IGNORECASE)
+
+
+class Target(BaseModel):
+    """The system under test: a driver and whatever that driver wants to know."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    driver: str = Field(description=f"How the target is reached: {listed(read_drivers())}.")
+    replication: PositiveNumber | None = Field(
+        default=None,
+        description="Bytes the target stores for each byte written (3 for three copies, 1.5 for "
+        "4+2 erasure coding); only for the estimate of space.",
+    )
+
+    reuse: str | None = Field(
+        default=None,
+        description="A run (its folder, or its identity of 32 hex digits) whose kept objects are "
+        "read instead of written anew; they are neither prepared nor deleted.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_a_driver(cls, value: Any) -> Any:
+        # Any key may be a driver's own, so a driver that is misspelt would not be noticed as such.
+        if isinstance(value, dict) and "driver" not in value:
+            misspelt = next((key for key in value if nearest(key, ["driver"])), None)
+            wrong = KeyMistake(
+                path=("driver",),
+                found="nothing",
+                allowed="a driver; this key is required",
+                hint=f'did you mean "driver" by "{misspelt}"?' if misspelt else None,
+            )
+            raise KeyMistakesError([wrong])
+        return value
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The driver's own settings, as the campaign spells them."""
+        return dict(self.model_extra or {})
+
+
+def resolve_settings(target: Target, drivers: Drivers) -> tuple[dict[str, Any], list[KeyMistake]]:
+    """Return a target's settings as the driver wants them, and every mistake in them."""
+    return resolve_raw(target.driver, target.settings, drivers)
+
+
+def resolve_raw(
+    driver_name: Any, settings: Mapping[str, Any], drivers: Drivers
+) -> tuple[dict[str, Any], list[KeyMistake]]:
+    """Do what `resolve_settings` does, for a target that is not otherwise checked yet."""
+    driver = drivers.get(driver_name) if isinstance(driver_name, str) else None
+    if driver is None:
+        wrong = KeyMistake(
+            path=("driver",),
+            found=shown(driver_name),
+            allowed=listed(drivers),
+            hint=nearest(driver_name, drivers),
+        )
+        return {}, [wrong]
+    resolved: dict[str, Any] = {}
+    mistakes: list[KeyMistake] = []
+    for name, value in _without_synonyms(settings, driver, mistakes).items():
+        setting = driver.setting(name)
+        if setting is None:
+            mistakes.append(_unknown(name, driver))
+            continue
+        try:
+            resolved[name] = _resolve(setting, value)
+        except InputError as error:
+            mistakes.append(
+                KeyMistake(
+                    path=(name,),
+                    found=error.found or shown(value),
+                    allowed=error.allowed or error.message,
+                    hint=error.hint,
+                )
+            )
+    mistakes += [
+        KeyMistake(
+            path=(setting.name,),
+            found="nothing",
+            allowed=f"a value; driver {driver.name} needs it ({setting.help})",
+        )
+        for setting in driver.settings
+        if setting.required and setting.name not in settings and setting.name not in resolved
+        and not any(mistake.path == (setting.name,) for mistake in mistakes)
+    ]  # fmt: skip
+    return resolved, mistakes
+
+
+def _without_synonyms(
+    settings: Mapping[str, Any], driver: Driver, mistakes: list[KeyMistake]
+) -> dict[str, Any]:
+    renamed = dict(settings)
+    if "endpoint" in renamed and driver.setting("endpoints") is not None:
+        if "endpoints" in renamed:
+            mistakes.append(
+                KeyMistake(path=("endpoints",), found="it beside endpoint", allowed="one of them")
+            )
+        renamed.setdefault("endpoints", renamed.pop("endpoint"))
+        renamed.pop("endpoint", None)
+    return renamed
+
+
+def _unknown(name: str, driver: Driver) -> KeyMistake:
+    names = [setting.name for setting in driver.settings]
+    return KeyMistake(
+        path=(name,),
+        found="an unknown key",
+        allowed=listed(["driver", "replication", *names]),
+        hint=nearest(name, names),
+    )
+
+
+def _resolve(setting: Setting, value: Any) -> Any:
+    if setting.kind == "secret" or setting.secret or setting.name in SECRET_KEYS:
+        if setting.kind == "text_or_reference" and setting.name not in SECRET_KEYS:
+            return value if isinstance(value, str) else secret_reference(value)
+        return secret_reference(value)
+    match setting.kind:
+        case "text":
+            return _text(value)
+        case "choice":
+            return _choice(value, setting)
+        case "text_or_reference":
+            return _text(value) if isinstance(value, str) else secret_reference(value)
+        case "flag":
+            return _of_type(value, bool, "true or false")
+        case "number":
+            return _number(value)
+        case "texts":
+            return _texts(value)
+        case "map":
+            return _map(value)
+    return value
+
+
+def secret_reference(value: Any) -> dict[str, str]:
+    """Return a reference to a secret; what is not one is refused, without repeating it."""
+    match value:
+        case {"env": str() as name} if len(value) == 1 and name:
+            return {"env": name}
+        case {"file": str() as path} if len(value) == 1 and path:
+            return {"file": path}
+    # The value is not repeated: it may be the secret itself.
+    found = "nothing" if value is None else f"a literal {type(value).__name__}"
+    found = "a map of other keys" if isinstance(value, dict) else found
+    raise _wrong(found, REFERENCE_ALLOWED, REFERENCE_HINT)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong(shown(value), "text")
+    if _URL_WITH_PASSWORD.match(value):
+        raise _wrong("an address with a password in it", "an address without", REFERENCE_HINT)
+    return value
+
+
+def _choice(value: Any, setting: Setting) -> Any:
+    if setting.choices and value not in setting.choices:
+        raise _wrong(shown(value), listed(setting.choices), nearest(value, setting.choices))
+    return value
+
+
+def _of_type(value: Any, kind: type, allowed: str) -> Any:
+    if not isinstance(value, kind):
+        raise _wrong(shown(value), allowed)
+    return value
+
+
+def _number(value: Any) -> float | int:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _wrong(shown(value), "a number")
+    return value
+
+
+def _texts(value: Any) -> list[str]:
+    written = [value] if isinstance(value, str) else value
+    if not isinstance(written, (list, tuple)) or not written:
+        raise _wrong(shown(value), "one text or a list of them")
+    return [name for text in written for name in units.expand_hosts(_text(text))]
+
+
+def _map(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _wrong(shown(value), "a map of keys")
+    for name in value:
+        if str(name).lower() in SECRET_HEADERS:
+            raise _wrong(f'the header "{name}"', "headers that carry no credential", REFERENCE_HINT)
+    return dict(value)
+
+
+def _wrong(found: str, allowed: str, hint: str | None = None) -> InputError:
+    error = InputError(f"found {found}, allowed {allowed}", hint)
+    error.found = found
+    error.allowed = allowed
+    return error

@@ -1,0 +1,144 @@
+"""What is watched at the target while the load runs: exporters of metrics, and a Ceph cluster."""
+
+import re
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from loadstone import units
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.schema.target import secret_reference
+from loadstone.campaign.schema.values import (
+    NAME_PATTERN,
+    Names,
+    OneOrMany,
+    PositiveCount,
+    PositiveDuration,
+    PositiveSize,
+    Words,
+)
+from loadstone.errors import shown
+
+_FROZEN = ConfigDict(frozen=True, extra="forbid")
+_URL = re.compile(r"^https?://[^/@\s]+(/\S*)?$")
+
+
+def _read_urls(value: Any) -> Any:
+    return [url for one in value for url in units.expand_hosts(str(one))]
+
+
+def _read_token(value: Any) -> Any:
+    return None if value is None else secret_reference(value)
+
+
+class PrometheusProbe(BaseModel):
+    """Exporters whose metrics are read at an interval."""
+
+    model_config = _FROZEN
+
+    urls: Annotated[tuple[str, ...], BeforeValidator(_read_urls), OneOrMany()] = Field(
+        min_length=1, description="Where metrics are read: http://osd{1...4}:9100/metrics."
+    )
+    metrics: Names = Field(
+        min_length=1,
+        description="Names of metrics to keep, with * for anything: ceph_osd_op_*.",
+    )
+    name: str = Field(
+        default="prometheus", pattern=NAME_PATTERN, description="The probe's name in results."
+    )
+    every_ns: PositiveDuration = Field(
+        default=5_000_000_000, alias="every", description="Distance between two readings."
+    )
+    timeout_ns: PositiveDuration | None = Field(
+        default=None,
+        alias="timeout",
+        description="How long one reading may take in all; the distance when absent.",
+    )
+    answer_max_bytes: PositiveSize = Field(
+        default=32 << 20, alias="answer_max", description="A longer answer is not read."
+    )
+    series_max: PositiveCount = Field(
+        default=2000, description="Of a reading with more series, only so many are kept."
+    )
+    bearer_token: Annotated[dict[str, str] | None, BeforeValidator(_read_token)] = Field(
+        default=None, description="What is shown to the exporter: {env: NAME} or {file: PATH}."
+    )
+    ca_file: str | None = Field(
+        default=None, description="A PEM file to trust instead of this host's authorities."
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        mistakes = [
+            KeyMistake(
+                path=("urls", index),
+                found=shown(url),
+                allowed="an address like http://host:9100/metrics, without a password",
+            )
+            for index, url in enumerate(self.urls)
+            if not _URL.match(url)
+        ]
+        if self.timeout_ns is not None and self.timeout_ns > self.every_ns:
+            mistakes.append(
+                KeyMistake(
+                    path=("timeout",),
+                    found="more than every",
+                    allowed="at most every, so that readings do not overlap",
+                )
+            )
+        if mistakes:
+            raise KeyMistakesError(mistakes)
+        return self
+
+
+class CephProbe(BaseModel):
+    """A Ceph cluster, looked at before and after each trial with the ceph command."""
+
+    model_config = _FROZEN
+
+    targets: Names = Field(
+        default=(), description="Targets that this cluster is behind; all when absent."
+    )
+    pools: Names = Field(
+        default=(),
+        description="Pools whose settings are kept; that of a rados target, or all, when absent.",
+    )
+    conf: str | None = Field(
+        default=None, description="The configuration file; that of a rados target when absent."
+    )
+    keyring: str | None = Field(default=None, description="The keyring.")
+    user: str | None = Field(default=None, description="Who asks, with its type: client.admin.")
+    via: Words = Field(
+        default=(),
+        description="Words put before each command, to run it elsewhere: [ssh, root@mon1].",
+    )
+    timeout_ns: PositiveDuration = Field(
+        default=15_000_000_000, alias="timeout", description="How long one question may take."
+    )
+
+
+class TargetProbes(BaseModel):
+    """Everything that is watched at the targets."""
+
+    model_config = _FROZEN
+
+    prometheus: Annotated[tuple[PrometheusProbe, ...], OneOrMany()] = Field(
+        default=(), description="Exporters of metrics in Prometheus' text format."
+    )
+    ceph: Annotated[tuple[CephProbe, ...], OneOrMany(flag=(True, [{}]))] = Field(
+        default=(), description="Clusters of Ceph; true for the one of the environment."
+    )
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        names = [probe.name for probe in self.prometheus]
+        mistakes = [
+            KeyMistake(
+                path=("prometheus", index, "name"), found=shown(name), allowed="names that differ"
+            )
+            for index, name in enumerate(names)
+            if name in names[:index]
+        ]
+        if mistakes:
+            raise KeyMistakesError(mistakes)
+        return self

@@ -1,0 +1,160 @@
+"""Judge what a run or a published report says: plausibility, mistakes, and what limited it.
+
+Every finding comes from a general rule and carries its evidence. "inferred" marks what rests on an
+assumption that nobody stated; "chance" is how often accident alone would show the same pattern.
+
+\b
+Examples:
+  loadstone analyse published:hummingbird
+  loadstone analyse published:theflash
+  loadstone analyse runs/demo -f json
+  loadstone analyse runs/demo --mistakes       also the list of common mistakes
+  loadstone analyse runs/ceph --network iperf3.json --null runs/null
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadstone.analysis.accounts.account import Account, Ceiling
+from loadstone.analysis.finding import Finding
+from loadstone.analysis.standards import linter
+from loadstone.errors import InputError
+
+EVIDENCE_SHOWN = 5
+
+Load = tuple[str, int | None, int | None]
+"""An operation, the size of its objects, and the requests in flight."""
+
+
+def command(
+    runs: Annotated[
+        list[str], typer.Argument(help="Run folders, or published:NAME.", metavar="RUN...")
+    ],
+    form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
+    mistakes: Annotated[
+        bool, typer.Option(help="Show the list of common mistakes, X01 to X26, too.")
+    ] = False,
+    evidence: Annotated[bool, typer.Option(help="Show the numbers behind each finding.")] = False,
+    network: Annotated[
+        Path | None, typer.Option(help="iperf3 --json of the path to the target: its ceiling.")
+    ] = None,
+    null: Annotated[
+        str | None, typer.Option(help="A run of the same loads on a null target: our own ceiling.")
+    ] = None,
+) -> None:
+    if form not in ("terminal", "json"):
+        raise InputError.of_value(form, "a format: terminal, json")
+    ceilings = _ceilings(network)
+    null_rates = _null_rates(null)
+    judged = [_judge(name, ceilings, null_rates) for name in _whole(runs)]
+    if form == "json":
+        documents = [_document(account, findings) for account, findings in judged]
+        shown = documents[0] if len(documents) == 1 else documents
+        print(json.dumps(shown, indent=2, ensure_ascii=False))
+        return
+    for account, findings in judged:
+        print(f"{account.name}: {account.title}" if account.title != account.name else account.name)
+        for finding in findings:
+            _print_finding(finding, with_evidence=evidence)
+        if not findings:
+            print("  nothing was found")
+        if mistakes:
+            _print_mistakes(account)
+        print()
+
+
+def _whole(names: list[str]) -> list[str]:
+    from loadstone import published
+
+    if all(published.is_published(name) and "@" not in name for name in names):
+        return [published.PREFIX + one.name for one in published.find_all(names)]
+    return names
+
+
+def _ceilings(network: Path | None) -> tuple[Ceiling, ...]:
+    if network is None:
+        return ()
+    from loadstone.importers import network_ceiling
+
+    return (network_ceiling.read_ceiling(network),)
+
+
+def _null_rates(null: str | None) -> Mapping[Load, float]:
+    """Return the best rate of each load of a run against a target that does nothing."""
+    if null is None:
+        return {}
+    from loadstone.analysis.accounts.account import RATE
+    from loadstone.cli.accounts import read_whole
+
+    rates: dict[Load, float] = {}
+    for one in read_whole(null).of(RATE):
+        load = (one.operation, one.size_bytes, one.threads)
+        rates[load] = max(one.value, rates.get(load, 0.0))
+    return rates
+
+
+def _judge(
+    name: str, ceilings: tuple[Ceiling, ...], null_rates: Mapping[Load, float]
+) -> tuple[Account, tuple[Finding, ...]]:
+    from loadstone.analysis.standards.plausibility import judge
+    from loadstone.cli.accounts import read_account, split_target
+
+    whole, target = split_target(name)
+    if Path(whole).is_dir() and target is None:
+        return _judge_run(whole, ceilings, null_rates)
+    account = read_account(name)
+    account = replace(account, ceilings=(*account.ceilings, *ceilings))
+    return account, judge(account)
+
+
+def _judge_run(
+    name: str, ceilings: tuple[Ceiling, ...], null_rates: Mapping[Load, float]
+) -> tuple[Account, tuple[Finding, ...]]:
+    from loadstone.analysis.judgement import judge_measured
+    from loadstone.analysis.reading import read_measured
+    from loadstone.results.store import read_run
+
+    run = read_run(name)
+    judged = judge_measured(run, read_measured(run), ceilings=ceilings, null_rates=null_rates)
+    return judged.account, judged.findings
+
+
+def _print_finding(finding: Finding, *, with_evidence: bool) -> None:
+    marks = ["inferred"] if finding.is_inferred else []
+    marks += [f"chance {finding.chance:.0e}"] if finding.chance is not None else []
+    mark = f" [{', '.join(marks)}]" if marks else ""
+    print(f"  {finding.severity}: {finding.rule}{mark}\n    {finding.statement}")
+    if not with_evidence:
+        return
+    for one in finding.evidence[:EVIDENCE_SHOWN]:
+        place = f"  ({one.place})" if one.place else ""
+        held = f", held against {_shown(one.threshold)}" if one.threshold is not None else ""
+        print(f"      {one.metric}: {_shown(one.value)} {one.unit}".rstrip() + f"{held}{place}")
+    if len(finding.evidence) > EVIDENCE_SHOWN:
+        print(f"      and {len(finding.evidence) - EVIDENCE_SHOWN} more")
+
+
+def _print_mistakes(account: Account) -> None:
+    print("  mistakes:")
+    for result in linter.lint(account):
+        print(f"    {result.id} {result.outcome:<14} {result.mistake}: {result.evidence}")
+
+
+def _document(account: Account, findings: tuple[Finding, ...]) -> dict[str, object]:
+    return {
+        "format": 1,
+        "name": account.name,
+        "title": account.title,
+        "targets": list(account.targets),
+        "findings": [finding.to_json() for finding in findings],
+        "mistakes": [result.to_json() for result in linter.lint(account)],
+    }
+
+
+def _shown(value: float | str | None) -> str:
+    return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)

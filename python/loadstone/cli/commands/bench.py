@@ -1,0 +1,224 @@
+"""Run one workload from flags, without a file.
+
+OPERATION is one operation, several with commas that run one after another, "mixed", or a mix such
+as get=3,put=1. TARGET is s3+http://HOST:PORT (or http://…), swift+http://HOST:PORT/v3,
+swift+http://HOST/auth/v1.0, a directory, rados:POOL, or null. Credentials come from AWS_*, OS_* or
+ST_* in the environment.
+
+\b
+Examples:
+  loadstone bench put,get,delete s3+http://127.0.0.1:9000 -t 64 -s 4KiB -n 100000
+  loadstone bench get swift+http://10.0.0.5:5000/v3 -t 250 -s 1MiB -n 10000 -i 3 -b 100
+  loadstone bench mixed http://minio{1...4}:9000 -t 32 -d 5m
+  loadstone bench get s3+http://rgw:7480 --rate 2000 -d 60s
+  loadstone bench put,get /mnt/cephfs/bench -t 16 -s 64KiB -n 10000
+  loadstone bench get s3+http://rgw:7480 -d 60s --fail-if "p99 > 50ms"
+"""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadstone.cli import fail_if, preview, session
+from loadstone.cli.fail_if import FailIf
+
+
+def command(
+    context: typer.Context,
+    operation: Annotated[str, typer.Argument(help="What to do.")],
+    target: Annotated[str, typer.Argument(help="Where to.")],
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "--threads",
+            "--concurrent",
+            "--concurrency",
+            "-t",
+            "-C",
+            "-c",
+            help="Requests in flight; 16 without it and --rate.",
+        ),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option("--size", "--obj.size", "-s", help="Object size, as 1M; 4KiB without it."),
+    ] = None,
+    count: Annotated[
+        str | None,
+        typer.Option(
+            "--count",
+            "--objects",
+            "-n",
+            help="Objects, and requests of each phase; 1000 without it.",
+        ),
+    ] = None,
+    duration: Annotated[
+        str | None,
+        typer.Option("--duration", "--timelimit", "-d", help="How long, instead of how many."),
+    ] = None,
+    buckets: Annotated[
+        str | None, typer.Option("--buckets", "--containers", "-b", help="Buckets to spread over.")
+    ] = None,
+    iterations: Annotated[
+        int | None, typer.Option("--iterations", "--loops", "-i", help="Repeat reads so often.")
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Repeat all of it on fresh objects.")] = None,
+    blocks: Annotated[
+        int | None,
+        typer.Option(help="Repeat all of it in interleaved blocks; six can decide a comparison."),
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Open load: requests a second, whoever waits.")
+    ] = None,
+    arrivals: Annotated[
+        str | None, typer.Option(help="Of an open load: poisson, constant.")
+    ] = None,
+    clients_max: Annotated[
+        int | None, typer.Option(help="Of an open load: most requests in flight.")
+    ] = None,
+    rate_limit: Annotated[
+        str | None, typer.Option("--rate-limit", "--rps-limit", help="Closed load: not faster.")
+    ] = None,
+    ramp_up: Annotated[
+        str | None, typer.Option("--ramp-up", "--warm-up", help="Load before measuring.")
+    ] = None,
+    ramp_down: Annotated[
+        str | None, typer.Option("--ramp-down", "--cool-down", help="Load after measuring.")
+    ] = None,
+    verify: Annotated[
+        str | None, typer.Option(help="Share of reads whose bytes are checked: 100%, 0.01, 0.")
+    ] = None,
+    block: Annotated[
+        str | None,
+        typer.Option("--block", "--range", "-B", help="Length of a range, or a block."),
+    ] = None,
+    range_count: Annotated[int | None, typer.Option(help="Ranges in one multi_range_get.")] = None,
+    part_size: Annotated[
+        str | None, typer.Option(help="Part size of multipart_put and multipart_get.")
+    ] = None,
+    part_concurrency: Annotated[
+        int | None, typer.Option(help="Parts of one object in flight at once, per client.")
+    ] = None,
+    keys: Annotated[str | None, typer.Option(help="sequential, uniform or zipf.")] = None,
+    theta: Annotated[float | None, typer.Option(help="Exponent of zipf.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="What bucket names begin with.")] = None,
+    object_prefix: Annotated[str | None, typer.Option(help="What keys begin with.")] = None,
+    encrypt: Annotated[
+        str | None,
+        typer.Option(help="Encrypt objects on the client: aes-256-gcm, aes-256-cbc."),
+    ] = None,
+    timeout: Annotated[str | None, typer.Option(help="How long one request may take.")] = None,
+    no_keepalive: Annotated[
+        bool, typer.Option("--no-keepalive", help="One connection for each request.")
+    ] = False,
+    on_error: Annotated[str | None, typer.Option(help="continue or stop.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Where all chance comes from.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--target-set", help="A setting of the target's driver.", metavar="KEY=VALUE"),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A campaign key, as in a file.", metavar="KEY=VALUE"),
+    ] = None,
+    log_requests: Annotated[
+        bool, typer.Option("--log-requests", "--full", help="Keep every request in a log.")
+    ] = False,
+    keep_data: Annotated[
+        bool, typer.Option("--keep-data", "--noclear", help="Leave the objects behind.")
+    ] = False,
+    allow_foreign: Annotated[
+        bool, typer.Option("--allow-foreign", help="Write to buckets loadstone did not make.")
+    ] = False,
+    reuse: Annotated[
+        str | None,
+        typer.Option(help="Read what this run kept: its folder or identity.", metavar="RUN"),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", "-f", help="Report to print; see: loadstone list reports.")
+    ] = "terminal",
+    conditions: FailIf = None,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="No progress: only what went wrong, and the report."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done.")
+    ] = False,
+    trials: Annotated[
+        bool, typer.Option("--trials", help="With --dry-run: list each trial.")
+    ] = False,
+) -> int:
+    from loadstone.campaign.planning.plan import make_plan
+    from loadstone.campaign.reading.quick import campaign_from_flags
+    from loadstone.cli.reuse import flags_of, reused_by
+    from loadstone.cli.settings import parse_settings
+
+    thresholds = fail_if.read_thresholds(conditions)
+    if reuse is not None:
+        like = flags_of(reuse)
+        count, size = like.get("count") if count is None else count, size or like.get("size")
+        buckets = buckets or like.get("buckets")
+        object_prefix = object_prefix or like.get("object_prefix")
+        encrypt = encrypt or like.get("encryption")
+    changes = list(overrides or ())
+    if log_requests:
+        changes.append("log_requests=true")
+    campaign = campaign_from_flags(
+        operation,
+        target,
+        settings=parse_settings(settings or ()),
+        overrides=changes,
+        threads=threads,
+        size=size,
+        count=count,
+        duration=duration,
+        buckets=buckets,
+        iterations=iterations,
+        rounds=rounds,
+        blocks=blocks,
+        rate=rate,
+        arrivals=arrivals,
+        clients_max=clients_max,
+        rate_limit=rate_limit,
+        ramp_up=ramp_up,
+        ramp_down=ramp_down,
+        verify=verify,
+        block=block,
+        range_count=range_count,
+        part_size=part_size,
+        part_concurrency=part_concurrency,
+        keys=keys,
+        theta=theta,
+        prefix=prefix,
+        object_prefix=object_prefix,
+        encryption=encrypt,
+        timeout=timeout,
+        connections="per_request" if no_keepalive else None,
+        on_error=on_error,
+        seed=seed,
+        keep_data=keep_data,
+        allow_foreign=allow_foreign,
+        reuse=reuse,
+    )
+    if dry_run:
+        plan = make_plan(campaign, reused=reused_by(campaign))
+        preview.print_preview(plan, None, None, are_trials_listed=trials)
+        return 0
+    folder = output or session.default_folder("bench")
+    words = shlex.join(["loadstone", *context.obj])
+    return session.measure(
+        campaign,
+        folder,
+        command=words,
+        form=form,
+        # Whoever types a profile's name need not be asked for its command.
+        allow_commands=True,
+        thresholds=thresholds,
+        is_quiet=quiet,
+    )

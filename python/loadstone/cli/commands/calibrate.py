@@ -1,0 +1,359 @@
+"""Measure the load generator's own ceiling on this host, against targets that do nothing.
+
+Drivers are null, s3, swift, file and block; all of them without a name. s3 and swift talk to a
+server on loopback that stores nothing, in a process of its own: it shares this host's processors,
+so what a request costs the client is kept beside the rate. file and block work in memory
+(/dev/shm).
+
+The result is kept for this host and this build, and copied into every later run: reports then say
+how near to its own ceiling the load generator was, and print rates from 80 % of it on as "≥". Leave
+the host alone meanwhile. Ctrl-C keeps what has been measured.
+
+\b
+Examples:
+  loadstone calibrate
+  loadstone calibrate s3 --sizes 4KiB,10MiB --threads 1,64,250
+  loadstone calibrate s3 --target-set payload_signing=signed
+  loadstone calibrate file block --directory /mnt/tmpfs
+  loadstone calibrate --show -f json
+"""
+
+import json
+import os
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from loadstone import units
+from loadstone.cli import exit_code
+from loadstone.cli.output import print_table
+from loadstone.errors import InputError
+
+SECRET = "LOADSTONE_CALIBRATION_SECRET"
+IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+MEMORY_BYTES_MAX = 256 << 20
+MEMORY_SHARE = 4
+DURATION_NS_MIN = 100_000_000
+
+
+def command(
+    drivers: Annotated[
+        list[str] | None, typer.Argument(help="Which drivers; all without it.", metavar="DRIVER")
+    ] = None,
+    sizes: Annotated[str, typer.Option("--sizes", "--size", "-s", help="Sizes of objects.")] = (
+        "4KiB,1MiB"
+    ),
+    threads: Annotated[str, typer.Option("--threads", "-t", help="Requests in flight.")] = (
+        "1,16,250"
+    ),
+    operations: Annotated[
+        str | None, typer.Option(help="put, get, head, delete, read, write; the usual without it.")
+    ] = None,
+    duration: Annotated[str, typer.Option("--duration", "-d", help="Of each load.")] = "1s",
+    warm_up: Annotated[str, typer.Option(help="Before each load.")] = "200ms",
+    verify: Annotated[str, typer.Option(help="Share of reads whose bytes are checked.")] = "100%",
+    no_keepalive: Annotated[
+        bool, typer.Option("--no-keepalive", help="One connection for each request.")
+    ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--target-set", help="A setting of the drivers.", metavar="KEY=VALUE"),
+    ] = None,
+    directory: Annotated[
+        Path, typer.Option(help="Memory that looks like a directory, for file and block.")
+    ] = Path("/dev/shm"),
+    show: Annotated[
+        bool, typer.Option("--show", help="Measure nothing; show what is kept of this host.")
+    ] = False,
+    form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
+) -> int:
+    from loadstone.campaign.drivers import calibrated_drivers
+    from loadstone.campaign.planning.calibration import Wish
+    from loadstone.cli.settings import parse_settings
+    from loadstone.execution.host import facts as host
+    from loadstone.results import calibration
+
+    if form not in ("terminal", "json"):
+        raise InputError.of_value(form, "a format: terminal, json")
+    names = tuple(drivers or calibrated_drivers())
+    calibration.check_drivers(names)
+    facts, build = host.fingerprint(), host.versions()["load_generator"]
+    if show:
+        return _show(facts, build, names, form)
+    wish = Wish(
+        drivers=names,
+        sizes=tuple(sorted({units.parse_size(text) for text in _listed(sizes)})),
+        threads=tuple(sorted({units.parse_count(text) for text in _listed(threads)})),
+        operations=tuple(_listed(operations or "")),
+        duration_ns=units.parse_duration_ns(duration),
+        warm_up_ns=units.parse_duration_ns(warm_up),
+        verify=units.parse_fraction(verify),
+        connections="per_request" if no_keepalive else "keep_alive",
+        settings=parse_settings(settings or ()),
+        memory_bytes=_memory_bytes(directory, names),
+    )
+    _check(wish)
+    with calibration.alone():
+        return _calibrate(wish, directory, facts, build, form)
+
+
+def _check(wish: Any) -> None:
+    from loadstone.campaign.drivers import read_drivers
+    from loadstone.campaign.planning.calibration import check_wish
+    from loadstone.results.calibration import calibrated_operations
+
+    for operation in wish.operations:
+        if operation not in calibrated_operations():
+            allowed = f"what can be calibrated: {', '.join(sorted(calibrated_operations()))}"
+            raise InputError.of_value(operation, allowed)
+    if 0 in wish.sizes:
+        raise InputError.of_value(0, "objects of at least one byte")
+    if 0 in wish.threads:
+        raise InputError.of_value(0, "at least one request in flight")
+    if wish.duration_ns < DURATION_NS_MIN:
+        shown = units.format_duration(wish.duration_ns)
+        raise InputError.of_value(shown, "a duration of at least 100ms")
+    check_wish(wish, read_drivers())
+
+
+def _calibrate(wish: Any, directory: Path, facts: Mapping[str, Any], build: str, form: str) -> int:
+    from loadstone.analysis.instrument.calibration_points import points_of
+    from loadstone.execution import runner
+    from loadstone.results import calibration
+    from loadstone.results.store import read_run
+
+    with tempfile.TemporaryDirectory(prefix="loadstone-calibration-") as scratch:
+        folder = Path(scratch) / "run"
+        with _targets(wish, directory) as plan:
+            _warn(wish.seconds)
+            end = _measure(plan, folder)
+        points = tuple(points_of(read_run(folder)))
+    for problem in end.problems:
+        print(f"error: {problem}", file=sys.stderr)
+    if end.failed_requests:
+        print(
+            f"error: {end.failed_requests} requests failed; loads with failures are not kept",
+            file=sys.stderr,
+        )
+    if points:
+        session = calibration.Session(
+            measured=runner.now(), conditions=calibration.conditions_of(facts), points=points
+        )
+        standing = calibration.kept_of(facts, build).standing_against(session)
+        path = calibration.keep(facts, build, session)
+        kept = calibration.Calibration(
+            host=calibration.identity_of(facts), build=build, sessions=(session,)
+        )
+        _print(kept, path, form)
+        _tell_standing(standing)
+    if end.state == "interrupted":
+        return exit_code.INTERRUPTED
+    return exit_code.FAILED if end.problems or end.failed_requests or not points else 0
+
+
+def _tell_standing(standing: Sequence[tuple[Any, Any, Any]]) -> None:
+    """Say of which loads the earlier, higher figure stands: a ceiling is what was once reached."""
+    for session, old, new in standing:
+        size = units.format_size(round(old.bytes_per_request))
+        print(
+            f"note: {old.driver} {old.operation} {size}, {old.clients} clients:"
+            f" {units.format_rate(new.requests_per_s)} now, and"
+            f" {units.format_rate(old.requests_per_s)} of {session.measured:%Y-%m-%d %H:%M} UTC"
+            " stands: a ceiling is the most that was reached",
+            file=sys.stderr,
+        )
+
+
+def _measure(plan: Any, folder: Path) -> Any:
+    from loadstone.cli.progress import make_view
+    from loadstone.execution import runner
+    from loadstone.results.writer import RunWriter
+
+    manifest = {
+        "name": plan.name,
+        "seed": plan.seed,
+        "run": plan.run,
+        "plan": plan.documents(),
+        **runner.circumstances(),
+    }
+    view = make_view(plan.trials)
+    try:
+        with RunWriter.create(folder, manifest) as writer:
+            return runner.execute(plan, writer, view.show)
+    finally:
+        view.close()
+
+
+@contextmanager
+def _targets(wish: Any, directory: Path) -> Iterator[Any]:
+    """Yield the plan while its targets are there."""
+    from loadstone.campaign.drivers import facts_of
+    from loadstone.campaign.planning.calibration import (
+        address_settings,
+        calibration_of,
+        plan_calibration,
+        served_documents,
+    )
+    from loadstone.execution.programs.null_servers import null_servers
+
+    # The server asks nobody who he is; the driver signs its requests all the same.
+    os.environ[SECRET] = "nothing to protect"
+    run = uuid.uuid4().hex
+    served = served_documents(wish, run)
+    in_memory = directory if _kept_in_memory(wish.drivers) else None
+    with (
+        tempfile.TemporaryDirectory(prefix="loadstone-calibration-", dir=in_memory) as memory,
+        null_servers(list(served.values())) as addresses,
+    ):
+        found = dict(zip(served, addresses, strict=True))
+
+        def settings_of(driver: str, size: int) -> Mapping[str, Any]:
+            if (driver, size) in found:
+                return address_settings(driver, found[driver, size])
+            if driver not in paths:
+                return {}
+            (name,) = facts_of(driver).address.settings
+            return {name: str(paths[driver])}
+
+        paths = {name: Path(memory) / name for name in _kept_in_memory(wish.drivers)}
+        for name, path in paths.items():
+            if calibration_of(name).stand_in == "objects_in_memory":
+                path.mkdir()
+        yield plan_calibration(wish, run, settings_of)
+
+
+def _memory_bytes(directory: Path, drivers: Sequence[str]) -> int:
+    """Return how much memory files may take, or refuse a directory that is not in memory."""
+    kept = " and ".join(_kept_in_memory(drivers))
+    if not kept:
+        return MEMORY_BYTES_MAX
+    try:
+        where = directory.resolve(strict=True)
+        space = os.statvfs(where)
+    except OSError as error:
+        raise InputError(
+            f'cannot calibrate {kept} in "{directory}": {error.strerror}',
+            "name a directory on a tmpfs with --directory, or other drivers",
+        ) from error
+    kind = _kind_of_file_system(where)
+    if kind not in IN_MEMORY:
+        raise InputError(
+            f'cannot calibrate {kept} in "{directory}": it is on {kind}, not in memory',
+            "a ceiling that a disk has set is not the load generator's own; name a tmpfs",
+        )
+    return min(MEMORY_BYTES_MAX, space.f_bavail * space.f_frsize // MEMORY_SHARE)
+
+
+def _kept_in_memory(drivers: Sequence[str]) -> list[str]:
+    """Return the drivers that are calibrated in memory, where their objects are kept."""
+    from loadstone.campaign.drivers import facts_of
+
+    found = ((name, facts_of(name).calibration) for name in drivers)
+    return [name for name, one in found if one is not None and one.is_in_memory]
+
+
+def _kind_of_file_system(path: Path) -> str:
+    found, longest = "an unknown file system", -1
+    for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
+        _, point, kind, *_ = line.split(" ")
+        place = Path(point.encode().decode("unicode_escape"))
+        if path.is_relative_to(place) and len(place.parts) >= longest:
+            found, longest = kind, len(place.parts)
+    return found
+
+
+def _warn(seconds: float) -> None:
+    print(f"this takes about {seconds * 1.2:.0f} s; leave the host alone", file=sys.stderr)
+    busy = os.getloadavg()[0]
+    if busy > len(os.sched_getaffinity(0)) / 2:
+        print(
+            f"warning: the host is busy (load {busy:.1f}): ceilings will come out too low; higher"
+            " ones of the last 7 days stand",
+            file=sys.stderr,
+        )
+
+
+def _show(facts: Mapping[str, Any], build: str, drivers: Sequence[str], form: str) -> int:
+    from loadstone.results import calibration
+
+    kept = calibration.copy_for(facts, build, drivers)
+    if "absent" in kept:
+        print(f"error: {kept['absent']}", file=sys.stderr)
+        print("hint: measure with: loadstone calibrate", file=sys.stderr)
+        return exit_code.FAILED
+    found = calibration.parse(kept)
+    _print(found, calibration.path_of(facts, build), form)
+    if form == "terminal":
+        _print_sessions(found, calibration.conditions_of(facts))
+    return 0
+
+
+def _print_sessions(kept: Any, conditions: Mapping[str, Any]) -> None:
+    """Say when the points were measured, and whether they hold as the host is now."""
+    from loadstone.analysis.instrument.ceiling import changes_between
+    from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
+    from loadstone.execution import runner
+
+    for session in kept.sessions:
+        age_s = (runner.now() - session.measured).total_seconds()
+        changed = changes_between(session.conditions, conditions)
+        words = [f"{len(session.points)} loads measured {session.measured:%Y-%m-%d %H:%M} UTC"]
+        words += [f"more than {AGE_MAX_DAYS} days ago"] if age_s > AGE_MAX_DAYS * 86_400 else []
+        words += [f"no longer hold: {'; '.join(changed)}"] if changed else []
+        print(", ".join(words))
+
+
+def _print(kept: Any, path: Path, form: str) -> None:
+    from loadstone.campaign.drivers import calibrated_drivers, facts_of
+
+    if form == "json":
+        document = {**kept.document(), "path": str(path)}
+        print(json.dumps(document, indent=2, ensure_ascii=False))
+        return
+    rows = [_row(point) for session in kept.sessions for point in session.points]
+    head = (
+        "driver",
+        "does",
+        "bytes",
+        "clients",
+        "requests/s",
+        "MiB/s",
+        "CPU µs/request",
+        "/s per core",
+        "p99 µs",
+        "hiccup p99.9 µs",
+    )
+    print_table(head, rows)
+    print()
+    served = ", ".join(name for name in calibrated_drivers() if facts_of(name).is_served)
+    print(f"{served}: the server shares this host's processors, and the rates are those of both.")
+    print('A target elsewhere leaves the client all cores: at most cores times "/s per core".')
+    print(f"kept in {path}")
+
+
+def _row(point: Any) -> tuple[str, ...]:
+    def shown(value: float | None, scale: float = 1.0) -> str:
+        return "-" if value is None else units.format_number(value / scale)
+
+    return (
+        point.driver,
+        point.operation,
+        units.format_size(round(point.bytes_per_request)) if point.bytes_per_request else "-",
+        str(point.clients),
+        shown(point.requests_per_s),
+        shown(point.requests_per_s * point.bytes_per_request, 2**20),
+        shown(point.cpu_ns_per_request, 1e3),
+        shown(1e9 / point.cpu_ns_per_request) if point.cpu_ns_per_request else "-",
+        shown(point.service_ns_p99, 1e3),
+        shown(point.hiccup_ns_p99_9, 1e3),
+    )
+
+
+def _listed(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]

@@ -1,0 +1,113 @@
+"""Remove what a run left on its targets: after Ctrl-C, a kill, a failed clean-up or --keep-data.
+
+Only what that run made is deleted: its own objects, in buckets and directories that carry its mark,
+and those buckets once nothing else is in them. It lists them first, and asks. The run folder stays;
+a run whose data is gone cannot be resumed. The exit code is 0 when nothing is left.
+
+\b
+Examples:
+  loadstone clean runs/first --dry-run
+  loadstone clean runs/first
+  loadstone clean runs/first --yes
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from loadstone.campaign.planning.remains import Remains, is_removed, places_gone
+from loadstone.cli import exit_code, plain
+from loadstone.errors import LoadstoneError
+from loadstone.units import counted
+
+
+def command(
+    run: Annotated[Path, typer.Argument(help="The run folder.", metavar="RUN")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be deleted.")
+    ] = False,
+) -> int:
+    from loadstone.execution.cleaning import unknown, what_is_left
+    from loadstone.results.writer import RunWriter
+
+    with RunWriter.lock(run) as writer:
+        found = what_is_left(run)
+        for driver in unknown(run):
+            what = f'skipped: this loadstone has no driver "{driver}", and deletes nothing with it'
+            print(plain(f"warning: {what}"), file=sys.stderr)
+        if not found:
+            print(f"nothing is left of run {run}")
+            return 0
+        print("what this run wrote, and may have left:")
+        for one in found:
+            print(f"  {one.describe()}")
+        if dry_run:
+            return 0
+        if not yes and not _is_agreed():
+            return exit_code.FAILED
+        # Before anything is deleted: a run that misses objects must not be gone on with.
+        writer.note_cleaning()
+        code, is_reached = _remove(found, run)
+        if not is_reached:
+            writer.withdraw_cleaning()
+        return code
+
+
+def _is_agreed() -> bool:
+    if not sys.stdin.isatty():
+        print("error: cannot ask for confirmation: no terminal", file=sys.stderr)
+        print("hint: pass --yes", file=sys.stderr)
+        return False
+    return typer.confirm("delete it?")
+
+
+def _remove(found: list[Remains], folder: Path) -> tuple[int, bool]:
+    """Delete what was found; return the exit code, and whether any target was reached."""
+    from loadstone.execution.cleaning import remove
+    from loadstone.execution.interrupt import Interrupt
+
+    interrupt, is_left, is_reached = Interrupt(), False, False
+    with interrupt.watching():
+        for one in found:
+            if interrupt.is_asked:
+                break
+            try:
+                summary = remove(one, folder, interrupt)
+            except LoadstoneError as error:
+                print(f"error: {error}", file=sys.stderr)
+                is_left = True
+                continue
+            is_reached = True
+            print(plain(f"{one.describe()}: {account(summary)}"))
+            for line in left_behind(summary):
+                print(plain(f"  {line}"), file=sys.stderr)
+            if not is_removed(summary, one.clean_up):
+                is_left = True
+                print(plain(f"error: {one.describe()}: something is left"), file=sys.stderr)
+    if interrupt.is_asked:
+        print(f"hint: go on with: loadstone clean {folder}", file=sys.stderr)
+        return exit_code.INTERRUPTED, is_reached
+    return exit_code.FAILED if is_left else 0, is_reached
+
+
+def account(summary: Mapping[str, Any]) -> str:
+    """Return what a clean-up did; a bucket that was not there is gone too."""
+    objects = summary["requests"] - summary["failed"] + summary["objects_swept"]
+    buckets = places_gone(summary)
+    return f"{counted(objects, 'object')} deleted, {counted(buckets, 'bucket')} gone"
+
+
+def left_behind(summary: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a clean-up left, place by place: the kind, the reason, and how many objects."""
+    if summary["failed"]:
+        yield f"{counted(summary['failed'], 'request')} failed"
+    for one in summary["places_left"]:
+        objects = ""
+        if one.get("objects") is not None:
+            more = " or more" if one.get("has_more") else ""
+            objects = f", {counted(one['objects'], 'object')}{more} in it"
+        yield f'left "{one["place"]}" ({one["kind"]}): {one["reason"]}{objects}'

@@ -1,0 +1,258 @@
+"""Say how much faster B is than A, with an interval, case by case and together.
+
+The ratio is always B over A. One run by itself compares its targets, the first with each of the
+others. RUN@TARGET names one target of a run; published:NAME is a published report, and FORMAT:FILE
+a file of another tool.
+
+Only what is the same may stand in one ratio: arms that differ in anything but their target are
+refused, and the fields are named. --factor names the one that is compared.
+
+\b
+Examples:
+  loadstone compare runs/monday runs/tuesday
+  loadstone compare runs/two-targets
+  loadstone compare runs/two-targets@ceph runs/two-targets@minio -f json
+  loadstone compare runs/few-threads runs/many-threads --factor threads
+  loadstone compare runs/mine@ceph published:hummingbird@Ceph --factor workload \\
+      --factor nodes --only "workload=Ceph Performance lab" --only nodes=5
+  loadstone compare published:theflash-ssd published:theflash-ceph
+  loadstone compare fio:before.json fio:after.json
+"""
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from loadstone.analysis.accounts import claims, comparison
+from loadstone.analysis.accounts.account import Account
+from loadstone.analysis.accounts.comparison import CaseComparison, Comparison
+from loadstone.errors import InputError, LoadstoneError
+
+SENTENCES_MAX = 12
+
+
+def command(
+    runs: Annotated[
+        list[str],
+        typer.Argument(help="Run folders, RUN@TARGET, or published:NAME.", metavar="A [B...]"),
+    ],
+    form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
+    metric: Annotated[
+        str | None,
+        typer.Option(help="requests_per_s, bytes_per_s, seconds, service_ns_p99 and the like."),
+    ] = None,
+    factor: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What is compared, and so may differ: threads, size, workload, verify, loadstone"
+            " and the like. Can be repeated."
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Of a side that has such cases, only these: nodes=5, operation=upload."
+            " Can be repeated.",
+        ),
+    ] = None,
+    insist: Annotated[
+        bool, typer.Option(help="Compare what is not comparable; labelled NONCOMPARABLE.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 1,
+) -> None:
+    if form not in ("terminal", "json"):
+        raise InputError.of_value(form, "a format: terminal, json")
+    pairs, controls = _arms(runs)
+    facts = [_fact(one) for one in only or ()]
+    _check_facts(facts, pairs)
+    pairs = [(_narrowed(a, facts), _narrowed(b, facts)) for a, b in pairs]
+    twins = {pair for account in controls for pair in account.identical}
+    found = [
+        comparison.compare(
+            a,
+            b,
+            metric=metric,
+            seed=seed,
+            is_insisted=insist,
+            controls=controls,
+            factors=factor or (),
+        )
+        for a, b in pairs
+    ]
+    if form == "json":
+        documents = [claims.to_json(one) for one in found]
+        shown = documents[0] if len(documents) == 1 else {"format": 1, "pairs": documents}
+        print(json.dumps(shown, indent=2, ensure_ascii=False))
+    else:
+        for one in found:
+            _print(one, is_control=(one.a, one.b) in twins)
+    refused = [one for one in found if one.refused and not one.is_overridden]
+    if refused:
+        raise _refusal(refused[0])
+
+
+def _fact(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise InputError.of_value(text, "a fact of a case, such as nodes=5")
+    return name, value
+
+
+def _check_facts(
+    facts: Sequence[tuple[str, str]], pairs: Sequence[tuple[Account, Account]]
+) -> None:
+    """Refuse a fact that no case has: to pass over it would compare what was not asked for."""
+    cases = [dict(m.case) for pair in pairs for account in pair for m in account.measurements]
+    for name, value in facts:
+        known = dict.fromkeys(str(case[name]) for case in cases if name in case)
+        if value not in known:
+            names = dict.fromkeys(key for case in cases for key in case)
+            hint = f"{name} is {', '.join(known)}" if known else f"a case has {', '.join(names)}"
+            raise InputError(f'no case has {name} "{value}" (--only {name}={value})', hint)
+
+
+def _narrowed(account: Account, facts: Sequence[tuple[str, str]]) -> Account:
+    """Return an account without the cases of another value, where it has cases of the one named."""
+    kept = account.measurements
+    for name, value in facts:
+        having = tuple(m for m in kept if str(dict(m.case).get(name)) == value)
+        kept = having or kept
+    return replace(account, measurements=kept)
+
+
+def _arms(names: list[str]) -> tuple[list[tuple[Account, Account]], tuple[Account, ...]]:
+    """Return the pairs to compare, and the whole runs that may hold a control of A against A."""
+    from loadstone.cli.accounts import read_account, read_whole, split_target
+
+    accounts = [read_account(name) for name in names]
+    if len(accounts) == 1:
+        (whole,) = accounts
+        twins = {second for _, second in whole.identical}
+        targets = [target for target in whole.targets if target not in twins]
+        if len(targets) == 1 and twins:
+            # Nothing but A against A: then that is what was asked for.
+            targets = list(whole.identical[0])
+        if len(targets) < 2:
+            raise InputError(
+                f'"{names[0]}" has one target, which leaves nothing to compare it with',
+                "name a second run: loadstone compare A B",
+            )
+        arms = [whole.only(target) for target in targets]
+        return [(arms[0], arm) for arm in arms[1:]], (whole,)
+    wholes = dict.fromkeys(whole for whole, target in map(split_target, names) if target)
+    controls = tuple(read_whole(whole) for whole in wholes)
+    return [(accounts[0], other) for other in accounts[1:]], controls
+
+
+def _print(found: Comparison, *, is_control: bool) -> None:
+    from loadstone.cli.output import print_table
+
+    unit = claims.plural(found.unit_of_replication)
+    print(f"{found.b} over {found.a}, {found.metric}: geometric means over the {unit}")
+    for factor in found.factors:
+        print(f"compared by {factor}")
+    if found.refused:
+        label = comparison.NONCOMPARABLE if found.is_overridden else "not comparable"
+        print(f"{label}: they differ in")
+        for difference in found.refused:
+            print(f"  {difference}")
+    if not found.comparisons:
+        print()
+        return
+    shared = _shared_keys(found)
+    rows = [(*_row(one, shared), claims.in_words(found, one)) for one in found.comparisons]
+    if shared and len(rows) > 1:
+        print(f"all of {claims.describe(found.comparisons[0], _other_keys(found, shared))}")
+    print_table(("case", found.a, found.b, "ratio", "95 % CI", "n", "p (Holm)", "verdict"), rows)
+    together = found.geometric_mean
+    if together is not None:
+        interval = _interval(together.low, together.high, 3)
+        interval = f" (95 % CI {interval})" if interval else ""
+        print(f"geometric mean of the ratios of arithmetic means: {together.ratio:.3f}{interval}")
+    _print_blocks_needed(found)
+    if is_control:
+        print(f"A against A, one target under two names: {claims.noise(found)}")
+    elif not found.has_control:
+        print("no control of A against A: the noise floor of the method is not known")
+    if not found.is_one_run:
+        print("not measured in one run: what changed in between, the hour too, is in the ratio")
+    for which, cases in ((found.a, found.only_a), (found.b, found.only_b)):
+        if cases:
+            print(f"{len(cases)} cases of {which} have no partner")
+    claimed = [
+        one for one in found.comparisons if one.verdict in ("faster", "slower", "equivalent")
+    ]
+    for one in claimed[:SENTENCES_MAX]:
+        print(f"  {claims.sentence(found, one)}")
+    if len(claimed) > SENTENCES_MAX:
+        print(f"  and {len(claimed) - SENTENCES_MAX} more")
+    print()
+
+
+def _print_blocks_needed(found: Comparison) -> None:
+    """Say how many blocks would tell apart what these did not, by the spread that they had."""
+    open_ones = [
+        one for one in found.comparisons if one.verdict in ("not resolved", "too few trials")
+    ]
+    needed = [blocks for one in open_ones if (blocks := claims.blocks_needed(one)) is not None]
+    if needed:
+        most, margin = max(needed), f"±{comparison.MARGIN:.0%}"
+        more = " or more" if most >= claims.REPETITIONS_MAX else ""
+        print(f"{len(needed)} not decided: with {most}{more} blocks each is known within {margin}")
+
+
+def _shared_keys(found: Comparison) -> set[str]:
+    """Return the parts of a case that all cases share, and that a table need not repeat."""
+    cases = [one.case for one in found.comparisons]
+    if len(cases) < 2:
+        return set()
+    return {key for key, value in cases[0].items() if all(c.get(key) == value for c in cases)}
+
+
+def _other_keys(found: Comparison, shared: set[str]) -> set[str]:
+    return {key for one in found.comparisons for key in one.case} - shared
+
+
+def _row(one: CaseComparison, shared: set[str]) -> tuple[str, ...]:
+    from loadstone import units
+
+    n = (
+        f"{one.ratio.n_a}"
+        if one.ratio.n_a == one.ratio.n_b
+        else f"{one.ratio.n_a}, {one.ratio.n_b}"
+    )
+    return (
+        claims.describe(one, shared),
+        units.format_number(one.a),
+        units.format_number(one.b),
+        f"{one.ratio.ratio:.3f}",
+        _interval(one.ratio.low, one.ratio.high, 3),
+        n,
+        "" if one.p_holm is None else f"{one.p_holm:.2g}",
+    )
+
+
+def _interval(low: float | None, high: float | None, digits: int) -> str:
+    return "" if low is None or high is None else f"{low:.{digits}f}-{high:.{digits}f}"
+
+
+def _factor_of(field: str) -> str:
+    """Return how a field is named as a factor."""
+    return shlex.quote(field.rpartition(": ")[2].rpartition(".")[2].removeprefix("setting "))
+
+
+def _refusal(found: Comparison) -> LoadstoneError:
+    fields = ", ".join(difference.field for difference in found.refused[:6])
+    more = f" and {len(found.refused) - 6} more" if len(found.refused) > 6 else ""
+    name = _factor_of(found.refused[0].field)
+    hint = f"make them agree, or name what is compared, such as --factor {name}"
+    if not (found.only_a and found.refused[0].field in found.only_a[0]):
+        hint += "; or say --insist to get ratios labelled NONCOMPARABLE"
+    return InputError(
+        f'"{found.a}" and "{found.b}" are not comparable: they differ in {fields}{more}', hint
+    )

@@ -1,0 +1,110 @@
+"""Measure the embedded store, end to end: two rounds of put, get (three times) and delete of 4 KiB
+objects in containers, by the S3 API, by the Swift API with Keystone, and in a directory.
+
+It starts the store on loopback, runs the campaign, writes report.html and prints the answer. What
+it measures is this machine, which serves and asks at once: an example, not a result.
+
+\b
+Example:
+  loadstone demo -o /tmp/demo
+"""
+
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadstone.cli import session
+from loadstone.errors import LoadstoneError
+
+CAMPAIGN = """\
+# The campaign of `loadstone demo`: report 1's shape on a small scale.
+name: demo
+description: 4 KiB objects on the embedded store by two APIs, and in a directory
+seed: 1
+targets:
+  s3:
+    driver: s3
+    endpoint: http://{address}
+    region: us-east-1
+    access_key: {{env: LOADSTONE_ACCESS_KEY}}
+    secret_key: {{env: LOADSTONE_SECRET_KEY}}
+  swift:
+    driver: swift
+    auth_url: http://{address}/v3
+    project: test
+    user: demo
+    password: {{env: LOADSTONE_PASSWORD}}
+  directory:
+    driver: file
+    path: {directory}
+dataset: {{containers: 10, objects: {objects}, size: 4KiB, prefix: "demo-{{round}}-"}}
+load: {{threads: 32}}
+rounds: 2
+phases:
+  - {{op: put}}
+  - {{op: get, iterations: 3}}
+  - {{op: delete}}
+report:
+  table: hummingbird
+  head: "4 KB 1 node Results"
+  labels: {{s3: S3, swift: Swift, directory: Directory}}
+"""
+
+
+def command(
+    output: Annotated[
+        Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
+    ] = None,
+    objects: Annotated[int, typer.Option(help="Objects of each round.", min=10)] = 20_000,
+) -> int:
+    from loadstone.campaign.reading.parse import parse_campaign
+
+    folder = output or session.default_folder("demo")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the run, and not among temporary files, which are often kept in memory.
+    with (
+        tempfile.TemporaryDirectory(prefix=".loadstone-demo-", dir=folder.parent) as directory,
+        _store() as address,
+    ):
+        text = CAMPAIGN.format(
+            address=address, directory=Path(directory).resolve(), objects=objects
+        )
+        campaign = parse_campaign(text, origin="demo")
+        return session.measure(
+            campaign, folder, text=text, command="loadstone demo", with_page=True
+        )
+
+
+@contextmanager
+def _store() -> Iterator[str]:
+    """Run the embedded store in a process of its own, so that its work is not counted as ours."""
+    os.environ |= {
+        "LOADSTONE_ACCESS_KEY": "demo",
+        "LOADSTONE_SECRET_KEY": secrets.token_hex(16),
+        "LOADSTONE_USER": "demo",
+        "LOADSTONE_PASSWORD": secrets.token_hex(16),
+    }
+    store = subprocess.Popen(
+        [sys.executable, "-m", "loadstone", "serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+        # A Ctrl-C is for the run; the store goes when the run has written what it has.
+        start_new_session=True,
+    )
+    try:
+        assert store.stdout is not None
+        words = store.stdout.readline().split()
+        if len(words) < 3:
+            raise LoadstoneError("the embedded store did not start", 'try "loadstone serve"')
+        yield words[2].removeprefix("http://")
+    finally:
+        store.terminate()
+        store.communicate()

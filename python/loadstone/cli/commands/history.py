@@ -1,0 +1,250 @@
+"""Follow one campaign through many runs: where did it get slower, and does the newest run fit?
+
+Name run folders, or folders that hold them. For each case: its level now, the changes of level
+(E-Divisive; about ten runs are needed, three of them after the change) with everything else that
+changed at that run, and whether the newest run fits the level before it.
+
+For a nightly job, --check ends with exit code 3 when the newest run is worse, or when the level got
+worse within the --recent last runs.
+
+\b
+Examples:
+  loadstone history runs
+  loadstone history runs --campaign nightly --metric service_ns_p99
+  loadstone history runs --check --recent 7
+  loadstone history runs/2026-11-* -f csv -o history.csv
+"""
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loadstone import units
+from loadstone.cli import exit_code
+from loadstone.errors import InputError, LoadstoneError
+
+if TYPE_CHECKING:
+    from loadstone.analysis.accounts.history import Entry, History, Trend
+
+BARS = "▁▂▃▄▅▆▇█"
+POINTS_SHOWN = 24
+FORMATS = ("terminal", "json", "csv")
+
+
+def command(
+    folders: Annotated[
+        list[Path], typer.Argument(help="Run folders, or folders that hold them.", metavar="DIR...")
+    ],
+    campaign: Annotated[
+        str | None, typer.Option(help="Only runs of this campaign, where there are several.")
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="requests_per_s, bytes_per_s, service_ns_p99 and the like; can be repeated."
+            " Default: requests_per_s and service_ns_p99."
+        ),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="End with exit code 3 when a case got worse.")
+    ] = False,
+    recent: Annotated[
+        int, typer.Option(min=1, help="For --check: how many runs ago a change may have begun.")
+    ] = 10,
+    form: Annotated[
+        str, typer.Option("--format", "-f", help="terminal, json or csv.")
+    ] = "terminal",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file instead of the screen.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the permutations.")] = 1,
+) -> None:
+    from loadstone.analysis.accounts import history
+    from loadstone.cli import plain
+
+    if form not in FORMATS:
+        raise InputError.of_value(form, f"a format: {', '.join(FORMATS)}")
+    entries = _of_one_campaign(_read(folders), campaign)
+    found = history.trace(entries, metrics=metric or history.METRICS, seed=seed)
+    if not found.trends:
+        measured = dict.fromkeys(m for entry in entries for m in entry.account.metrics)
+        wanted = ", ".join(metric or history.METRICS)
+        hint = f"these runs have {', '.join(measured)}" if measured else "they measured nothing"
+        raise InputError(f"no run has a valid value of {wanted}", hint)
+    shown = {"terminal": _as_text, "json": _as_json, "csv": _as_csv}[form](found)
+    if output is None:
+        print(plain(shown) if form == "terminal" else shown, end="")
+    else:
+        from loadstone.cli.output import write_file
+
+        write_file(output, shown.encode())
+        print(f"written: {output}", file=sys.stderr)
+    if check and any(trend.is_regressed(recent) for trend in found.trends):
+        raise typer.Exit(exit_code.WORSE)
+
+
+def _read(folders: list[Path]) -> list[tuple[str, "Entry"]]:
+    """Return the runs with the name of each one's campaign; those that cannot be read are named."""
+    from loadstone.analysis.accounts import run_account
+    from loadstone.analysis.accounts.history import Entry
+    from loadstone.cli import plain
+    from loadstone.results.layout import MANIFEST
+    from loadstone.results.store import read_run
+
+    found: list[tuple[str, Entry]] = []
+    paths: list[Path] = []
+    for folder in folders:
+        if (folder / MANIFEST).is_file():
+            paths.append(folder)
+            continue
+        inner = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
+        if not inner:
+            raise InputError(f'"{folder}" is no run folder, and holds none')
+        paths += inner
+    for path in dict.fromkeys(path.resolve() for path in paths):
+        try:
+            run = read_run(path)
+            name = str((run.manifest.get("campaign") or {}).get("name") or run.name)
+            started = str(run.manifest.get("started") or "")
+            account = run_account.read_account(run)
+        except LoadstoneError as error:
+            print(plain(f"left out: {error.message}"), file=sys.stderr)
+            continue
+        found.append((name, Entry(name=path.name, started=started, account=account)))
+    return found
+
+
+def _of_one_campaign(found: list[tuple[str, "Entry"]], wanted: str | None) -> list["Entry"]:
+    names = dict.fromkeys(name for name, _ in found)
+    if wanted is not None and wanted not in names:
+        known = ", ".join(names) or "none that can be read"
+        raise InputError(f'no run is of campaign "{wanted}"', f"there are {known}")
+    if wanted is None and len(names) > 1:
+        raise InputError(
+            f"these runs are of {len(names)} campaigns: {', '.join(names)}",
+            "name one of them with --campaign",
+        )
+    return [entry for name, entry in found if wanted in (None, name)]
+
+
+def _as_text(found: "History") -> str:
+    first, last = found.entries[0], found.entries[-1]
+    lines = [
+        f"{units.counted(len(found.entries), 'run')}, {first.started[:10]} to {last.started[:10]};"
+        f" newest: {last.name}",
+        "",
+    ]
+    width = max(len(trend.name) for trend in found.trends)
+    for metric in dict.fromkeys(trend.metric for trend in found.trends):
+        lines.append(_heading(metric))
+        for trend in found.trends:
+            if trend.metric == metric:
+                lines += _lines_of(trend, width)
+        lines.append("")
+    for label, count in found.left_out.items():
+        lines.append(f"left out: {units.counted(count, 'value')} labelled {label}")
+    lines.append(_answer(found))
+    return "\n".join(lines) + "\n"
+
+
+def _heading(metric: str) -> str:
+    from loadstone.analysis.accounts.history import is_lower_better
+
+    better = "less is better" if is_lower_better(metric) else "more is better"
+    return f"{metric} ({better})"
+
+
+def _lines_of(trend: "Trend", width: int) -> list[str]:
+    values = [point.value for point in trend.points]
+    drawn = _sparkline(values[-POINTS_SHOWN:])
+    word = {"as before": "", "unknown": "too few runs"}.get(trend.newest, f"newest {trend.newest}")
+    if trend.expected is not None and trend.newest in ("better", "worse"):
+        low, high = (_value(one, trend.metric) for one in trend.expected)
+        word += f" (expected {low} to {high})"
+    head = f"  {trend.name:<{width}}  {_value(values[-1], trend.metric):>9}  {drawn}  {word}"
+    lines = [head.rstrip()]
+    for change in trend.changes:
+        what = "worse" if change.is_worse else "better"
+        before, after = (_value(one, trend.metric) for one in (change.before, change.after))
+        lines.append(
+            f"    {change.magnitude:+.0%} ({what}) from {change.run}:"
+            f" {before} to {after}, p {change.p:.1g}"
+        )
+        lines += [f"      changed there: {difference}" for difference in change.differing]
+    return lines
+
+
+def _answer(found: "History") -> str:
+    from loadstone.analysis.accounts.history import RUNS_FOR_A_CHANGE
+
+    worse = [trend for trend in found.trends if trend.newest == "worse"]
+    changed = sum(bool(trend.changes) for trend in found.trends)
+    total = units.counted(len(found.trends), "trend")
+    answer = f"of {total}, {changed} changed level; in the newest run {len(worse)} got worse"
+    if max(len(trend.points) for trend in found.trends) < RUNS_FOR_A_CHANGE:
+        answer += f"\nchanges of level are found from {RUNS_FOR_A_CHANGE} runs on"
+    return answer
+
+
+def _value(value: float, metric: str) -> str:
+    return units.format_duration(value) if "_ns_" in metric else units.format_number(value)
+
+
+def _sparkline(values: list[float]) -> str:
+    """Draw values as bars; the axis begins at zero, so that noise does not look like a cliff."""
+    top = max(values)
+    return "".join(BARS[min(7, int(8 * value / top))] for value in values)
+
+
+def _as_json(found: "History") -> str:
+    document: dict[str, Any] = {
+        "format": 1,
+        "runs": [{"run": entry.name, "started": entry.started} for entry in found.entries],
+        "left_out": dict(found.left_out),
+        "trends": [
+            {
+                "case": dict(trend.case),
+                "metric": trend.metric,
+                "newest": trend.newest,
+                "expected": list(trend.expected) if trend.expected else None,
+                "points": [
+                    {"run": one.run, "started": one.started, "value": one.value, "n": one.trials}
+                    for one in trend.points
+                ],
+                "changes": [
+                    {
+                        "run": change.run,
+                        "started": change.started,
+                        "before": change.before,
+                        "after": change.after,
+                        "p": change.p,
+                        "is_worse": change.is_worse,
+                        "differing": [
+                            {"field": one.field, "before": one.a, "after": one.b}
+                            for one in change.differing
+                        ],
+                    }
+                    for change in trend.changes
+                ],
+            }
+            for trend in found.trends
+        ],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _as_csv(found: "History") -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("case", "metric", "run", "started", "value", "n", "level_changes_here"))
+    for trend in found.trends:
+        begun = {change.run for change in trend.changes}
+        for one in trend.points:
+            where = (trend.name, trend.metric, one.run, one.started)
+            writer.writerow((*where, repr(one.value), one.trials, one.run in begun))
+    return out.getvalue()

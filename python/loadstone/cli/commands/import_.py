@@ -1,0 +1,84 @@
+"""Read what another tool wrote, into a run folder that every other command understands.
+
+Tools that keep no requests and no seconds (datasafe, tpch) give their tables instead. To compare or
+analyse a file without keeping a folder, name it as FORMAT:FILE. Of those two, NAME=FILE says what a
+file stands for: the client of a Datasafe log, the system of a TPC-H log.
+
+\b
+Examples:
+  loadstone import warp warp-get.csv.zst -o runs/warp-get
+  loadstone import nectar bench-put.csv console.txt -o runs/put
+  loadstone import fio fio.json -o runs/disk
+  loadstone import tpch ssd.log ceph.log
+  loadstone import datasafe m5.large=day-1.log c5n.large=day-2.log
+  loadstone compare fio:before.json fio:after.json
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadstone import units
+from loadstone.analysis.accounts.account import Account
+from loadstone.errors import InputError
+
+
+def command(
+    form: Annotated[str, typer.Argument(help="The tool's name.", metavar="FORMAT")],
+    files: Annotated[list[Path], typer.Argument(help="What it wrote.", metavar="FILE...")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The run folder to make.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="What to call the target.")] = None,
+    operation: Annotated[
+        str | None, typer.Option(help="The operation, where the file does not say it.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(help="The size of an object, where the file does not say it.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Requests in flight, where the file does not say it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print tables as JSON.")] = False,
+) -> None:
+    from loadstone import importers
+    from loadstone.formats.imported import Hints
+
+    hints = Hints(
+        operation=operation,
+        size_bytes=units.parse_size(size) if size is not None else None,
+        threads=threads,
+        target=target,
+    )
+    found = importers.find(form).read(files, hints)
+    if isinstance(found, Account):
+        _print_account(found, form, output, as_json=as_json)
+        return
+    from loadstone.cli.session import default_folder
+    from loadstone.importers.run_folder import write_run
+
+    folder = output or default_folder(found.name)
+    write_run(found, folder)
+    requests = sum(row.requests for trial in found.trials for row in trial.rows)
+    print(f"{folder}: {len(found.trials)} trials, {requests:,} requests from {found.tool}")
+    for note in found.notes:
+        print(f"note: {note}")
+    print(f"see: loadstone report {folder}")
+
+
+def _print_account(account: Account, form: str, output: Path | None, *, as_json: bool) -> None:
+    if output is not None:
+        raise InputError(
+            f"{form} keeps no requests and no seconds, of which a run folder could be made",
+            f"leave out -o, and name the file where a run stands: loadstone analyse {form}:FILE",
+        )
+    if as_json:
+        from loadstone.cli.account_reports import account_json
+
+        print(json.dumps(account_json(account), indent=2, ensure_ascii=False))
+        return
+    from loadstone.report.tables.accounts import account_table
+
+    print(account_table(account), end="")

@@ -1,0 +1,117 @@
+"""List drivers, operations, probes, reports or tables; or the runs in a folder.
+
+\b
+Examples:
+  loadstone list drivers
+  loadstone list drivers s3        the settings of one driver
+  loadstone list runs              the run folders in runs/
+  loadstone list runs DIR
+"""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadstone.cli import plain
+from loadstone.cli.output import print_table
+from loadstone.errors import InputError, LoadstoneError
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    DRIVERS = "drivers"
+    OPERATIONS = "operations"
+    PROBES = "probes"
+    REPORTS = "reports"
+    RUNS = "runs"
+    TABLES = "tables"
+
+
+def command(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")],
+    name: Annotated[
+        str | None, typer.Argument(help="One driver, to see its settings; of runs, their folder.")
+    ] = None,
+) -> None:
+    if kind is Kind.DRIVERS and name is not None:
+        _print_driver(name)
+        return
+    if kind is Kind.RUNS:
+        _print_runs(Path(name or "runs"))
+    elif kind is Kind.DRIVERS:
+        from loadstone.campaign.drivers import read_drivers
+
+        rows = [
+            (driver.name, driver.summary, ", ".join(driver.operations))
+            for driver in read_drivers().values()
+        ]
+        print_table(("driver", "reaches", "operations"), rows)
+    elif kind is Kind.OPERATIONS:
+        from loadstone import _loadgen
+
+        rows = [(row["name"], row["summary"], "") for row in _loadgen.operations()]
+        print_table(("operation", "does"), [row[:2] for row in rows])
+    elif kind is Kind.PROBES:
+        from loadstone.probes import PROBES
+
+        print_table(("probe", "watches"), [(name, probe.SUMMARY) for name, probe in PROBES.items()])
+    elif kind is Kind.REPORTS:
+        from loadstone.report import REPORTS
+
+        summaries = [(report.name, report.summary) for report in REPORTS.values()]
+        print_table(("report", "gives"), summaries)
+    else:
+        from loadstone.report.tables.templates import TABLES
+
+        summaries = [(name, _first_line(table)) for name, table in TABLES.items()]
+        print_table(("table", "gives"), summaries)
+
+
+def _first_line(documented: object) -> str:
+    return (documented.__doc__ or "").partition("\n")[0].rstrip(".")
+
+
+def _print_runs(folder: Path) -> None:
+    """Print the runs in a folder, the newest last; one that cannot be read is named as such."""
+    from loadstone.results.layout import MANIFEST, read_manifest
+
+    found = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
+    if not found:
+        raise InputError(f'"{folder}" holds no run', "name the folder that run folders lie in")
+    rows = []
+    for path in found:
+        try:
+            manifest = read_manifest(path)
+        except LoadstoneError as error:
+            rows.append(("", "", "cannot be read", "", plain(f"{path}: {error.message}")))
+            continue
+        name = (manifest.get("campaign") or {}).get("name") or ""
+        started = str(manifest.get("started") or "")[:16].replace("T", " ")
+        trials = len(manifest.get("plan") or ())
+        state = str(manifest.get("state") or "")
+        rows.append((started, plain(str(name)), plain(state), f"{trials:,}", plain(str(path))))
+    print_table(("started", "campaign", "state", "trials", "folder"), sorted(rows))
+
+
+def _print_driver(name: str) -> None:
+    from loadstone.campaign.drivers import read_drivers
+
+    drivers = read_drivers()
+    if name not in drivers:
+        raise InputError.of_value(name, f"a driver: {', '.join(drivers)}")
+    driver = drivers[name]
+    print(f"{driver.name}: {driver.summary}\noperations: {', '.join(driver.operations)}\n")
+    rows = [
+        (
+            setting.name,
+            "yes" if setting.required else "",
+            ", ".join(setting.choices) or setting.kind.replace("_", " "),
+            setting.default or "",
+            setting.help,
+        )
+        for setting in driver.settings
+    ]
+    print_table(("setting", "required", "kind", "default", "meaning"), rows)

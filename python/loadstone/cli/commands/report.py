@@ -1,0 +1,140 @@
+"""Render what a run measured, from its folder alone.
+
+published:NAME is a published report; datasafe:FILE and tpch:FILE are logs of other tools that hold
+no requests. All of them also come as markdown, json, html, svg and png. With --fail-if the exit
+code is 3 when a case did what must not be, and 1 when that cannot be decided.
+
+\b
+Examples:
+  loadstone report runs/demo
+  loadstone report runs/demo --full
+  loadstone report runs/demo -f html -o report.html
+  loadstone report runs/demo -f json | jq '.cases[].requests_per_s'
+  loadstone report runs/demo --table hummingbird --head "4 KB 5 nodes Results"
+  loadstone report runs/nightly --fail-if "get p99 > 50ms"
+  loadstone report published:theflash -f html -o theflash.html
+  loadstone report datasafe:m5.large=a.log datasafe:c5n.large=b.log -f html -o clients.html
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadstone.cli import exit_code, fail_if
+from loadstone.cli.fail_if import FailIf
+from loadstone.errors import InputError
+
+# What most people mean by the name of a report.
+ALIASES = {"text": "terminal", "md": "markdown"}
+
+
+def command(
+    runs: Annotated[
+        list[str], typer.Argument(help="Run folders, or published:NAME.", metavar="RUN...")
+    ],
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", "-f", help="See: loadstone list reports; without it the ending of -o tells."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File, or folder for several files.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(help="Layout of the table, or none; see: loadstone list tables.")
+    ] = None,
+    head: Annotated[str | None, typer.Option(help="The table's head cell, literally.")] = None,
+    spread: Annotated[
+        str, typer.Option(help="What stands behind a ±: seconds or trials.")
+    ] = "seconds",
+    decimal_comma: Annotated[bool, typer.Option(help="Write 0,5 for 0.5 in tables.")] = False,
+    megabyte: Annotated[str, typer.Option(help="What MB/Sec counts: MB or MiB.")] = "MB",
+    full: Annotated[
+        bool, typer.Option("--full", help="On a terminal: everything, not one screen.")
+    ] = False,
+    conditions: FailIf = None,
+) -> None:
+    from loadstone.cli.account_reports import is_account, print_accounts, refuse_file_of_requests
+
+    thresholds = fail_if.read_thresholds(conditions)
+    form = ALIASES.get(form, form) if form is not None else _form_of(output)
+    if any(map(is_account, runs)):
+        if not all(map(is_account, runs)):
+            raise InputError(
+                "runs have no report in common with published reports and files",
+                "name them in calls of their own",
+            )
+        if conditions:
+            raise InputError(
+                "--fail-if is for runs: published reports and logs have no requests to judge"
+            )
+        print_accounts(runs, form, output)
+        return
+    for name in runs:
+        refuse_file_of_requests(name)
+    from loadstone.cli.reporting import find_report, render, report_options, write
+    from loadstone.results.store import read_run
+
+    report = find_report(form)
+    if len(runs) > 1 and output is not None and not report.is_folder:
+        raise InputError("several runs cannot be written to one file", "name one run, or no file")
+    is_altered, code = False, 0
+    for name, prefix in zip(runs, _prefixes(runs), strict=True):
+        run = read_run(name)
+        options = report_options(
+            run,
+            report,
+            table=table,
+            head=head,
+            spread=spread,
+            decimal_comma=decimal_comma,
+            megabyte=megabyte,
+            is_full=full,
+            is_terminal=output is None and sys.stdout.isatty(),
+        )
+        run, findings = render(run)
+        write(report, run, findings, options, output, prefix=prefix)
+        code = max(code, fail_if.judge_all(thresholds, findings))
+        for file in run.altered:
+            print(
+                f'warning: "{run.path / file}" is not the file that loadstone wrote: its SHA-256'
+                " does not match\n"
+                "hint: do not use its numbers; take the file from a copy of the run",
+                file=sys.stderr,
+            )
+        is_altered = is_altered or bool(run.altered)
+    if is_altered or code:
+        raise typer.Exit(exit_code.FAILED if is_altered else code)
+
+
+def _form_of(output: Path | None) -> str:
+    """Return the report that a file's ending stands for; the tables of a terminal otherwise."""
+    from loadstone.report import REPORTS
+
+    suffix = output.suffix.lower() if output is not None else ""
+    for report in REPORTS.values():
+        if report.suffix == suffix:
+            if report.is_folder:
+                raise InputError(
+                    f'"{output}" cannot be written: report "{report.name}" is several files',
+                    f"name a folder to put them in: -f {report.name} -o DIR",
+                )
+            return report.name
+    return "terminal"
+
+
+def _prefixes(runs: Sequence[str]) -> list[str]:
+    """Return how the files of each run begin in one folder: none overwrites another's."""
+    if len(runs) == 1:
+        return [""]
+    names: list[str] = []
+    for run in runs:
+        name, number = Path(run).resolve().name, 1
+        while (found := name if number == 1 else f"{name}-{number}") in names:
+            number += 1
+        names.append(found)
+    return [f"{name}-" for name in names]

@@ -1,0 +1,103 @@
+"""Run a campaign file: every trial in order, with everything observed kept in a run folder.
+
+Ctrl-C stops within two seconds and leaves a readable run; --resume goes on with it. The exit code
+is 0 when all went well, 1 when requests failed (unless the campaign expects it) or a target could
+not be used, 3 when --fail-if found something, 130 after Ctrl-C.
+
+\b
+Examples:
+  loadstone run campaign.yaml --dry-run
+  loadstone run campaign.yaml --dry-run --trials
+  loadstone run campaign.yaml -o runs/first
+  loadstone run campaign.yaml --set dataset.objects=10000 --set 'sweep.threads=[1,8,64]'
+  loadstone run campaign.yaml -o runs/first --resume
+  loadstone run campaign.yaml --fail-if "get p99 > 50ms" --fail-if "failures > 1%"
+  sed s/HOST/$HOST/ template.yaml | loadstone run -
+"""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loadstone.cli import fail_if, preview, session
+from loadstone.cli.fail_if import FailIf
+from loadstone.errors import InputError
+
+
+def command(
+    context: typer.Context,
+    campaign_file: Annotated[
+        Path,
+        typer.Argument(
+            help="The campaign, YAML; - reads it from standard input.", metavar="CAMPAIGN"
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "--out", "-o", help="Run folder; runs/<time>-<name> without it."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Put a value in the place of the file's.", metavar="KEY=VALUE"),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done.")
+    ] = False,
+    trials: Annotated[
+        bool, typer.Option("--trials", "--full", help="With --dry-run: list each trial.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted run.")
+    ] = False,
+    assume_rate: Annotated[
+        str | None, typer.Option(help="With --dry-run: requests a second to assume.")
+    ] = None,
+    assume_bandwidth: Annotated[
+        str | None, typer.Option(help="With --dry-run: bandwidth to assume, as 1GiB (a second).")
+    ] = None,
+    allow_foreign: Annotated[
+        list[str] | None,
+        typer.Option(help="Target whose unmarked buckets may be written to.", metavar="TARGET"),
+    ] = None,
+    allow_commands: Annotated[
+        bool, typer.Option("--allow-commands", help="Run the campaign's commands without asking.")
+    ] = False,
+    conditions: FailIf = None,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="No progress: only what went wrong, and the report."),
+    ] = False,
+) -> int:
+    from loadstone import units
+    from loadstone.campaign.planning.plan import make_plan
+    from loadstone.campaign.reading.parse import parse_campaign
+    from loadstone.campaign.reading.source import read_text
+    from loadstone.cli.reuse import reused_by
+
+    thresholds = fail_if.read_thresholds(conditions)
+    changes = list(overrides or ())
+    if allow_foreign:
+        changes.append(f"allow_foreign={list(allow_foreign)!r}")
+    is_piped = str(campaign_file) == "-"
+    origin = "standard input" if is_piped else str(campaign_file)
+    text = read_text(origin, sys.stdin.buffer if is_piped else None)
+    campaign = parse_campaign(text, changes, origin=origin)
+    if dry_run:
+        rate = units.parse_rate(assume_rate) if assume_rate else None
+        bandwidth = float(units.parse_size(assume_bandwidth)) if assume_bandwidth else None
+        plan = make_plan(campaign, reused=reused_by(campaign), starts=1)
+        preview.print_preview(
+            plan, rate, bandwidth, schedule=campaign.schedule, are_trials_listed=trials
+        )
+        return 0
+    if resume and output is None:
+        raise InputError("--resume needs the run folder to go on with", "name it with -o")
+    folder = output or session.default_folder(campaign.name)
+    words = shlex.join(["loadstone", *context.obj])
+    return session.measure(
+        campaign, folder, resume=resume, file=campaign_file, text=text, command=words,
+        allow_commands=allow_commands, thresholds=thresholds, is_quiet=quiet,
+    )  # fmt: skip

@@ -1,0 +1,10 @@
+"""Exit codes of all commands, for jobs that must tell one end from another."""
+
+FAILED = 1
+"""A command or a request failed."""
+
+USAGE = 2
+WORSE = 3
+"""A case crossed a threshold or got slower: a job can tell that from a command that failed."""
+
+INTERRUPTED = 130

@@ -1,0 +1,142 @@
+"""What carries out the trials of one kind, and what every kind has in common."""
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from loadstone.errors import TargetError
+from loadstone.execution.around_trial import AroundTrial
+from loadstone.execution.events import Event, TrialProgress
+from loadstone.execution.host.own_host import is_on_own_host
+from loadstone.execution.interrupt import Interrupt
+from loadstone.probes import Collector
+from loadstone.results.intents import note_intent
+from loadstone.results.record import STOPPED
+from loadstone.results.writer import RunWriter, TrialWriter
+
+Document = Mapping[str, Any]
+
+
+class Output:
+    """Takes what a trial gives out while it runs: into its record, and to who watches."""
+
+    def __init__(
+        self,
+        document: Document,
+        writer: RunWriter,
+        listen: Callable[[Event], None],
+        interrupt: Interrupt,
+        around: AroundTrial,
+    ) -> None:
+        """Use `run_trial`."""
+        self.collector = Collector()
+        self._document = dict(document)
+        self._folder = writer.path
+        self._trial = writer.begin_trial(document)
+        self._listen = listen
+        self._interrupt = interrupt
+        self._around = around
+        self._has_begun = False
+
+    def begin(self, stop: Callable[[], None]) -> None:
+        """Note that load begins; `stop` ends it early, and may be called from another thread."""
+        self._interrupt.on_ask(stop)
+        self._has_begun = True
+        self._around.start(stop)
+
+    def progress(self, live: Mapping[str, Any]) -> None:
+        """Tell how the trial stands, about twice a second."""
+        self._around.note(live["elapsed_ns"])
+        self.probes()
+        self._listen(TrialProgress(document=self._document, live=dict(live)))
+
+    def intervals(self, rows: pa.RecordBatch) -> None:
+        """Keep rows of complete seconds."""
+        self._trial.write_intervals(rows)
+
+    def requests(self, rows: pa.RecordBatch) -> None:
+        """Keep requests one by one."""
+        self._trial.write_operations(rows)
+
+    def intent(self, names: Sequence[str]) -> None:
+        """Note places that are about to be made, before they are."""
+        time = datetime.datetime.now(datetime.UTC).isoformat()
+        note_intent(self._folder, self._document, names, time)
+
+    def end(self) -> None:
+        """Note that load has ended."""
+        if self._has_begun:
+            self._around.finish()
+
+    def probes(self) -> None:
+        """Keep what the probes have seen."""
+        for rows in (*self.collector.take(), *self._around.take()):
+            self._trial.write_probes(rows)
+
+    @property
+    def trial(self) -> TrialWriter:
+        """The record that is being written."""
+        return self._trial
+
+
+class Executor(Protocol):
+    """Carries out the trials of one kind."""
+
+    def check(self, documents: Iterable[Document]) -> None:
+        """Raise TargetError with what is wrong with documents, before a target is asked."""
+
+    def run(self, document: Document, output: Output) -> dict[str, Any]:
+        """Carry out a trial and return its summary; raise TargetError if it never began.
+
+        Every summary has `state` ("finished", "stopped" or "interrupted"), `reason`,
+        `started_unix_ns`, `ended_unix_ns`, `iterations`, `requests`, `failed` and `bytes`.
+        """
+
+
+def run_trial(
+    executor: Executor,
+    document: Document,
+    writer: RunWriter,
+    listen: Callable[[Event], None],
+    interrupt: Interrupt,
+    around: AroundTrial,
+) -> dict[str, Any]:
+    """Run one trial with what goes on beside it, keep its record, and return its summary.
+
+    Raises TargetError when it never began, and leaves nothing of it then; ResultError when the
+    folder cannot be written, and HookError when a hook stopped it, with what there is left as an
+    interrupted trial.
+    """
+    document = writer.unwritten.told(writer.intents.adopted(document))
+    around.look_before()
+    output = Output(document, writer, listen, interrupt, around)
+    try:
+        with output.collector:
+            try:
+                summary = executor.run(document, output)
+            finally:
+                output.end()
+        output.probes()
+        summary["target_on_own_host"] = is_on_own_host(
+            document["target"]["driver"], document["target"].get("settings") or {}
+        )
+        around.look_after()
+        output.trial.note_target(around.target_state)
+        absent = {**output.collector.absent, **around.absent}
+        if summary["state"] == "interrupted":
+            output.trial.interrupt(summary, absent_probes=absent)
+        else:
+            labels = (STOPPED,) if summary["state"] == "stopped" else ()
+            output.trial.finish(summary, labels, absent_probes=absent)
+        writer.unwritten.note(document, summary)
+        if around.problem is not None:
+            raise around.problem
+    except TargetError:
+        output.trial.discard()
+        raise
+    except BaseException:
+        output.trial.close()
+        raise
+    return summary

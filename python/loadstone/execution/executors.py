@@ -1,0 +1,35 @@
+"""The table of executors: what carries out which kind of trial."""
+
+from loadstone.campaign.planning.plan import Plan
+from loadstone.campaign.planning.trial import kind_of
+from loadstone.errors import TargetError
+from loadstone.execution.executor import Document, Executor
+from loadstone.execution.operations import Operations
+
+EXECUTORS: dict[str, Executor] = {
+    "operations": Operations(),
+}
+
+
+def executor_of(document: Document) -> Executor:
+    """Return what carries out a trial, or raise TargetError if nothing here does."""
+    kind = kind_of(document)
+    if kind not in EXECUTORS:
+        known = ", ".join(EXECUTORS)
+        raise TargetError(
+            f'trial {document["id"]}: found kind "{kind}", this loadstone carries out: {known}',
+            "install the loadstone that planned it, or a later one",
+        )
+    return EXECUTORS[kind]
+
+
+def check_documents(plan: Plan) -> None:
+    """Raise TargetError with what an executor finds wrong in a plan, before a target is asked."""
+    kinds: dict[str, list[Document]] = {}
+    for planned in plan.trials:
+        executor_of(planned.document)
+        # The first load of a search is not known yet.
+        if not planned.is_search:
+            kinds.setdefault(kind_of(planned.document), []).append(planned.document)
+    for kind, documents in kinds.items():
+        EXECUTORS[kind].check(documents)

@@ -1,0 +1,248 @@
+"""Whether this host lets a plan have its connections: descriptors and local ports, counted out."""
+
+import resource
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loadstone.campaign.drivers import facts_of
+from loadstone.campaign.planning.plan import Plan
+from loadstone.errors import LoadstoneError
+
+PROC = Path("/proc")
+SPARE_DESCRIPTORS = 64
+"""What a load generator needs beside its connections; the same number as in limits.rs."""
+
+TIME_WAIT_S = 60
+TIME_WAIT_REUSED_S = 1
+"""How long the kernel keeps a port after its connection, and with tcp_tw_reuse."""
+
+_PORTS_USUAL = (32_768, 60_999)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What this host has: files a process may open, local ports, and ports that rest already."""
+
+    descriptors: int
+    first_port: int
+    last_port: int
+    time_wait: int
+    tcp_tw_reuse: int
+
+    @property
+    def ports(self) -> int:
+        """How many local ports connections to one address can have."""
+        return self.last_port - self.first_port + 1
+
+    def rest_s(self, *, is_loopback: bool) -> int:
+        """Return for how long a port rests after its connection."""
+        is_reused = self.tcp_tw_reuse == 1 or (self.tcp_tw_reuse == 2 and is_loopback)
+        return TIME_WAIT_REUSED_S if is_reused else TIME_WAIT_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What one trial wants: connections at a time, and how many new ones a second, if planned."""
+
+    trial: str
+    target: str
+    clients: int
+    endpoints: int
+    is_loopback: bool
+    is_per_request: bool
+    requests: int | None
+    rate_per_s: float | None
+    duration_s: float | None
+
+    @property
+    def to_one(self) -> int:
+        """How many connections go to one endpoint."""
+        return -(-self.clients // self.endpoints)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """One thing that does not fit, in words, with what to do; it may be only a worry."""
+
+    text: str
+    hint: str
+    is_certain: bool
+
+
+def read_limits() -> Limits:
+    """Return what this host has; where it does not tell, the usual is taken."""
+    first, last = _numbers("sys/net/ipv4/ip_local_port_range", 2) or _PORTS_USUAL
+    reuse = _numbers("sys/net/ipv4/tcp_tw_reuse", 1) or (2,)
+    return Limits(
+        # The load generator lifts its soft limit to the hard one.
+        descriptors=_descriptors(),
+        first_port=first,
+        last_port=last,
+        time_wait=_time_wait(),
+        tcp_tw_reuse=reuse[0],
+    )
+
+
+def demands_of(plan: Plan) -> list[Demand]:
+    """Return what the trials of a plan want, those only that have connections."""
+    documents = [one for one in plan.documents() if one.get("load")]
+    return [_demand(one) for one in documents if facts_of(one["target"]["driver"]).connects]
+
+
+def shortages(demands: list[Demand], limits: Limits) -> list[Shortage]:
+    """Return everything that does not fit, each kind once, by its worst trial."""
+    found = []
+    for look in (_too_many_files, _too_many_ports, _too_many_a_second):
+        worst = next(look(demands, limits), None)
+        found += [worst] if worst is not None else []
+    return found
+
+
+def check(plan: Plan) -> list[Shortage]:
+    """Refuse a plan that this host cannot carry out; return what may still go wrong."""
+    found = shortages(demands_of(plan), read_limits())
+    certain = [one for one in found if one.is_certain]
+    if certain:
+        text = "\n".join(one.text for one in certain)
+        raise LoadstoneError(text, "; ".join(one.hint for one in certain))
+    return found
+
+
+def describe(plan: Plan) -> str | None:
+    """Return the sum for `--dry-run`; None when no trial has connections."""
+    demands = demands_of(plan)
+    if not demands:
+        return None
+    limits = read_limits()
+    most = max(demands, key=lambda one: one.clients)
+    nearest = max(demands, key=lambda one: one.to_one)
+    return (
+        f"at most {most.clients:,} + {SPARE_DESCRIPTORS} of {limits.descriptors:,} descriptors,"
+        f" and {nearest.to_one:,} to one endpoint of {limits.ports:,} ports"
+    )
+
+
+def _too_many_files(demands: list[Demand], limits: Limits) -> Iterator[Shortage]:
+    for one in sorted(demands, key=lambda one: -one.clients):
+        if one.clients + SPARE_DESCRIPTORS > limits.descriptors:
+            yield Shortage(
+                text=(
+                    f"{_name(one)}: {one.clients:,} connections and {SPARE_DESCRIPTORS} other files"
+                    f" are {one.clients + SPARE_DESCRIPTORS:,}, and this process may open"
+                    f" {limits.descriptors:,} files"
+                ),
+                hint="raise the limit (ulimit -Hn) or ask for fewer threads",
+                is_certain=True,
+            )
+
+
+def _too_many_ports(demands: list[Demand], limits: Limits) -> Iterator[Shortage]:
+    for one in sorted(demands, key=lambda one: -one.to_one):
+        if one.to_one > limits.ports:
+            yield Shortage(
+                text=(
+                    f"{_name(one)}: {one.clients:,} connections over {one.endpoints} endpoint"
+                    f"{'s' * (one.endpoints > 1)} are {one.to_one:,} to one, and this host has"
+                    f" {_ports(limits)}"
+                ),
+                hint="widen net.ipv4.ip_local_port_range, name more endpoints, or ask for fewer"
+                " threads",
+                is_certain=True,
+            )
+
+
+def _too_many_a_second(demands: list[Demand], limits: Limits) -> Iterator[Shortage]:
+    """Look at connections that are opened for one request each: their ports rest afterwards."""
+    for one in sorted(demands, key=lambda one: -(one.rate_per_s or 0)):
+        rest_s = limits.rest_s(is_loopback=one.is_loopback)
+        # Those that rest now may all be of the endpoint that is asked next.
+        free = max(0, limits.ports - limits.time_wait) * one.endpoints
+        if not one.is_per_request or (one.requests is not None and one.requests <= free):
+            continue
+        endpoints = f"{one.endpoints} endpoint{'s' * (one.endpoints > 1)}"
+        sum_of_ports = (
+            f"({limits.ports:,} local ports - {limits.time_wait:,} in TIME_WAIT) × {endpoints}"
+            f" = {free:,}"
+        )
+        if one.rate_per_s is None:
+            yield Shortage(
+                text=(
+                    f"{_name(one)}: one connection for each request: {sum_of_ports}, each of which"
+                    f" may rest {rest_s} s: above {free / rest_s:,.0f} requests/s ports may run out"
+                ),
+                hint="keep connections open, or limit the rate",
+                is_certain=False,
+            )
+            continue
+        needed = one.rate_per_s * min(rest_s, one.duration_s or rest_s) + one.clients
+        if needed > free:
+            yield Shortage(
+                text=(
+                    f"{_name(one)}: one connection for each request: {one.rate_per_s:,.0f}/s ×"
+                    f" {min(rest_s, one.duration_s or rest_s):g} s that a port may rest +"
+                    f" {one.clients:,} in flight are {needed:,.0f}; {sum_of_ports}"
+                ),
+                hint="keep connections open, name more endpoints, or lower the rate",
+                is_certain=True,
+            )
+
+
+def _demand(document: Mapping[str, Any]) -> Demand:
+    load, stop = document["load"], document["stop"]
+    settings = document["target"].get("settings") or {}
+    # Clients spread over the first setting that names servers.
+    names = facts_of(document["target"]["driver"]).address.settings
+    endpoints: Any = next((settings[name] for name in names if settings.get(name)), [])
+    addresses = endpoints if isinstance(endpoints, list) else [endpoints]
+    is_open = load["kind"] == "open"
+    requests = stop.get("requests")
+    duration_ns = stop.get("duration_ns")
+    return Demand(
+        trial=document["id"],
+        target=document["target"]["name"],
+        # The steps of a search are not planned yet; each is looked at when its turn comes.
+        clients=int(load.get("clients_max" if is_open else "clients") or 0),
+        endpoints=max(1, len(addresses)),
+        is_loopback=all(_is_loopback(str(address)) for address in addresses),
+        is_per_request=document.get("connections") == "per_request",
+        requests=None if requests is None else requests * document.get("iterations", 1),
+        rate_per_s=load.get("rate_per_s") if is_open else document.get("rate_limit_per_s"),
+        duration_s=None if duration_ns is None else duration_ns / 1e9,
+    )
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.partition("://")[2] or address
+    return host.startswith(("127.", "localhost", "[::1]"))
+
+
+def _name(one: Demand) -> str:
+    return f'trial {one.trial} of target "{one.target}"'
+
+
+def _ports(limits: Limits) -> str:
+    return f"{limits.ports:,} local ports, {limits.first_port} to {limits.last_port}"
+
+
+def _descriptors() -> int:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return 2**31 if hard == resource.RLIM_INFINITY else hard
+
+
+def _time_wait() -> int:
+    try:
+        text = (PROC / "net/sockstat").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    words = next((line.split() for line in text.splitlines() if line.startswith("TCP:")), [])
+    return int(words[words.index("tw") + 1]) if "tw" in words else 0
+
+
+def _numbers(name: str, count: int) -> tuple[int, ...] | None:
+    try:
+        found = tuple(map(int, (PROC / name).read_text(encoding="ascii").split()))
+    except (OSError, ValueError):
+        return None
+    return found if len(found) == count else None

@@ -1,0 +1,335 @@
+"""Ceilings: programs of others run as the plan says, what they print kept and read."""
+
+import base64
+import json
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from loadstone.campaign.checks.fio_jobs import writes_of_job_file
+from loadstone.campaign.planning.ceiling_plan import PACKAGES, PlannedCeiling, steps_of_osds
+from loadstone.campaign.schema.hook import Hook
+from loadstone.errors import InputError, TargetError
+from loadstone.execution import secrets
+from loadstone.execution.events import CeilingEnded, CeilingProgress, CeilingStarted, Event
+from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.program import Ended, Program, run_programs
+from loadstone.formats.measurement import Measurement, read_measurements
+from loadstone.results.ceiling_record import CeilingWriter
+
+Listen = Callable[[Event], None]
+
+# No longer than a program that is asked to end may take, times the commands that clean up.
+CLEAN_UP_S = 300.0
+SERVER_READY_S = 5.0
+# What Ceph writes in the place of a shard that no OSD holds at the moment.
+NO_OSD = 0x7FFF_FFFF
+
+
+def check_programs(ceilings: Iterable[PlannedCeiling], hooks: Iterable[Hook] = ()) -> None:
+    """Refuse a plan whose programs or job files are not here, before anything has begun."""
+    for planned in ceilings:
+        document = planned.document
+        for name in planned.programs:
+            if shutil.which(name) is None:
+                raise _missing(f'ceiling "{document["name"]}"', name)
+        if document["job_file"] is not None:
+            _check_job_file(document)
+    for hook in hooks:
+        if shutil.which(hook.command[0]) is None:
+            raise _missing(f'hook "{hook.label}"', hook.command[0])
+        for value in hook.env.values():
+            if isinstance(value, dict):
+                secrets.resolve(value, os.environ)
+
+
+def _missing(what: str, name: str) -> InputError:
+    package = PACKAGES.get(os.path.basename(name))
+    hint = f"on Debian: apt-get install {package}" if package else "install it, or name its path"
+    return InputError(f'{what} needs the program "{name}", which is not on this host', hint)
+
+
+def _check_job_file(document: Mapping[str, Any]) -> None:
+    for name in writes_of_job_file(Path(document["job_file"])):
+        if name not in document["allow_write"]:
+            raise InputError(
+                f'ceiling "{document["name"]}": job file "{document["job_file"]}" writes to'
+                f' "{name}", which the campaign does not allow',
+                f"what is on it would be lost; to allow that: allow_write: [{name}]",
+            )
+
+
+def _read_job_file(document: Mapping[str, Any]) -> bytes:
+    path = document["job_file"]
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        reason = f'job file "{path}" can no longer be read: {error.strerror}'
+        raise TargetError(f'ceiling "{document["name"]}": {reason}') from error
+
+
+class Interrupted(Exception):  # noqa: N818 - it is no error
+    """Somebody wants the run to stop; the ceiling is measured again by --resume.
+
+    `left_behind` says what could not be taken away, and how to remove it; None where all was.
+    """
+
+    def __init__(self, left_behind: TargetError | None = None) -> None:
+        super().__init__()
+        self.left_behind = left_behind
+
+
+def run_ceiling(
+    document: Mapping[str, Any], folder: Path, listen: Listen, interrupt: Interrupt
+) -> TargetError | None:
+    """Measure one ceiling and keep its record; return what it left behind, if anything.
+
+    Raises TargetError when a program fails, and Interrupted when somebody stopped it; either way
+    what was made for it is cleaned up, and no record is left. A clean-up that fails takes nothing
+    from a good measurement: that is kept, and its record says so.
+    """
+    writer = CeilingWriter(folder, document)
+    started_ns = time.time_ns()
+    listen(CeilingStarted(document=document))
+    begun: list[bool] = []
+    try:
+        measurements = _measure(document, writer, begun, listen, interrupt)
+    except BaseException as stop:
+        left = _clean_up(document) if any(begun) else []
+        if left and isinstance(stop, Interrupted):
+            raise Interrupted(_left_behind(document, left)) from stop
+        if left and isinstance(stop, TargetError):
+            problem = _left_behind(document, left)
+            raise TargetError(f"{stop.message}; {problem.message}", problem.hint) from stop
+        raise
+    left = _clean_up(document)
+    writer.finish(measurements, started_ns, time.time_ns(), left)
+    listen(CeilingEnded(document=document, measurements=measurements))
+    return _left_behind(document, left) if left else None
+
+
+def _measure(
+    document: Mapping[str, Any],
+    writer: CeilingWriter,
+    begun: list[bool],
+    listen: Listen,
+    interrupt: Interrupt,
+) -> list[dict[str, Any]]:
+    """Run the steps; `begun` learns when there is something that is ours to remove."""
+    measurements: list[dict[str, Any]] = []
+    steps = _steps(document, writer, interrupt)
+    for number, step in enumerate(steps):
+        # A directory that could not be made is not ours to remove.
+        begun.append(step["format"] is not None)
+        ended = _run_step(document, step, number, steps, listen, interrupt)
+        begun.append(all(one.is_good for one in ended))
+        paths = [writer.write_output(one.output) for one in ended]
+        _check(document, step, ended, interrupt)
+        if step["format"] is not None:
+            measurements += _measurements(document, step, ended, paths)
+    if document["job_file"] is not None:
+        writer.write_output(_read_job_file(document))
+    return measurements
+
+
+def _steps(
+    document: Mapping[str, Any], writer: CeilingWriter, interrupt: Interrupt
+) -> Sequence[Mapping[str, Any]]:
+    """Return the steps, those for each OSD of a pool once it is known which ones these are."""
+    steps: Sequence[Mapping[str, Any]] = document["steps"]
+    if document["query"] is None:
+        return steps
+    query = {
+        "name": "the pool's OSDs",
+        "commands": [document["query"]],
+        "format": "pgs",
+        "timeout_ns": 30 * 10**9,
+    }
+    ended = _run(query, interrupt, lambda passed_s: None)
+    writer.write_output(ended[0].output)
+    _check(document, query, ended, interrupt)
+    try:
+        found = json.loads(ended[0].output)
+        groups = found["pg_stats"] if isinstance(found, dict) else found
+        named = {int(osd) for group in groups for osd in group["acting"]}
+        osds = sorted(named - {NO_OSD})
+    except (ValueError, KeyError, TypeError) as error:
+        raise _failed(
+            document, query, f"no list of placement groups came back: {error!r}"
+        ) from error
+    if not osds:
+        raise _failed(document, query, "no OSD holds a placement group of the pool")
+    return steps_of_osds(steps[0], osds)
+
+
+def _run_step(
+    document: Mapping[str, Any],
+    step: Mapping[str, Any],
+    number: int,
+    steps: Sequence[Mapping[str, Any]],
+    listen: Listen,
+    interrupt: Interrupt,
+) -> list[Ended]:
+    expected_s = (step["expected_ns"] or 0) / 1e9
+
+    def tick(passed_s: float) -> None:
+        share = min(1.0, passed_s / expected_s) if expected_s else 0.0
+        listen(
+            CeilingProgress(
+                document=document, step=str(step["name"]), elapsed_s=passed_s,
+                progress=(number + share) / len(steps),
+            )
+        )  # fmt: skip
+
+    if document["server"] is None:
+        return _run(step, interrupt, tick)
+    # One server for each measurement: it leaves by itself when its client has, or none comes.
+    server = Program([*document["server"], "-1", "--idle-timeout", "30", "--forceflush"])
+    try:
+        _wait_for_server(document, server)
+        return _run(step, interrupt, tick)
+    finally:
+        if server.is_running:
+            server.stop("stopped")
+        server.finish()
+
+
+def _run(
+    step: Mapping[str, Any], interrupt: Interrupt, tick: Callable[[float], None]
+) -> list[Ended]:
+    # A step that makes ready takes no time, and one killed in its middle would leave it open
+    # whether there is something of ours to remove.
+    is_measurement = step["format"] is not None
+    return run_programs(
+        step["commands"],
+        timeout_s=step["timeout_ns"] / 1e9,
+        is_stopped=lambda: is_measurement and interrupt.is_asked,
+        tick=tick,
+    )
+
+
+def _wait_for_server(document: Mapping[str, Any], server: Program) -> None:
+    give_up = time.monotonic() + SERVER_READY_S
+    while "listening" not in server.said:
+        if not server.is_running or time.monotonic() > give_up:
+            said = server.said or "nothing was said"
+            raise TargetError(f'ceiling "{document["name"]}": the server did not start: {said}')
+        time.sleep(0.02)
+
+
+def _check(
+    document: Mapping[str, Any],
+    step: Mapping[str, Any],
+    ended: Sequence[Ended],
+    interrupt: Interrupt,
+) -> None:
+    if interrupt.is_asked:
+        raise Interrupted
+    for one in ended:
+        if one.state == "timeout":
+            limit_s = step["timeout_ns"] / 1e9
+            raise _failed(document, step, f"not done after {limit_s:g} s: {_last(one)}")
+        if not one.is_good:
+            code = "" if one.exit_code is None else f"exit code {one.exit_code}: "
+            raise _failed(document, step, f"{code}{_last(one)}")
+
+
+def _failed(document: Mapping[str, Any], step: Mapping[str, Any], why: str) -> TargetError:
+    command = " ".join(step["commands"][0])
+    return TargetError(
+        f'ceiling "{document["name"]}", {step["name"]}: {why}', f"the command was: {command}"
+    )
+
+
+def _last(ended: Ended) -> str:
+    """Return what a program said about its failure: iperf3 says it inside its JSON."""
+    try:
+        told = json.loads(ended.output).get("error")
+    except (ValueError, AttributeError):
+        told = None
+    lines = [line.strip() for line in ended.said.splitlines() if line.strip()]
+    said = str(told or "; ".join(lines[-3:]) or "nothing was said")
+    return secrets.hide(said, ())
+
+
+def _measurements(
+    document: Mapping[str, Any],
+    step: Mapping[str, Any],
+    ended: Sequence[Ended],
+    paths: Sequence[Path],
+) -> list[dict[str, Any]]:
+    try:
+        found = read_measurements(step["format"], [_readable(path) for path in paths])
+    except InputError as error:
+        raise _failed(document, step, error.message) from error
+    started_ns = min(one.started_unix_ns for one in ended)
+    ended_ns = max(one.ended_unix_ns for one in ended)
+    return [
+        {
+            "name": step["name"] if len(found) == 1 else f"{step['name']}, {one.bounds}",
+            "bounds": one.bounds,
+            "parameters": dict(step["parameters"]),
+            **_numbers(one),
+            "commands": step["commands"],
+            "outputs": [path.name for path in paths],
+            "started_unix_ns": started_ns,
+            "ended_unix_ns": ended_ns,
+        }
+        for one in found
+    ]
+
+
+def _readable(path: Path) -> Path:
+    """Return a file with the JSON alone: some programs print notes before it, farewells after."""
+    content = path.read_bytes()
+    begin, end = content.find(b"{"), content.rfind(b"}")
+    if begin < 0 or content[begin : end + 1] == content.strip():
+        return path
+    alone = path.with_suffix(".json.txt")
+    alone.write_bytes(content[begin : end + 1])
+    return alone
+
+
+def _numbers(one: Measurement) -> dict[str, Any]:
+    service = None if one.service is None else base64.b64encode(one.service).decode()
+    return {
+        "bytes_per_s": one.bytes_per_s,
+        "bytes_per_s_min": one.low,
+        "bytes_per_s_max": one.high,
+        "bytes_per_second": list(one.seconds),
+        "requests_per_s": one.requests_per_s,
+        "service": service,
+        "tool": one.tool,
+        "tool_version": one.tool_version,
+    }
+
+
+def _clean_up(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Take away what the ceiling has made, also after a failure and after Ctrl-C.
+
+    Returns the commands that failed, each with why: what they were to remove may still be there.
+    """
+    left = []
+    for command in document["clean_up"]:
+        (ended,) = run_programs(
+            [command], timeout_s=CLEAN_UP_S, is_stopped=lambda: False, tick=lambda passed_s: None
+        )
+        if not ended.is_good:
+            is_late = ended.state == "timeout"
+            why = f"not done after {CLEAN_UP_S:g} s: " if is_late else ""
+            left.append({"command": list(command), "why": f"{why}{_last(ended)}"})
+    return left
+
+
+def _left_behind(document: Mapping[str, Any], left: Sequence[Mapping[str, Any]]) -> TargetError:
+    reasons = "; ".join(dict.fromkeys(one["why"] for one in left))
+    commands = "; ".join(shlex.join(one["command"]) for one in left)
+    return TargetError(
+        f'ceiling "{document["name"]}" left behind what it had made, for its clean-up failed:'
+        f" {reasons}",
+        f"remove it with: {commands}",
+    )

@@ -1,0 +1,77 @@
+"""Asks a Ceph cluster how it is, before and after a trial, with the ceph command."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loadstone.campaign.planning.ceiling_plan import ceph_words, command_via, is_pool
+from loadstone.campaign.planning.plan import Plan
+from loadstone.campaign.schema.target_probe import CephProbe
+from loadstone.execution import secrets
+from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.program import Ended, run_programs
+from loadstone.probes.ceph import QUESTIONS, digest
+
+
+class Clusters:
+    """The clusters that a plan has watched."""
+
+    def __init__(self, plan: Plan, interrupt: Interrupt) -> None:
+        self._probes = plan.probes.ceph
+        self._interrupt = interrupt
+        # A pool is told of by the targets that use it.
+        self._settings = {
+            document["target"]["name"]: document["target"]["settings"]
+            for document in plan.documents()
+            if is_pool(document["target"]["driver"])
+        }
+
+    def look(self, document: Mapping[str, Any], absent: dict[str, str]) -> dict[str, Any]:
+        """Return the state of the cluster behind a trial's target, as far as it answers.
+
+        What it did not answer is told in `absent`.
+        """
+        probe = self._probe_of(document)
+        if probe is None or self._interrupt.is_asked:
+            return {}
+        settings = self._settings.get(document["target"]["name"], {})
+        answers = self._ask(probe, settings, absent)
+        own = (str(settings["pool"]),) if "pool" in settings else ()
+        pools = probe.pools or own
+        return {"ceph": digest(answers, pools)} if answers else {}
+
+    def _probe_of(self, document: Mapping[str, Any]) -> CephProbe | None:
+        if not document["measured"]:
+            return None
+        name = document["case"]["target"]
+        return next((one for one in self._probes if not one.targets or name in one.targets), None)
+
+    def _ask(
+        self, probe: CephProbe, settings: Mapping[str, Any], absent: dict[str, str]
+    ) -> dict[str, Any]:
+        own = {key: getattr(probe, key) for key in ("conf", "keyring", "user")}
+        reach = {**settings, **{key: value for key, value in own.items() if value}}
+        ceph = ceph_words("ceph", reach)
+        found = run_programs(
+            [
+                command_via(probe.via, [*ceph, *question, "-f", "json"])
+                for question in QUESTIONS.values()
+            ],
+            timeout_s=probe.timeout_ns / 1e9,
+            is_stopped=lambda: self._interrupt.is_asked,
+            tick=lambda passed_s: None,
+        )
+        return _answers(found, absent)
+
+
+def _answers(found: Sequence[Ended], absent: dict[str, str]) -> dict[str, Any]:
+    answers = {}
+    for (name, question), ended in zip(QUESTIONS.items(), found, strict=True):
+        try:
+            if not ended.is_good:
+                lines = ended.said.splitlines() or [ended.state]
+                raise ValueError(lines[-1] if ended.state == "ended" else ended.state)
+            answers[name] = json.loads(ended.output)
+        except ValueError as error:
+            absent[f"ceph {' '.join(question)}"] = secrets.hide(str(error), ())
+    return answers

@@ -1,0 +1,192 @@
+"""Hooks: the campaign's own commands, run at their points, time-stamped and kept in a log.
+
+What a command needs to know of its trial it finds in its environment (LOADSTONE_TRIAL, ...);
+nothing is ever put into its text.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from loadstone.campaign.schema.hook import Hook
+from loadstone.errors import LoadstoneError
+from loadstone.execution import secrets
+from loadstone.execution.events import Event, HookEnded
+from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.program import Ended, run_programs
+from loadstone.results.hook_log import append_hook
+
+Listen = Callable[[Event], None]
+Document = Mapping[str, Any]
+
+NOT_REACHED = "not reached"
+
+
+class HookError(LoadstoneError):
+    """A hook failed, and the campaign says that this ends the run."""
+
+
+class HookRunner:
+    """Runs the hooks of one run."""
+
+    def __init__(
+        self,
+        hooks: Sequence[Hook],
+        folder: Path,
+        listen: Listen,
+        interrupt: Interrupt,
+        campaign: Mapping[str, Any],
+    ) -> None:
+        self._hooks = hooks
+        self._folder = folder
+        self._listen = listen
+        self._interrupt = interrupt
+        self._lock = threading.Lock()
+        self._secrets = secrets.values_in(campaign, os.environ) if hooks else []
+
+    def run(self, point: str, document: Document | None = None) -> None:
+        """Run the hooks of a point in the campaign's order.
+
+        Raises HookError at the first that fails and whose failure is to stop the run.
+        """
+        for hook in self._hooks:
+            if hook.at == point and (document is None or hook.fits(document)):
+                self.run_one(hook, document)
+
+    def of_trial(self, document: Document) -> "TimedHooks":
+        """Return the hooks that fall into a trial."""
+        timed = [one for one in self._hooks if one.elapsed_ns is not None and one.fits(document)]
+        return TimedHooks(self, timed, document)
+
+    def run_one(self, hook: Hook, document: Document | None) -> None:
+        """Run one hook and keep what became of it; raise if its failure is to stop the run."""
+        # What is to be put right after a run is put right after Ctrl-C too.
+        is_last = hook.at in ("after_run", "after_trial", "after_phase")
+        (ended,) = run_programs(
+            [hook.command],
+            timeout_s=hook.timeout_ns / 1e9,
+            is_stopped=lambda: self._interrupt.is_asked and not is_last,
+            tick=lambda passed_s: None,
+            environment=self._environment(hook, document),
+        )
+        entry = self._entry(hook, document, ended)
+        self.keep(entry)
+        if not ended.is_good and hook.on_failure == "stop" and not self._interrupt.is_asked:
+            raise _failure(hook, entry)
+
+    def keep(self, entry: dict[str, Any]) -> None:
+        """Write an entry into the log, and tell of it."""
+        with self._lock:
+            append_hook(self._folder, entry)
+        self._listen(HookEnded(entry=entry))
+
+    def entry_of_none(self, hook: Hook, document: Document) -> dict[str, Any]:
+        """Return the entry of a hook whose moment never came."""
+        return self._entry(hook, document, None)
+
+    def _environment(self, hook: Hook, document: Document | None) -> dict[str, str]:
+        own = {
+            name: secrets.resolve(value, os.environ) if isinstance(value, dict) else value
+            for name, value in hook.env.items()
+        }
+        told = {"LOADSTONE_RUN_FOLDER": str(self._folder.resolve()), "LOADSTONE_HOOK": hook.label}
+        if document is not None:
+            told |= {
+                "LOADSTONE_TRIAL": str(document["id"]),
+                "LOADSTONE_TARGET": str(document["case"]["target"]),
+                "LOADSTONE_WORKLOAD": str(document["case"]["workload"]),
+                "LOADSTONE_PHASE": str(document["phase"]),
+                "LOADSTONE_ROUND": str(document["round"]),
+                "LOADSTONE_BLOCK": str(document["block"]),
+            }
+        return {**secrets.inherited(), **told, **own}
+
+    def _entry(self, hook: Hook, document: Document | None, ended: Ended | None) -> dict[str, Any]:
+        said = "" if ended is None else secrets.hide(ended.said, self._values(hook))
+        return {
+            "hook": hook.label,
+            "at": hook.model_dump(mode="json")["at"],
+            "trial": None if document is None else document["id"],
+            "phase": None if document is None else document["phase"],
+            "command": list(hook.command),
+            "on_failure": hook.on_failure,
+            "state": NOT_REACHED if ended is None else ended.state,
+            "exit_code": None if ended is None else ended.exit_code,
+            "said": said,
+            "started_unix_ns": time.time_ns() if ended is None else ended.started_unix_ns,
+            "ended_unix_ns": time.time_ns() if ended is None else ended.ended_unix_ns,
+        }
+
+    def _values(self, hook: Hook) -> Iterable[str]:
+        own = (value for value in hook.env.values() if isinstance(value, dict))
+        return [*self._secrets, *(secrets.resolve(one, os.environ) for one in own)]
+
+
+class TimedHooks:
+    """The hooks inside one trial: a thread waits for their moments, from the load's start on."""
+
+    def __init__(self, runner: HookRunner, hooks: Sequence[Hook], document: Document) -> None:
+        self.problem: LoadstoneError | None = None
+        self._runner = runner
+        self._hooks = sorted(hooks, key=lambda hook: hook.elapsed_ns or 0)
+        self._document = document
+        self._began_ns: int | None = None
+        self._has_begun = threading.Event()
+        self._ended = threading.Event()
+        self._stop: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=self._wait_for_all, name="hooks", daemon=True)
+
+    def __bool__(self) -> bool:
+        return bool(self._hooks)
+
+    def start(self, stop: Callable[[], None]) -> None:
+        """Begin to wait; `stop` ends the trial, where a failure is to do that."""
+        self._stop = stop
+        if self._hooks:
+            self._thread.start()
+
+    def note(self, elapsed_ns: int) -> None:
+        """Take note of how long the load has been running, which tells when it began."""
+        if not self._has_begun.is_set():
+            self._began_ns = time.monotonic_ns() - elapsed_ns
+            self._has_begun.set()
+
+    def finish(self) -> None:
+        """End with the trial: a command that runs is waited for, one to come was not reached."""
+        self._ended.set()
+        if self._hooks:
+            self._has_begun.set()
+            self._thread.join()
+
+    def _wait_for_all(self) -> None:
+        for hook in self._hooks:
+            try:
+                if self.problem is None and self._wait_for(hook.elapsed_ns or 0):
+                    self._runner.run_one(hook, self._document)
+                else:
+                    self._runner.keep(self._runner.entry_of_none(hook, self._document))
+            except LoadstoneError as error:
+                self.problem = error
+                self._stop()
+
+    def _wait_for(self, elapsed_ns: int) -> bool:
+        """Wait for a moment of the trial; return whether it came before the trial's end."""
+        self._has_begun.wait()
+        if self._began_ns is None:
+            return False
+        left_s = (self._began_ns + elapsed_ns - time.monotonic_ns()) / 1e9
+        return not self._ended.wait(max(0.0, left_s))
+
+
+def _failure(hook: Hook, entry: Mapping[str, Any]) -> HookError:
+    where = f" of trial {entry['trial']}" if entry["trial"] else ""
+    how = entry["state"] if entry["state"] != "ended" else f"exit code {entry['exit_code']}"
+    lines = [line.strip() for line in str(entry["said"]).splitlines() if line.strip()]
+    said = f": {'; '.join(lines[-3:])}" if lines else ""
+    return HookError(
+        f'hook "{hook.label}" at {entry["at"]}{where}: {how}{said}',
+        "put it right and go on with --resume; on_failure: label goes on without it",
+    )

@@ -1,0 +1,70 @@
+"""Servers that store nothing, in a process of their own, for as long as a block lasts.
+
+They are on this host, and so take processor time from the load generator. Their process is not
+ours, so that what the load generator itself spends can be told apart. It ends when its standard
+input does: neither a kill of ours nor a Ctrl-C leaves it behind.
+"""
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from loadstone.errors import LoadstoneError
+from loadstone.execution import secrets
+
+
+@contextlib.contextmanager
+def null_servers(trials: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
+    """Yield the addresses of servers that answer reads with the objects of these trials."""
+    if not trials:
+        yield []
+        return
+    process = subprocess.Popen(
+        [sys.executable, "-m", "loadstone.execution.programs.null_servers"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=secrets.inherited(),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(json.dumps([{"trial": trial} for trial in trials]) + "\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            _, said = process.communicate()
+            raise LoadstoneError(
+                f"the server that stores nothing did not start: {said.strip().splitlines()[-1:]}"
+            )
+        yield json.loads(line)
+    finally:
+        # The end of its input is its end; what is left to be read matters to nobody.
+        with contextlib.suppress(OSError, ValueError):
+            process.communicate()
+
+
+def _serve() -> None:
+    import resource
+
+    from loadstone import _loadgen
+
+    # Each connection needs a descriptor, and the usual limit is for programs with few.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    configs = json.loads(sys.stdin.readline())
+    servers = [_loadgen.NullServer(json.dumps(config)) for config in configs]
+    sys.stdout.write(json.dumps([server.address for server in servers]) + "\n")
+    sys.stdout.flush()
+    sys.stdin.read()
+    for server in servers:
+        server.stop()
+
+
+if __name__ == "__main__":
+    _serve()

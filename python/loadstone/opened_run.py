@@ -1,0 +1,211 @@
+"""A run folder for programs: what `loadstone.open_run` returns.
+
+Everything is made from the folder as it is, by the code that makes the reports. Nothing is written.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from loadstone._loadgen import Histogram
+from loadstone.analysis import Findings, analyse
+from loadstone.analysis.agents import AgentCell, read_agents
+from loadstone.analysis.finding import Finding
+from loadstone.analysis.limits.verdict import Verdict
+from loadstone.analysis.part import LATENCIES
+from loadstone.analysis.statistics.latency import merge
+from loadstone.analysis.summary import Cell
+from loadstone.errors import InputError
+from loadstone.results.documents import Manifest, Summary, TrialDocument
+from loadstone.results.record import Record
+from loadstone.results.store import read_run
+
+TRIAL = "trial"
+
+
+class OpenedTrial:
+    """One trial of a run that left a record."""
+
+    def __init__(self, record: Record) -> None:
+        """Use `OpenedRun.trials`."""
+        self._record = record
+
+    def __repr__(self) -> str:
+        return f"<trial {self.id}: {self.document['phase']}>"
+
+    @property
+    def id(self) -> str:
+        """The trial's number in its plan, such as "0007"."""
+        return self._record.id
+
+    @property
+    def document(self) -> TrialDocument:
+        """The trial document, as docs/reference/trial.schema.json describes it."""
+        return self._record.trial
+
+    @property
+    def summary(self) -> Summary:
+        """What was observed of the whole trial; empty if it was cut short."""
+        return self._record.summary
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What was noted while it ran and when it was read: `INTERRUPTED`, `ALTERED` and so on."""
+        return self._record.labels
+
+    @property
+    def agents(self) -> tuple[AgentCell, ...]:
+        """What each agent did, by operation."""
+        return read_agents(self._record, self.intervals)
+
+    @cached_property
+    def intervals(self) -> pa.Table:
+        """Requests, bytes and histograms of each second, stage, operation, outcome and agent."""
+        return self._record.intervals
+
+    @cached_property
+    def probes(self) -> pa.Table:
+        """What the probes saw meanwhile."""
+        return self._record.probes
+
+    @property
+    def requests(self) -> Iterator[pa.RecordBatch]:
+        """The requests one by one, where the campaign had them logged."""
+        return self._record.read_requests()
+
+    def histogram(self, time: str = "service", **where: str | int) -> Histogram:
+        """Return the merged histogram of one kind of time, in nanoseconds.
+
+        `time` is response, service, first_byte or lag. `where` chooses rows by their columns; of
+        what it does not name, the stage is "measure" and the outcome "ok".
+        """
+        return _histogram([self.intervals], time, where)
+
+
+class OpenedRun:
+    """A run: its cells and findings as reports have them, its tables as Arrow tables."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Use `loadstone.open_run`."""
+        self._run = read_run(path)
+
+    def __repr__(self) -> str:
+        return f"<run {self.name}, {self.state}: {len(self.trials)} trials>"
+
+    @property
+    def name(self) -> str:
+        """The campaign's name."""
+        return self._run.name
+
+    @property
+    def state(self) -> str:
+        """ "running", "finished", "interrupted" or "failed"."""
+        return self._run.state
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._run.path
+
+    @property
+    def manifest(self) -> Manifest:
+        """The campaign, the plan, the host and versions, as docs/reference/record.md has them."""
+        return self._run.manifest
+
+    @cached_property
+    def trials(self) -> tuple[OpenedTrial, ...]:
+        """The trials that left a record, in the plan's order."""
+        return tuple(OpenedTrial(record) for record in self._run.records)
+
+    @cached_property
+    def analysis(self) -> Findings:
+        """Everything that analysis says; the other properties are parts of it."""
+        return analyse(self._run)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """One result for each operation of each case and round, over all trials and iterations."""
+        return self.analysis.totals
+
+    @property
+    def iterations(self) -> tuple[Cell, ...]:
+        """The same, one result for each iteration."""
+        return self.analysis.cells
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the run says, the gravest first."""
+        return self.analysis.findings
+
+    def verdict(self, cell: Cell) -> Verdict | None:
+        """Return what limited a cell, if that was asked."""
+        return self.analysis.verdict_of(cell)
+
+    def intervals(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the intervals of all trials, with the trial's id in a column `trial` in front."""
+        tables = [record.read_intervals(columns) for record in self._run.records]
+        return _together(self._run.records, tables)
+
+    def probes(self) -> pa.Table:
+        """Return what the probes saw in all trials, likewise."""
+        return _together(self._run.records, [record.probes for record in self._run.records])
+
+    def histogram(self, cell: Cell, time: str = "service") -> Histogram:
+        """Return the histogram that the percentiles of a cell come from, in nanoseconds."""
+        where: dict[str, str | int] = {"operation": cell.operation}
+        where |= {"iteration": cell.iteration} if cell.iteration is not None else {}
+        own = [trial.intervals for trial in self.trials if trial.id in cell.trials]
+        return _histogram(own, time, where)
+
+    def table(self) -> pa.Table:
+        """Return the cells as a table: a row each, and a column for each parameter."""
+        return pa.Table.from_pylist([_row(cell) for cell in self.cells])
+
+
+def _together(records: Iterable[Record], tables: Iterable[pa.Table]) -> pa.Table:
+    named = [
+        table.add_column(0, TRIAL, pa.array([record.id] * table.num_rows, pa.utf8()))
+        for record, table in zip(records, tables, strict=True)
+    ]
+    return pa.concat_tables(named) if named else pa.table({TRIAL: pa.array([], pa.utf8())})
+
+
+def _histogram(tables: Iterable[pa.Table], time: str, where: Mapping[str, str | int]) -> Histogram:
+    if time not in LATENCIES:
+        raise InputError.of_value(time, f"a kind of time: {', '.join(LATENCIES)}")
+    chosen = {"stage": "measure", "outcome": "ok", **where}
+    encoded: list[bytes | None] = []
+    for table in tables:
+        for column, value in chosen.items():
+            if column not in table.column_names:
+                raise InputError.of_value(column, f"a column: {', '.join(table.column_names)}")
+            table = table.filter(pc.equal(table[column], value))
+        encoded += table[time].to_pylist()
+    return merge(encoded) or Histogram()
+
+
+def _row(cell: Cell) -> dict[str, object]:
+    row: dict[str, object] = {
+        "target": cell.target,
+        "workload": cell.workload,
+        "phase": cell.phase,
+        "operation": cell.operation,
+        "round": cell.round,
+        **{name: value for name, value in cell.parameters.items() if name not in _OWN},
+        "requests": cell.requests,
+        "failed": cell.failed,
+        "bytes": cell.bytes,
+        "duration_s": cell.duration_s,
+        "requests_per_s": cell.requests_per_s,
+        "bytes_per_s": cell.bytes_per_s,
+    }
+    headline = cell.headline
+    for name, value in (headline.quantiles if headline is not None else {}).items():
+        row[f"{name}_ns"] = value
+    return {**row, "labels": list(cell.labels)}
+
+
+_OWN = frozenset({"target", "workload", "phase", "operation", "round", "labels"})

@@ -1,0 +1,389 @@
+"""The answer on one screen of 80 × 24: results, cautions, the next step, and where the rest is."""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from loadstone import units
+from loadstone.analysis import Findings
+from loadstone.analysis.answer import Answer, Curve, Matrix, Result, answer_of
+from loadstone.analysis.limits.searches import describe_answer
+from loadstone.analysis.naming import describe_parameter, describe_size
+from loadstone.analysis.rules import Effect
+from loadstone.analysis.statistics.latency import Latency
+from loadstone.analysis.summary import Cell
+from loadstone.results.record import Run
+
+LINES_MAX = 24
+LARGE_BYTES = 64 * 1024
+"""From this size of objects on, data says more than requests."""
+
+NOT_KNOWN = "–"
+LAST_MIN = 8
+NAME_MAX = 16
+EFFECTS: Mapping[Effect, tuple[str, str, str]] = {
+    "invalid": ("invalid", "must not be used", "bold red"),
+    "bound": ("bound", "lower bounds", "yellow"),
+    "precision": ("precision", "", "yellow"),
+}
+HEADS = ("Rate", "±", "p50", "p99", "Failed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """What is printed: tables and lines, one below the other."""
+
+    title: Text
+    body: tuple[RichTable | Text, ...]
+    foot: tuple[Text, ...]
+
+
+def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
+    """Return the answer of a run for a terminal of this width."""
+    answer = answer_of(findings)
+    cautions = [*_cautions(findings, answer, width), *_unwritten(findings)]
+    foot = [*cautions, *_next_step(run, findings, answer), *_paths(run)]
+    left = LINES_MAX - 2 - len(foot) - 1
+    return Screen(
+        title=Text(_headline(run, findings, answer), style="bold"),
+        body=(*_capacities(findings), *_body(answer, left - 3 * len(findings.searches), width)),
+        foot=tuple(foot),
+    )
+
+
+def _headline(run: Run, findings: Findings, answer: Answer) -> str:
+    """Return what was measured in one line: what differs stands in the table."""
+    words = [run.name]
+    for same in (
+        {one.cell.target for one in answer.results},
+        {one.cell.operation for one in answer.results},
+    ):
+        words += same if len(same) == 1 else ()
+    cells = [one.cell for one in answer.results]
+    names = dict.fromkeys(name for cell in cells for name in cell.parameters)
+    for name in names:
+        values = {str(cell.parameters.get(name)) for cell in cells}
+        if len(values) == 1:
+            words.append(describe_parameter(name, cells[0].parameters.get(name)))
+    if "size" not in names:
+        sizes = {describe_size(round(cell.bytes / cell.good)) for cell in cells if cell.bytes}
+        words += sizes if len(sizes) == 1 else ()
+    loads = {_load(cell.load) for cell in cells}
+    if len(loads) == 1 and not {"threads", "clients"} & names.keys():
+        words += loads
+    trials = [one for one in findings.trials if one.is_measured and one.state != "not run"]
+    words.append(units.counted(len(trials), "trial"))
+    seconds = sum(one.duration_s or 0 for one in trials)
+    words.append(f"{units.format_duration(round(seconds, 1) * 1e9)} under load")
+    if run.state != "finished":
+        words.append(run.state)
+    return " · ".join(word for word in words if word)
+
+
+def _load(load: Mapping[str, object]) -> str:
+    if load.get("kind") == "open":
+        return f"{units.format_number(float(str(load.get('rate_per_s') or 0)))}/s offered"
+    clients = load.get("clients")
+    return f"{clients} client{'' if clients == 1 else 's'}"
+
+
+def _capacities(findings: Findings) -> Iterable[Text]:
+    for one in findings.searches:
+        yield Text(f"Capacity of {one.name}: {describe_answer(one)}.")
+
+
+def _body(answer: Answer, lines: int, width: int) -> Iterable[RichTable | Text]:
+    """Return the results in the form that fits into so many lines."""
+    if not answer.results:
+        yield Text("No result: no measured trial left a record.")
+        return
+    if answer.matrices:
+        yield from _matrices(answer.matrices, lines, width)
+        return
+    if answer.curves and len(answer.results) > 3 * len(answer.curves):
+        yield from _curves(answer.curves, lines, width)
+        return
+    rows = answer.results[: max(1, lines - 3)]
+    names = [name for name in _names(answer.results) if _differs(name, answer.results)]
+    yield _rows(rows, names, width)
+    if len(rows) < len(answer.results):
+        yield Text(f"and {len(answer.results) - len(rows)} more results: --full", style="dim")
+    yield from _spread_note(rows)
+
+
+def _spread_note(results: Sequence[Result]) -> Iterable[Text]:
+    counts = sorted({len(one.cell.trial_rates) for one in results if one.spread is not None})
+    if counts:
+        many = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        yield Text(f"Rate: median of {many} trials; ±: half their range.", style="dim")
+
+
+def _names(results: Sequence[Result]) -> list[str]:
+    names = dict.fromkeys(name for one in results for name in one.cell.parameters)
+    return sorted(names, key=lambda name: name != "size")
+
+
+def _differs(name: str, results: Sequence[Result]) -> bool:
+    return len({str(one.cell.parameters.get(name)) for one in results}) > 1
+
+
+def _is_large(results: Sequence[Result]) -> bool:
+    sizes = [one.cell.bytes / one.cell.good for one in results if one.cell.good and one.cell.bytes]
+    return bool(sizes) and min(sizes) >= LARGE_BYTES
+
+
+@dataclass(slots=True)
+class _Columns:
+    """Cells in columns, set so that no number is ever cut: the last column gives way."""
+
+    heads: list[str]
+    left: int
+    rows: list[list[str]] = field(default_factory=list)
+    dim: set[int] = field(default_factory=set)
+
+    def draw(self, width: int) -> RichTable:
+        """Return the table; `left` columns at its beginning, and the last one, are words."""
+        widths = [
+            max(len(row[at]) for row in (self.heads, *self.rows)) for at in range(len(self.heads))
+        ]
+        gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= width else 1
+        room = width - sum(widths[:-1]) - gap * (len(widths) - 1)
+        table = RichTable(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
+        last = len(self.heads) - 1
+        for at, head in enumerate(self.heads):
+            is_words = at < self.left or at == last
+            table.add_column(
+                head,
+                justify="left" if is_words else "right",
+                no_wrap=True,
+                min_width=min(widths[at], max(room, LAST_MIN)) if at == last else widths[at],
+                max_width=max(room, LAST_MIN) if at == last else None,
+                overflow="ellipsis",
+            )
+        for at, row in enumerate(self.rows):
+            table.add_row(*row, style="dim" if at in self.dim else "")
+        return table
+
+
+def _rows(
+    results: Sequence[Result], names: Sequence[str], width: int, points: Sequence[str] = ()
+) -> RichTable:
+    is_large = _is_large(results)
+    has_targets = len({one.cell.target for one in results}) > 1
+    has_operations = has_targets or len({_operation(one.cell) for one in results}) > 1
+    heads = [*(["Target"] if has_targets else []), *(["Operation"] if has_operations else [])]
+    parameters = [name.replace("_", " ").capitalize() for name in names]
+    columns = _Columns(
+        [*heads, *parameters, *(["Point"] if points else []), *HEADS, "Limited by"], len(heads)
+    )
+    for place, one in enumerate(results):
+        cell = one.cell
+        words = {"Target": cell.target, "Operation": _operation(cell)}
+        row = [_cut(words[head]) for head in heads]
+        row += [_value(name, cell.parameters.get(name)) for name in names]
+        row += [points[place]] if points else []
+        row += [_rate(one, is_large=is_large), _spread(one)]
+        row += [_time(cell.headline, name) for name in ("p50", "p99")]
+        columns.rows.append([*row, _failed(one), one.limit or NOT_KNOWN])
+        columns.dim |= {place} if one.is_void else set()
+    return columns.draw(width)
+
+
+def _operation(cell: Cell) -> str:
+    is_named = cell.operation == cell.phase
+    return cell.operation if is_named else f"{cell.operation} ({cell.phase})"
+
+
+def _cut(word: str) -> str:
+    return word if len(word) <= NAME_MAX else f"{word[: NAME_MAX - 1]}…"
+
+
+def _value(name: str, value: object) -> str:
+    if name == "size" and isinstance(value, int):
+        return describe_size(value)
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _rate(one: Result, *, is_large: bool) -> str:
+    if one.is_void and not one.cell.good:
+        return NOT_KNOWN
+    shown = units.format_byte_rate(one.bytes_per_s) if is_large else units.format_rate(one.rate)
+    return f"{'≥ ' if one.is_bound else ''}{shown}{' void' if one.is_void else ''}"
+
+
+def _spread(one: Result) -> str:
+    return NOT_KNOWN if one.spread is None else f"{100 * one.spread:.2g} %"
+
+
+def _time(latency: Latency | None, name: str) -> str:
+    if latency is None:
+        return NOT_KNOWN
+    if name in latency.at_least:
+        return f"≥ {units.format_duration(latency.at_least[name])}"
+    value = latency.quantiles[name]
+    return NOT_KNOWN if value is None else units.format_duration(value)
+
+
+def _failed(one: Result) -> str:
+    if not one.cell.failed:
+        return "0"
+    return f"{units.format_number(100 * one.cell.failed / one.cell.requests, 2)} %"
+
+
+def _curves(curves: Sequence[Curve], lines: int, width: int) -> Iterable[RichTable | Text]:
+    """Return three points of each curve, those that are one merged: "knee, peak"."""
+    found: list[tuple[str, Result]] = []
+    for curve in curves:
+        merged: dict[int, list[str]] = {}
+        for name, one in curve.points:
+            merged.setdefault(id(one), []).append(name)
+        own = {id(one): one for _, one in curve.points}
+        found += [(", ".join(words), own[key]) for key, words in merged.items()]
+    shown = found[: max(1, lines - 5)]
+    names = [name for name, _ in shown]
+    yield _rows([one for _, one in shown], [curves[0].load], width, names)
+    measured = len(curves[0].results)
+    yield Text(f"Of {measured} loads; knee: the least with 95 % of the peak.", style="dim")
+    yield from _spread_note([one for _, one in shown])
+
+
+def _matrices(matrices: Sequence[Matrix], lines: int, width: int) -> Iterable[RichTable | Text]:
+    """Return as many matrices as there is room for."""
+    used = 1
+    for number, matrix in enumerate(matrices):
+        height = len(matrix.rows) + 4
+        if number and used + height > lines:
+            yield Text(f"and {len(matrices) - number} more: --full", style="dim")
+            return
+        used += height
+        yield _matrix(matrix, width)
+        if matrix.best is not None:
+            yield Text(_best(matrix, matrix.results[matrix.best]), style="dim")
+
+
+def _matrix(matrix: Matrix, width: int) -> RichTable:
+    results = [*matrix.results.values()]
+    cell, is_large = results[0].cell, _is_large(results)
+    # Rates of sizes far apart have no unit in common but data.
+    is_large = is_large or (
+        "size" in (matrix.down, matrix.across) and any(one.cell.bytes for one in results)
+    )
+    unit = "MiB/s" if is_large else "requests/s"
+    heads = [f"{cell.target} {cell.operation}, {unit}"]
+    heads += [f"{matrix.across[:1]}={_value(matrix.across, one)}" for one in matrix.columns]
+    columns = _Columns(heads, 1)
+    for row in matrix.rows:
+        cells = [_value(matrix.down, row)]
+        for column in matrix.columns:
+            one = matrix.results.get((row, column))
+            cells.append(_entry(one, is_large=is_large, is_best=(row, column) == matrix.best))
+        columns.rows.append(cells)
+    return columns.draw(width)
+
+
+def _entry(one: Result | None, *, is_large: bool, is_best: bool) -> str:
+    if one is None or not one.cell.good:
+        return NOT_KNOWN
+    value = units.format_number(one.bytes_per_s / 2**20 if is_large else one.rate)
+    mark = "×" if one.is_void else "≥" if one.is_bound else ""
+    return f"{mark}{value}{'*' if is_best else ' '}"
+
+
+def _best(matrix: Matrix, one: Result) -> str:
+    """Return the best of a matrix in a line."""
+    words = [f"* {units.format_rate(one.rate)}"]
+    words += [f"± {_spread(one)}"] if one.spread is not None else []
+    words += [f"{name} {_time(one.cell.headline, name)}" for name in ("p50", "p99")]
+    words += [f"{_failed(one)} failed" if one.cell.failed else "none failed"]
+    words += [f"limited by {one.limit}"] if one.limit else []
+    return ", ".join(words)
+
+
+def _cautions(findings: Findings, answer: Answer, width: int) -> Iterable[Text]:
+    """Return at most one line for each kind of caution."""
+    total = len(findings.totals)
+    for caution in answer.cautions:
+        name, meaning, style = EFFECTS[caution.effect]
+        some = f" ({caution.results} of {total})" if 0 < caution.results < total else ""
+        text = f"{meaning}{some}: " if meaning else ""
+        line = f" ! {name:<9}  {text}"
+        yield Text(line + _fitting(caution.reasons, width - len(line)), style=style)
+
+
+def _unwritten(findings: Findings) -> Iterable[Text]:
+    """Return what neither a rate nor the failures count."""
+    count = sum(cell.unwritten for cell in findings.totals)
+    if count:
+        asked = units.counted(count, "request")
+        yield Text(f" ! unwritten  {asked} for objects whose own put had failed", style="yellow")
+
+
+def _fitting(reasons: Sequence[str], width: int) -> str:
+    """Return as many reasons as fit, and how many more there are."""
+    text = reasons[0]
+    for number, reason in enumerate(reasons[1:], start=1):
+        rest = len(reasons) - number - 1
+        longer = f"{text}; {reason}"
+        if len(longer) + (len(f"; {rest} more") if rest else 0) > width:
+            return f"{text}; {rest + 1} more"
+        text = longer
+    return text
+
+
+def _next_step(run: Run, findings: Findings, answer: Answer) -> Iterable[Text]:
+    """Return the one command that helps most."""
+    step = _step(run, findings, answer)
+    if step is not None:
+        why, command = step
+        yield Text(f" → next   {why}:")
+        yield Text(f"   {command}", style="bold")
+
+
+def _step(run: Run, findings: Findings, answer: Answer) -> tuple[str, str] | None:
+    typed = str(run.manifest.get("command") or "")
+    folder = shlex.quote(str(run.path))
+    words = shlex.split(typed)
+    kind = words[1] if len(words) > 1 else ""
+    effects = {one.effect: one for one in answer.cautions}
+    missing = any(one.state in ("not run", "interrupted") for one in findings.trials)
+    if missing and kind == "run":
+        return "go on with what did not run", f"{_without_output(words)} -o {folder} --resume"
+    if "invalid" in effects:
+        return "see what went wrong", f"loadstone report {folder} --full"
+    if kind == "demo":
+        return "measure a store of your own", (
+            "loadstone bench put,get,delete http://127.0.0.1:9000 --blocks 6"
+        )
+    if any(len(one.cell.trial_rates) < 2 for one in answer.results) and kind in ("bench", "run"):
+        more = "--blocks 6" if kind == "bench" else "--set blocks=6"
+        return "repeat it, for an interval", f"{_without_output(words)} {more}"
+    calibration = next((one.todo for one in findings.findings if one.rule == "not-calibrated"), "")
+    if calibration:
+        return "learn the client's own ceiling", calibration
+    if len({one.cell.target for one in answer.results}) > 1:
+        return "compare the targets", f"loadstone compare {folder}"
+    return "charts and evidence", f"loadstone report {folder} -f html -o report.html"
+
+
+def _without_output(words: Sequence[str]) -> str:
+    """Return a command without the folder that it wrote to and the flags of a resumption."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if skip or word in ("-o", "--output", "--out"):
+            skip = not skip
+            continue
+        if word not in ("--resume",) and not word.startswith(("--output=", "--out=")):
+            kept.append(word)
+    return shlex.join(kept)
+
+
+def _paths(run: Run) -> Iterable[Text]:
+    page = run.path / "report.html"
+    yield Text(f" run     {run.path}", style="dim")
+    if page.exists():
+        yield Text(f" report  {page}", style="dim")
+    yield Text(f" more    loadstone report {shlex.quote(str(run.path))} --full", style="dim")

@@ -1,0 +1,1 @@
+"""Charts: findings to Vega-Lite specifications and images."""

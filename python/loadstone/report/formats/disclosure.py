@@ -1,0 +1,73 @@
+"""The disclosure: everything a reader must know of a run, and the standard it meets, as YAML."""
+
+import io
+
+from ruamel.yaml import YAML
+
+from loadstone.analysis import Findings
+from loadstone.analysis.standards.standard import declare, disclosure, statements_of
+from loadstone.report.options import Options
+from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+from loadstone.results.record import Run
+
+
+def render(run: Run, findings: Findings, options: Options) -> bytes:
+    """Return disclosure.yaml; an empty field is something that nobody stated or saw."""
+    writer = YAML(typ="safe", pure=True)
+    writer.default_flow_style = False
+    writer.allow_unicode = True
+    writer.width = 100
+    writer.representer.sort_base_mapping_type_on_output = False
+    stream = io.BytesIO()
+    mistakes = [one.to_json() for one in findings.mistakes]
+    writer.dump({**disclosure(run, findings), "mistakes": mistakes}, stream)
+    return stream.getvalue()
+
+
+def standard_table(run: Run, findings: Findings) -> Table:
+    """Return the rules of the standard and which of them the run meets."""
+    rules = declare(run, findings)
+    met = sum(one.status == "met" for one in rules)
+    failed = sum(one.status == "not met" for one in rules)
+    return Table(
+        title="The standard",
+        columns=(
+            Column(head="No."),
+            Column(head="Rule", align="left"),
+            Column(head="Is", align="left"),
+            Column(head="Because", align="left"),
+        ),
+        rows=tuple((str(one.number), one.title, one.status, one.because) for one in rules),
+        caption=f"{met} of {len(rules)} rules are met, {failed} are not.",
+        notes=("The whole disclosure: loadstone report RUN -f disclosure.",),
+    )
+
+
+def mistakes_table(findings: Findings, *, only_made: bool = False) -> Table | None:
+    """Return the common mistakes of reports, and whether this one makes them; None without any."""
+    rows = [
+        (one.id, one.mistake, one.outcome, one.evidence)
+        for one in findings.mistakes
+        if not only_made or one.outcome == "fail"
+    ]
+    if not rows:
+        return None
+    made = sum(one.outcome == "fail" for one in findings.mistakes)
+    return Table(
+        title="Common mistakes",
+        columns=tuple(
+            Column(head=head, align="left") for head in ("No.", "Mistake", "Check", "Because")
+        ),
+        rows=tuple(rows),
+        caption=f"{made} of {len(findings.mistakes)} checks fail.",
+    )
+
+
+def statements_table(run: Run) -> Table:
+    """Return what the campaign states of what nobody can measure."""
+    return Table(
+        title="Statements",
+        columns=(Column(head="Of", align="left"), Column(head="Stated", align="left")),
+        rows=tuple((name, text or NOT_KNOWN) for name, text in statements_of(run).items()),
+        notes=("Statements are the campaign's own; nobody checked them.",),
+    )

@@ -1,0 +1,279 @@
+"""The JSON report: every number of the findings, for programs. Its schema is published.
+
+An absent number is null. Times are integer nanoseconds, rates per second, sizes bytes.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from loadstone.analysis import Findings, TrialFacts
+from loadstone.analysis.finding import evidence_json
+from loadstone.analysis.limits.interventions import Change
+from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
+from loadstone.analysis.limits.searches import CapacitySearch
+from loadstone.analysis.limits.verdict import Verdict
+from loadstone.analysis.statistics.latency import Latency
+from loadstone.analysis.summary import Cell, Spread
+from loadstone.report.options import Options
+from loadstone.results.record import Run
+
+FORMAT = 1
+
+
+def render(run: Run, findings: Findings, options: Options) -> bytes:
+    """Return the JSON report, indented, its keys in a fixed order."""
+    text = json.dumps(document(run, findings), indent=2, ensure_ascii=False, allow_nan=False)
+    return (text + "\n").encode()
+
+
+def document(run: Run, findings: Findings) -> dict[str, Any]:
+    """Return the JSON report as plain values."""
+    manifest = run.manifest
+    return {
+        "format": FORMAT,
+        "run": {
+            "id": manifest.get("run"),
+            "name": run.name,
+            "state": run.state,
+            "seed": manifest.get("seed"),
+            "started": manifest.get("started"),
+            "ended": manifest.get("ended"),
+            "loadstone": manifest.get("loadstone"),
+            "versions": manifest.get("versions") or {},
+            "host": manifest.get("host") or {},
+        },
+        "cases": [_cell(cell) for cell in findings.cells],
+        "totals": [_cell(cell, findings.verdict_of(cell)) for cell in findings.totals],
+        "mixes": [_cell(cell) for cell in findings.mixes],
+        "trials": [_trial(trial) for trial in findings.trials],
+        "ceilings": [_ceiling(one) for one in findings.ceilings],
+        "hooks": [dict(entry) for entry in findings.hooks],
+        "searches": [_search(search) for search in findings.searches],
+        "interventions": [_change(change) for change in findings.changes],
+        "findings": [finding.to_json() for finding in findings.findings],
+        "mistakes": [one.to_json() for one in findings.mistakes],
+    }
+
+
+def _cell(cell: Cell, verdict: Verdict | None = None) -> dict[str, Any]:
+    return {
+        "target": cell.target,
+        "workload": cell.workload,
+        "phase": cell.phase,
+        "operation": cell.operation,
+        "parameters": dict(cell.parameters),
+        "round": cell.round,
+        "iteration": cell.iteration,
+        "iterations": cell.iterations,
+        "load": dict(cell.load),
+        "trials": list(cell.trials),
+        "requests": cell.requests,
+        "good_requests": cell.good,
+        "failed_requests": cell.failed,
+        "unwritten_requests": cell.unwritten,
+        "errors": dict(cell.errors),
+        "objects": cell.objects,
+        "bytes": cell.bytes,
+        "duration_s": cell.duration_s,
+        "first_done_s": cell.first_done_s,
+        "last_done_s": cell.last_done_s,
+        "requests_per_s": cell.requests_per_s,
+        "objects_per_s": cell.objects_per_s,
+        "bytes_per_s": cell.bytes_per_s,
+        "spread_of_seconds": _spread(cell.spread_of_seconds),
+        "spread_of_trials": _spread(cell.spread_of_trials),
+        "trial_rates": [
+            {
+                "trial": rate.trial,
+                "block": rate.block,
+                "requests_per_s": rate.requests_per_s,
+                "bytes_per_s": rate.bytes_per_s,
+                "duration_s": rate.duration_s,
+            }
+            for rate in cell.trial_rates
+        ],
+        "response_ns": _latency(cell.response),
+        "service_ns": _latency(cell.service),
+        "first_byte_ns": _latency(cell.first_byte),
+        "lag_ns": _latency(cell.lag),
+        "part_ns": _latency(cell.part),
+        "parts_failed": cell.parts_failed,
+        "little": cell.little,
+        "client": {
+            "cpu_us_per_request": cell.client.cpu_us_per_request,
+            "rss_bytes_max": cell.client.rss_bytes_max,
+            "sockets_max": cell.client.sockets_max,
+        },
+        "instrument": _instrument(cell),
+        "verdict": None if verdict is None else _verdict(verdict),
+        "labels": list(cell.labels),
+    }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "limit": verdict.limit,
+        "grade": verdict.grade,
+        "reason": verdict.reason,
+        "void_for_ratios": verdict.is_void_for_ratios,
+        "evidence": [evidence_json(one) for one in verdict.evidence],
+    }
+
+
+def _instrument(cell: Cell) -> dict[str, Any]:
+    share = cell.instrument
+    return {
+        "share_of_ceiling": share.share if share is not None else None,
+        "ceiling_requests_per_s": share.ceiling_per_s if share is not None else None,
+        "ceiling_basis": share.basis if share is not None else None,
+        "ceiling_extended": share.is_extended if share is not None else None,
+        "calibration_age_s": share.age_s if share is not None else None,
+        "no_ceiling": cell.no_ceiling or None,
+        "hiccup_ns_p99_9": cell.jitter.hiccup_ns_p99_9,
+        "hiccup_ns_max": cell.jitter.hiccup_ns_max,
+        "run_delay_share": cell.jitter.run_delay_share,
+    }
+
+
+def _spread(spread: Spread | None) -> dict[str, Any] | None:
+    if spread is None:
+        return None
+    return {
+        "kind": spread.kind,
+        "n": spread.n,
+        "requests_per_s": spread.requests_per_s,
+        "bytes_per_s": spread.bytes_per_s,
+    }
+
+
+def _latency(latency: Latency | None) -> dict[str, Any] | None:
+    if latency is None:
+        return None
+    return {
+        "count": latency.count,
+        **latency.quantiles,
+        "max": latency.max_ns,
+        "mean": latency.mean_ns,
+        "min": latency.min_ns,
+        "unresolved": dict(latency.unresolved),
+        "at_least": dict(latency.at_least),
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    return {
+        "changed": change.kind,
+        "case": change.base.name,
+        "base_trials": list(change.base.trials),
+        "trials": list(change.changed.trials),
+        "operation": change.base.operation,
+        "base_requests_per_s": change.base.requests_per_s,
+        "requests_per_s": change.changed.requests_per_s,
+        "ratio": change.ratio.ratio,
+        "ratio_low": change.ratio.low,
+        "ratio_high": change.ratio.high,
+        "n": change.ratio.n_a,
+    }
+
+
+def _search(search: CapacitySearch) -> dict[str, Any]:
+    rate = search.rate
+    return {
+        "search": search.trial,
+        "target": search.target,
+        "workload": search.workload,
+        "phase": search.phase,
+        "operations": list(search.operations),
+        "parameters": dict(search.parameters),
+        "round": search.round,
+        "block": search.block,
+        "vary": search.vary,
+        "objective": {
+            "quantile": search.quantile,
+            "latency_ns_max": search.goal.latency_ns_max,
+            "errors_max": search.goal.errors_max,
+            "achieved_min": search.goal.achieved_min,
+        },
+        "holds_at": search.lower,
+        "fails_at": search.upper,
+        "confirmed": search.is_confirmed,
+        "doubted": search.is_doubted,
+        "over": search.is_over,
+        "reason": search.reason,
+        "requests_per_s": None if rate is None else rate.centre,
+        "requests_per_s_low": None if rate is None else rate.low,
+        "requests_per_s_high": None if rate is None else rate.high,
+        "latency_ns": search.latency_ns,
+        "confirming": list(search.confirming),
+        "steps": [
+            {
+                "trial": step.trial,
+                "stage": step.stage,
+                "load": step.load,
+                "duration_s": step.duration_s,
+                "requests_per_s": step.rate,
+                "latency_ns": step.seen.latency_ns,
+                "errors": step.seen.errors,
+                "achieved": step.seen.achieved,
+                "stalled": step.seen.stalled,
+                "left_out": step.is_left_out,
+                "good": step.is_good,
+            }
+            for step in search.steps
+        ],
+    }
+
+
+def _ceiling(one: MeasuredCeiling) -> dict[str, Any]:
+    return {
+        "ceiling": one.ceiling,
+        "name": one.name,
+        "kind": one.kind,
+        "targets": list(one.targets),
+        "moment": one.moment,
+        "measurement": one.measurement,
+        "bounds": one.bounds,
+        "bytes_per_s": one.bytes_per_s,
+        "bytes_per_s_min": one.low,
+        "bytes_per_s_max": one.high,
+        "bytes_per_second": list(one.seconds),
+        "requests_per_s": one.requests_per_s,
+        "service_ns": _latency(one.service),
+        "count": one.count,
+        "is_value": one.is_value,
+        "tool": one.tool,
+        "tool_version": one.tool_version,
+        "commands": [list(words) for words in one.commands],
+        "outputs": list(one.outputs),
+    }
+
+
+def _trial(trial: TrialFacts) -> Mapping[str, Any]:
+    return {
+        "trial": trial.trial,
+        "state": trial.state,
+        "reason": trial.reason,
+        "target": trial.target,
+        "workload": trial.workload,
+        "phase": trial.phase,
+        "operations": list(trial.operations),
+        "parameters": dict(trial.parameters),
+        "round": trial.round,
+        "block": trial.block,
+        "measured": trial.is_measured,
+        "started_unix_ns": trial.started_unix_ns,
+        "duration_s": trial.duration_s,
+        "requests": trial.requests,
+        "failed": trial.failed,
+        "unwritten": trial.unwritten,
+        "labels": list(trial.labels),
+        "errors": list(trial.errors),
+        "absent_probes": dict(trial.absent_probes),
+        "target_state": dict(trial.target_state),
+        "little": trial.little,
+        "hiccup_ns_p99_9": trial.jitter.hiccup_ns_p99_9,
+        "hiccup_ns_max": trial.jitter.hiccup_ns_max,
+        "run_delay_share": trial.jitter.run_delay_share,
+        "features": dict(trial.features),
+    }

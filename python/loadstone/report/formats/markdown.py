@@ -1,0 +1,103 @@
+"""The report as Markdown: the same tables as on a terminal, for a wiki or a pull request."""
+
+from collections.abc import Sequence
+
+from loadstone.analysis import Findings
+from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
+from loadstone.report.opening import opening
+from loadstone.report.options import Options
+from loadstone.report.tables.capacity import capacity_table, steps_table
+from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target_table
+from loadstone.report.tables.interventions import intervention_table
+from loadstone.report.tables.layout import (
+    Table,
+    client_table,
+    errors_table,
+    iterations_table,
+    latency_table,
+    results_table,
+    trials_table,
+)
+from loadstone.report.tables.templates import render_template
+from loadstone.report.tables.verdicts import verdict_table
+from loadstone.results.record import Run
+
+
+def render(run: Run, findings: Findings, options: Options) -> bytes:
+    """Return the report as GitHub-flavoured Markdown.
+
+    With a table template, that table stands alone, so that it can be pasted as it is.
+    """
+    if options.table is not None:
+        return render_template(options.table, findings, options).encode()
+    first = opening(run, findings)
+    blocks = [f"# {escaped(first.title)}", " ".join(map(escaped, first.sentences))]
+    if first.answers:
+        blocks.append("\n".join(f"- {escaped(answer)}" for answer in first.answers))
+    blocks.append(f"**{escaped(first.verdict)}**")
+    tables = (
+        capacity_table(findings),
+        results_table(findings, options),
+        ceilings_table(findings),
+        iterations_table(findings, options),
+        latency_table(findings),
+        client_table(findings),
+        errors_table(findings),
+        steps_table(findings),
+        verdict_table(findings),
+        intervention_table(findings),
+        trials_table(findings),
+        target_table(findings),
+        hooks_table(findings),
+    )
+    for table in tables:
+        if table is not None and table.rows:
+            blocks += _table_blocks(table)
+    closing = (standard_table(run, findings), mistakes_table(findings), statements_table(run))
+    for table in closing:
+        if table is not None:
+            blocks += _table_blocks(table)
+    if findings.findings:
+        blocks.append("## What to know")
+        blocks.append(
+            "\n".join(f"- **{f.rule}**: {escaped(f.statement)}" for f in findings.findings)
+        )
+    return ("\n\n".join(blocks) + "\n").encode()
+
+
+def _table_blocks(table: Table) -> list[str]:
+    blocks = [f"## {table.title}"]
+    if table.caption:
+        blocks.append(escaped(table.caption))
+    blocks.append(_grid(table))
+    # Two spaces at a line's end keep notes apart without making paragraphs of them.
+    if table.notes:
+        blocks.append("  \n".join(map(escaped, table.notes)))
+    return blocks
+
+
+def _grid(table: Table) -> str:
+    heads = [c.head if not c.unit else f"{c.head}, {c.unit}" for c in table.columns]
+    lines = [[escaped(cell) for cell in row] for row in (heads, *table.rows)]
+    widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(heads))]
+    rights = [column.align == "right" for column in table.columns]
+    text = [_row(line, widths, rights) for line in lines]
+    rule = (
+        "-" * (width - 1) + ":" if right else "-" * width
+        for width, right in zip(widths, rights, strict=True)
+    )
+    text.insert(1, f"| {' | '.join(rule)} |")
+    return "\n".join(text)
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], rights: Sequence[bool]) -> str:
+    padded = (
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, width, right in zip(cells, widths, rights, strict=True)
+    )
+    return f"| {' | '.join(padded)} |"
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")

@@ -1,0 +1,94 @@
+"""The results as OpenMetrics text, for a dashboard that keeps the history of many runs."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from loadstone.analysis import Findings
+from loadstone.analysis.statistics.latency import QUANTILES, Latency
+from loadstone.analysis.summary import Cell
+from loadstone.report.options import Options
+from loadstone.results.record import Run
+
+NS_PER_S = 1e9
+
+GAUGES: Mapping[str, tuple[str, Callable[[Cell], float | None]]] = {
+    "loadstone_requests_per_second": (
+        "Good requests over the measured time.",
+        lambda cell: cell.requests_per_s,
+    ),
+    "loadstone_bytes_per_second": (
+        "Payload of good requests over the measured time.",
+        lambda cell: cell.bytes_per_s,
+    ),
+    "loadstone_measured_seconds": ("How long was measured.", lambda cell: cell.duration_s),
+    "loadstone_client_cpu_seconds_per_request": (
+        "Processor time of the load generator for one request.",
+        lambda cell: (
+            None if cell.client.cpu_us_per_request is None else cell.client.cpu_us_per_request / 1e6
+        ),
+    ),
+    "loadstone_client_resident_bytes": (
+        "Most memory the load generator held.",
+        lambda cell: cell.client.rss_bytes_max,
+    ),
+    "loadstone_client_sockets": (
+        "Most sockets the load generator held.",
+        lambda cell: cell.client.sockets_max,
+    ),
+}
+
+
+def render(run: Run, findings: Findings, options: Options) -> bytes:
+    """Return one sample per cell and metric; what was not measured has no sample."""
+    lines: list[str] = []
+    for name, (text, value_of) in GAUGES.items():
+        lines += [f"# TYPE {name} gauge", f"# HELP {name} {text}"]
+        for cell in findings.cells:
+            value = value_of(cell)
+            if value is not None:
+                lines.append(f"{name}{_labels(run, cell)} {value:.10g}")
+    lines += ["# TYPE loadstone_requests counter"]
+    lines += ["# HELP loadstone_requests Requests by how they ended."]
+    for cell in findings.cells:
+        for outcome, count in {"ok": cell.good, **cell.errors}.items():
+            lines.append(f"loadstone_requests_total{_labels(run, cell, outcome=outcome)} {count}")
+    lines += ["# TYPE loadstone_request_seconds summary"]
+    lines += ["# HELP loadstone_request_seconds Time of good requests, by kind of time."]
+    for cell in findings.cells:
+        kinds = (("response", cell.response), ("service", cell.service))
+        for kind, latency in (*kinds, ("first_byte", cell.first_byte), ("part", cell.part)):
+            lines.extend(_summary(run, cell, kind, latency))
+    return ("\n".join([*lines, "# EOF"]) + "\n").encode()
+
+
+def _summary(run: Run, cell: Cell, kind: str, latency: Latency | None) -> Iterable[str]:
+    if latency is None:
+        return
+    name = "loadstone_request_seconds"
+    for quantile, q in QUANTILES.items():
+        value = latency.quantiles[quantile]
+        if value is not None:
+            labels = _labels(run, cell, time=kind, quantile=str(q))
+            yield f"{name}{labels} {value / NS_PER_S:.10g}"
+    total_s = latency.mean_ns * latency.count / NS_PER_S
+    yield f"{name}_count{_labels(run, cell, time=kind)} {latency.count}"
+    yield f"{name}_sum{_labels(run, cell, time=kind)} {total_s:.10g}"
+
+
+def _labels(run: Run, cell: Cell, **more: str) -> str:
+    labels = {
+        "run": str(run.manifest.get("run")),
+        "campaign": run.name,
+        "target": cell.target,
+        "workload": cell.workload,
+        "phase": cell.phase,
+        "operation": cell.operation,
+        "round": str(cell.round),
+        "iteration": str(cell.iteration),
+        **{f"parameter_{name}": str(value) for name, value in cell.parameters.items()},
+        **more,
+    }
+    return "{" + ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,129 @@
+"""The results as flat rows, for spreadsheets and data frames: CSV, and Parquet with types."""
+
+import csv
+import io
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from loadstone.analysis import Findings
+from loadstone.analysis.statistics.latency import QUANTILES, Latency
+from loadstone.analysis.summary import Cell
+from loadstone.errors import InputError
+from loadstone.report.options import Options
+from loadstone.report.tables.templates import MARKDOWN_TABLES, render_template
+from loadstone.results.record import Run
+
+CSV_ROWS = "one line per case, round and iteration"
+LATENCIES = ("response", "service", "first_byte", "lag", "part")
+
+
+def render_csv(run: Run, findings: Findings, options: Options) -> bytes:
+    """Return one line per cell with a head line; absent numbers are empty fields.
+
+    With a table template that is tab separated, that table.
+    """
+    if options.table in MARKDOWN_TABLES:
+        raise InputError(
+            f'the table "{options.table}" is Markdown and no CSV',
+            f"-f markdown prints it; --table none -f csv prints {CSV_ROWS}",
+        )
+    if options.table is not None:
+        return render_template(options.table, findings, options).encode()
+    rows = flat_rows(run, findings)
+    stream = io.StringIO()
+    writer = csv.DictWriter(
+        stream,
+        fieldnames=list(rows[0]) if rows else [],
+        # Where the comma is the decimal mark, spreadsheets expect fields to part at semicolons.
+        delimiter=";" if options.decimal_comma else ",",
+        lineterminator="\n",
+    )
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _field(value, options) for name, value in row.items()})
+    return stream.getvalue().encode()
+
+
+def render_parquet(run: Run, findings: Findings, options: Options) -> bytes:
+    """Return the same rows as a Parquet table."""
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(flat_rows(run, findings)), stream)
+    return stream.getvalue()
+
+
+def flat_rows(run: Run, findings: Findings) -> list[dict[str, Any]]:
+    """Return one row per cell: each iteration by itself, never added up with the others."""
+    names = list(dict.fromkeys(name for cell in findings.cells for name in cell.parameters))
+    return [_row(run, cell, names) for cell in findings.cells]
+
+
+def _row(run: Run, cell: Cell, parameters: list[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "run": run.manifest.get("run"),
+        "name": run.name,
+        "target": cell.target,
+        "workload": cell.workload,
+        "phase": cell.phase,
+        "operation": cell.operation,
+        **{f"parameter_{name}": _plain(cell.parameters.get(name)) for name in parameters},
+        "round": cell.round,
+        "iteration": cell.iteration,
+        "trials": len(cell.trials),
+        "requests": cell.requests,
+        "good_requests": cell.good,
+        "failed_requests": cell.failed,
+        "unwritten_requests": cell.unwritten,
+        "errors": " ".join(f"{kind}={count}" for kind, count in cell.errors.items()),
+        "objects": cell.objects,
+        "bytes": cell.bytes,
+        "duration_s": cell.duration_s,
+        "first_done_s": cell.first_done_s,
+        "last_done_s": cell.last_done_s,
+        "requests_per_s": cell.requests_per_s,
+        "requests_per_s_sd_of_seconds": _sd(cell),
+        "bytes_per_s": cell.bytes_per_s,
+    }
+    for kind in LATENCIES:
+        row |= _latency(kind, getattr(cell, kind))
+    row |= {
+        "parts": cell.part.count if cell.part is not None else None,
+        "parts_failed": cell.parts_failed,
+        "little": cell.little,
+        "cpu_us_per_request": cell.client.cpu_us_per_request,
+        "rss_bytes_max": cell.client.rss_bytes_max,
+        "sockets_max": cell.client.sockets_max,
+        "share_of_ceiling": cell.instrument.share if cell.instrument is not None else None,
+        "ceiling_basis": cell.instrument.basis if cell.instrument is not None else None,
+        "hiccup_ns_p99_9": cell.jitter.hiccup_ns_p99_9,
+        "run_delay_share": cell.jitter.run_delay_share,
+        "labels": " ".join(cell.labels),
+    }
+    return row
+
+
+def _latency(kind: str, latency: Latency | None) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name in QUANTILES:
+        row[f"{kind}_{name}_ns"] = latency.quantiles[name] if latency is not None else None
+    row[f"{kind}_max_ns"] = latency.max_ns if latency is not None else None
+    row[f"{kind}_mean_ns"] = latency.mean_ns if latency is not None else None
+    return row
+
+
+def _sd(cell: Cell) -> float | None:
+    return cell.spread_of_seconds.requests_per_s if cell.spread_of_seconds is not None else None
+
+
+def _plain(value: object) -> object:
+    is_plain = value is None or isinstance(value, (bool, int, float, str))
+    return value if is_plain else json.dumps(value)
+
+
+def _field(value: object, options: Options) -> object:
+    if isinstance(value, float):
+        text = f"{value:.10g}"
+        return text.replace(".", ",") if options.decimal_comma else text
+    return value

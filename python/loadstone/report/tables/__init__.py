@@ -1,0 +1,1 @@
+"""Tables: findings to rows of text, in our own layouts and in published ones."""

@@ -1,0 +1,66 @@
+"""An account as the table that reports of its kind print: mean seconds of queries, or rates."""
+
+from collections.abc import Mapping, Sequence
+
+from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Measurement, grouped
+from loadstone.analysis.naming import describe_parameters
+from loadstone.report.tables.actions import rates_table
+from loadstone.report.tables.queries import queries_table
+
+
+def account_table(account: Account) -> str:
+    """Return an account's table; its trials are averaged where a cell has several."""
+    return _queries(account) if SECONDS in account.metrics else _rates(account)
+
+
+def is_markdown(account: Account) -> bool:
+    """Tell whether the table is Markdown of itself; the other kind is separated by tabs."""
+    return SECONDS in account.metrics
+
+
+def _queries(account: Account) -> str:
+    systems: dict[str, dict[str, list[float]]] = {}
+    for one in account.of(SECONDS):
+        times = systems.setdefault(one.target, {})
+        times.setdefault(str(one.parameters["query"]), []).append(one.value)
+    return queries_table(systems)
+
+
+def _rates(account: Account) -> str:
+    """Return a table of each action; other parameters than size and threads stand in its head."""
+    rates = account.of(RATE)
+    sizes = list(dict.fromkeys(one.size_bytes or 0 for one in rates))
+    heads = [_size_head(size) for size in sizes]
+    has_targets = len(account.targets) > 1
+    parts = []
+    for own in grouped(rates, lambda one: _head(one, has_target=has_targets)).values():
+        by_threads = grouped(own, lambda one: one.threads or 0)
+        lines: Mapping[int, Sequence[str]] = {
+            int(str(threads)): [
+                _cell([one for one in members if (one.size_bytes or 0) == size]) for size in sizes
+            ]
+            for threads, members in by_threads.items()
+        }
+        parts.append(rates_table(_head(own[0], has_target=has_targets), heads, lines))
+    return "".join(parts)
+
+
+def _head(one: Measurement, *, has_target: bool) -> str:
+    rest = {name: v for name, v in one.parameters.items() if name not in ("size", "threads")}
+    words = [one.operation.upper(), one.target if has_target else "", describe_parameters(rest)]
+    return ", ".join(word for word in words if word)
+
+
+def _cell(members: Sequence[Measurement]) -> str:
+    """Return one number as it was printed, several as their mean, and none as a blank."""
+    if len(members) == 1:
+        return members[0].text or repr(members[0].value)
+    return repr(sum(one.value for one in members) / len(members)) if members else ""
+
+
+def _size_head(size_bytes: int) -> str:
+    """Return a size as those tables head their columns: "100kb", "1mb"."""
+    for power, unit in ((2, "mb"), (1, "kb")):
+        if size_bytes and size_bytes % 1024**power == 0:
+            return f"{size_bytes // 1024**power}{unit}"
+    return str(size_bytes)

@@ -1,0 +1,107 @@
+"""Tables of searches for a capacity: the answers, and every step on the way to them."""
+
+from loadstone import units
+from loadstone.analysis import Findings
+from loadstone.analysis.limits.searches import CapacitySearch
+from loadstone.campaign.search import STALLED_MAX
+from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+
+LEFT_OUT = (
+    "Client stood still: its host kept even a sleeping thread waiting, for long enough to be why"
+    f" the objective was missed. Up to {STALLED_MAX} such trials of a load and stage are left out"
+    " and run again."
+)
+
+
+def capacity_table(findings: Findings) -> Table | None:
+    """Return one row for each search: its objective, its bounds, what was achieved there, and why
+    it ended; None when nothing was searched.
+    """
+    if not findings.searches:
+        return None
+    left = ("Search", "Objective")
+    columns = (
+        *(Column(head=head, align="left") for head in left),
+        Column(head="Holds at"),
+        Column(head="Fails at"),
+        Column(head="Achieved"),
+        Column(head="95 % CI"),
+        Column(head="Latency", is_optional=True),
+        Column(head="Trials"),
+        Column(head="Ended", align="left"),
+    )
+    return Table(
+        title="Capacity",
+        columns=columns,
+        rows=tuple(_answer(one) for one in findings.searches),
+        notes=(
+            "Holds at: the largest load that met the objective, most often and again in fresh"
+            " trials. Fails at: the smallest that did not.",
+            "Achieved: good requests a second of the confirming trials, with Student's t interval"
+            " on logarithms over these trials.",
+        ),
+    )
+
+
+def steps_table(findings: Findings) -> Table | None:
+    """Return every trial of every search in the order they ran."""
+    rows = [_step(search, index) for search in findings.searches for index in _indices(search)]
+    if not rows:
+        return None
+    heads = ("Trial", "Search", "Stage")
+    columns = (
+        *(Column(head=head, align="left") for head in heads),
+        Column(head="Load"),
+        Column(head="Measured", unit="s"),
+        Column(head="Good", unit="per s"),
+        Column(head="Latency"),
+        Column(head="Failed", unit="%"),
+        Column(head="Achieved", unit="%"),
+        Column(head="Meets it", align="left"),
+    )
+    steps = [step for search in findings.searches for step in search.steps]
+    notes = (LEFT_OUT,) if any(step.is_left_out for step in steps) else ()
+    return Table(title="Steps of the search", columns=columns, rows=tuple(rows), notes=notes)
+
+
+def _indices(search: CapacitySearch) -> range:
+    return range(len(search.steps))
+
+
+def _answer(one: CapacitySearch) -> tuple[str, ...]:
+    interval = NOT_KNOWN
+    if one.rate is not None and one.rate.low is not None and one.rate.high is not None:
+        low, high = (units.format_number(end, 4) for end in (one.rate.low, one.rate.high))
+        interval = f"{low} to {high}"
+    return (
+        one.name,
+        one.objective,
+        NOT_KNOWN if one.lower is None else one.describe_load(one.lower),
+        NOT_KNOWN if one.upper is None else one.describe_load(one.upper),
+        NOT_KNOWN if one.rate is None else units.format_rate(one.rate.centre),
+        interval,
+        NOT_KNOWN if one.latency_ns is None else _latency(one, one.latency_ns),
+        str(len(one.steps)),
+        one.reason if one.is_confirmed else f"not confirmed: {one.reason}",
+    )
+
+
+def _step(search: CapacitySearch, index: int) -> tuple[str, ...]:
+    step = search.steps[index]
+    seen = step.seen
+    return (
+        step.trial,
+        search.name,
+        step.stage,
+        search.describe_load(step.load),
+        units.format_number(step.duration_s),
+        units.format_number(step.rate),
+        NOT_KNOWN if seen.latency_ns is None else _latency(search, seen.latency_ns),
+        units.format_number(100 * seen.errors),
+        units.format_number(100 * seen.achieved),
+        "yes" if step.is_good else "client stood still" if step.is_left_out else "no",
+    )
+
+
+def _latency(search: CapacitySearch, latency_ns: float) -> str:
+    return f"{search.quantile.replace('_', '.')} {units.format_duration(latency_ns)}"

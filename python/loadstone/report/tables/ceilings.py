@@ -1,0 +1,210 @@
+"""Tables of what surrounds the load: ceilings, hooks, and how the target was."""
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from loadstone import units
+from loadstone.analysis import Findings
+from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
+from loadstone.analysis.limits.target_state import ending
+from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+
+MEBIBYTE = 2**20
+SAID_MAX = 80
+
+
+def ceilings_table(findings: Findings) -> Table | None:
+    """Return every measurement of every ceiling; None when none was measured."""
+    found = findings.ceilings
+    if not found:
+        return None
+    has_times = any(one.service is not None for one in found)
+    rows = [_ceiling_row(one, has_times=has_times) for one in found]
+    columns = [
+        Column(head="Ceiling", align="left"),
+        Column(head="Of", align="left"),
+        Column(head="Measured", align="left"),
+        Column(head="Bounds", align="left"),
+        Column(head="Rate", unit="MiB/s"),
+        Column(head="Least", unit="MiB/s"),
+        Column(head="Most", unit="MiB/s"),
+        Column(head="Rate", unit="Gbit/s"),
+        Column(head="I/Os", unit="per s", is_optional=True),
+    ]
+    if has_times:
+        columns += [
+            Column(head="p50", unit="µs", is_optional=True),
+            Column(head="p99", unit="µs", is_optional=True),
+        ]
+    columns.append(Column(head="Value", align="left"))
+    notes = [
+        "Least and most: of its seconds, or fio's samples. Value: what results are held against.",
+        *_mounts(found),
+    ]
+    if any(one.count > 1 for one in found):
+        notes.append("×: so many of them work side by side in each target.")
+    return Table(title="Ceilings", columns=tuple(columns), rows=tuple(rows), notes=tuple(notes))
+
+
+def _ceiling_row(one: MeasuredCeiling, *, has_times: bool) -> tuple[str, ...]:
+    times = one.service.quantiles if one.service is not None else {}
+    value = "" if not one.is_value else f"× {one.count}" if one.count > 1 else "yes"
+    value += "" if one.is_cleaned_up else " (left behind what it made)"
+    moment = "" if one.moment == "before all trials" else f", {one.moment}"
+    return (
+        one.name,
+        ", ".join(one.targets),
+        f"{one.measurement}{moment}",
+        f"{one.bounds}s",
+        _mebibytes(one.bytes_per_s),
+        _mebibytes(one.low),
+        _mebibytes(one.high),
+        units.format_number(8 * one.bytes_per_s / 1e9),
+        NOT_KNOWN if one.requests_per_s is None else units.format_number(one.requests_per_s),
+        *([_microseconds(times.get(name)) for name in ("p50", "p99")] if has_times else []),
+        value,
+    )
+
+
+def _mebibytes(rate: float | None) -> str:
+    return NOT_KNOWN if rate is None else units.format_number(rate / MEBIBYTE)
+
+
+def _microseconds(time_ns: int | None) -> str:
+    return NOT_KNOWN if time_ns is None else units.format_number(time_ns / 1000)
+
+
+def _mounts(found: Sequence[MeasuredCeiling]) -> Iterable[str]:
+    """Yield a line for each mount as fio words it: small blocks for IOPS, large ones for BW."""
+    for name in dict.fromkeys(one.name for one in found if one.kind == "mount"):
+        own = [one for one in found if one.name == name]
+        words = []
+        for bounds in ("write", "read"):
+            rates = [one for one in own if one.bounds == bounds]
+            if not rates:
+                continue
+            small = max(one.requests_per_s or 0 for one in rates)
+            large = max(one.bytes_per_s for one in rates)
+            words.append(
+                f"{bounds.capitalize()}: IOPS={_decimal(small, '')}, BW={_decimal(large, 'B/s')}"
+            )
+        yield f"{name}: {'; '.join(words)} (10³, 10⁶ and 10⁹)."
+
+
+def _decimal(value: float, unit: str) -> str:
+    for power, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= power:
+            return f"{value / power:.3g}{letter}{unit}"
+    return f"{value:.3g}{unit}"
+
+
+def hooks_table(findings: Findings) -> Table | None:
+    """Return every hook that was run, in order; None when there was none."""
+    if not findings.hooks:
+        return None
+    starts = {trial.trial: trial.started_unix_ns for trial in findings.trials}
+    rows = [_hook_row(entry, starts.get(entry.get("trial") or "")) for entry in findings.hooks]
+    columns = (
+        Column(head="Started", unit="UTC", align="left"),
+        Column(head="Hook", align="left"),
+        Column(head="At", align="left"),
+        Column(head="Trial", align="left"),
+        Column(head="Into it", unit="s"),
+        Column(head="Took", unit="s"),
+        Column(head="Ended", align="left"),
+        Column(head="Said last", align="left", is_optional=True),
+    )
+    notes = ("Into it: seconds from the start of the trial's load; before it they are negative.",)
+    return Table(title="Hooks", columns=columns, rows=tuple(rows), notes=notes)
+
+
+def _hook_row(entry: Mapping[str, Any], started_ns: int | None) -> tuple[str, ...]:
+    moment = datetime.datetime.fromtimestamp(entry["started_unix_ns"] / 1e9, tz=datetime.UTC)
+    into_ns = None if started_ns is None else entry["started_unix_ns"] - started_ns
+    is_run = entry["state"] != "not reached"
+    lines = str(entry["said"]).splitlines() or [""]
+    return (
+        f"{moment:%Y-%m-%d %H:%M:%S}",
+        entry["hook"],
+        entry["at"],
+        entry.get("trial") or "",
+        NOT_KNOWN if into_ns is None or not is_run else f"{into_ns / 1e9:.1f}",
+        f"{(entry['ended_unix_ns'] - entry['started_unix_ns']) / 1e9:.2f}" if is_run else NOT_KNOWN,
+        ending(entry),
+        lines[-1][-SAID_MAX:],
+    )
+
+
+def target_table(findings: Findings) -> Table | None:
+    """Return how each trial's Ceph cluster was; None when nobody looked."""
+    rows = [
+        (trial.trial, trial.target, when, *(_told(state, read) for _, read in STATE_COLUMNS))
+        for trial in findings.trials
+        for when, seen in trial.target_state.items()
+        if (state := seen.get("ceph"))
+    ]
+    if not rows:
+        return None
+    columns = (
+        Column(head="Trial", align="left"),
+        Column(head="Target", align="left"),
+        Column(head="When", align="left"),
+        *(Column(head=head, align="left") for head, _ in STATE_COLUMNS),
+    )
+    return Table(title="The target's cluster", columns=columns, rows=tuple(rows))
+
+
+def _told(state: Mapping[str, Any], read: Callable[[Mapping[str, Any]], str]) -> str:
+    return read(state) or NOT_KNOWN
+
+
+def _health(state: Mapping[str, Any]) -> str:
+    checks = ", ".join(state.get("checks") or ())
+    return f"{state.get('health', '')}{f' ({checks})' if checks else ''}"
+
+
+def _groups(state: Mapping[str, Any]) -> str:
+    groups = state.get("groups") or {}
+    return ", ".join(f"{count} {name}" for name, count in groups.items())
+
+
+def _osds(state: Mapping[str, Any]) -> str:
+    if "osds_up" not in state:
+        return ""
+    classes = ", ".join(f"{count} {name}" for name, count in (state.get("classes") or {}).items())
+    return f"{state['osds_up']} up of {classes}"
+
+
+def _fill(state: Mapping[str, Any]) -> str:
+    words = [f"{state['fill']:.1%}"] if "fill" in state else []
+    fullest = state.get("fill_of_fullest_osd")
+    words += [f"fullest OSD {fullest:.1%}"] if fullest is not None else []
+    return ", ".join(words)
+
+
+def _pools(state: Mapping[str, Any]) -> str:
+    pools = state.get("pools") or {}
+    return "; ".join(
+        ", ".join(
+            str(word)
+            for word in (
+                name,
+                pool.get("redundancy"),
+                pool.get("class"),
+                f"{pool['pg_num']} groups" if "pg_num" in pool else None,
+            )
+            if word
+        )
+        for name, pool in pools.items()
+    )
+
+
+STATE_COLUMNS: Sequence[tuple[str, Callable[[Mapping[str, Any]], str]]] = (
+    ("Health", _health),
+    ("Placement groups", _groups),
+    ("OSDs", _osds),
+    ("Fill", _fill),
+    ("Pools", _pools),
+    ("Versions", lambda state: ", ".join(state.get("versions") or ())),
+)

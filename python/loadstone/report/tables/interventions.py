@@ -1,0 +1,46 @@
+"""The table of interventions: each case beside itself with one thing halved."""
+
+from loadstone import units
+from loadstone.analysis import Findings
+from loadstone.analysis.limits.interventions import Change
+from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+
+
+def intervention_table(findings: Findings) -> Table | None:
+    """Return one row for each change; None when nothing was changed."""
+    if not findings.changes:
+        return None
+    columns = (
+        Column(head="Result", align="left"),
+        Column(head="Changed", align="left"),
+        Column(head="Without", unit="requests/s"),
+        Column(head="With", unit="requests/s"),
+        Column(head="Ratio"),
+        Column(head="95 % CI"),
+        Column(head="Blocks"),
+    )
+    return Table(
+        title="Interventions",
+        columns=columns,
+        rows=tuple(_row(change) for change in findings.changes),
+        notes=(
+            "Trials with one thing halved, in the same interleaved blocks; they are in no other"
+            " table. An interval above 1.02 says that the limit moved.",
+        ),
+    )
+
+
+def _row(change: Change) -> tuple[str, ...]:
+    ratio = change.ratio
+    interval = NOT_KNOWN
+    if ratio.low is not None and ratio.high is not None:
+        interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
+    return (
+        change.base.name,
+        change.kind,
+        units.format_number(change.base.requests_per_s),
+        units.format_number(change.changed.requests_per_s),
+        f"{ratio.ratio:.3f}",
+        interval,
+        str(ratio.n_a),
+    )

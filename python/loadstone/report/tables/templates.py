@@ -1,0 +1,213 @@
+"""From a run's findings to the layouts of published tables: which number goes into which cell."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from loadstone.analysis import Findings
+from loadstone.analysis.naming import describe_parameters, describe_size
+from loadstone.analysis.summary import Cell, Spread
+from loadstone.errors import InputError
+from loadstone.report.instrument_words import bound_note
+from loadstone.report.options import Options
+from loadstone.report.tables.published import (
+    COMMAS,
+    POINTS,
+    Measured,
+    RoundsRow,
+    ThreadsColumn,
+    measured,
+    rounds_table,
+    threads_table,
+)
+
+MEGABYTES = {"MB": 10**6, "MiB": 2**20}
+
+
+def hummingbird(findings: Findings, options: Options) -> str:
+    """Return whole requests per second, one row per operation and round, systems as columns."""
+    groups = _grouped(findings.totals, lambda cell: (cell.workload, _parameters(cell, without=())))
+    # The literal head cell names one table; further ones need heads that tell them apart.
+    heads = [
+        options.head if options.head and len(groups) == 1 else _rounds_head(cells, options.head)
+        for cells in groups
+    ]
+    tables = [_rounds(cells, head, options) for cells, head in zip(groups, heads, strict=True)]
+    return "\n".join([*tables, *_notes(findings.totals)])
+
+
+def cern(findings: Findings, options: Options) -> str:
+    """Return mean ± spread of files and megabytes per second against threads."""
+    groups = _grouped(
+        findings.totals,
+        lambda cell: (
+            cell.target, cell.workload, cell.phase, cell.operation, cell.round,
+            _parameters(cell, without=("threads",)),
+        ),
+    )  # fmt: skip
+    planned = _planned_threads(findings)
+    blocks = []
+    for cells in groups:
+        head = options.head if options.head and len(groups) == 1 else _threads_head(cells[0])
+        rows = threads_table(
+            [_threads_column(cells, threads, options) for threads in planned],
+            COMMAS if options.decimal_comma else POINTS,
+        )
+        notes = "".join(f"{note}\n" for note in bound_note(cells))
+        blocks.append(f"{head}\n{_spread_line(cells, options)}\n{notes}{rows}")
+    return "\n".join(blocks)
+
+
+TABLES: Mapping[str, Callable[[Findings, Options], str]] = {
+    "hummingbird": hummingbird,
+    "cern": cern,
+}
+
+
+MARKDOWN_TABLES = ("hummingbird",)
+"""Layouts that are Markdown by themselves; the others are separated by tabs."""
+
+NO_TABLE = "none"
+"""What a reader says to have a report's own tables where the campaign names a layout."""
+
+
+def render_template(name: str, findings: Findings, options: Options) -> str:
+    """Return a run's numbers in the layout of one published table."""
+    if name not in TABLES:
+        raise InputError.of_value(name, f"a table template: {', '.join(TABLES)}")
+    return TABLES[name](findings, options)
+
+
+def _rounds(cells: Sequence[Cell], head: str, options: Options) -> str:
+    targets = list(dict.fromkeys(cell.target for cell in cells))
+    rates = {
+        (cell.target, cell.phase, cell.operation, cell.round): cell.requests_per_s for cell in cells
+    }
+    phases = _phases(cells)
+    rows = [
+        RoundsRow(
+            operation=operation,
+            round=round_,
+            rates=[rates.get((target, phase, operation, round_)) for target in targets],
+            phase=named,
+        )
+        for (phase, operation), named in phases.items()
+        for round_ in sorted({one.round for one in cells if one.phase == phase})
+    ]
+    return rounds_table(head, [options.labels.get(target, target) for target in targets], rows)
+
+
+def _phases(cells: Sequence[Cell]) -> dict[tuple[str, str], str]:
+    """Return phases and their operations, with the name of a phase where an operation has several.
+
+    What a mix puts is not what a phase of puts alone does.
+    """
+    found = dict.fromkeys((cell.phase, cell.operation) for cell in cells)
+    phases: dict[str, int] = {}
+    for _, operation in found:
+        phases[operation] = phases.get(operation, 0) + 1
+    return {
+        (phase, operation): phase if phases[operation] > 1 and phase != operation else ""
+        for phase, operation in found
+    }
+
+
+def _rounds_head(cells: Sequence[Cell], head: str | None) -> str:
+    parameters = cells[0].parameters
+    size = parameters.get("size")
+    others = {name: value for name, value in parameters.items() if name not in ("size", "threads")}
+    words = [describe_size(size)] if isinstance(size, int) else [cells[0].workload]
+    words += [describe_parameters(others)] if others else []
+    return " ".join([*words, head or "Results"])
+
+
+def _notes(cells: Sequence[Cell]) -> Iterable[str]:
+    names = _phases(cells)
+    several = {
+        (cell.operation, names[cell.phase, cell.operation]): cell.iterations
+        for cell in cells
+        if cell.iterations > 1
+    }
+    for (operation, phase), iterations in several.items():
+        named = f" ({phase})" if phase else ""
+        yield (
+            f"{operation.upper()}/sec{named}: all requests of {iterations} iterations over their"
+            " total time.\n"
+        )
+    failed = sum(cell.failed for cell in cells)
+    if failed:
+        yield f"Failed requests ({failed:,}) are not counted in any rate.\n"
+    unwritten = sum(cell.unwritten for cell in cells)
+    if unwritten:
+        yield (
+            f"Nor are requests ({unwritten:,}) for objects whose own put had failed, which are no"
+            " failures of their own.\n"
+        )
+    yield from (f"{note}\n" for note in bound_note(cells))
+
+
+def _threads_head(cell: Cell) -> str:
+    operation = cell.operation
+    operation += f" ({cell.phase})" if cell.phase != cell.operation else ""
+    words = [cell.target, operation, _parameters_in_words(cell), f"round {cell.round}"]
+    return ", ".join(word for word in words if word)
+
+
+def _spread_line(cells: Sequence[Cell], options: Options) -> str:
+    spread = next((found for cell in cells if (found := _spread(cell, options))), None)
+    kind = "± is not known" if spread is None else f"mean ± {spread.kind}"
+    size = "10^6" if options.megabyte == "MB" else "2^20"
+    return f"{kind}; MB = {size} bytes"
+
+
+def _threads_column(cells: Sequence[Cell], threads: int, options: Options) -> ThreadsColumn:
+    cell = next((cell for cell in cells if _threads(cell) == threads), None)
+    if cell is None or not cell.good:
+        return ThreadsColumn(threads=threads, files_per_s=None, megabytes_per_s=None)
+    spread = _spread(cell, options)
+    megabyte = MEGABYTES[options.megabyte]
+    data: Measured | None = None
+    if cell.bytes:
+        of_bytes = spread.bytes_per_s / megabyte if spread is not None else None
+        data = measured(cell.bytes_per_s / megabyte, of_bytes)
+    return ThreadsColumn(
+        threads=threads,
+        files_per_s=measured(cell.requests_per_s, spread.requests_per_s if spread else None),
+        megabytes_per_s=data,
+    )
+
+
+def _spread(cell: Cell, options: Options) -> Spread | None:
+    return cell.spread_of_trials if options.spread == "trials" else cell.spread_of_seconds
+
+
+def _threads(cell: Cell) -> int:
+    threads = cell.parameters.get("threads", cell.load.get("clients"))
+    return threads if isinstance(threads, int) else 0
+
+
+def _planned_threads(findings: Findings) -> list[int]:
+    """Return every thread count of the plan, so that what never ran is a blank and not a gap."""
+    planned = {
+        threads
+        for trial in findings.trials
+        if trial.is_measured and isinstance(threads := trial.parameters.get("threads"), int)
+    }
+    return sorted(planned | {_threads(cell) for cell in findings.totals})
+
+
+def _parameters(cell: Cell, without: Sequence[str]) -> str:
+    kept = {name: value for name, value in cell.parameters.items() if name not in without}
+    return json.dumps(kept, sort_keys=True)
+
+
+def _parameters_in_words(cell: Cell) -> str:
+    return describe_parameters(
+        {name: value for name, value in cell.parameters.items() if name != "threads"}
+    )
+
+
+def _grouped(cells: Iterable[Cell], key: Callable[[Cell], object]) -> list[list[Cell]]:
+    groups: dict[object, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(key(cell), []).append(cell)
+    return list(groups.values())

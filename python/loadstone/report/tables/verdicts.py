@@ -1,0 +1,22 @@
+"""The table of verdicts: what limited each result, how well that is proven, and from what."""
+
+from loadstone.analysis import Findings
+from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+from loadstone.report.verdict_words import evidence_words
+
+
+def verdict_table(findings: Findings) -> Table:
+    """Return one row for each result with its verdict, the reason and the evidence."""
+    rows = []
+    for cell in findings.totals:
+        verdict = findings.verdict_of(cell)
+        if verdict is not None:
+            words = evidence_words(verdict.evidence) or NOT_KNOWN
+            grade = verdict.grade or NOT_KNOWN
+            rows.append((cell.name, verdict.limit, grade, verdict.reason, words))
+    heads = ("Result", "Limit", "Grade", "Because", "Evidence")
+    return Table(
+        title="What limited each result",
+        columns=tuple(Column(head=head, align="left") for head in heads),
+        rows=tuple(rows),
+    )

@@ -1,0 +1,118 @@
+"""Whether the load generator's modules import downwards only.
+
+Cargo knows layers of crates, not of modules: two modules that import each other compile, and then
+neither can be read, tested or moved without the other.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2] / "crates" / "loadgen" / "src"
+
+SPLIT = ("drivers", "transport")
+"""Folders whose files are modules by themselves; in other folders a file is part of its folder."""
+
+DRIVERS_MAY_NOT_KNOW = {"buckets", "check", "output", "run", "schedule", "shared", "worker"}
+"""What carries a trial out: it knows drivers, so no driver may know it."""
+
+
+def _unit(path: tuple[str, ...]) -> str:
+    return "::".join(path[:2]) if path[0] in SPLIT else path[0]
+
+
+def _files(root: Path) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield modules and their text, without tests and comments."""
+    texts = {}
+    for file in root.rglob("*.rs"):
+        parts = file.relative_to(root).with_suffix("").parts
+        texts[parts[:-1] if parts[-1] == "mod" else parts] = file.read_text()
+    for_tests = {
+        (*(() if path == ("lib",) else path), name)
+        for path, text in texts.items()
+        for name in re.findall(r"#\[cfg\(test\)\]\s*(?:pub\(crate\) )?mod (\w+);", text)
+    }
+    for path, text in texts.items():
+        if path == ("lib",) or any(path[: len(name)] == name for name in for_tests):
+            continue
+        text = re.split(r"#\[cfg\(test\)\]\s*mod \w+ \{", text)[0]
+        yield path, re.sub(r"//.*", "", text)
+
+
+def _paths(tree: str) -> Iterator[str]:
+    """Take the braces out of `a::{b, c::{d}}`."""
+    head, brace, rest = tree.partition("{")
+    if not brace:
+        yield head.split(" as ")[0].strip()
+        return
+    depth, start = 0, 0
+    inner = rest[: rest.rindex("}")]
+    for place, character in enumerate(inner + ","):
+        depth += (character == "{") - (character == "}")
+        if character == "," and depth == 0:
+            if part := inner[start:place].strip():
+                yield from _paths(head + part)
+            start = place + 1
+
+
+def _imports(root: Path) -> dict[str, set[str]]:
+    """Return which modules each module names by `crate::`."""
+    files = dict(_files(root))
+    edges: dict[str, set[str]] = {_unit(path): set() for path in files}
+    for path, text in files.items():
+        for tree in re.findall(r"\bcrate::((?:\w+::)*(?:\{[^;]*\}|\w+|\*))", text):
+            for name in _paths(re.sub(r"\s+", " ", tree)):
+                parts = tuple(name.split("::"))
+                while parts and parts not in files:
+                    parts = parts[:-1]
+                if parts and _unit(parts) != _unit(path):
+                    edges[_unit(path)].add(_unit(parts))
+    return edges
+
+
+def _circles(edges: dict[str, set[str]]) -> set[str]:
+    """Return what is left when modules that import, or are imported by, nothing left are taken."""
+    left = dict(edges)
+    while free := [unit for unit, others in left.items() if not others & left.keys()]:
+        for unit in free:
+            del left[unit]
+    imported = dict(left)
+    while free := [
+        unit for unit in imported if not any(unit in others for others in imported.values())
+    ]:
+        for unit in free:
+            del imported[unit]
+    return set(imported)
+
+
+def test_modules_of_the_load_generator_import_each_other_in_one_direction() -> None:
+    """A circle is cut by moving what both need below both."""
+    assert _circles(_imports(SOURCE)) == set()
+
+
+def test_drivers_do_not_know_what_runs_them() -> None:
+    """Neither a driver nor what drivers are built from, nor one driver another."""
+    edges = _imports(SOURCE)
+    assert len([unit for unit in edges if unit.startswith("drivers::")]) >= 7
+    wrong = {
+        unit: found
+        for unit, others in edges.items()
+        if unit.startswith(SPLIT) and unit not in SPLIT
+        if (
+            found := others & DRIVERS_MAY_NOT_KNOW
+            | {other for other in others if other.startswith("drivers")}
+        )
+    }
+    assert wrong == {}
+
+
+def test_a_circle_is_found_through_braces_and_in_a_folder(tmp_path: Path) -> None:
+    """What the check is for: two modules that name each other, one of them from a child."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "lib.rs").write_text("mod a;\nmod b;\nmod c;\n")
+    (tmp_path / "a.rs").write_text("mod child;\n#[cfg(test)]\nmod tests { use crate::c::X; }\n")
+    (tmp_path / "a" / "child.rs").write_text("use crate::{c::{Y, Z}, b::W};\n")
+    (tmp_path / "b.rs").write_text("use crate::a::child;\n")
+    (tmp_path / "c.rs").write_text("// use crate::a;\n")
+    assert _imports(tmp_path) == {"a": {"b", "c"}, "b": {"a"}, "c": set()}
+    assert _circles(_imports(tmp_path)) == {"a", "b"}

@@ -1,0 +1,95 @@
+"""What is true of a driver is said beside the driver; Python knows no driver by its name."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loadstone import _loadgen
+from loadstone.campaign.drivers import calibrated_drivers, read_drivers
+from tests.docs import driver_reference
+
+PACKAGE = Path(__file__).resolve().parents[2] / "python" / "loadstone"
+NAMES = {row["name"] for row in _loadgen.drivers(with_tests=True)}
+
+# These say what formats of others call their drivers.
+NOT_LOOKED_AT = ("importers", "published", "formats")
+
+# Words that mean something else there.
+OTHER_MEANINGS = {
+    "block": "one repetition of the plan's matrix, or a range of an object",
+    "file": "a reference to a secret: {file: PATH}",
+    "null": "the name of a type in JSON and YAML",
+    "rados": "Ceph's program of that name",
+}
+MEANT_OTHERWISE = {
+    "analysis/accounts/comparison.py": {"block"},
+    "analysis/accounts/run_account.py": {"block"},
+    "analysis/naming.py": {"block"},
+    "campaign/planning/ceiling_plan.py": {"rados"},
+    "campaign/planning/trial.py": {"block"},
+    "campaign/reading/source.py": {"null"},
+    "campaign/schema/target.py": {"file"},
+    "cli/preview.py": {"block"},
+    "execution/secrets.py": {"file"},
+    "probes/scraper.py": {"file"},
+    "report/formats/document.py": {"block"},
+    "results/documents.py": {"block"},
+}
+
+
+def literals(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Find driver names that stand as a whole text; a key that is only read names no driver."""
+    read = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(slice=ast.Constant() as key):
+                read.add(key)
+            case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant() as key, *_]):
+                read.add(key)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node.value in NAMES and node not in read:
+            yield node.lineno, node.value
+
+
+def test_no_driver_is_named_in_python() -> None:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if name.split("/")[0] in NOT_LOOKED_AT:
+            continue
+        meant = MEANT_OTHERWISE.get(name, set())
+        for line, word in literals(ast.parse(path.read_text())):
+            if word not in meant:
+                found.append(f"{name}:{line} {word}")
+    assert not found, f"say it in the driver's facts (crates/loadgen/src/drivers): {found}"
+
+
+def test_every_exception_is_still_needed() -> None:
+    for name, words in MEANT_OTHERWISE.items():
+        used = {word for _, word in literals(ast.parse((PACKAGE / name).read_text()))}
+        assert words <= used & OTHER_MEANINGS.keys(), name
+
+
+@pytest.mark.parametrize("text", ['x == "s3"', '{"file": 1}', 'd in ("null", "block")'])
+def test_a_name_is_found_wherever_it_stands(text: str) -> None:
+    assert list(literals(ast.parse(text)))
+
+
+def test_the_reference_says_what_is_true_of_each_driver() -> None:
+    written = driver_reference.written()
+    for name, driver in read_drivers().items():
+        made = driver_reference.part_of(driver).strip()
+        assert written[name] == made, "run: python -m tests.docs.driver_reference"
+
+
+def test_the_reference_of_calibrations_names_what_can_be_calibrated() -> None:
+    page = (driver_reference.PAGE.parent / "calibration.md").read_text()
+    told = {}
+    for drivers, operations in re.findall(r"^\| (`.*?`) \| [^|]* \| ([a-z_, ]+) \|$", page, re.M):
+        for name in re.findall(r"`(\w+)`", drivers):
+            told[name] = tuple(operations.split(", "))
+    usual = {name: one.facts.calibration for name, one in calibrated_drivers().items()}
+    assert told == {name: one.usual for name, one in usual.items() if one is not None}

@@ -1,0 +1,117 @@
+"""A cell adds up agents exactly: the same requests give the same cell, whoever made them."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loadstone import _loadgen
+from loadstone._loadgen import Histogram
+from loadstone.analysis.agents import read_agents
+from loadstone.analysis.part import read_parts
+from loadstone.analysis.statistics.latency import merge
+from loadstone.analysis.summary import Cell, summarise_totals
+from loadstone.results.record import INTERVAL_SCHEMA, Record
+from tests.unit import synthetic_run
+
+SECONDS = 4
+SECOND_NS = 1_000_000_000
+
+Request = tuple[str, int, str, str, int]
+"""Agent, second, operation, outcome and time."""
+
+REQUESTS = st.lists(
+    st.tuples(
+        st.sampled_from(["client-1", "client-2", "client-3"]),
+        st.integers(0, SECONDS - 1),
+        st.sampled_from(["get", "put"]),
+        st.sampled_from(["ok", "ok", "ok", "timeout"]),
+        st.integers(1_000, 10 * SECOND_NS),
+    ),
+    min_size=1,
+    max_size=200,
+)
+
+
+def table(requests: Sequence[Request], agent: str | None = None) -> pa.Table:
+    """The intervals of these requests, recorded by their own agents or all by one."""
+    rows: dict[tuple[str, int, str, str], list[int]] = {}
+    for who, second, operation, outcome, time_ns in requests:
+        rows.setdefault((agent or who, second, operation, outcome), []).append(time_ns)
+    return pa.Table.from_pylist([_row(*key, times) for key, times in rows.items()], INTERVAL_SCHEMA)
+
+
+def _row(agent: str, second: int, operation: str, outcome: str, times: list[int]) -> dict:
+    recorded = Histogram()
+    for time_ns in times:
+        recorded.record(time_ns)
+    encoded = recorded.encode()
+    count = len(times)
+    return {
+        "agent": agent, "stage": "measure", "iteration": 1, "operation": operation,
+        "outcome": outcome, "second": second, "requests": count, "objects": count,
+        "bytes": 4096 * count, "response": encoded, "service": encoded, "first_byte": None,
+        "lag": None,
+    }  # fmt: skip
+
+
+def record() -> Record:
+    end_ns = SECONDS * SECOND_NS
+    times = {"iteration": 1, "start_ns": 0, "measure_start_ns": 0}
+    trial = synthetic_run.trial(1, "ceph", "get")
+    trial["mix"] = [{"operation": "get", "weight": 1.0}, {"operation": "put", "weight": 1.0}]
+    ends = {"measure_end_ns": end_ns, "end_ns": end_ns, "first_done_ns": end_ns}
+    return Record(trial=trial, summary={"state": "finished", "iterations": [{**times, **ends}]})
+
+
+def totals(requests: pa.Table) -> Mapping[str, Cell]:
+    cells = summarise_totals(list(read_parts(record(), requests)), {})
+    return {cell.operation: cell for cell in cells}
+
+
+@settings(max_examples=30, deadline=None)
+@given(REQUESTS)
+def test_agents_add_up_to_what_one_pooled_recorder_would_have(requests: list[Request]) -> None:
+    assert totals(table(requests)) == totals(table(requests, agent="pooled"))
+
+
+@settings(max_examples=30, deadline=None)
+@given(REQUESTS)
+def test_the_view_of_each_agent_adds_up_to_the_cell(requests: list[Request]) -> None:
+    intervals = table(requests)
+    agents = read_agents(record(), intervals)
+    assert {one.agent for one in agents} == {request[0] for request in requests}
+    for operation, cell in totals(intervals).items():
+        own = [one for one in agents if one.operation == operation]
+        assert sum(one.requests for one in own) == cell.requests
+        assert sum(one.good for one in own) == cell.good
+        assert sum(one.bytes for one in own) == cell.bytes
+        assert {one.duration_s for one in own} == {cell.duration_s}
+        counts = sum(one.service.count for one in own if one.service is not None)
+        assert counts == (cell.service.count if cell.service is not None else 0)
+
+
+def test_one_agent_is_the_whole_histogram() -> None:
+    requests: list[Request] = [("client-1", 0, "get", "ok", 1_000_000 * n) for n in range(1, 50)]
+    intervals = table(requests)
+    (only,) = read_agents(record(), intervals)
+    whole = merge(intervals["service"].to_pylist())
+    assert whole is not None
+    assert only.service is not None
+    assert (only.service.count, only.service.max_ns) == (whole.count, whole.max)
+
+
+def test_the_load_generator_names_the_agent_of_its_document() -> None:
+    trial = synthetic_run.trial(1, "nothing", "put", clients=2)
+    trial["target"] = {"name": "nothing", "driver": "null", "settings": {}}
+    trial |= {"agent": "client-7", "stop": {"requests": 100, "duration_ns": None}}
+    seen: list[pa.RecordBatch] = []
+
+    def keep(batch: object, live: object) -> None:
+        if batch is not None:
+            seen.append(pa.record_batch(batch))
+
+    _loadgen.run_trial(json.dumps(trial), keep)
+    assert {name for rows in seen for name in rows["agent"].to_pylist()} == {"client-7"}

@@ -1,0 +1,172 @@
+"""The answer on one screen: it fits 80 × 24, merges rounds, and names what a sweep turns on."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from loadstone.analysis import Findings, analyse
+from loadstone.analysis.answer import KNEE_SHARE, answer_of
+from loadstone.analysis.finding import Finding
+from loadstone.analysis.summary import Cell
+from loadstone.report import REPORTS, Options
+from loadstone.results.record import Run
+from loadstone.results.store import read_run
+from tests.unit.synthetic_run import write_rounds, write_sweep
+
+CODES = ("SHARED_HOST", "INSTRUMENT_CPU", "BEYOND_CLIENT", "n=1", "single-trials", "UNDETERMINED")
+
+
+def shown(run: Run, findings: Findings, width: int = 80) -> list[str]:
+    text = REPORTS["terminal"].render(run, findings, Options(width=width)).decode()
+    return text.splitlines()
+
+
+@pytest.fixture(scope="module")
+def rounds(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Findings]:
+    run = read_run(write_rounds(tmp_path_factory.mktemp("rounds"), seconds=4))
+    return run, analyse(run)
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Findings]:
+    run = read_run(write_sweep(tmp_path_factory.mktemp("sweep"), seconds=4))
+    return run, analyse(run)
+
+
+def of_sizes(findings: Findings, count: int) -> Findings:
+    """The cases of a sweep once more for each of several sizes: a matrix of size × threads."""
+    cases = [
+        replace(
+            cell, parameters={**cell.parameters, "size": 4096 << (4 * at)}, bytes=cell.good << at
+        )
+        for at in range(count)
+        for cell in findings.cases
+    ]
+    return replace(findings, cases=tuple(cases))
+
+
+@pytest.mark.parametrize("name", ["rounds", "sweep"])
+def test_the_answer_fits_one_screen_and_has_no_codes(name: str, request) -> None:  # type: ignore[no-untyped-def]
+    run, findings = request.getfixturevalue(name)
+    lines = shown(run, findings)
+    folder = str(run.path)
+    # A command or a path is never broken: it is there to be copied.
+    assert all(len(line) <= 80 for line in lines if folder not in line and "calibrate" not in line)
+    assert len(lines) <= 24
+    assert not [code for code in CODES if any(code in line for line in lines)]
+
+
+def test_rounds_of_a_case_are_one_row_with_their_range(rounds: tuple[Run, Findings]) -> None:
+    _, findings = rounds
+    answer = answer_of(findings)
+    assert len(answer.results) == len(findings.totals) / 2
+    for one in answer.results:
+        rates = sorted(rate.requests_per_s for rate in one.cell.trial_rates)
+        assert len(rates) == 2
+        assert one.rate == pytest.approx(sum(rates) / 2)
+        assert one.spread == pytest.approx((rates[1] - rates[0]) / 2 / one.rate)
+    # Nobody is told to repeat what was repeated.
+    assert "one trial per number" not in {why for one in answer.cautions for why in one.reasons}
+
+
+def test_a_sweep_answers_with_least_time_knee_and_peak(sweep: tuple[Run, Findings]) -> None:
+    _, findings = sweep
+    (curve,) = answer_of(findings).curves
+    points = dict(curve.points)
+    rates = [one.rate for one in curve.results]
+    assert points["peak"].rate == max(rates)
+    assert points["knee"].rate >= KNEE_SHARE * max(rates)
+    below = rates[: rates.index(points["knee"].rate)]
+    assert all(rate < KNEE_SHARE * max(rates) for rate in below)
+    assert points["least p50"].cell.parameters["threads"] == 1
+
+
+def test_the_peak_is_a_median_and_not_the_luckiest_trial(sweep: tuple[Run, Findings]) -> None:
+    _, findings = sweep
+    first = findings.cases[0]
+    lucky = replace(first.trial_rates[0], requests_per_s=1e9)
+    own = replace(first, trial_rates=(lucky, *first.trial_rates[1:], *first.trial_rates[1:]))
+    found = answer_of(replace(findings, cases=(own, *findings.cases[1:])))
+    assert dict(found.curves[0].points)["peak"].cell.parameters != first.parameters
+
+
+def test_size_and_threads_are_a_matrix_with_its_best_marked(sweep: tuple[Run, Findings]) -> None:
+    run, findings = sweep
+    many = of_sizes(findings, 3)
+    (matrix,) = answer_of(many).matrices
+    assert matrix.rows == (4096, 65536, 1048576)
+    best = matrix.results[matrix.best]  # type: ignore[index]
+    assert best.bytes_per_s == max(one.bytes_per_s for one in matrix.results.values())
+    lines = shown(run, many)
+    assert len(lines) <= 24
+    assert sum("*" in line for line in lines) == 2  # the cell, and the line on it
+
+
+def test_what_is_left_out_is_said(rounds: tuple[Run, Findings]) -> None:
+    run, findings = rounds
+    many = replace(findings, cases=findings.cases * 9)
+    lines = shown(run, many)
+    assert len(lines) <= 24
+    (line,) = [line for line in lines if "more results" in line]
+    rows = [line for line in lines if "/s" in line and "Rate:" not in line]
+    assert int(line.split()[1]) == len(many.cases) - len(rows)
+
+
+def with_labels(cell: Cell, *labels: str) -> Cell:
+    return replace(cell, labels=(*cell.labels, *labels))
+
+
+def test_requests_for_unwritten_objects_are_one_line(rounds: tuple[Run, Findings]) -> None:
+    run, findings = rounds
+    assert not [line for line in shown(run, findings) if "unwritten" in line]
+    first, *rest = findings.totals
+    lost = replace(first, requests=first.requests + 1200, errors={"unwritten": 1200})
+    lines = shown(run, replace(findings, totals=(lost, *rest)))
+    assert len([line for line in lines if "unwritten" in line and "1,200" in line]) == 1
+    assert len(lines) <= 24
+
+
+def test_cautions_are_one_line_a_kind_the_gravest_first(rounds: tuple[Run, Findings]) -> None:
+    run, findings = rounds
+    marked = [
+        with_labels(findings.totals[0], "STALLED", "INSTRUMENT_LIMITED"),
+        *findings.totals[1:],
+    ]
+    found = replace(
+        findings,
+        totals=tuple(marked),
+        findings=(
+            Finding(rule="stalled", statement=""),
+            Finding(rule="link-ceiling", statement=""),
+            *findings.findings,
+        ),
+    )
+    answer = answer_of(found)
+    assert [one.effect for one in answer.cautions] == ["invalid", "bound", "precision"]
+    assert answer.cautions[0].results == 1
+    assert any(one.is_void for one in answer.results)
+    lines = [line for line in shown(run, found) if line.startswith(" ! ")]
+    assert len(lines) == 3
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_next_step_repeats_what_was_typed(tmp_path: Path) -> None:
+    folder = write_rounds(tmp_path / "run", seconds=2)
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["command"] = "loadstone bench put http://127.0.0.1:9000 -o here -n 10"
+    manifest["plan"] = [entry for entry in manifest["plan"] if entry["round"] == 1]
+    path.write_text(json.dumps(manifest))
+    run = read_run(folder)
+    once = replace(analyse(run), cases=tuple(c for c in analyse(run).totals if c.round == 1))
+    (line,) = [line for line in shown(run, once) if "--blocks 6" in line]
+    wanted = "loadstone bench put http://127.0.0.1:9000 -n 10 --blocks 6"
+    assert line.strip() == wanted
+
+
+def test_a_run_without_results_says_so(rounds: tuple[Run, Findings]) -> None:
+    run, findings = rounds
+    empty = replace(findings, cases=(), totals=(), mixes=(), cells=(), verdicts={})
+    assert any("No result" in line for line in shown(run, empty))

@@ -1,0 +1,30 @@
+"""`loadstone list runs`: what lies in a folder of runs."""
+
+from pathlib import Path
+
+import pytest
+
+from loadstone import cli
+from tests.unit.synthetic_run import Folder, trial
+
+
+def test_runs_are_listed_with_what_they_are_and_a_damaged_one_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("second", "first"):
+        folder = Folder(tmp_path / name, f"campaign-{name}", 4)
+        folder.add(trial(1, "ceph", "put", size=4096), 100)
+        folder.close(campaign={"name": f"campaign-{name}"}, campaign_file="")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "manifest.json").write_text("{")
+    (tmp_path / "other").mkdir()
+    assert cli.main(["list", "runs", str(tmp_path)]) == 0
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert len(rows) == 3
+    assert sum("campaign-first" in row and str(tmp_path / "first") in row for row in rows) == 1
+    assert sum("finished" in row for row in rows) == 2
+    assert sum("damaged" in row and "cannot be read" in row for row in rows) == 1
+
+
+def test_a_folder_without_runs_is_an_error(tmp_path: Path) -> None:
+    assert cli.main(["list", "runs", str(tmp_path)]) == 1

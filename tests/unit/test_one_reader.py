@@ -1,0 +1,91 @@
+"""`loadstone report` and `loadstone analyse` read a run by one loop, and so say the same of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from loadstone.analysis import analyse
+from loadstone.analysis.accounts.run_account import read_account
+from loadstone.analysis.finding import Finding
+from loadstone.analysis.judgement import judge_measured
+from loadstone.analysis.reading import read_measured
+from loadstone.cli.commands.analyse import _judge
+from loadstone.results.record import Run
+from loadstone.results.store import read_run
+from tests.unit import synthetic_run
+
+
+def contradict(path: Path) -> str:
+    """Let a trial's summary count more requests than its intervals do; return the trial's id."""
+    edited = sorted((path / "trials").glob("*.json"))[0]
+    record = json.loads(edited.read_text())
+    record["summary"]["requests"] += 1
+    edited.write_text(json.dumps(record))
+    return str(record["trial"]["id"])
+
+
+def halve(path: Path) -> None:
+    """Make the last trial of a sweep one that ran with one thing halved."""
+    edited = sorted((path / "trials").glob("*.json"))[-1]
+    record = json.loads(edited.read_text())
+    trial = record["trial"]
+    of = {**trial["case"]["parameters"], "threads": 16}
+    trial["intervention"] = {"kind": "half_clients", "of": of}
+    edited.write_text(json.dumps(record))
+
+
+def whole(path: Path) -> None:
+    """Leave a run as it is."""
+
+
+@pytest.mark.parametrize("edit", [whole, contradict, halve])
+@pytest.mark.parametrize("write", [synthetic_run.write_rounds, synthetic_run.write_sweep])
+def test_both_commands_say_the_same(tmp_path: Path, write: Any, edit: Any) -> None:
+    path = write(tmp_path / "run", seconds=4)
+    edit(path)
+    run = read_run(path)
+    findings = analyse(run)
+    judged = judge_measured(run, read_measured(run))
+    assert judged.cells == findings.cells
+    assert judged.totals == findings.totals
+    assert judged.changes == findings.changes
+    _, said = _judge(str(path), (), {})
+    assert set(map(key, said)) <= set(map(key, findings.findings))
+    assert labels_of(run) >= {label for cell in findings.totals for label in cell.labels} - {"n=1"}
+
+
+def test_a_trial_that_contradicts_itself_is_labelled_for_both(tmp_path: Path) -> None:
+    path = synthetic_run.write_rounds(tmp_path / "run", seconds=4)
+    trial = contradict(path)
+    run = read_run(path)
+    labelled = [one for one in read_account(run).measurements if "CONTRADICTORY" in one.labels]
+    assert {one.place for one in labelled} == {f"trial {trial}"}
+    cells = [cell for cell in analyse(run).totals if "CONTRADICTORY" in cell.labels]
+    assert [cell.trials for cell in cells] == [(trial,)]
+
+
+def test_tables_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading is what takes time and memory in a long run."""
+    run = read_run(synthetic_run.write_sweep(tmp_path / "run", seconds=4))
+    opened: list[str] = []
+    whole_file = pq.ParquetFile
+
+    def count(path: Any, **options: Any) -> Any:
+        opened.append(str(path))
+        return whole_file(path, **options)
+
+    monkeypatch.setattr(pq, "ParquetFile", count)
+    read_measured(run)
+    assert opened
+    assert len(opened) == len(set(opened))
+
+
+def key(finding: Finding) -> tuple[object, ...]:
+    return finding.rule, finding.severity, finding.statement, finding.cases
+
+
+def labels_of(run: Run) -> set[str]:
+    return {label for one in read_account(run).measurements for label in one.labels}

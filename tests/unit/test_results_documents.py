@@ -1,0 +1,103 @@
+"""Run folders that were edited by hand: an error that names the file and the value."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.analysis import analyse, reading
+from loadstone.cli import main
+from loadstone.errors import ResultError
+from loadstone.results.documents import JUDGED
+from loadstone.results.store import read_run
+from tests.unit.synthetic_run import write_sweep
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_sweep(tmp_path / "run", seconds=4, blocks=1)
+
+
+def change(path: Path, way: str, value: Any) -> None:
+    document = json.loads(path.read_text())
+    inner = document
+    *outer, last = [int(step) if step.isdigit() else step for step in way.split(".")]
+    for step in outer:
+        inner = inner[step]
+    inner[last] = value
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("way", "value", "expected"),
+    [
+        ("plan.0.case", [], "an object"),
+        ("plan.0.case.parameters.threads", True, "a whole number"),
+        ("plan.0.round", "first", "a whole number"),
+        ("plan.0.mix.0.operation", 7, "text"),
+        ("plan.0.dataset", True, "an object"),
+        ("host", "a host", "an object"),
+        ("seed", 10**30, "a number that can be"),
+        ("calibration", True, "an object"),
+    ],
+)
+def test_a_value_of_another_kind_in_the_manifest_is_named(
+    run: Path, way: str, value: Any, expected: str
+) -> None:
+    change(run / "manifest.json", way, value)
+    with pytest.raises(ResultError) as caught:
+        read_run(run)
+    assert f'manifest.json", "{way}": found {value!r}, expected {expected}' in caught.value.message
+
+
+def test_a_value_of_another_kind_in_a_record_is_named(run: Path) -> None:
+    record = min((run / "trials").glob("*.json"))
+    change(record, "summary.iterations.0.end_ns", "late")
+    with pytest.raises(ResultError, match=r'"summary.iterations.0.end_ns": found \'late\''):
+        read_run(run)
+
+
+def test_a_document_without_end_is_no_document(run: Path) -> None:
+    (run / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(ResultError, match="cut off or no JSON"):
+        read_run(run)
+
+
+@pytest.mark.parametrize("way", JUDGED)
+def test_a_trial_that_does_not_say_what_was_measured_is_refused(run: Path, way: str) -> None:
+    path = run / "manifest.json"
+    document = json.loads(path.read_text())
+    *steps, last = way.split(".")
+    inner = document["plan"][0]
+    for step in steps:
+        inner = inner[step]
+    del inner[last]
+    path.write_text(json.dumps(document))
+    with pytest.raises(ResultError, match=f'lacks "{way}"'):
+        analyse(read_run(run))
+
+
+@pytest.mark.parametrize("command", ["report", "analyse", "compare"])
+def test_what_does_not_fit_together_is_an_error_and_no_crash(
+    run: Path,
+    command: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("LOADSTONE_DEBUG", raising=False)
+    # As if nobody had thought of what is missing here.
+    monkeypatch.setattr(reading, "check_judged", lambda path, document: None)
+    documents: dict[Path, Callable[[Any], Any]] = {
+        path: lambda one: one["trial"] for path in (run / "trials").glob("*.json")
+    }
+    for path, trial_of in documents.items():
+        document = json.loads(path.read_text())
+        del trial_of(document)["case"]
+        path.write_text(json.dumps(document))
+    names = [str(run)] * (2 if command == "compare" else 1)
+    assert main([command, *names]) == 1
+    message = capfd.readouterr().err
+    assert "error: what was read does not fit together: KeyError: 'case'" in message
+    assert "--debug" in message

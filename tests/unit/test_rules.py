@@ -1,0 +1,112 @@
+"""The one table of judgement: its rows are whole, its views follow, and a rule is one row."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loadstone.analysis import analyse, rules
+from loadstone.analysis.finding import Finding, by_severity
+from loadstone.analysis.labels import BOUNDS, REMARKS, VOIDING
+from loadstone.analysis.rules import RULES, Rule, checks_of, find_rule, of_runs, view
+from loadstone.analysis.trial_findings import Seen
+from loadstone.report import REPORTS, Options
+from loadstone.report.rules_reference import render_reference
+from loadstone.results.record import Run
+from loadstone.results.store import read_run
+from tests.unit import synthetic_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return read_run(synthetic_run.write_rounds(tmp_path_factory.mktemp("rounds"), seconds=4))
+
+
+def find_odd_trials(seen: Seen) -> Iterator[Finding]:
+    """The function of a toy rule: trials with an odd number."""
+    odd = tuple(trial.trial for trial in seen.trials if int(trial.trial) % 2)
+    yield Finding(rule="toy", statement=f"{len(odd)} trials are odd", cases=odd)
+
+
+TOY = Rule(
+    id="toy",
+    views=("finding",),
+    severity="caution",
+    effect="precision",
+    looks_at="run",
+    says="trials with an odd number",
+    means="Half of the numbers are odd.",
+    do="Count in twos.",
+    checks=(f"{__name__}:find_odd_trials",),
+)
+
+
+def test_a_rule_is_one_function_and_one_row(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "toy" not in {one.rule for one in analyse(run).findings}
+    monkeypatch.setattr(rules, "RULES", (*RULES, TOY))
+    findings = analyse(run)
+    (found,) = [one for one in findings.findings if one.rule == "toy"]
+    assert (found.severity, found.effect, found.do) == ("caution", "precision", "Count in twos.")
+    assert set(found.cases) == {one.trial for one in findings.trials if int(one.trial) % 2}
+    for name in ("terminal", "markdown", "html", "json"):
+        content = REPORTS[name].render(run, findings, Options(is_full=True)).decode()
+        assert "trials are odd" in content, name
+
+
+def test_every_row_says_what_it_says_means_and_asks_for() -> None:
+    keys = [(rule.id, rule.looks_at) for rule in RULES]
+    assert len(keys) == len(set(keys))
+    for rule in RULES:
+        assert rule.says, rule.id
+        assert rule.means.endswith("."), rule.id
+        assert rule.do.endswith("."), rule.id
+        assert rule.short or "limit" not in rule.views, rule.id
+        assert all(find_rule(label).views == ("label",) for label in rule.covers), rule.id
+
+
+def test_every_function_of_the_table_exists() -> None:
+    recorded = {"RUNNING", "ALTERED", "CONTRADICTORY", "IMPORTED", "INCOMPLETE"}
+    for rule in RULES:
+        is_bare = rule.id in recorded or rule.views == ("limit",)
+        assert bool(checks_of([rule])) != is_bare, rule.id
+
+
+def test_what_voids_and_bounds_a_number_follows_from_the_table() -> None:
+    assert {"CORRUPT", "STALLED", "LAG", "NOTHING"} <= VOIDING
+    assert frozenset({"INSTRUMENT_LIMITED"}) == BOUNDS
+    assert frozenset({"n=1", "SHORT", "IMPORTED"}) == REMARKS
+    assert len(view("standard")) == len(view("mistake")) == 26
+
+
+def test_what_a_finding_covers_is_not_said_again() -> None:
+    stalled = Finding(rule="stalled", statement="")
+    found = by_severity(
+        [Finding(rule="STALLED", statement=""), Finding(rule="SHORT", statement="")]
+    )
+    assert len(found) == 2
+    kept = by_severity([*found, stalled])
+    assert [one.rule for one in kept] == ["stalled", "SHORT"]
+
+
+def test_a_label_of_another_tool_stands_for_itself() -> None:
+    assert find_rule("THEIRS").id == "THEIRS"
+
+
+def test_the_rules_of_a_run_have_no_rows_without_findings(run: Run) -> None:
+    """What the functions of the table yield are rows of the table."""
+    ids = {rule.id for rule in RULES}
+    assert {one.rule for one in analyse(run).findings} <= ids
+    assert {rule.id for rule in of_runs.RULES} <= ids
+
+
+def test_the_reference_of_findings_is_made_from_the_table(golden) -> None:  # type: ignore[no-untyped-def]
+    golden("../../docs/reference/findings.md", render_reference().encode())
+
+
+def test_no_function_outside_the_table_names_a_rule_of_its_own() -> None:
+    package = Path(rules.__file__).parents[2]
+    ids = {rule.id for rule in RULES}
+    for path in package.rglob("*.py"):
+        for line in path.read_text().splitlines():
+            name = line.partition('rule="')[2].partition('"')[0]
+            assert not name or name in ids, f"{path.name}: {name}"
