@@ -143,8 +143,17 @@ def _debian_packages(packages: Sequence[str]) -> None:
         raise ServerError(f"as root, run: apt-get install {' '.join(packages)}")
     print(f"installing {' '.join(packages)} …", flush=True)
     quiet = {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    # An installation that was killed halfway leaves packages unconfigured, and apt then refuses
+    # every other one. Another apt at work keeps the lock, for which apt waits and dpkg does not.
+    waiting = ["-o", "DPkg::Lock::Timeout=600"]
+    install = ["apt-get", "install", "-y", *waiting, "--no-install-recommends"]
     _run("apt", ["apt-get", "update"], quiet)
-    _run("apt", ["apt-get", "install", "-y", "--no-install-recommends", *packages], quiet)
+    try:
+        _run("apt", [*install, *packages], quiet)
+    except ServerError:
+        _run("apt", ["dpkg", "--configure", "-a", "--force-confdef"], quiet)
+        _run("apt", ["apt-get", "install", "-y", *waiting, "--fix-broken"], quiet)
+        _run("apt", [*install, *packages], quiet)
 
 
 def _run(
