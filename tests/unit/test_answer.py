@@ -138,7 +138,7 @@ def test_cautions_are_one_line_a_kind_the_gravest_first(rounds: tuple[Run, Findi
         findings,
         totals=tuple(marked),
         findings=(
-            Finding(rule="stalled", statement=""),
+            Finding(rule="STALLED", statement=""),
             Finding(rule="link-ceiling", statement=""),
             *findings.findings,
         ),

@@ -39,7 +39,7 @@ def test_a_client_that_stood_still_for_half_of_the_window_makes_the_trial_invali
     assert "STALLED" in labels.label_trial(record)
     assert find_rule("STALLED").severity == "problem"
     (found,) = stalls.find_stalls([record])
-    assert (found.rule, found.severity) == ("stalled", "problem")
+    assert (found.rule, found.severity) == ("STALLED", "problem")
     assert "3-5" in found.statement
     assert "0-1" in found.statement
 
@@ -49,7 +49,7 @@ def test_a_moment_is_noise_and_its_second_is_named() -> None:
     assert "NOISY" in labels.label_trial(record)
     assert "STALLED" not in labels.label_trial(record)
     (found,) = stalls.find_stalls([record])
-    assert (found.rule, found.severity) == ("stalled-shortly", "caution")
+    assert (found.rule, found.severity) == ("NOISY", "caution")
     assert "seconds 7" in found.statement
 
 

@@ -28,7 +28,7 @@ def find_contradictions(found: Sequence[tuple[str, str]]) -> Iterator[Finding]:
     if found:
         listed = "; ".join(f"trial {trial}: {sentence}" for trial, sentence in found[:3])
         yield Finding(
-            rule="contradictory",
+            rule="CONTRADICTORY",
             statement=f"records contradict themselves, so a file was edited or damaged ({listed})",
             cases=tuple(dict.fromkeys(f"trial {trial}" for trial, _ in found)),
         )

@@ -17,7 +17,7 @@ from loadstone.analysis.instrument.stalls import stall_of
 from loadstone.analysis.limits.verdict import INSTRUMENT_CAUTION, INSTRUMENT_MAX
 from loadstone.analysis.part import SECOND_NS, UNWRITTEN, Part
 from loadstone.analysis.rows import unless
-from loadstone.analysis.rules import Rule, Scope, checks_of, find_rule, view
+from loadstone.analysis.rules import Rule, find_check, find_rule, view
 from loadstone.analysis.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
 from loadstone.results.record import Record
 
@@ -28,6 +28,10 @@ STALLED = "STALLED"
 CONTRADICTORY = "CONTRADICTORY"
 
 LABELS: Mapping[str, Rule] = view("label")
+
+TRIAL_CHECKS = {name: rule.trial_check for name, rule in LABELS.items() if rule.trial_check}
+RESULT_CHECKS = {name: rule.result_check for name, rule in LABELS.items() if rule.result_check}
+"""The functions that tell whether a trial or a result bears a label."""
 
 VOIDING = frozenset(name for name, rule in LABELS.items() if rule.effect == "invalid")
 """Labels under which a number must not be used as a result."""
@@ -52,13 +56,13 @@ CHANCE = 3.0
 
 def label_trial(record: Record) -> tuple[str, ...]:
     """Return the labels of one trial: those it was recorded with, and how it ended."""
-    return tuple(dict.fromkeys([*record.labels, *_labels("trial", record)]))
+    return tuple(dict.fromkeys([*record.labels, *_labels(TRIAL_CHECKS, record)]))
 
 
 def label_cell(cell: "Cell", parts: Sequence[Part]) -> tuple[str, ...]:
     """Return the labels of a cell: those of its trials, and what its own numbers give rise to."""
     labels = [label for part in parts for label in label_trial(part.record)]
-    return tuple(dict.fromkeys([*labels, *_labels("result", cell, parts)]))
+    return tuple(dict.fromkeys([*labels, *_labels(RESULT_CHECKS, cell, parts)]))
 
 
 def find_labels(cells: Sequence["Cell"]) -> Iterator[Finding]:
@@ -69,10 +73,8 @@ def find_labels(cells: Sequence["Cell"]) -> Iterator[Finding]:
         yield Finding(rule=label, statement=text, cases=cases)
 
 
-def _labels(scope: Scope, *looked_at: object) -> Iterator[str]:
-    for name, rule in view("label", scope).items():
-        if any(check(*looked_at) for check in checks_of([rule])):
-            yield name
+def _labels(checks: Mapping[str, str], *looked_at: object) -> Iterator[str]:
+    return (label for label, check in checks.items() if find_check(check)(*looked_at))
 
 
 def is_interrupted(record: Record) -> bool:

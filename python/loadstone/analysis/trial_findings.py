@@ -66,15 +66,16 @@ def judge_run(
 
 def judge(seen: Seen) -> tuple[Finding, ...]:
     """Return all findings of a run: of its trials one by one, and of its numbers together."""
-    of_run = checks_of([*view("finding", "run").values(), *view("finding", "result").values()])
-    of_numbers = checks_of(view("finding", "numbers").values())
-    return by_severity(
-        [
-            *find_labels(seen.totals),
-            *(finding for check in of_run for finding in check(seen)),
-            *(finding for check in of_numbers for finding in check(seen.account)),
-        ]
-    )
+    rows = view("finding").values()
+    of_run = checks_of(row for row in rows if row.looks_at != "numbers")
+    of_numbers = checks_of(row for row in rows if row.looks_at == "numbers")
+    found = [
+        *(finding for check in of_run for finding in check(seen)),
+        *(finding for check in of_numbers for finding in check(seen.account)),
+    ]
+    said = {finding.rule for finding in found}
+    labels = (finding for finding in find_labels(seen.totals) if finding.rule not in said)
+    return by_severity([*labels, *found])
 
 
 def find_missing(seen: Seen) -> Iterator[Finding]:

@@ -73,14 +73,14 @@ def find_stalls(records: Iterable[Record]) -> Iterator[Finding]:
     noisy = {trial: stall for trial, stall in found.items() if not stall.is_invalid}
     if invalid:
         yield Finding(
-            rule="stalled",
+            rule="STALLED",
             statement=f"invalid, for the client stood still: {_listed(invalid)}",
             evidence=_evidence(invalid),
             cases=tuple(f"trial {trial}" for trial in invalid),
         )
     if noisy:
         yield Finding(
-            rule="stalled-shortly",
+            rule="NOISY",
             statement=f"the client stood still for a moment: {_listed(noisy)}",
             evidence=_evidence(noisy),
             cases=tuple(f"trial {trial}" for trial in noisy),

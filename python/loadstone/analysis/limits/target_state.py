@@ -65,7 +65,7 @@ def find_states(records: Sequence[Record]) -> Iterator[Finding]:
             f"{entry['hook']} at {entry['at']}: {ending(entry)}" for entry in failed
         )
         yield Finding(
-            rule="hook",
+            rule="HOOK",
             statement=f"hooks did not do what they were for: {'; '.join(list(words)[:3])}",
             cases=tuple(dict.fromkeys(f"trial {entry['trial']}" for entry in failed)),
         )

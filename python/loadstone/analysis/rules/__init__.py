@@ -24,6 +24,7 @@ __all__ = [
     "Severity",
     "View",
     "checks_of",
+    "find_check",
     "find_rule",
     "view",
 ]
@@ -48,13 +49,9 @@ UNKNOWN = Rule(
 )
 
 
-def view(kind: View, scope: Scope | None = None) -> Mapping[str, Rule]:
+def view(kind: View) -> Mapping[str, Rule]:
     """Return the rules of one view by their ids, in the order of the table."""
-    return {
-        rule.id: rule
-        for rule in RULES
-        if kind in rule.views and (scope is None or rule.looks_at == scope)
-    }
+    return {rule.id: rule for rule in RULES if kind in rule.views}
 
 
 def find_rule(name: str) -> Rule:
@@ -64,13 +61,14 @@ def find_rule(name: str) -> Rule:
 
 
 def checks_of(rules: Iterable[Rule]) -> tuple[Callable[..., Any], ...]:
-    """Return the functions that look, each once; what they are given follows from their scope."""
+    """Return the functions that yield findings or judge a report, each once."""
     names = dict.fromkeys(name for rule in rules for name in rule.checks)
-    return tuple(_imported(name) for name in names)
+    return tuple(find_check(name) for name in names)
 
 
 @cache
-def _imported(name: str) -> Callable[..., Any]:
+def find_check(name: str) -> Callable[..., Any]:
+    """Return a function of a row, imported when it is first asked."""
     module, _, function = name.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return found

@@ -36,8 +36,11 @@ class Rule:
 
     `says` is its sentence where a number carries it, `means` what follows for the number, `do` what
     helps. `short` names a limit in a few words. `covers` are labels that its finding says in full,
-    so that they are not said again. `checks` are the functions that look, as "module:function"; a
-    label without one is recorded with the trial.
+    so that they are not said again.
+
+    Functions are named "module:function". `trial_check` and `result_check` tell whether a trial or
+    a result bears the label; a label without either is recorded with the trial. `checks` yield the
+    findings, or judge the report.
     """
 
     id: str
@@ -50,4 +53,6 @@ class Rule:
     do: str
     short: str = ""
     covers: tuple[str, ...] = ()
+    trial_check: str = ""
+    result_check: str = ""
     checks: tuple[str, ...] = ()

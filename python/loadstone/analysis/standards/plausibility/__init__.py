@@ -12,5 +12,5 @@ from loadstone.analysis.rules import checks_of, view
 
 def judge(account: Account) -> tuple[Finding, ...]:
     """Return what all rules on numbers find, problems first."""
-    checks = checks_of(view("finding", "numbers").values())
+    checks = checks_of(row for row in view("finding").values() if row.looks_at == "numbers")
     return by_severity(finding for check in checks for finding in check(account))
