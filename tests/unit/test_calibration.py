@@ -12,11 +12,11 @@ import pytest
 from loadstone._loadgen import Histogram
 from loadstone.analysis import Findings, analyse
 from loadstone.analysis.accounts.run_account import read_account
-from loadstone.analysis.instrument.ceiling import Load, NoOwnCeilingError, ceiling_of
+from loadstone.analysis.instrument.own_ceiling import ClientLoad, NoOwnCeilingError, ceiling_of
 from loadstone.analysis.limits.verdict import VOID_FOR_RATIOS
 from loadstone.report import REPORTS, Options
 from loadstone.results import calibration
-from loadstone.results.calibration import Calibration, Point, Session
+from loadstone.results.calibration import Calibration, CalibrationPoint, Session
 from loadstone.results.store import read_run
 from tests.unit import synthetic_run
 
@@ -30,7 +30,7 @@ HERE = calibration.conditions_of(HOST)
 BEGAN = datetime.datetime.fromtimestamp(synthetic_run.STARTED_UNIX_NS / 1e9, datetime.UTC)
 
 
-def point(clients: int, size: int, rate: float, cpu_us: float, **changes: Any) -> Point:
+def point(clients: int, size: int, rate: float, cpu_us: float, **changes: Any) -> CalibrationPoint:
     usual: dict[str, Any] = {
         "driver": "s3",
         "operation": "get",
@@ -45,7 +45,7 @@ def point(clients: int, size: int, rate: float, cpu_us: float, **changes: Any) -
         "requests": 1000,
         "duration_s": 1.0,
     }
-    return Point(**usual | changes)
+    return CalibrationPoint(**usual | changes)
 
 
 # A request costs 10 µs and another for each 4000 bytes; alone 20 µs.
@@ -57,12 +57,14 @@ POINTS = (
 )
 
 
-def kept(*points: Point, age: datetime.timedelta = datetime.timedelta(hours=1)) -> Calibration:
+def kept(
+    *points: CalibrationPoint, age: datetime.timedelta = datetime.timedelta(hours=1)
+) -> Calibration:
     session = Session(measured=BEGAN - age, conditions=HERE, points=points or POINTS)
     return Calibration(host=calibration.identity_of(HOST), build="abc", sessions=(session,))
 
 
-def load(**changes: Any) -> Load:
+def load(**changes: Any) -> ClientLoad:
     usual: dict[str, Any] = {
         "driver": "s3",
         "operation": "get",
@@ -75,7 +77,7 @@ def load(**changes: Any) -> Load:
         "encryption": None,
         "is_on_own_host": False,
     }
-    return Load(**usual | changes)
+    return ClientLoad(**usual | changes)
 
 
 def rate(**changes: Any) -> float:

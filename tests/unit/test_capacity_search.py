@@ -21,14 +21,14 @@ def run(
     softness: float = 0.0,
     seed: int = 1,
     goal: search.Goal = GOAL,
-) -> tuple[search.Found, list[search.SearchTrial]]:
+) -> tuple[search.FoundCapacity, list[search.SearchTrial]]:
     """Search a target that meets the goal up to its limit, but for disturbed trials."""
     generator = np.random.default_rng(seed)
     trials: list[search.SearchTrial] = []
     while True:
         loads = search.Loads(start=load_min, low=load_min, high=load_max)
         step = search.next_step(goal, trials, loads)
-        if isinstance(step, search.Found):
+        if isinstance(step, search.FoundCapacity):
             return step, trials
         assert load_min <= step.load <= load_max
         is_good = step.load <= limit * (1 + softness * generator.normal())
@@ -51,7 +51,7 @@ def test_a_sharp_limit_is_found_within_one_percent(limit: float) -> None:
     assert found.trials == len(trials) <= 45
 
 
-def find(limit: float, loads: search.Loads, goal: search.Goal = GOAL) -> search.Found:
+def find(limit: float, loads: search.Loads, goal: search.Goal = GOAL) -> search.FoundCapacity:
     trials: list[search.SearchTrial] = []
     while isinstance(step := search.next_step(goal, trials, loads), search.Measure):
         assert loads.floor <= step.load <= loads.ceiling
@@ -216,7 +216,7 @@ def stalled(load: float, stage: search.Stage) -> search.SearchTrial:
     return search.SearchTrial(load=load, duration_s=60, stage=stage, is_good=False, is_stalled=True)
 
 
-def found_by_a_client_that_stands_still(*, is_told: bool) -> search.Found:
+def found_by_a_client_that_stands_still(*, is_told: bool) -> search.FoundCapacity:
     """Search for 900 where every second trial is spoiled, and the client knows or does not."""
     trials: list[search.SearchTrial] = []
     while isinstance(step := search.next_step(GOAL, trials, BETWEEN), search.Measure):
@@ -253,7 +253,7 @@ def test_a_client_that_always_stands_still_is_believed_in_the_end() -> None:
 
 def answered_by_a_client_that_stands_still_above(
     load: float, *, goal: search.Goal = GOAL, times: float = math.inf
-) -> search.Found:
+) -> search.FoundCapacity:
     """Search where trials above a load are bad, the first few at each of them because the client
     stands still, and all others are good.
     """

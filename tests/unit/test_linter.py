@@ -15,8 +15,8 @@ from loadstone.analysis.accounts.account import (
     SECONDS,
     THREAD_RATE,
     Account,
-    Ceiling,
     Disclosure,
+    KnownCeiling,
     Measurement,
     Statement,
 )
@@ -292,7 +292,7 @@ def test_rates_that_were_counted_are_not_called_threads_over_latency() -> None:
 def test_a_result_far_from_every_ceiling_is_said_to_reach_none() -> None:
     made = account(
         [measurement(100e6, metric=BYTE_RATE)],
-        ceilings=(Ceiling(resource="network", name="link", bytes_per_s=1.2e9),),
+        ceilings=(KnownCeiling(resource="network", name="link", bytes_per_s=1.2e9),),
     )
     (finding,) = [one for one in plausibility.judge(made) if one.rule == "lowest-ceiling"]
     assert finding.severity == "note"

@@ -12,8 +12,8 @@ from loadstone.analysis.accounts.account import (
     BYTE_RATE,
     MEGABYTE_RATE,
     Account,
-    Ceiling,
     Disclosure,
+    KnownCeiling,
     StatedLoad,
     StatedRatio,
     Statement,
@@ -89,10 +89,10 @@ def test_a_layer_is_slower_than_what_carries_it_or_it_is_said() -> None:
 
 
 def test_one_device_with_two_speeds_is_told_and_two_devices_are_not() -> None:
-    disk = Ceiling(resource="device", name="sda", bytes_per_s=500e6, text="500 MB/s")
+    disk = KnownCeiling(resource="device", name="sda", bytes_per_s=500e6, text="500 MB/s")
     rate = measurement(90e6, metric=BYTE_RATE)
 
-    def told(*ceilings: Ceiling, run: str = "") -> bool:
+    def told(*ceilings: KnownCeiling, run: str = "") -> bool:
         made = account([rate], ceilings=ceilings, run=run)
         return "contradicting-statements" in rules(made)
 

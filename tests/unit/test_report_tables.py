@@ -7,7 +7,7 @@ import pytest
 from loadstone.report.tables.published import (
     COMMAS,
     DecimalMarks,
-    Measured,
+    MeasuredRow,
     RoundsRow,
     ThreadsColumn,
     format_measured,
@@ -104,7 +104,7 @@ def pair(text, mark=None):
     if text is None:
         return None
     mean, spread = text.split()
-    return Measured(mean=Decimal(mean), spread=Decimal(spread), mark=mark)
+    return MeasuredRow(mean=Decimal(mean), spread=Decimal(spread), mark=mark)
 
 
 def columns(files, megabytes, marks_of_files=None):

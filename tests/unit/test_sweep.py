@@ -19,8 +19,8 @@ SDM_LOADS = [1, 18, 36, 72, 108, 144, 216]
 SDM_RATES = [64.9, 995.9, 1652.4, 1853.2, 1828.9, 1775.0, 1702.2]
 
 
-def points(loads: list[float], rates: list[float]) -> list[scaling.Point]:
-    return [scaling.Point(load=n, rate=x) for n, x in zip(loads, rates, strict=False)]
+def points(loads: list[float], rates: list[float]) -> list[scaling.ScalingPoint]:
+    return [scaling.ScalingPoint(load=n, rate=x) for n, x in zip(loads, rates, strict=False)]
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def test_the_saturation_point_is_the_first_load_at_95_percent(
 
 def test_intervals_move_the_saturation_point_to_where_it_is_certain() -> None:
     sweep = [
-        scaling.Point(load=1, rate=50, low=48),
-        scaling.Point(load=2, rate=96, low=90),
-        scaling.Point(load=4, rate=100, low=97),
+        scaling.ScalingPoint(load=1, rate=50, low=48),
+        scaling.ScalingPoint(load=2, rate=96, low=90),
+        scaling.ScalingPoint(load=4, rate=100, low=97),
     ]
     found = scaling.saturation(sweep)
     assert (found.load, found.is_certain) == (4, True)
@@ -135,7 +135,7 @@ def test_a_model_says_nothing_beyond_one_and_a_half_times_the_largest_load() -> 
 )
 def test_what_is_no_sweep_is_refused(sweep: list[tuple[float, float]]) -> None:
     with pytest.raises(InputError):
-        scaling.saturation([scaling.Point(load=n, rate=x) for n, x in sweep])
+        scaling.saturation([scaling.ScalingPoint(load=n, rate=x) for n, x in sweep])
 
 
 def test_the_law_has_its_peak_where_its_derivative_is_zero() -> None:

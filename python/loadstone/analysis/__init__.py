@@ -13,7 +13,7 @@ from loadstone.analysis.finding import Finding
 from loadstone.analysis.instrument import resources
 from loadstone.analysis.judgement import judge_measured
 from loadstone.analysis.limits.exporter_series import ExporterSeries, ExporterWatch
-from loadstone.analysis.limits.interventions import Change
+from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.limits.measured_ceilings import (
     MeasuredCeiling,
     read_measured_ceilings,
@@ -53,13 +53,13 @@ class Findings:
     resources: tuple[resources.ResourceSeries, ...]
     findings: tuple[Finding, ...]
     searches: tuple[CapacitySearch, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[InterventionEffect, ...] = ()
     verdicts: Mapping[tuple[tuple[str, ...], str], Verdict] = field(default_factory=dict)
     ceilings: tuple[MeasuredCeiling, ...] = ()
     hooks: tuple[Mapping[str, Any], ...] = ()
     client: str = "the client"
     exporters: ExporterSeries = field(default_factory=ExporterSeries)
-    mistakes: tuple[linter.Result, ...] = ()
+    mistakes: tuple[linter.MistakeResult, ...] = ()
 
     def verdict_of(self, cell: Cell) -> Verdict | None:
         """Return what limited a cell, if that was asked."""

@@ -6,11 +6,11 @@ Made from what was measured alone, so that every command that judges a run comes
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from loadstone.analysis.accounts.account import Account, Ceiling
+from loadstone.analysis.accounts.account import Account, KnownCeiling
 from loadstone.analysis.accounts.run_account import account_of
 from loadstone.analysis.finding import Finding
 from loadstone.analysis.limits.cell_verdicts import NullRates, decide_cells
-from loadstone.analysis.limits.interventions import Change, compare_changes, tried_of
+from loadstone.analysis.limits.interventions import InterventionEffect, compare_changes, tried_of
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.reading import Measured
 from loadstone.analysis.summary import Cell, in_order, summarise, summarise_cases
@@ -26,7 +26,7 @@ class Judgement:
     targets: Sequence[str]
     cells: tuple[Cell, ...]
     totals: tuple[Cell, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[InterventionEffect, ...]
     cases: tuple[Cell, ...]
     verdicts: Sequence[tuple[Cell, Verdict]]
     seen: Seen
@@ -41,7 +41,7 @@ def judge_measured(
     run: Run,
     measured: Measured,
     *,
-    ceilings: Sequence[Ceiling] = (),
+    ceilings: Sequence[KnownCeiling] = (),
     null_rates: NullRates | None = None,
 ) -> Judgement:
     """Judge what was measured in a run.

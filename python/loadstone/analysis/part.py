@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from loadstone.analysis.instrument.backlog import window_of_work
-from loadstone.analysis.instrument.headroom import Share
+from loadstone.analysis.instrument.headroom import CeilingShare
 from loadstone.analysis.rows import unless, where
 from loadstone.analysis.statistics.latency import combine, merge
 from loadstone.campaign.planning.lifecycle import operations_of
@@ -78,7 +78,7 @@ class Part:
     rates: NDArray[np.float64]
     byte_rates: NDArray[np.float64]
     mix: Mix
-    instrument: Share | None = None
+    instrument: CeilingShare | None = None
     no_ceiling: str = ""
 
     @property

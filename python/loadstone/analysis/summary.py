@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.analysis.instrument.headroom import Jitter, Share, combine_shares, jitter_of
+from loadstone.analysis.instrument.headroom import CeilingShare, Jitter, combine_shares, jitter_of
 from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.labels import label_cell
 from loadstone.analysis.naming import describe_parameters
@@ -101,7 +101,7 @@ class Cell:
     little: float | None
     client: Client
     jitter: Jitter
-    instrument: Share | None
+    instrument: CeilingShare | None
     no_ceiling: str
     labels: tuple[str, ...]
 

@@ -137,7 +137,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundCapacity:
     """The search is over.
 
     `lower` is the confirmed capacity, None when even the lowest load fails; `upper` the smallest
@@ -187,11 +187,11 @@ def counted(trials: Sequence[SearchTrial]) -> tuple[SearchTrial, ...]:
     return tuple(itertools.compress(trials, are_counted(trials)))
 
 
-def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | Found:
+def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | FoundCapacity:
     """Return what to do after these trials, given the loads to search between."""
     told = counted(trials)
     step = _coarse_step(goal, told, loads) or _deciding_step(goal, told, loads)
-    if isinstance(step, Found):
+    if isinstance(step, FoundCapacity):
         return _with_doubt(replace(step, trials=len(trials)), told)
     reason = None
     if len(trials) >= goal.trials_max:
@@ -201,11 +201,13 @@ def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measur
     if reason is None:
         return step
     lower, upper = bounds(goal, told)
-    found = Found(lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials))
+    found = FoundCapacity(
+        lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials)
+    )
     return _with_doubt(found, told)
 
 
-def _with_doubt(found: Found, trials: Iterable[SearchTrial]) -> Found:
+def _with_doubt(found: FoundCapacity, trials: Iterable[SearchTrial]) -> FoundCapacity:
     """Doubt an upper bound that only spoiled trials missed: a client that stood still longer than
     was left out says nothing of what its target could do there.
     """
@@ -220,7 +222,9 @@ def _with_doubt(found: Found, trials: Iterable[SearchTrial]) -> Found:
     )
 
 
-def _deciding_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measure | Found:
+def _deciding_step(
+    goal: Goal, trials: Sequence[SearchTrial], loads: Loads
+) -> Measure | FoundCapacity:
     fine = _fine_step(goal, trials, loads)
     return fine if isinstance(fine, Measure) else _confirm_step(goal, trials, fine, loads)
 
@@ -395,11 +399,11 @@ def _confirm_step(
     trials: Sequence[SearchTrial],
     found: tuple[float | None, float | None],
     loads: Loads,
-) -> Measure | Found:
+) -> Measure | FoundCapacity:
     """Ask for fresh trials at the lower bound, and go down by 2 % until enough of them are good."""
     lower, upper = found
     if lower is None:
-        return Found(
+        return FoundCapacity(
             lower=None,
             upper=upper,
             is_confirmed=True,
@@ -413,7 +417,7 @@ def _confirm_step(
         bad = len(own) - good
         if good >= goal.confirm_good_min:
             reason = "confirmed" if upper is not None else "even the highest load passes"
-            return Found(
+            return FoundCapacity(
                 lower=candidate,
                 upper=upper,
                 is_confirmed=True,
@@ -424,7 +428,7 @@ def _confirm_step(
             return Measure(load=candidate, duration_s=goal.trial_s, stage="confirm")
         upper = candidate
         if candidate <= loads.floor:
-            return Found(
+            return FoundCapacity(
                 lower=None,
                 upper=upper,
                 is_confirmed=True,

@@ -9,7 +9,7 @@ from typing import Any
 
 from loadstone.campaign import search_step
 from loadstone.campaign.planning.trial import PlannedTrial
-from loadstone.campaign.search import Found, Goal, Observation, SearchTrial, next_step
+from loadstone.campaign.search import FoundCapacity, Goal, Observation, SearchTrial, next_step
 from loadstone.results.record import Record
 from loadstone.results.store import read_record
 from loadstone.results.writer import RunWriter
@@ -34,7 +34,7 @@ class Search:
         for, and without one there is no next.
         """
         finished = self._writer.finished
-        while not isinstance(step := self._next(), Found):
+        while not isinstance(step := self._next(), FoundCapacity):
             number = len(self._trials) + 1
             document = search_step.step_document(self.document, step, number)
             if document["id"] not in finished:
@@ -62,7 +62,7 @@ class Search:
         )
         self._writer.amend({"plan": [*others[:place], document, *others[place:]]})
 
-    def _end(self, found: Found) -> None:
+    def _end(self, found: FoundCapacity) -> None:
         ended = dict(self._writer.manifest.get("searches") or {})
         ended[self.document["id"]] = {"trials": found.trials, "reason": found.reason}
         self._writer.amend({"searches": ended})

@@ -19,7 +19,7 @@ _BOUNDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class PrintedMeasurement:
     """What one direction moved.
 
     `seconds` are the rates of its whole seconds, where the program prints them, and `low` and
@@ -37,20 +37,20 @@ class Measurement:
     tool_version: str | None = None
 
 
-def read_measurements(form: str, paths: Sequence[Path]) -> list[Measurement]:
+def read_measurements(form: str, paths: Sequence[Path]) -> list[PrintedMeasurement]:
     """Return what outputs of one form say, those of several programs side by side added up."""
     single = [FORMS[form](path) for path in paths]
     return single[0] if len(single) == 1 else _added_up(single)
 
 
-def _iperf3(path: Path) -> list[Measurement]:
+def _iperf3(path: Path) -> list[PrintedMeasurement]:
     imported = iperf3.read([path], Hints())
     (trial,) = imported.trials
     seconds = _seconds(trial)
     document = iperf3.read_measurement(path)
     rate = document.at("end", "sum_received", "bits_per_second").number() / 8
     return [
-        Measurement(
+        PrintedMeasurement(
             bounds=_BOUNDS[trial.rows[0].operation],
             # What arrived, and not what was still on its way when the clock stopped.
             bytes_per_s=rate,
@@ -63,7 +63,7 @@ def _iperf3(path: Path) -> list[Measurement]:
     ]
 
 
-def _fio(path: Path) -> list[Measurement]:
+def _fio(path: Path) -> list[PrintedMeasurement]:
     imported = fio.read([path], Hints())
     by_direction: dict[str, list[tuple[ImportedTrial, Mapping[str, Any]]]] = {}
     for trial in imported.trials:
@@ -73,7 +73,7 @@ def _fio(path: Path) -> list[Measurement]:
     for direction, members in by_direction.items():
         (alone,) = members if len(members) == 1 else (None,)
         found.append(
-            Measurement(
+            PrintedMeasurement(
                 bounds=_BOUNDS[direction],
                 bytes_per_s=sum(float(told["bw_bytes"]) for _, told in members),
                 requests_per_s=sum(float(told["iops"]) for _, told in members),
@@ -101,13 +101,13 @@ def _fio_histogram(trial: ImportedTrial, direction: str) -> bytes | None:
     return next((row.service for row in trial.rows if row.operation == direction), None)
 
 
-def _rados_bench(path: Path) -> list[Measurement]:
+def _rados_bench(path: Path) -> list[PrintedMeasurement]:
     imported = rados_bench.read([path], Hints())
     (trial,) = imported.trials
     length_s = trial.window_ns[1] / SECOND_NS
     seconds = _seconds(trial)
     return [
-        Measurement(
+        PrintedMeasurement(
             bounds=_BOUNDS[trial.phase],
             bytes_per_s=sum(row.bytes for row in trial.rows) / length_s,
             requests_per_s=sum(row.requests for row in trial.rows) / length_s,
@@ -119,7 +119,7 @@ def _rados_bench(path: Path) -> list[Measurement]:
     ]
 
 
-def _osd_bench(path: Path) -> list[Measurement]:
+def _osd_bench(path: Path) -> list[PrintedMeasurement]:
     document = read_document(path)
     rate = document.at("bytes_per_sec").number()
     written = document.at("bytes_written").number()
@@ -128,7 +128,7 @@ def _osd_bench(path: Path) -> list[Measurement]:
         reading.agree(document.place, "bytes_per_sec", rate, written / elapsed_s, 0.01)
     block = document.at("blocksize").number()
     return [
-        Measurement(
+        PrintedMeasurement(
             bounds=WRITES,
             bytes_per_s=rate,
             requests_per_s=rate / block if block else None,
@@ -137,7 +137,7 @@ def _osd_bench(path: Path) -> list[Measurement]:
     ]
 
 
-FORMS: Mapping[str, Callable[[Path], list[Measurement]]] = {
+FORMS: Mapping[str, Callable[[Path], list[PrintedMeasurement]]] = {
     "iperf3": _iperf3,
     "fio": _fio,
     "rados-bench": _rados_bench,
@@ -154,12 +154,12 @@ def _seconds(trial: ImportedTrial) -> tuple[float, ...]:
     return tuple(float(value) for value in sums)
 
 
-def _added_up(single: Iterable[Sequence[Measurement]]) -> list[Measurement]:
+def _added_up(single: Iterable[Sequence[PrintedMeasurement]]) -> list[PrintedMeasurement]:
     """Return the sum of programs that ran side by side; what cannot be added is left out."""
     members = [one for found in single for one in found]
     rates = [one.requests_per_s for one in members if one.requests_per_s is not None]
     return [
-        Measurement(
+        PrintedMeasurement(
             bounds=members[0].bounds,
             bytes_per_s=sum(one.bytes_per_s for one in members),
             requests_per_s=sum(rates) if len(rates) == len(members) else None,

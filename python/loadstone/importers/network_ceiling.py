@@ -2,18 +2,18 @@
 
 from pathlib import Path
 
-from loadstone.analysis.accounts.account import Ceiling
+from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.formats import iperf3
 
 
-def read_ceiling(path: Path) -> Ceiling:
+def read_ceiling(path: Path) -> KnownCeiling:
     """Return the path's ceiling: what arrived, with the slowest and the fastest second."""
     document = iperf3.read_measurement(path)
     rates = [
         interval.at("sum", "bits_per_second").number() / 8
         for interval in document.at("intervals").items()
     ]
-    return Ceiling(
+    return KnownCeiling(
         resource="network",
         name="measured network path",
         bytes_per_s=document.at("end", "sum_received", "bits_per_second").number() / 8,

@@ -5,7 +5,12 @@ from decimal import Decimal
 
 from loadstone.analysis.accounts.account import MEGABYTE_RATE, RATE, Account, Measurement
 from loadstone.published import read
-from loadstone.report.tables.published import DecimalMarks, Measured, ThreadsColumn, threads_table
+from loadstone.report.tables.published import (
+    DecimalMarks,
+    MeasuredRow,
+    ThreadsColumn,
+    threads_table,
+)
 
 FILE = "cern"
 SIZES = {"4 KB": 4 * 2**10, "10 MB": 10 * 2**20}
@@ -93,7 +98,9 @@ def _table(title: str, rows: list[read.Row]) -> str:
     return threads_table(columns, marks)
 
 
-def _cell(row: read.Row, column: str, mark: str | None) -> Measured | None:
+def _cell(row: read.Row, column: str, mark: str | None) -> MeasuredRow | None:
     if not row[column]:
         return None
-    return Measured(mean=Decimal(row[column]), spread=Decimal(row[f"{column}_spread"]), mark=mark)
+    return MeasuredRow(
+        mean=Decimal(row[column]), spread=Decimal(row[f"{column}_spread"]), mark=mark
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from loadstone.analysis.accounts.account import BYTE_RATE, Account, Ceiling, Measurement
+from loadstone.analysis.accounts.account import BYTE_RATE, Account, KnownCeiling, Measurement
 from loadstone.analysis.standards import printed_units
 from loadstone.published import read
 
@@ -79,14 +79,14 @@ def _measurement(entry: Mapping[str, Any], target: str) -> Measurement:
     )
 
 
-def _ceiling(entry: Mapping[str, Any]) -> Ceiling:
+def _ceiling(entry: Mapping[str, Any]) -> KnownCeiling:
     def rate(key: str) -> float | None:
         text = entry.get(key)
         return printed_units.parse_rate_bytes(text, entry["tool"]) if text else None
 
     value = rate("value")
     assert value is not None, "a ceiling has a value"
-    return Ceiling(
+    return KnownCeiling(
         resource=entry["resource"],
         name=entry["name"],
         bytes_per_s=value,

@@ -35,7 +35,7 @@ CPU_CONDITIONS = ("cores", "cores_allowed", "governor", "frequency_khz_max", "tu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class CalibrationPoint:
     """What one load reached against a target that does nothing.
 
     `cpu_ns_per_request` is time of the load's own threads. `run_delay_share` is how long the worst
@@ -80,7 +80,7 @@ class Session:
 
     measured: datetime.datetime
     conditions: Mapping[str, Any]
-    points: tuple[Point, ...]
+    points: tuple[CalibrationPoint, ...]
 
     def document(self) -> dict[str, Any]:
         """Return it as it is kept."""
@@ -125,7 +125,9 @@ class Calibration:
         sessions = tuple(one for one in (*kept, _only(new, better)) if one.points)
         return Calibration(host=self.host, build=self.build, sessions=sessions)
 
-    def standing_against(self, new: Session) -> tuple[tuple[Session, Point, Point], ...]:
+    def standing_against(
+        self, new: Session
+    ) -> tuple[tuple[Session, CalibrationPoint, CalibrationPoint], ...]:
         """Return the points that stay, though a new session has measured them lower."""
         lower = {point.key: point for point in new.points}
         return tuple(
@@ -215,7 +217,7 @@ def read(path: Path) -> Calibration:
 
 def parse(document: Mapping[str, Any]) -> Calibration:
     """Return the calibration that a document holds, as a file or a manifest keeps it."""
-    known = {field.name for field in fields(Point)}
+    known = {field.name for field in fields(CalibrationPoint)}
     return Calibration(
         host=document["host"],
         build=document["build"],
@@ -224,7 +226,9 @@ def parse(document: Mapping[str, Any]) -> Calibration:
                 measured=datetime.datetime.fromisoformat(session["measured"]),
                 conditions=session["conditions"],
                 points=tuple(
-                    Point(**{name: value for name, value in point.items() if name in known})
+                    CalibrationPoint(
+                        **{name: value for name, value in point.items() if name in known}
+                    )
                     for point in session["points"]
                 ),
             )
@@ -305,7 +309,7 @@ def _why_absent(host: Mapping[str, Any]) -> str:
     return "this host has not been calibrated"
 
 
-def _only(session: Session, points: Sequence[Point]) -> Session:
+def _only(session: Session, points: Sequence[CalibrationPoint]) -> Session:
     return Session(measured=session.measured, conditions=session.conditions, points=tuple(points))
 
 

@@ -75,7 +75,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
+class KnownCeiling:
     """A limit that was measured or stated apart from the results: of a link, a device, a daemon.
 
     `resource` is network, device or server; `count` of them work side by side. `low` and `high` are
@@ -187,7 +187,7 @@ class Account:
     name: str
     title: str
     measurements: tuple[Measurement, ...]
-    ceilings: tuple[Ceiling, ...] = ()
+    ceilings: tuple[KnownCeiling, ...] = ()
     statements: tuple[Statement, ...] = ()
     disclosure: Disclosure = field(default_factory=Disclosure)
     run: str = ""

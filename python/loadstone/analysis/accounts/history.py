@@ -49,7 +49,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class HistoryPoint:
     """A case in one run: the geometric mean of so many trials."""
 
     run: str
@@ -59,7 +59,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class HistoryChange:
     """A change of level: the first run after it, both levels, and what else changed at that run."""
 
     run: str
@@ -84,8 +84,8 @@ class Trend:
     case: tuple[tuple[str, Parameter], ...]
     name: str
     metric: str
-    points: tuple[Point, ...]
-    changes: tuple[Change, ...]
+    points: tuple[HistoryPoint, ...]
+    changes: tuple[HistoryChange, ...]
     newest: Newest
     expected: tuple[float, float] | None
 
@@ -142,7 +142,7 @@ def _trend(
     places = sorted(found)
     values = [_geometric_mean([one.value for one in found[place]]) for place in places]
     points = tuple(
-        Point(
+        HistoryPoint(
             run=entries[place].name,
             started=entries[place].started,
             value=value,
@@ -167,9 +167,9 @@ def _trend(
 
 def _change(
     entries: Sequence[Entry], places: Sequence[int], one: ChangePoint, metric: str
-) -> Change:
+) -> HistoryChange:
     first, last_before = entries[places[one.index]], entries[places[one.index - 1]]
-    return Change(
+    return HistoryChange(
         run=first.name,
         started=first.started,
         runs_since=len(places) - one.index,

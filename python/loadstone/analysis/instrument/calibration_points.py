@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from loadstone.analysis.instrument.headroom import jitter_of
 from loadstone.analysis.part import Part, read_parts
 from loadstone.analysis.statistics.latency import latency, merge
-from loadstone.results.calibration import Point, costs_of
+from loadstone.results.calibration import CalibrationPoint, costs_of
 from loadstone.results.record import Record, Run
 
 
-def points_of(run: Run) -> Iterator[Point]:
+def points_of(run: Run) -> Iterator[CalibrationPoint]:
     """Return a point for each measured trial that ended; what was cut short is left out."""
     for record in run.records:
         if record.trial["measured"] and record.is_whole:
@@ -18,12 +18,12 @@ def points_of(run: Run) -> Iterator[Point]:
                     yield _point(record, part)
 
 
-def _point(record: Record, part: Part) -> Point:
+def _point(record: Record, part: Part) -> CalibrationPoint:
     trial, summary = record.trial, record.summary
     requests = summary.get("requests") or part.good
     service = latency(merge([part.histograms["service"]]))
     jitter = jitter_of([record])
-    return Point(
+    return CalibrationPoint(
         driver=trial["target"]["driver"],
         operation=part.operation,
         clients=trial["load"]["clients"],

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from loadstone import units
 from loadstone.analysis.finding import Evidence, Finding
-from loadstone.analysis.instrument.ceiling import COUNTS_AS
 from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
+from loadstone.analysis.instrument.own_ceiling import COUNTS_AS
 from loadstone.analysis.part import Part
 from loadstone.campaign.drivers import facts_of
 from loadstone.results.calibration import calibrated_operations, costs_of, usual_costs

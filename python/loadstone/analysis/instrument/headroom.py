@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from loadstone.analysis.instrument import client_limits
-from loadstone.analysis.instrument.ceiling import (
+from loadstone.analysis.instrument.own_ceiling import (
     Basis,
-    Load,
+    ClientLoad,
     NoOwnCeilingError,
     OwnCeiling,
     ceiling_of,
@@ -31,7 +31,7 @@ HICCUP_SHARE = 0.10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class CeilingShare:
     """How much of its own ceiling the instrument used: 0.5 is half of it, and 1 all of it.
 
     Several operations side by side use up the sum of their shares. `ceiling_per_s` is the rate at
@@ -101,14 +101,14 @@ def with_shares(parts: Iterable["Part"], calibrated: Calibrated) -> list["Part"]
     return judged
 
 
-def combine_shares(parts: Sequence["Part"]) -> Share | None:
+def combine_shares(parts: Sequence["Part"]) -> CeilingShare | None:
     """Return the share over several parts, each with the weight of its time."""
     shares = [(part.instrument, part.duration_s) for part in parts if part.instrument is not None]
     if not shares or len(shares) != len(parts):
         return None
     whole_s = sum(duration_s for _, duration_s in shares)
     bases = [share.basis for share, _ in shares]
-    return Share(
+    return CeilingShare(
         share=sum(share.share * duration_s for share, duration_s in shares) / whole_s,
         ceiling_per_s=sum(share.ceiling_per_s * duration_s for share, duration_s in shares)
         / whole_s,
@@ -179,7 +179,7 @@ def _ceiling(part: "Part", calibrated: Calibrated, calibration: Calibration) -> 
     settings = trial["target"].get("settings") or {}
     return ceiling_of(
         calibration,
-        Load(
+        ClientLoad(
             driver=trial["target"]["driver"],
             operation=part.operation,
             bytes_per_request=part.bytes / part.good,
@@ -206,7 +206,7 @@ def _busy(record: Record, conditions: Mapping[str, Any]) -> float:
     return cpu_ns / length_ns / cores if length_ns > 0 else 0.0
 
 
-def _share(parts: Sequence["Part"], ceilings: Sequence[OwnCeiling], busy: float) -> Share:
+def _share(parts: Sequence["Part"], ceilings: Sequence[OwnCeiling], busy: float) -> CeilingShare:
     """Add up what each operation took: of requests that failed the client had the work too.
 
     The way to a target elsewhere may cost the client more than loopback did, so that it is never
@@ -219,7 +219,7 @@ def _share(parts: Sequence["Part"], ceilings: Sequence[OwnCeiling], busy: float)
     began_ns = parts[0].record.summary.get("started_unix_ns") or 0
     began = datetime.datetime.fromtimestamp(began_ns / 1e9, datetime.UTC)
     oldest = min(one.measured for one in ceilings)
-    return Share(
+    return CeilingShare(
         share=share,
         ceiling_per_s=sum(rates) / share if share else ceilings[0].requests_per_s,
         basis=ceilings[0].basis,

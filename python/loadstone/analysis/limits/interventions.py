@@ -23,7 +23,7 @@ BLOCKS_MIN = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class InterventionEffect:
     """A case beside itself with one thing halved; the ratio is of requests a second, over the base.
 
     Its interval is absent where there are no repeated blocks.
@@ -53,7 +53,7 @@ def changed_trials(run: Run) -> frozenset[str]:
 
 def compare_changes(
     totals: Sequence[Cell], parts: Sequence[Part], peaks: Mapping[str, Peaks]
-) -> tuple[Change, ...]:
+) -> tuple[InterventionEffect, ...]:
     """Return every change beside its base; `parts` are those of the changed trials."""
     cells = summarise_totals(parts, peaks)
     trials = {part.record.id: part.record.trial for part in parts}
@@ -64,11 +64,13 @@ def compare_changes(
         base = bases.get(_key(cell, told["of"]))
         if base is not None and base.good and cell.good:
             ratio = _ratio(base, cell)
-            changes.append(Change(kind=KINDS[told["kind"]], base=base, changed=cell, ratio=ratio))
+            changes.append(
+                InterventionEffect(kind=KINDS[told["kind"]], base=base, changed=cell, ratio=ratio)
+            )
     return tuple(changes)
 
 
-def tried_of(changes: Sequence[Change]) -> dict[CellKey, list[Tried]]:
+def tried_of(changes: Sequence[InterventionEffect]) -> dict[CellKey, list[Tried]]:
     """Return what was tried on each cell."""
     found: dict[CellKey, list[Tried]] = {}
     for one in changes:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from loadstone.analysis.accounts.account import Ceiling
+from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.analysis.finding import Finding
 from loadstone.analysis.statistics.latency import Latency, latency, merge
 from loadstone.results.record import Run
@@ -105,7 +105,7 @@ def read_measured_ceilings(run: Run) -> tuple[MeasuredCeiling, ...]:
     return tuple(found)
 
 
-def ceilings_of(measured: Sequence[MeasuredCeiling]) -> tuple[Ceiling, ...]:
+def ceilings_of(measured: Sequence[MeasuredCeiling]) -> tuple[KnownCeiling, ...]:
     """Return the ceilings as accounts hold them: one per name, targets and direction.
 
     Targets that keep different numbers of copies are apart: see `_copies`.
@@ -135,12 +135,12 @@ def _copies(one: MeasuredCeiling, target: str) -> float:
 
 def _ceiling(
     members: Sequence[MeasuredCeiling], targets: tuple[str, ...], copies: float
-) -> Ceiling:
+) -> KnownCeiling:
     first = members[0]
     lows = [one.low for one in members if one.low is not None]
     highs = [one.high for one in members if one.high is not None]
     usual = first.name == first.kind
-    return Ceiling(
+    return KnownCeiling(
         resource=RESOURCES[first.kind],
         name=(NAMES[first.kind] if usual else f"{first.name}, {NAMES[first.kind]}")
         + (f" ÷ {copies:g} for its copies" if copies != 1 else ""),

@@ -19,7 +19,7 @@ from loadstone.analysis.validity import may_print_quantile
 from loadstone.campaign import search_step
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.search import (
-    Found,
+    FoundCapacity,
     Goal,
     Observation,
     SearchTrial,
@@ -264,12 +264,14 @@ def _read_search(
     )
 
 
-def _outcome(goal: Goal, trials: Sequence[SearchTrial], step: object) -> Found:
-    if isinstance(step, Found):
+def _outcome(goal: Goal, trials: Sequence[SearchTrial], step: object) -> FoundCapacity:
+    if isinstance(step, FoundCapacity):
         return step
     lower, upper = bounds(goal, counted(trials))
     reason = "not over: trials are missing"
-    return Found(lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials))
+    return FoundCapacity(
+        lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials)
+    )
 
 
 def _step(record: Record, seen: Observation, trial: SearchTrial, is_counted: bool) -> SearchStep:

@@ -22,7 +22,7 @@ RESULT_QUANTILES = {"p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p99": 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class MistakeResult:
     """The outcome of one check, with what it rests on."""
 
     id: str
@@ -40,7 +40,7 @@ class Result:
         }
 
 
-def lint(account: Account) -> tuple[Result, ...]:
+def lint(account: Account) -> tuple[MistakeResult, ...]:
     """Return the outcome of every check; none where nothing was measured."""
     if not account.measurements:
         return ()
@@ -48,7 +48,9 @@ def lint(account: Account) -> tuple[Result, ...]:
     for name, rule in view("mistake").items():
         (look,) = checks_of([rule])
         outcome, evidence = look(account)
-        results.append(Result(id=name, mistake=rule.says, outcome=outcome, evidence=evidence))
+        results.append(
+            MistakeResult(id=name, mistake=rule.says, outcome=outcome, evidence=evidence)
+        )
     return tuple(results)
 
 

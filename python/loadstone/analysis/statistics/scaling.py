@@ -24,7 +24,7 @@ EXTRAPOLATION_MAX = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class ScalingPoint:
     """One load and the throughput it reached; `low` is the lower end of its 95 % interval."""
 
     load: float
@@ -88,7 +88,7 @@ class Model:
         return float(_curve(np.array([load]), self)[0])
 
 
-def saturation(points: Sequence[Point]) -> Saturation:
+def saturation(points: Sequence[ScalingPoint]) -> Saturation:
     """Find the saturation point of a sweep (S4), its knee, and whether it was reached at all."""
     swept = _sorted(points)
     best = max(swept, key=lambda point: point.rate)
@@ -110,7 +110,7 @@ def saturation(points: Sequence[Point]) -> Saturation:
     )
 
 
-def fit(points: Sequence[Point]) -> Model:
+def fit(points: Sequence[ScalingPoint]) -> Model:
     """Fit the universal scalability law, or two straight lines where it does not hold.
 
     Least squares on ln X with α, β ≥ 0 (Gunther). It is rejected with fewer than six points, with
@@ -180,7 +180,7 @@ def usl_parameters(loads: ArrayLike, rates: ArrayLike) -> tuple[float, float, fl
     return math.exp(log_gamma), _or_zero(alpha, 1e-7), _or_zero(beta, 1e-10)
 
 
-def kneedle(points: Sequence[Point], sensitivity: float = 1.0) -> float | None:
+def kneedle(points: Sequence[ScalingPoint], sensitivity: float = 1.0) -> float | None:
     """Return the knee by Kneedle (Satopää et al., ICDCSW'11) with the loads on an axis of log2 N.
 
     The first local maximum of the difference curve y - x (both scaled to 0..1) after which it falls
@@ -261,7 +261,7 @@ def _runs_p(residuals: Numbers) -> float:
     return ways / total
 
 
-def _sorted(points: Sequence[Point]) -> list[Point]:
+def _sorted(points: Sequence[ScalingPoint]) -> list[ScalingPoint]:
     swept = sorted(points, key=lambda point: point.load)
     if len({point.load for point in swept}) < 2:
         raise InputError("a sweep needs at least two loads")

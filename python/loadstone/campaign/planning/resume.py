@@ -15,7 +15,7 @@ _Place = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RunToResume:
     """How a dataset was left: its state, its version, and whether anybody can be sure."""
 
     state: State = State.ABSENT
@@ -52,7 +52,7 @@ def resume(
         if entry.id in finished:
             continue
         place, document = _place(entry), entry.document
-        dataset = found.get(place, Found())
+        dataset = found.get(place, RunToResume())
         need = lifecycle.need_of(document, is_first=entry.is_first)
         if not dataset.suits(need, _version(document)):
             for repair in _repairs(document, plan.drivers[place[0]], need, written[place]):
@@ -65,13 +65,15 @@ def resume(
     return dataclasses.replace(plan, trials=tuple(remaining))
 
 
-def _past(plan: Plan, finished: Collection[str], started: Collection[str]) -> dict[_Place, Found]:
+def _past(
+    plan: Plan, finished: Collection[str], started: Collection[str]
+) -> dict[_Place, RunToResume]:
     """Return how the trials that have run, to their end or not, left the datasets."""
-    found: dict[_Place, Found] = {}
+    found: dict[_Place, RunToResume] = {}
     skipped: set[_Place] = set()
     for entry in plan.trials:
         place = _place(entry)
-        dataset = found.get(place, Found())
+        dataset = found.get(place, RunToResume())
         if entry.id not in finished and entry.id not in started:
             skipped.add(place)
             continue
@@ -83,35 +85,37 @@ def _past(plan: Plan, finished: Collection[str], started: Collection[str]) -> di
             continue
         state = lifecycle.state_interrupted(entry.document, dataset.state)
         is_in_doubt = dataset.is_in_doubt or state is not dataset.state
-        found[place] = Found(state, dataset.version, is_in_doubt)
+        found[place] = RunToResume(state, dataset.version, is_in_doubt)
         skipped.add(place)
     return found
 
 
 def left_as(
     documents: Iterable[Document], summaries: Mapping[str, Mapping[str, Any]]
-) -> dict[_Place, Found]:
+) -> dict[_Place, RunToResume]:
     """Return how trials left their datasets, given in the order in which they began.
 
     A trial without a summary did not finish. Objects whose request failed are not there.
     """
-    found: dict[_Place, Found] = {}
+    found: dict[_Place, RunToResume] = {}
     for document in documents:
         place = lifecycle.place_of(document)
-        before, summary = found.get(place, Found()), summaries[document["id"]]
+        before, summary = found.get(place, RunToResume()), summaries[document["id"]]
         after = _after(document, before)
         if summary.get("state") != "finished" or summary.get("failed"):
             state = lifecycle.state_interrupted(document, before.state)
-            after = Found(state, after.version, before.is_in_doubt or state is not before.state)
+            after = RunToResume(
+                state, after.version, before.is_in_doubt or state is not before.state
+            )
         found[place] = after
     return found
 
 
-def _after(document: Document, dataset: Found) -> Found:
+def _after(document: Document, dataset: RunToResume) -> RunToResume:
     version = dataset.version
     if lifecycle.writes_dataset(document):
         version = _version(document)
-    return Found(lifecycle.state_after(document, dataset.state), version, dataset.is_in_doubt)
+    return RunToResume(lifecycle.state_after(document, dataset.state), version, dataset.is_in_doubt)
 
 
 def _started(plan: Plan, finished: Collection[str]) -> set[str]:

@@ -56,7 +56,7 @@ class KeyMistakesError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """Where a campaign came from: its file, the line of each key, and what was set from outside."""
 
     origin: str = ""

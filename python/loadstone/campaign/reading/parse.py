@@ -11,7 +11,7 @@ from loadstone.campaign.checks import check
 from loadstone.campaign.drivers import Drivers, DriverTable, read_drivers
 from loadstone.campaign.reading import environment, mistakes, override
 from loadstone.campaign.reading import source as campaign_source
-from loadstone.campaign.reading.mistakes import KeyMistake, Source
+from loadstone.campaign.reading.mistakes import KeyMistake, SourceFile
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.json_schema import known_keys
 from loadstone.campaign.schema.target import resolve_raw
@@ -59,7 +59,7 @@ def campaign_of(
     table = read_drivers(drivers)
     wrong = list(document.wrong)
     data, overridden = _overridden(document.data, overrides, wrong)
-    source = Source(document.origin, document.lines, overridden)
+    source = SourceFile(document.origin, document.lines, overridden)
     data = _with_environment(data, os.environ if environ is None else environ)
     campaign, found = validate(data)
     if campaign is None:

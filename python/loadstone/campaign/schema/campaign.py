@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, Source
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, SourceFile
 from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.dataset import Dataset
 from loadstone.campaign.schema.hook import Hook
@@ -224,7 +224,7 @@ class Campaign(WorkloadKeys):
     )
     report: ReportOptions = Field(default=ReportOptions(), description="How tables are to look.")
 
-    _source: Source = PrivateAttr(default_factory=Source)
+    _source: SourceFile = PrivateAttr(default_factory=SourceFile)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -262,11 +262,11 @@ class Campaign(WorkloadKeys):
         return self
 
     @property
-    def source(self) -> Source:
+    def source(self) -> SourceFile:
         """Where the campaign was read from; mistakes found later are placed by it."""
         return self._source
 
-    def with_source(self, source: Source) -> "Campaign":
+    def with_source(self, source: SourceFile) -> "Campaign":
         """Return the campaign with the place it came from."""
         campaign = self.model_copy()
         campaign._source = source

@@ -20,7 +20,7 @@ from typing import Annotated
 
 import typer
 
-from loadstone.analysis.accounts.account import Account, Ceiling
+from loadstone.analysis.accounts.account import Account, KnownCeiling
 from loadstone.analysis.finding import Finding
 from loadstone.analysis.standards import linter
 from loadstone.errors import InputError
@@ -76,7 +76,7 @@ def _whole(names: list[str]) -> list[str]:
     return names
 
 
-def _ceilings(network: Path | None) -> tuple[Ceiling, ...]:
+def _ceilings(network: Path | None) -> tuple[KnownCeiling, ...]:
     if network is None:
         return ()
     from loadstone.importers import network_ceiling
@@ -99,7 +99,7 @@ def _null_rates(null: str | None) -> Mapping[Load, float]:
 
 
 def _judge(
-    name: str, ceilings: tuple[Ceiling, ...], null_rates: Mapping[Load, float]
+    name: str, ceilings: tuple[KnownCeiling, ...], null_rates: Mapping[Load, float]
 ) -> tuple[Account, tuple[Finding, ...]]:
     from loadstone.analysis.standards.plausibility import judge
     from loadstone.cli.accounts import read_account, split_target
@@ -113,7 +113,7 @@ def _judge(
 
 
 def _judge_run(
-    name: str, ceilings: tuple[Ceiling, ...], null_rates: Mapping[Load, float]
+    name: str, ceilings: tuple[KnownCeiling, ...], null_rates: Mapping[Load, float]
 ) -> tuple[Account, tuple[Finding, ...]]:
     from loadstone.analysis.judgement import judge_measured
     from loadstone.analysis.reading import read_measured

@@ -296,8 +296,8 @@ def _show(facts: Mapping[str, Any], build: str, drivers: Sequence[str], form: st
 
 def _print_sessions(kept: Any, conditions: Mapping[str, Any]) -> None:
     """Say when the points were measured, and whether they hold as the host is now."""
-    from loadstone.analysis.instrument.ceiling import changes_between
     from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
+    from loadstone.analysis.instrument.own_ceiling import changes_between
     from loadstone.execution import runner
 
     for session in kept.sessions:

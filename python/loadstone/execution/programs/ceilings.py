@@ -18,7 +18,7 @@ from loadstone.execution import secrets
 from loadstone.execution.events import CeilingEnded, CeilingProgress, CeilingStarted, Event
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Ended, Program, run_programs
-from loadstone.formats.measurement import Measurement, read_measurements
+from loadstone.formats.measurement import PrintedMeasurement, read_measurements
 from loadstone.results.ceiling_record import CeilingWriter
 
 Listen = Callable[[Event], None]
@@ -294,7 +294,7 @@ def _readable(path: Path) -> Path:
     return alone
 
 
-def _numbers(one: Measurement) -> dict[str, Any]:
+def _numbers(one: PrintedMeasurement) -> dict[str, Any]:
     service = None if one.service is None else base64.b64encode(one.service).decode()
     return {
         "bytes_per_s": one.bytes_per_s,

@@ -10,7 +10,13 @@ import altair as alt
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.accounts.account import BYTE_RATE, Account, Ceiling, Measurement, grouped
+from loadstone.analysis.accounts.account import (
+    BYTE_RATE,
+    Account,
+    KnownCeiling,
+    Measurement,
+    grouped,
+)
 from loadstone.analysis.limits.measured_ceilings import bounds_of, ceilings_of
 from loadstone.analysis.standards.plausibility.bottleneck import in_mebibytes, limit_of
 from loadstone.analysis.summary import Cell
@@ -51,7 +57,7 @@ def charts_of_ceilings(findings: Findings, dimensions: Dimensions) -> Iterable[P
 
 
 def _against_sweep(
-    findings: Findings, dimensions: Dimensions, ceilings: Sequence[Ceiling]
+    findings: Findings, dimensions: Dimensions, ceilings: Sequence[KnownCeiling]
 ) -> Iterable[Picture]:
     name = dimensions.sweep
     # Under a load of another kind, a rate beside threads, a result has no place on the axis.
@@ -133,7 +139,7 @@ def _stated_point(one: Measurement, name: str, panel: str) -> dict[str, Any]:
     }
 
 
-def _ceiling_rows(panel: str, ceiling: Ceiling, ends: Sequence[float]) -> list[dict[str, Any]]:
+def _ceiling_rows(panel: str, ceiling: KnownCeiling, ends: Sequence[float]) -> list[dict[str, Any]]:
     """Return a ceiling's line from one end of the axis to the other, and how far it was seen."""
 
     def in_all(one: float | None) -> float | None:
@@ -265,7 +271,9 @@ def _ceiling_lines(rows: Sequence[dict[str, Any]], x: alt.X) -> Iterable[alt.Cha
     )
 
 
-def _held_against(target: str, operation: str, ceilings: Sequence[Ceiling]) -> list[Ceiling]:
+def _held_against(
+    target: str, operation: str, ceilings: Sequence[KnownCeiling]
+) -> list[KnownCeiling]:
     bounds = bounds_of(operation)
     return [
         one
@@ -274,22 +282,22 @@ def _held_against(target: str, operation: str, ceilings: Sequence[Ceiling]) -> l
     ]
 
 
-def _label(ceiling: Ceiling) -> str:
+def _label(ceiling: KnownCeiling) -> str:
     times = f"{ceiling.count} × " if ceiling.count > 1 else ""
     inferred = ", inferred" if times and ceiling.is_count_inferred else ""
     return f"{times}{ceiling.name}{inferred}"
 
 
-def _limit_words(ceiling: Ceiling) -> str:
+def _limit_words(ceiling: KnownCeiling) -> str:
     limit = limit_of(ceiling)
     return f"{in_mebibytes(limit)} = {units.format_bit_rate(8 * limit)}"
 
 
-def _near(ceilings: Sequence[Ceiling], highest: float) -> list[Ceiling]:
+def _near(ceilings: Sequence[KnownCeiling], highest: float) -> list[KnownCeiling]:
     return [one for one in ceilings if limit_of(one) <= FAR * highest]
 
 
-def _far(panel: str, ceilings: Sequence[Ceiling], highest: float) -> list[str]:
+def _far(panel: str, ceilings: Sequence[KnownCeiling], highest: float) -> list[str]:
     near = _near(ceilings, highest)
     return [
         f"{panel}: {_label(one)}, {in_mebibytes(limit_of(one))}"
@@ -304,7 +312,7 @@ def _far_note(far: Sequence[str]) -> str:
 
 
 def _over_time(
-    findings: Findings, dimensions: Dimensions, ceilings: Sequence[Ceiling]
+    findings: Findings, dimensions: Dimensions, ceilings: Sequence[KnownCeiling]
 ) -> Iterable[Picture]:
     lines = sorted(findings.timelines, key=lambda line: (dimensions.order(line), line.trial))
     lines = [line for line in lines if any(point.bytes_per_s for point in line.rates)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.finding import evidence_json
-from loadstone.analysis.limits.interventions import Change
+from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
 from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.analysis.limits.verdict import Verdict
@@ -161,7 +161,7 @@ def _latency(latency: Latency | None) -> dict[str, Any] | None:
     }
 
 
-def _change(change: Change) -> dict[str, Any]:
+def _change(change: InterventionEffect) -> dict[str, Any]:
     return {
         "changed": change.kind,
         "case": change.base.name,

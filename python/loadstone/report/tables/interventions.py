@@ -2,7 +2,7 @@
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.limits.interventions import Change
+from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
 
 
@@ -30,7 +30,7 @@ def intervention_table(findings: Findings) -> Table | None:
     )
 
 
-def _row(change: Change) -> tuple[str, ...]:
+def _row(change: InterventionEffect) -> tuple[str, ...]:
     ratio = change.ratio
     interval = NOT_KNOWN
     if ratio.low is not None and ratio.high is not None:

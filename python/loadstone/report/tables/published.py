@@ -55,7 +55,7 @@ def ordinal(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredRow:
     """A mean and its spread, each with the digits that are to be shown.
 
     `mark` overrides the decimal mark of this one mean.
@@ -66,7 +66,7 @@ class Measured:
     mark: str | None = None
 
 
-def measured(mean: float, spread: float | None, digits: int = 2) -> Measured:
+def measured(mean: float, spread: float | None, digits: int = 2) -> MeasuredRow:
     """Return a mean and a spread with so many significant digits of the spread.
 
     The mean ends where the spread ends: digits below the spread say nothing. Without a spread,
@@ -74,9 +74,9 @@ def measured(mean: float, spread: float | None, digits: int = 2) -> Measured:
     """
     if spread is None or not math.isfinite(spread) or spread <= 0:
         shown = Decimal(0) if spread == 0 else None
-        return Measured(mean=_significant(mean, 3), spread=shown)
+        return MeasuredRow(mean=_significant(mean, 3), spread=shown)
     rounded = _significant(spread, digits)
-    return Measured(mean=Decimal(repr(mean)), spread=rounded)
+    return MeasuredRow(mean=Decimal(repr(mean)), spread=rounded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,8 @@ class ThreadsColumn:
     """What was measured with one number of threads; absent where it was not."""
 
     threads: int
-    files_per_s: Measured | None
-    megabytes_per_s: Measured | None
+    files_per_s: MeasuredRow | None
+    megabytes_per_s: MeasuredRow | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ def threads_table(columns: Sequence[ThreadsColumn], marks: DecimalMarks = POINTS
     return "\n".join(lines) + "\n"
 
 
-def format_measured(value: Measured | None, mark: str = ".", spread_mark: str = ".") -> str:
+def format_measured(value: MeasuredRow | None, mark: str = ".", spread_mark: str = ".") -> str:
     """Return "42.9 ± 8.7", the mean without zeros at its end; nothing when not measured."""
     if value is None:
         return ""

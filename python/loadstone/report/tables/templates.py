@@ -12,7 +12,7 @@ from loadstone.report.options import Options
 from loadstone.report.tables.published import (
     COMMAS,
     POINTS,
-    Measured,
+    MeasuredRow,
     RoundsRow,
     ThreadsColumn,
     measured,
@@ -165,7 +165,7 @@ def _threads_column(cells: Sequence[Cell], threads: int, options: Options) -> Th
         return ThreadsColumn(threads=threads, files_per_s=None, megabytes_per_s=None)
     spread = _spread(cell, options)
     megabyte = MEGABYTES[options.megabyte]
-    data: Measured | None = None
+    data: MeasuredRow | None = None
     if cell.bytes:
         of_bytes = spread.bytes_per_s / megabyte if spread is not None else None
         data = measured(cell.bytes_per_s / megabyte, of_bytes)

@@ -6,7 +6,7 @@ from loadstone import units
 from loadstone.analysis.accounts.account import (
     BYTE_RATE,
     Account,
-    Ceiling,
+    KnownCeiling,
     Measurement,
     describe_case,
     grouped,
@@ -38,12 +38,14 @@ def in_mebibytes(bytes_per_s: float) -> str:
     return f"{units.format_number(bytes_per_s / 2**20)} MiB/s"
 
 
-def limit_of(ceiling: Ceiling) -> float:
+def limit_of(ceiling: KnownCeiling) -> float:
     """Return what so many of a ceiling side by side let through."""
     return ceiling.bytes_per_s * ceiling.count
 
 
-def _finding(members: Sequence[Measurement], ceilings: Sequence[Ceiling], bounds: str) -> Finding:
+def _finding(
+    members: Sequence[Measurement], ceilings: Sequence[KnownCeiling], bounds: str
+) -> Finding:
     means = {
         case: sum(one.value for one in own) / len(own)
         for case, own in grouped(members, lambda one: one.case).items()
@@ -79,7 +81,7 @@ def _finding(members: Sequence[Measurement], ceilings: Sequence[Ceiling], bounds
 
 
 def _sentence(
-    said: str, best: float, lowest: Ceiling | None, bounds: str, target: str, *, reached: bool
+    said: str, best: float, lowest: KnownCeiling | None, bounds: str, target: str, *, reached: bool
 ) -> str:
     if lowest is None:
         return f"no ceiling holds for {bounds}s of {target}: the best result is {said}"
@@ -97,7 +99,7 @@ def _sentence(
     )
 
 
-def _shown(ceiling: Ceiling) -> str:
+def _shown(ceiling: KnownCeiling) -> str:
     limit = limit_of(ceiling)
     times = f"{ceiling.count} × " if ceiling.count > 1 else ""
     words = [in_mebibytes(limit)]
@@ -110,11 +112,11 @@ def _shown(ceiling: Ceiling) -> str:
     return f"{text} (seen between {low} and {high})"
 
 
-def _others(ceilings: Sequence[Ceiling]) -> list[str]:
+def _others(ceilings: Sequence[KnownCeiling]) -> list[str]:
     return [f"above that: {_listed(ceilings)}"] if ceilings else []
 
 
-def _listed(ceilings: Sequence[Ceiling]) -> str:
+def _listed(ceilings: Sequence[KnownCeiling]) -> str:
     return ", ".join(f"{one.name} {in_mebibytes(limit_of(one))}" for one in ceilings)
 
 

@@ -7,7 +7,7 @@ from loadstone.analysis.accounts.account import (
     BYTE_RATE,
     RATE,
     Account,
-    Ceiling,
+    KnownCeiling,
     Measurement,
     describe_case,
     grouped,
@@ -187,7 +187,7 @@ def _link_finding(
     )
 
 
-def _ceiling_evidence(ceiling: Ceiling, rate: float) -> Evidence:
+def _ceiling_evidence(ceiling: KnownCeiling, rate: float) -> Evidence:
     limit = ceiling.bytes_per_s * ceiling.count
     times = f"{ceiling.count} × " if ceiling.count > 1 else ""
     times += "(inferred) " if times and ceiling.is_count_inferred else ""

@@ -68,7 +68,7 @@ def scaling_model(account: Account) -> Iterator[Finding]:
 
 def _saturation(
     sweep: Sequence[Sequence[Measurement]],
-    points: Sequence[scaling.Point],
+    points: Sequence[scaling.ScalingPoint],
     found: scaling.Saturation,
 ) -> Finding:
     name = describe_case(sweep[0][0], ("threads",))
@@ -100,7 +100,7 @@ def _saturation(
     )
 
 
-def _point(cells: Sequence[Measurement]) -> scaling.Point:
+def _point(cells: Sequence[Measurement]) -> scaling.ScalingPoint:
     """Return one load with the mean of its trials, and the lower end of its interval."""
     values = np.array([one.value for one in cells])
     mean = float(values.mean())
@@ -108,7 +108,7 @@ def _point(cells: Sequence[Measurement]) -> scaling.Point:
     if values.size > 1:
         half = stats.t.ppf(0.975, values.size - 1) * values.std(ddof=1) / math.sqrt(values.size)
         low = mean - float(half)
-    return scaling.Point(load=cells[0].threads or 1, rate=mean, low=low)
+    return scaling.ScalingPoint(load=cells[0].threads or 1, rate=mean, low=low)
 
 
 def rate_from_latency(account: Account) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ import numpy as np
 from loadstone.campaign.drivers import facts_of
 from loadstone.results.calibration import (
     Calibration,
-    Point,
+    CalibrationPoint,
     Session,
     costs_of,
 )
@@ -55,7 +55,7 @@ class OwnCeiling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class ClientLoad:
     """What decides a ceiling: one operation on so many bytes by so many clients.
 
     `clients` is None under open load, where as many are in flight as it takes.
@@ -78,7 +78,9 @@ class Load:
         return COUNTS_AS.get(self.operation, self.operation)
 
 
-def ceiling_of(calibration: Calibration, load: Load, conditions: Mapping[str, Any]) -> OwnCeiling:
+def ceiling_of(
+    calibration: Calibration, load: ClientLoad, conditions: Mapping[str, Any]
+) -> OwnCeiling:
     """Return the ceiling of a load, or raise NoOwnCeilingError with the reason.
 
     `conditions` are those of the trial: a session measured under others does not count.
@@ -137,7 +139,9 @@ class _Curve:
     cpu_seconds: tuple[float, ...]
 
 
-def _of_load(sessions: Iterable[Session], load: Load) -> list[tuple[Session, Point]]:
+def _of_load(
+    sessions: Iterable[Session], load: ClientLoad
+) -> list[tuple[Session, CalibrationPoint]]:
     """Return the points that were measured as the load is, each with its session."""
     every = [(session, point) for session in sessions for point in session.points]
     ours = [one for one in every if one[1].driver == load.driver]
@@ -171,7 +175,7 @@ def _of_load(sessions: Iterable[Session], load: Load) -> list[tuple[Session, Poi
     return ours
 
 
-def _curves(points: Sequence[Point]) -> list[_Curve]:
+def _curves(points: Sequence[CalibrationPoint]) -> list[_Curve]:
     curves = []
     for clients in sorted({point.clients for point in points}):
         own = {
@@ -191,7 +195,7 @@ def _curves(points: Sequence[Point]) -> list[_Curve]:
     return curves
 
 
-def _reached(curves: Sequence[_Curve], load: Load) -> float:
+def _reached(curves: Sequence[_Curve], load: ClientLoad) -> float:
     """Return the rate that was reached with so many clients, between those that were tried."""
     rates = [1 / _at(curve.sizes, curve.seconds, load.bytes_per_request) for curve in curves]
     clients = [curve.clients for curve in curves]
@@ -203,7 +207,7 @@ def _reached(curves: Sequence[_Curve], load: Load) -> float:
     return float(np.interp(load.clients, clients, rates))
 
 
-def _by_processor_time(curves: Sequence[_Curve], load: Load, cores: float) -> float:
+def _by_processor_time(curves: Sequence[_Curve], load: ClientLoad, cores: float) -> float:
     """Return the rate at which the client's cores are full, or all its clients busy."""
     costs = [_at(curve.sizes, curve.cpu_seconds, load.bytes_per_request) for curve in curves]
     if load.clients is None:
