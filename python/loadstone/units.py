@@ -12,6 +12,9 @@ from decimal import Decimal, InvalidOperation
 
 from loadstone.errors import InputError
 
+SIZES = frozenset({"size", "range", "range_bytes", "part", "part_bytes", "block", "block_size"})
+"""Parameters of a case that are sizes in bytes."""
+
 SIZE_UNITS = {
     "": 1,
     "B": 1,
@@ -147,6 +150,16 @@ def expand_hosts(text: str) -> list[str]:
     if not names:
         raise InputError.of_value(text, 'a list of hosts like "node1,node2", "node{1...8}"')
     return names
+
+
+def describe_size(size_bytes: int) -> str:
+    """Return a size without rounding it: "4 KiB", "10 MB", "1234 B"."""
+    for divisor, kind in ((1024, "iB"), (1000, "B")):
+        for power, letter in zip(range(5, 0, -1), "PTGMK", strict=True):
+            if size_bytes and size_bytes % divisor**power == 0:
+                prefix = "k" if (letter, kind) == ("K", "B") else letter
+                return f"{size_bytes // divisor**power} {prefix}{kind}"
+    return f"{size_bytes} B"
 
 
 def format_bytes(size_bytes: float) -> str:

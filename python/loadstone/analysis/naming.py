@@ -2,6 +2,16 @@
 
 from collections.abc import Callable, Mapping
 
+from loadstone.units import SIZES, describe_size
+
+__all__ = [
+    "SIZES",
+    "describe_load",
+    "describe_parameter",
+    "describe_parameters",
+    "describe_size",
+]
+
 _WORDINGS: Mapping[str, Callable[[object], str]] = {
     "threads": lambda value: f"{value} threads" if value != 1 else "1 thread",
     "clients": lambda value: f"{value} clients" if value != 1 else "1 client",
@@ -11,8 +21,6 @@ _WORDINGS: Mapping[str, Callable[[object], str]] = {
     "rate_per_s": lambda value: f"{value:g}/s" if isinstance(value, float) else f"{value}/s",
     "rate": lambda value: f"{value:g}/s" if isinstance(value, float) else f"{value}/s",
 }
-
-SIZES = frozenset({"size", "range", "range_bytes", "part", "part_bytes", "block", "block_size"})
 
 
 def describe_parameter(name: str, value: object) -> str:
@@ -25,16 +33,6 @@ def describe_parameter(name: str, value: object) -> str:
         return _WORDINGS[name](value)
     shown = str(value).lower() if isinstance(value, bool) else str(value)
     return f"{name.replace('_', ' ')} {shown}"
-
-
-def describe_size(size_bytes: int) -> str:
-    """Return a size without rounding it: "4 KiB", "10 MB", "1234 B"."""
-    for divisor, kind in ((1024, "iB"), (1000, "B")):
-        for power, letter in zip(range(5, 0, -1), "PTGMK", strict=True):
-            if size_bytes and size_bytes % divisor**power == 0:
-                prefix = "k" if (letter, kind) == ("K", "B") else letter
-                return f"{size_bytes // divisor**power} {prefix}{kind}"
-    return f"{size_bytes} B"
 
 
 def describe_parameters(parameters: Mapping[str, object]) -> str:

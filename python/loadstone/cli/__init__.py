@@ -184,6 +184,12 @@ def main(arguments: list[str] | None = None) -> int:
         # Whoever read our output has closed it: nothing is left to say, and nobody to hear it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_code.FAILED
+    except ModuleNotFoundError as error:
+        from loadstone.cli import extras
+
+        if (error.name or "").partition(".")[0] not in extras.REPORT_MODULES:
+            raise
+        return _fail(extras.refuse("this"))
     except (
         ArithmeticError,
         AssertionError,

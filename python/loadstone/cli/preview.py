@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loadstone import units
-from loadstone.analysis.naming import SIZES, describe_size
 from loadstone.campaign.planning.lifecycle import Document, operations_of
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial, kind_of
@@ -19,6 +18,7 @@ from loadstone.cli import preview_surroundings
 from loadstone.cli.output import print_table
 from loadstone.execution.executors import check_documents
 from loadstone.execution.host import limits as host_limits
+from loadstone.units import SIZES, describe_size
 
 # A plan fits 80 × 24, however many trials it has.
 WIDTH = 80

@@ -12,7 +12,7 @@ from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.resume import resume as resume_plan
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.search import Goal, Observation
-from loadstone.cli import consent, exit_code, fail_if, plain
+from loadstone.cli import consent, exit_code, extras, fail_if, plain
 from loadstone.cli.reuse import reused_by
 from loadstone.errors import InputError
 from loadstone.execution import runner
@@ -61,10 +61,9 @@ def measure(
     "-" is standard input.
     """
     from loadstone.cli.progress import make_view
-    from loadstone.cli.reporting import find_report
 
     # Asked for before hours of load, not after.
-    find_report(form)
+    _check_report(form, with_page=with_page, thresholds=thresholds)
     if resume and is_only_begun(folder):
         print(f"run folder {folder} was left before its run began: it begins now", file=sys.stderr)
         resume = False
@@ -74,6 +73,8 @@ def measure(
         writer, plan = _take_up(campaign, folder, text, allow_commands)
     else:
         plan = make_plan(campaign, run=uuid.uuid4().hex, reused=reused_by(campaign), starts=1)
+        if any(planned.is_search for planned in plan.trials) and not extras.can_report():
+            raise extras.refuse("a search for a capacity")
         check_documents(plan)
         check_programs(plan.ceilings, plan.hooks)
         consent.ask(plan, is_allowed=allow_commands)
@@ -112,6 +113,18 @@ def measure(
     sys.stderr.flush()
     findings = _print_report(folder, form, with_page=with_page)
     return _exit_code(end, campaign, thresholds, findings)
+
+
+def _check_report(form: str, *, with_page: bool, thresholds: Sequence["Threshold"]) -> None:
+    """Refuse what could not be said or decided once the load is over."""
+    if extras.can_report():
+        from loadstone.cli.reporting import find_report
+
+        find_report(form)
+    elif thresholds:
+        raise extras.refuse("--fail-if")
+    elif with_page or form != "terminal":
+        raise extras.refuse("a report")
 
 
 def _print_remains(folder: Path) -> None:
@@ -285,11 +298,14 @@ def _observe(record: Record, goal: Goal) -> Observation:
 
 def _print_report(folder: Path, form: str, *, with_page: bool = False) -> "Findings | None":
     """Print the report of a run, and return what it says; None where nothing was recorded."""
-    from loadstone.cli.reporting import find_report, render, report_options, write
-
     run = read_run(folder)
     if not run.records:
         return None
+    if not extras.can_report():
+        print(f"what it says: {extras.INSTALL}, then: loadstone report {folder}", file=sys.stderr)
+        return None
+    from loadstone.cli.reporting import find_report, render, report_options, write
+
     _, findings = render(run)
     if with_page:
         page = find_report("html")

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from loadstone.formats import fio, iperf3, rados_bench, reading
 from loadstone.formats.imported import SECOND_NS, Hints, ImportedTrial
 from loadstone.formats.json_document import read_document
@@ -147,11 +145,11 @@ FORMS: Mapping[str, Callable[[Path], list[PrintedMeasurement]]] = {
 
 def _seconds(trial: ImportedTrial) -> tuple[float, ...]:
     """Return the bytes of each whole second; one cut by the end would look too slow."""
-    sums = np.zeros(trial.window_ns[1] // SECOND_NS)
+    sums = [0.0] * (trial.window_ns[1] // SECOND_NS)
     for row in trial.rows:
-        if 0 <= row.second < sums.size:
+        if 0 <= row.second < len(sums):
             sums[row.second] += row.bytes
-    return tuple(float(value) for value in sums)
+    return tuple(sums)
 
 
 def _added_up(single: Iterable[Sequence[PrintedMeasurement]]) -> list[PrintedMeasurement]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 
 from loadstone.analysis.accounts.account import (
     LOWER_IS_BETTER,
@@ -24,6 +23,7 @@ from loadstone.analysis.accounts.account import (
 )
 from loadstone.analysis.accounts.comparability import Difference, differences
 from loadstone.analysis.labels import BOUNDS, VOIDING
+from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.change_points import SHORTEST_SEGMENT, ChangePoint, e_divisive
 
 MAGNITUDE = 0.05
@@ -197,7 +197,7 @@ def _judge_newest(level: Sequence[float], metric: str) -> tuple[tuple[float, flo
         return None, "unknown"
     logs = np.log(before)
     middle, spread = float(logs.mean()), float(logs.std(ddof=1))
-    t = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(before) - 1))
+    t = student.quantile((1 + CONFIDENCE) / 2, len(before) - 1)
     half = max(t * spread * math.sqrt(1 + 1 / len(before)), math.log1p(MAGNITUDE))
     low, high = math.exp(middle - half), math.exp(middle + half)
     if low <= newest <= high:

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 Series = NDArray[np.float64]
 Kind = Literal["flat", "warm-up", "slowdown", "no steady state"]
@@ -215,5 +214,7 @@ def _change_point(x: Series, start: int, index: int, end: int) -> ChangePoint:
     elif left.std() == 0 and right.std() == 0:
         p = 0.0 if before != after else 1.0
     else:
+        from scipy import stats
+
         p = float(stats.ttest_ind(left, right, equal_var=False).pvalue)
     return ChangePoint(index=index, before=before, after=after, p=p)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
+from loadstone.analysis.statistics import student
 from loadstone.errors import InputError
 
 Numbers = NDArray[np.float64]
@@ -149,7 +149,7 @@ def t_p(ratio: Ratio) -> float | None:
     if error <= 1e-12:
         # Every trial the same: either no difference at all, or one that no chance explains.
         return 1.0 if abs(centre) <= 1e-12 else 0.0
-    return 2 * float(stats.t.sf(abs(centre) / error, freedom))
+    return 2 * student.above(abs(centre) / error, freedom)
 
 
 def geometric_mean(values: ArrayLike) -> float:
@@ -225,8 +225,8 @@ def equivalence(
         p = 0.0 if abs(centre) < bound else 1.0
     else:
         p = max(
-            float(stats.t.sf((centre + bound) / error, freedom)),
-            float(stats.t.cdf((centre - bound) / error, freedom)),
+            student.above((centre + bound) / error, freedom),
+            student.below((centre - bound) / error, freedom),
         )
     return Equivalence(is_equivalent=p < 0.05, p=p, margin=margin, low=ratio.low, high=ratio.high)
 
@@ -251,7 +251,7 @@ def repetitions_needed(
 
 def t_quantile(confidence: float, degrees_of_freedom: float) -> float:
     """Return the two-sided quantile of Student's t."""
-    return float(stats.t.ppf(0.5 + confidence / 2, degrees_of_freedom))
+    return student.quantile(0.5 + confidence / 2, degrees_of_freedom)
 
 
 def _without_interval(centre: float, n_a: int, n_b: int, confidence: float, method: str) -> Ratio:

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.ratios import mean_interval
 from loadstone.analysis.summary import Cell
 
@@ -136,7 +136,7 @@ def _levels(logs: Sequence[np.ndarray], cost: float) -> tuple[float, float, int 
 def _blocks(within: float, between: float, iterations: int) -> int | None:
     variance = between + within / iterations
     for n in range(2, TRIALS_MAX + 1):
-        half = float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
+        half = student.quantile(0.975, n - 1) * math.sqrt(variance / n)
         if half <= math.log1p(HALF_WIDTH):
             return n
     return None

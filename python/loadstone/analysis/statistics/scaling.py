@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize
 
 from loadstone.errors import InputError
 
@@ -152,6 +151,8 @@ def fit(points: Sequence[ScalingPoint]) -> Model:
 
 def usl_parameters(loads: ArrayLike, rates: ArrayLike) -> tuple[float, float, float]:
     """Return γ, α and β of the universal scalability law by least squares on ln X, α, β ≥ 0."""
+    from scipy import optimize
+
     n = np.asarray(loads, dtype=float)
     x = np.asarray(rates, dtype=float)
 

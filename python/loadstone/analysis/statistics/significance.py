@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from loadstone.errors import InputError
 
@@ -51,6 +50,8 @@ def mann_whitney_p(a: ArrayLike, b: ArrayLike) -> float:
     two values are equal. Two-sided: twice the smaller tail, at most 1. Above 2 000 pairs of values
     the normal approximation with a correction for ties takes over.
     """
+    from scipy import stats
+
     x, y = np.asarray(a, dtype=float).ravel(), np.asarray(b, dtype=float).ravel()
     if x.size == 0 or y.size == 0:
         raise InputError("a Mann-Whitney test needs at least one trial of each arm")

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
-from loadstone.analysis.statistics import change_points, series
+from loadstone.analysis.statistics import change_points, series, student
 from loadstone.errors import InputError
 
 Series = NDArray[np.float64]
@@ -92,6 +91,9 @@ def drift(values: ArrayLike, batches: int = 30) -> Drift:
     K is lowered from 30 to 15 and 10 while the residuals still depend on their neighbours (lag-1
     autocorrelation above 2/√K); the interval is Student's t of the least-squares slope.
     """
+    # Imported here, as it takes longer than all else that a short run asks of statistics.
+    from scipy import stats
+
     x = np.asarray(values, dtype=float)
     for count in [k for k in (30, 15, 10) if k <= min(batches, x.size)] or [x.size]:
         means = series.batch_means(x, count)
@@ -103,7 +105,7 @@ def drift(values: ArrayLike, batches: int = 30) -> Drift:
     scale = (count - 1) / float(means.mean()) if means.mean() else math.inf
     # A series that never changes leaves no residuals, and scipy no error of the slope.
     error = 0.0 if math.isnan(fit.stderr) else float(fit.stderr)
-    half = float(stats.t.ppf(0.95, count - 2)) * error
+    half = student.quantile(0.95, count - 2) * error
     centre = float(fit.slope)
     return Drift(
         relative=centre * scale,

@@ -21,7 +21,7 @@ from typing import Annotated
 
 import typer
 
-from loadstone.cli import fail_if, preview, session
+from loadstone.cli import fail_if, session
 from loadstone.cli.fail_if import FailIf
 
 
@@ -208,6 +208,8 @@ def command(
     )
     if dry_run:
         plan = make_plan(campaign, reused=reused_by(campaign))
+        from loadstone.cli import preview
+
         preview.print_preview(plan, None, None, are_trials_listed=trials)
         return 0
     folder = output or session.default_folder("bench")

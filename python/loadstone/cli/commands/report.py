@@ -58,24 +58,11 @@ def command(
     ] = False,
     conditions: FailIf = None,
 ) -> None:
-    from loadstone.cli.account_reports import is_account, print_accounts, refuse_file_of_requests
-
     thresholds = fail_if.read_thresholds(conditions)
     form = ALIASES.get(form, form) if form is not None else _form_of(output)
-    if any(map(is_account, runs)):
-        if not all(map(is_account, runs)):
-            raise InputError(
-                "runs have no report in common with published reports and files",
-                "name them in calls of their own",
-            )
-        if conditions:
-            raise InputError(
-                "--fail-if is for runs: published reports and logs have no requests to judge"
-            )
-        print_accounts(runs, form, output)
+    # Importers and charts take longer to import than a small run takes to report on.
+    if any(":" in name for name in runs) and _print_accounts(runs, form, output, conditions):
         return
-    for name in runs:
-        refuse_file_of_requests(name)
     from loadstone.cli.reporting import find_report, render, report_options, write
     from loadstone.results.store import read_run
 
@@ -109,6 +96,29 @@ def command(
         is_altered = is_altered or bool(run.altered)
     if is_altered or code:
         raise typer.Exit(exit_code.FAILED if is_altered else code)
+
+
+def _print_accounts(
+    runs: Sequence[str], form: str, output: Path | None, conditions: Sequence[str] | None
+) -> bool:
+    """Print published reports and files of other tools, and tell whether it was these."""
+    from loadstone.cli.account_reports import is_account, print_accounts, refuse_file_of_requests
+
+    if not any(map(is_account, runs)):
+        for name in runs:
+            refuse_file_of_requests(name)
+        return False
+    if not all(map(is_account, runs)):
+        raise InputError(
+            "runs have no report in common with published reports and files",
+            "name them in calls of their own",
+        )
+    if conditions:
+        raise InputError(
+            "--fail-if is for runs: published reports and logs have no requests to judge"
+        )
+    print_accounts(runs, form, output)
+    return True
 
 
 def _form_of(output: Path | None) -> str:

@@ -22,7 +22,7 @@ from typing import Annotated
 
 import typer
 
-from loadstone.cli import fail_if, preview, session
+from loadstone.cli import fail_if, session
 from loadstone.cli.fail_if import FailIf
 from loadstone.errors import InputError
 
@@ -89,6 +89,8 @@ def command(
         rate = units.parse_rate(assume_rate) if assume_rate else None
         bandwidth = float(units.parse_size(assume_bandwidth)) if assume_bandwidth else None
         plan = make_plan(campaign, reused=reused_by(campaign), starts=1)
+        from loadstone.cli import preview
+
         preview.print_preview(
             plan, rate, bandwidth, schedule=campaign.schedule, are_trials_listed=trials
         )

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
-from scipy import stats
 
 from loadstone import units
 from loadstone.analysis.accounts.account import (
@@ -17,7 +16,7 @@ from loadstone.analysis.accounts.account import (
     grouped,
 )
 from loadstone.analysis.finding import Evidence, Finding
-from loadstone.analysis.statistics import scaling
+from loadstone.analysis.statistics import scaling, student
 
 LOADS_MIN = 3
 DENOMINATOR_MAX = 10_000_000
@@ -106,7 +105,9 @@ def _point(cells: Sequence[Measurement]) -> scaling.ScalingPoint:
     mean = float(values.mean())
     low = None
     if values.size > 1:
-        half = stats.t.ppf(0.975, values.size - 1) * values.std(ddof=1) / math.sqrt(values.size)
+        half = (
+            student.quantile(0.975, values.size - 1) * values.std(ddof=1) / math.sqrt(values.size)
+        )
         low = mean - float(half)
     return scaling.ScalingPoint(load=cells[0].threads or 1, rate=mean, low=low)
 

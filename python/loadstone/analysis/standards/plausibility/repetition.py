@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy import stats
 
 from loadstone.analysis.accounts.account import (
     LOWER_IS_BETTER,
@@ -14,6 +13,7 @@ from loadstone.analysis.accounts.account import (
     grouped,
 )
 from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.significance import smallest_p
 
 REPETITIONS_MIN = 4
@@ -139,7 +139,7 @@ def _slowdown(cell: Sequence[Measurement]) -> float:
 def _is_outside(cell: Sequence[Measurement]) -> bool:
     """Tell whether the first value lies beyond the one-sided prediction interval of the others."""
     logs = np.log([one.value for one in cell[1:]])
-    reach = float(stats.t.ppf(COLD_CONFIDENCE, logs.size - 1)) * float(logs.std(ddof=1))
+    reach = student.quantile(COLD_CONFIDENCE, logs.size - 1) * float(logs.std(ddof=1))
     reach *= math.sqrt(1 + 1 / logs.size)
     distance = math.log(cell[0].value) - float(logs.mean())
     return distance > reach if cell[0].metric in LOWER_IS_BETTER else distance < -reach

@@ -1,0 +1,23 @@
+"""Packages that a host which only makes load does not need, and how to install them."""
+
+import importlib.util
+
+from loadstone.errors import LoadstoneError
+
+REPORT_MODULES = ("altair", "numpy", "scipy", "vl_convert")
+"""What the extra "report" brings: statistics and charts."""
+
+INSTALL = "pip install 'loadstone[report]'"
+
+
+def can_report() -> bool:
+    """Tell whether this installation can judge and render what was measured."""
+    return all(importlib.util.find_spec(name) is not None for name in REPORT_MODULES)
+
+
+def refuse(what: str) -> LoadstoneError:
+    """Return the error for what this installation cannot do."""
+    return LoadstoneError(
+        f"{what} needs packages that are not installed: {', '.join(REPORT_MODULES)}",
+        f"{INSTALL}; or do it on another host, with a copy of the run folder",
+    )

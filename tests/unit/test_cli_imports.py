@@ -1,0 +1,102 @@
+"""What a command imports: little where little is asked, and nothing that a load host lacks."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from loadstone.cli import extras
+from loadstone.results.layout import MANIFEST
+from tests.unit.test_cli_report import write_run
+
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+MAIN = "import sys; from loadstone.cli import main; code = main(sys.argv[1:]); "
+
+
+def python(
+    code: str, *arguments: str, cwd: Path | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run a piece of Python in a process of its own."""
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def imported(*arguments: str) -> set[str]:
+    """Return the modules that a command has imported when it ends well."""
+    show = "print(*sys.modules, sep='\\n', file=sys.stderr); sys.exit(code)"
+    done = python(MAIN + show, *arguments)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+def on_a_load_host(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a command as if the extra "report" were not installed."""
+    block = f"""
+import importlib.abc, sys
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {set(extras.REPORT_MODULES)!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name in {extras.REPORT_MODULES!r} else found(name)
+"""
+    return python(f"{block}\n{MAIN}sys.exit(code)", *arguments, cwd=cwd)
+
+
+def test_help_imports_no_library_of_numbers() -> None:
+    assert not imported("--help") & {"numpy", "pyarrow", "pydantic", "rich", "loadstone._loadgen"}
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_report_for_programs_imports_no_charts(form: str, tmp_path: Path) -> None:
+    found = imported("report", str(write_run(tmp_path / "run")), "-f", form)
+    assert "pyarrow" in found
+    assert not found & {"altair", "vl_convert", "scipy.stats", "loadstone.importers"}
+
+
+def test_a_run_imports_no_distributions_and_no_charts(tmp_path: Path) -> None:
+    found = imported("bench", "put", "null", "-n", "10", "-o", str(tmp_path / "run"))
+    assert not found & {"altair", "vl_convert", "scipy.stats", "scipy.optimize"}
+
+
+def test_the_extra_is_what_the_project_says() -> None:
+    project = tomllib.loads(PYPROJECT.read_text())["project"]
+    said = project["optional-dependencies"]["report"]
+    names = {one.partition(">")[0].removesuffix("-python").replace("-", "_") for one in said}
+    assert names == set(extras.REPORT_MODULES)
+
+
+def test_a_load_host_runs_and_says_how_to_report(tmp_path: Path) -> None:
+    done = on_a_load_host("bench", "put", "null", "-n", "10", "-o", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert extras.INSTALL in done.stderr
+    assert (tmp_path / "run" / MANIFEST).exists()
+    # The folder is whole: a host that has the packages reports on it.
+    assert imported("report", str(tmp_path / "run"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "."),
+        ("bench", "put", "null", "-n", "10", "-o", "run", "--fail-if", "p99 > 1s"),
+        ("compare", "a", "b"),
+    ],
+)
+def test_a_load_host_refuses_what_it_cannot_judge(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = on_a_load_host(*arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    assert extras.INSTALL in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_load_host_previews_a_plan(tmp_path: Path) -> None:
+    done = on_a_load_host("bench", "put", "null", "-n", "10", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
