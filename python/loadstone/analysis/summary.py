@@ -130,6 +130,23 @@ class Cell:
         return mean_interval(rates) if len(rates) > 1 and min(rates) > 0 else None
 
     @property
+    def spread(self) -> Spread | None:
+        """How far its trials lie apart; where there is one trial, its seconds."""
+        return self.spread_of_trials or self.spread_of_seconds
+
+    @property
+    def reached_requests_per_s(self) -> tuple[float, float]:
+        """The rate less and plus its spread."""
+        half = self.spread.requests_per_s if self.spread is not None else 0.0
+        return max(0.0, self.requests_per_s - half), self.requests_per_s + half
+
+    @property
+    def reached_bytes_per_s(self) -> tuple[float, float]:
+        """The rate of bytes less and plus its spread."""
+        half = self.spread.bytes_per_s if self.spread is not None else 0.0
+        return max(0.0, self.bytes_per_s - half), self.bytes_per_s + half
+
+    @property
     def headline(self) -> Latency | None:
         """The latency a reader is shown first: response time, else service time."""
         return self.response or self.service

@@ -196,8 +196,7 @@ def _by_panel(cells: Sequence[Cell], dimensions: Dimensions) -> dict[str, list[C
 
 
 def _point(cell: Cell, name: str, panel: str, dimensions: Dimensions) -> dict[str, Any]:
-    spread = cell.spread_of_trials or cell.spread_of_seconds
-    deviation = spread.bytes_per_s if spread is not None else 0.0
+    low, high = cell.reached_bytes_per_s
     return {
         "panel": panel,
         "series": dimensions.of_cell(cell).sweep_series or cell.target,
@@ -205,8 +204,8 @@ def _point(cell: Cell, name: str, panel: str, dimensions: Dimensions) -> dict[st
         "x": cell.parameters[name],
         "rate": shortened(cell.bytes_per_s / MEBIBYTE),
         "limit": "",
-        "low": shortened(max(0.0, cell.bytes_per_s - deviation) / MEBIBYTE),
-        "high": shortened((cell.bytes_per_s + deviation) / MEBIBYTE),
+        "low": shortened(low / MEBIBYTE),
+        "high": shortened(high / MEBIBYTE),
         "labels": " ".join(cell.labels) or "none",
     }
 

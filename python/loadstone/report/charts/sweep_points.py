@@ -1,12 +1,12 @@
 """The points of a sweep, whoever measured them: what the charts along a load are drawn from."""
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.accounts.account import RATE, Account, Measurement, grouped
+from loadstone.analysis.accounts.account import RATE, Account, Measurement
+from loadstone.analysis.accounts.case_means import CaseMean, case_means
 from loadstone.analysis.finding import Finding
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.naming import describe_parameter
@@ -96,8 +96,7 @@ def points_of_account(account: Account, findings: Sequence[Finding]) -> list[Swe
         for one in account.of(f"service_ns_{name}"):
             times.setdefault(_trial(one), {})[name] = one.value
     rates = [one for one in account.of(RATE) if one.value > 0]
-    groups = grouped(rates, lambda one: (one.target, one.case))
-    return [_of_printed(own, named, times) for own in groups.values()]
+    return [_of_printed(case, named, times) for case in case_means(rates)]
 
 
 def _trial(one: Measurement) -> tuple[object, ...]:
@@ -105,15 +104,12 @@ def _trial(one: Measurement) -> tuple[object, ...]:
 
 
 def _of_printed(
-    own: Sequence[Measurement],
+    case: CaseMean,
     named: Mapping[str, str],
     times: Mapping[tuple[object, ...], Mapping[str, float]],
 ) -> SweepPoint:
     """Return one case of an account: a number as printed, or the mean of its repetitions."""
-    first = own[0]
-    values = [one.value for one in own]
-    spread = statistics.stdev(values) if len(values) > 1 else first.spread or 0.0
-    rate = statistics.fmean(values)
+    first, own = case.first, case.members
     limit = next((named[one.place] for one in own if one.place in named), "")
     # Percentiles of several trials have no mean that means anything.
     printed = times.get(_trial(first), {}) if len(own) == 1 else {}
@@ -123,9 +119,9 @@ def _of_printed(
         operation=first.operation,
         parameters=first.parameters,
         round=first.round,
-        rate=rate,
-        low=max(0.0, rate - spread),
-        high=rate + spread,
+        rate=case.mean,
+        low=case.low,
+        high=case.high,
         data="",
         quantiles_ms={name: shortened(value / 1e6) for name, value in printed.items()},
         labels=" ".join(dict.fromkeys(label for one in own for label in one.labels)) or "none",
@@ -149,8 +145,6 @@ def differing_facts(points: Sequence[SweepPoint]) -> dict[str, int]:
 
 
 def _of_cell(cell: Cell, verdict: Verdict | None) -> SweepPoint:
-    spread = cell.spread_of_trials or cell.spread_of_seconds
-    deviation = spread.requests_per_s if spread is not None else 0.0
     named = cell.operation if cell.operation == cell.phase else f"{cell.operation} ({cell.phase})"
     latency = cell.headline
     own = verdict.limit if verdict is not None and verdict.is_void_for_ratios else ""
@@ -161,8 +155,8 @@ def _of_cell(cell: Cell, verdict: Verdict | None) -> SweepPoint:
         parameters=cell.parameters,
         round=cell.round,
         rate=shortened(cell.requests_per_s),
-        low=shortened(max(0.0, cell.requests_per_s - deviation)),
-        high=shortened(cell.requests_per_s + deviation),
+        low=shortened(cell.reached_requests_per_s[0]),
+        high=shortened(cell.reached_requests_per_s[1]),
         data=units.format_byte_rate(cell.bytes_per_s),
         quantiles_ms={
             name: milliseconds(latency.quantiles[name]) if latency is not None else None

@@ -10,11 +10,10 @@ from typing import Any
 import altair as alt
 
 from loadstone import units
-from loadstone.analysis.accounts import comparison
-from loadstone.analysis.accounts.account import SECONDS, Account, Measurement, grouped
+from loadstone.analysis.accounts.account import SECONDS, Account, Measurement
+from loadstone.analysis.accounts.case_means import case_means, compare_times
 from loadstone.analysis.accounts.comparison import CaseComparison
 from loadstone.analysis.naming import describe_parameters
-from loadstone.analysis.statistics import ratios as statistics
 from loadstone.report.charts.dimensions import varied_values
 from loadstone.report.charts.drawing import (
     NUMBER,
@@ -41,9 +40,6 @@ WORDS_OF_VERDICTS = {
     "faster": "shorter",
     "equivalent": "equal within 3 %",
 }
-SEED = 1
-"""Of the resampling; the same as that of a comparison on the command line."""
-
 Rows = list[dict[str, Any]]
 
 
@@ -63,7 +59,7 @@ def charts_of_times(account: Account) -> Iterable[Picture]:
 
 def answers_of_times(account: Account) -> Iterable[str]:
     """Say for each other target how its times compare with those of the first, all together."""
-    for first, other, found in _comparisons(account):
+    for first, other, found in compare_times(account):
         mean = found.geometric_mean
         if mean is None:
             continue
@@ -76,21 +72,6 @@ def answers_of_times(account: Account) -> Iterable[str]:
         )
 
 
-def _comparisons(account: Account) -> Iterable[tuple[str, str, comparison.Comparison]]:
-    """Yield the comparison of each other target with the first one that it shares a case with."""
-    if SECONDS not in account.metrics:
-        return
-    first, *others = account.targets
-    for other in others:
-        a, b = account.only(first), account.only(other)
-        if {one.case for one in a.of(SECONDS)} & {one.case for one in b.of(SECONDS)}:
-            yield (
-                first,
-                other,
-                comparison.compare(a, b, metric=SECONDS, seed=SEED, controls=(account,)),
-            )
-
-
 def _case_words(parameters: Any, varied: Sequence[str]) -> str:
     """Return what tells a case from the others: a single parameter needs no name before it."""
     if len(varied) == 1:
@@ -100,13 +81,13 @@ def _case_words(parameters: Any, varied: Sequence[str]) -> str:
 
 def _times(times: Sequence[Measurement], varied: Sequence[str]) -> Picture:
     rows: Rows = []
-    groups = grouped(times, lambda one: (one.target, one.case))
-    for own in groups.values():
-        found = statistics.mean_interval([one.value for one in own])
+    cases = case_means(times)
+    for case in cases:
+        found = case.interval
         shared = {
             "panel": "",
-            "series": own[0].target,
-            "case": _case_words(own[0].parameters, varied),
+            "series": case.first.target,
+            "case": _case_words(case.first.parameters, varied),
             "n": found.n,
         }
         rows.append(
@@ -119,11 +100,12 @@ def _times(times: Sequence[Measurement], varied: Sequence[str]) -> Picture:
             }
         )
         rows += [
-            {**shared, "kind": "one", "seconds": one.value, "low": None, "high": None}
-            for one in own
+            {**shared, "kind": "one", "seconds": value, "low": None, "high": None}
+            for value in case.values
         ]
-    unit = own[0].tool and f" (as {own[0].tool} printed them)"
-    repeated = "" if len(groups) < len(times) else " Nothing was repeated: there is no interval."
+    tool = times[-1].tool
+    unit = tool and f" (as {tool} printed them)"
+    repeated = "" if len(cases) < len(times) else " Nothing was repeated: there is no interval."
     return Picture(
         name="time-of-each-query",
         title="Time of each query",
@@ -176,7 +158,7 @@ def _times_layers(rows: Rows) -> Any:
 
 def _ratio_rows(account: Account, varied: Sequence[str]) -> Rows:
     rows: Rows = []
-    for first, other, found in _comparisons(account):
+    for first, other, found in compare_times(account):
         panel = f"{other} over {first}"
         if found.geometric_mean is not None and len(found.comparisons) > 1:
             mean = found.geometric_mean

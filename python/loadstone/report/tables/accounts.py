@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Measurement, grouped
+from loadstone.analysis.accounts.case_means import CaseMean
 from loadstone.analysis.naming import describe_parameters
 from loadstone.report.tables.actions import rates_table
 from loadstone.report.tables.queries import queries_table
@@ -19,10 +20,11 @@ def is_markdown(account: Account) -> bool:
 
 
 def _queries(account: Account) -> str:
-    systems: dict[str, dict[str, list[float]]] = {}
-    for one in account.of(SECONDS):
-        times = systems.setdefault(one.target, {})
-        times.setdefault(str(one.parameters["query"]), []).append(one.value)
+    systems: dict[str, dict[str, CaseMean]] = {}
+    groups = grouped(account.of(SECONDS), lambda one: (one.target, one.parameters["query"]))
+    for own in groups.values():
+        case = CaseMean(tuple(own))
+        systems.setdefault(case.first.target, {})[str(case.first.parameters["query"])] = case
     return queries_table(systems)
 
 
@@ -53,9 +55,7 @@ def _head(one: Measurement, *, has_target: bool) -> str:
 
 def _cell(members: Sequence[Measurement]) -> str:
     """Return one number as it was printed, several as their mean, and none as a blank."""
-    if len(members) == 1:
-        return members[0].text or repr(members[0].value)
-    return repr(sum(one.value for one in members) / len(members)) if members else ""
+    return CaseMean(tuple(members)).text if members else ""
 
 
 def _size_head(size_bytes: int) -> str:
