@@ -7,6 +7,7 @@ import pytest
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.environment import fill_settings
 from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.errors import CampaignError
 from tests.unit.campaign_drivers import DRIVERS
 
 AWS = {
@@ -136,3 +137,17 @@ phases: [put]
         assert secret not in written
     for name in ("AWS_SECRET_ACCESS_KEY", "OS_PASSWORD", "ST_KEY"):
         assert name in written
+
+
+@pytest.mark.parametrize("value", [".inf", "-.inf", ".nan", "{deep: [.inf]}"])
+def test_settings_that_are_no_json_are_refused_and_break_nothing(value) -> None:
+    text = f"""\
+name: test
+targets: {{store: {{driver: s3, endpoint: "http://s3.store", region: {value}}}}}
+dataset: {{objects: 1, size: 1}}
+load: {{threads: 1}}
+phases: [{{op: put}}]
+"""
+    with pytest.raises(CampaignError) as caught:
+        parse_campaign(text, (), drivers=DRIVERS, environ={})
+    assert "targets.store.region" in [mistake.key for mistake in caught.value.mistakes]

@@ -147,6 +147,9 @@ pub struct Target {
     /// Checked by the driver.
     #[serde(default)]
     pub settings: serde_json::Map<String, serde_json::Value>,
+    /// What the campaign says is true of the target; no load depends on it.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub facts: serde_json::Map<String, serde_json::Value>,
 }
 
 /// What of the places that are there is this run's: a *place* is a bucket, a container, a namespace,

@@ -7,6 +7,7 @@ trials and agents: counts, times and histograms, never rates or percentiles.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, me
 from loadstone.analysis.statistics.ratios import Interval, mean_interval
 from loadstone.analysis.validity import in_flight_gate, little_gate
 from loadstone.campaign.planning.lifecycle import operations_of
+from loadstone.campaign.schema.target import SYSTEM
 
 ALL_OPERATIONS = "all"
 SPREAD_OF_SECONDS = "standard deviation of the one-second rates"
@@ -65,7 +67,8 @@ class Cell:
     `iteration` is None where all iterations are added up. `first_done_s` is when the first client
     ran out of work, `last_done_s` when the last request was done, both from the start of measuring,
     in the slowest of the trials. `instrument` is how much of its own ceiling the load generator
-    used; where nobody can tell, `no_ceiling` says why.
+    used; where nobody can tell, `no_ceiling` says why. `facts` are the parameters that are
+    the target's own.
     """
 
     target: str
@@ -73,6 +76,7 @@ class Cell:
     phase: str
     operation: str
     parameters: Mapping[str, object]
+    facts: Mapping[str, object]
     round: int
     iteration: int | None
     iterations: int
@@ -116,6 +120,11 @@ class Cell:
         return self.errors.get(UNWRITTEN, 0)
 
     @property
+    def system(self) -> str:
+        """What the target is an instance of: its fact `system`, or itself."""
+        return system_of(self.target, {"facts": self.facts})
+
+    @property
     def name(self) -> str:
         """The cell in words: "ceph, get, 4KiB, 250 threads, round 2"."""
         words = [self.target, self.operation, describe_parameters(self.parameters)]
@@ -150,6 +159,11 @@ class Cell:
     def headline(self) -> Latency | None:
         """The latency a reader is shown first: response time, else service time."""
         return self.response or self.service
+
+
+def system_of(name: str, target: Mapping[str, Any]) -> str:
+    """Return what a target is an instance of, from its entry in a campaign or a document."""
+    return str((target.get("facts") or {}).get(SYSTEM) or name)
 
 
 def summarise(
@@ -299,6 +313,7 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
         phase=trial["phase"],
         operation=parts[0].operation,
         parameters=trial["case"]["parameters"],
+        facts=trial["target"].get("facts") or {},
         round=trial["round"],
         iteration=iteration,
         iterations=len({part.iteration for part in parts}),

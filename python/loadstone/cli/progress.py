@@ -108,8 +108,13 @@ def describe(document: Mapping[str, Any]) -> str:
         words.append(f"block {document['block']}")
     if "of" in (document.get("search") or {}):
         words.append(f"step {document['search']['step']} ({document['search']['stage']})")
-    parameters = document["case"]["parameters"]
-    words += [f"{name}={_shown(name, value)}" for name, value in parameters.items()]
+    # The target's name stands for its facts.
+    facts = document["target"].get("facts") or {}
+    words += [
+        f"{name}={_shown(name, value)}"
+        for name, value in document["case"]["parameters"].items()
+        if name not in facts
+    ]
     return " ".join(str(word) for word in words)
 
 

@@ -15,6 +15,7 @@ from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.analysis.rules import Effect
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.summary import Cell
+from loadstone.campaign.schema.target import SYSTEM
 from loadstone.results.record import Run
 
 LINES_MAX = 24
@@ -122,7 +123,8 @@ def _spread_note(results: Sequence[Result]) -> Iterable[Text]:
 
 
 def _names(results: Sequence[Result]) -> list[str]:
-    names = dict.fromkeys(name for one in results for name in one.cell.parameters)
+    # The system is told by its targets.
+    names = dict.fromkeys(name for one in results for name in one.cell.parameters if name != SYSTEM)
     return sorted(names, key=lambda name: name != "size")
 
 

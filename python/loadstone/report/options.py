@@ -13,8 +13,9 @@ class Options:
     """The choices of one report.
 
     `width` and `color` are the terminal's. `table` names a template of TABLES, which then takes the
-    place of the report's own tables; `head` is its head cell, taken literally; `labels` are titles
-    for targets. `is_full` asks a terminal for everything, instead of the answer on one screen.
+    place of the report's own tables; `head` is its head cell, in which {NAME} stands for
+    a parameter; `labels` are words for targets, sizes and what facts say. `is_full` asks a terminal
+    for everything, instead of the answer on one screen.
     `spread` says what stands behind a ±, `megabyte` what a template's MB/Sec counts.
     """
 

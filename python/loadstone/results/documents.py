@@ -45,6 +45,7 @@ class TargetDocument(TypedDict, total=False):
     name: str
     driver: str
     settings: Object
+    facts: Object
 
 
 class Size(TypedDict, total=False):

@@ -11,6 +11,7 @@ from loadstone.analysis.accounts.account import (
     BYTE_RATE,
     RATE,
     Account,
+    Ceiling,
     Disclosure,
     Measurement,
     Parameter,
@@ -19,7 +20,8 @@ from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.part import Part
 from loadstone.analysis.reading import Measured, read_measured
-from loadstone.analysis.summary import Cell, summarise_totals
+from loadstone.analysis.summary import Cell, summarise_totals, system_of
+from loadstone.campaign.schema.target import SYSTEM
 from loadstone.results.documents import TrialDocument
 from loadstone.results.record import Run
 
@@ -63,23 +65,36 @@ def account_of(run: Run, measured: Measured) -> Account:
     parts, tops = measured.parts, measured.peaks
     named = (run.manifest.get("campaign") or {}).get("targets") or {}
     # In the campaign's order: that of the plan is drawn by lot.
-    order = {name: place for place, name in enumerate(named)}
+    order: dict[str, int] = {}
+    for name, entry in named.items():
+        order.setdefault(system_of(name, entry), len(order))
     measurements = tuple(
         sorted(_measurements(measured), key=lambda one: order.get(one.target, len(order)))
     )
     targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
+    systems: dict[str, list[str]] = {}
+    for name, document in targets.items():
+        systems.setdefault(system_of(name, document), []).append(name)
     return Account(
         name=run.name,
         title=run.name,
         measurements=measurements,
         disclosure=_disclosure(run, parts, tops),
         run=str(run.manifest.get("run") or run.path),
-        comparable={name: comparable_of(run, name) for name in targets},
+        comparable={system: comparable_of(run, names) for system, names in systems.items()},
         identical=tuple(_twins(targets)),
         planned_threads=_planned_threads(run),
         client_links=tuple(_client_links(run)),
-        ceilings=ceilings_of(read_measured_ceilings(run)),
+        ceilings=tuple(_ceilings(run, systems)),
     )
+
+
+def _ceilings(run: Run, systems: Mapping[str, Sequence[str]]) -> Iterator[Ceiling]:
+    """Return the ceilings of systems; one of some of a system's targets is not the system's."""
+    for one in ceilings_of(read_measured_ceilings(run)):
+        whole = [name for name, own in systems.items() if set(own) <= set(one.targets)]
+        if not one.targets or whole:
+            yield replace(one, targets=tuple(whole))
 
 
 def twins_of(run: Run) -> tuple[tuple[str, str], ...]:
@@ -106,12 +121,15 @@ def _measurements(measured: Measured) -> Iterator[Measurement]:
 
 
 def _measurement(cell: Cell, metric: str, value: float) -> Measurement:
+    # A target that is no instance of a system has facts of its own: they tell none of its cases
+    # apart, and would keep it from being compared with another.
     parameters: dict[str, Parameter] = {
         key: one if isinstance(one, (str, int, float)) or one is None else json.dumps(one)
         for key, one in cell.parameters.items()
+        if key not in cell.facts or (SYSTEM in cell.facts and key != SYSTEM)
     }
     return Measurement(
-        target=cell.target,
+        target=cell.system,
         workload=cell.workload,
         operation=cell.operation if cell.phase == cell.operation else _both(cell),
         parameters=parameters,
@@ -243,14 +261,14 @@ def _payload(measured: Sequence[TrialDocument]) -> str | None:
     return "; ".join(words)
 
 
-def comparable_of(run: Run, target: str) -> dict[str, object]:
-    """Return the fields that must agree with another run's, those of a phase under its name."""
+def comparable_of(run: Run, targets: Collection[str]) -> dict[str, object]:
+    """Return what must agree with another run's targets, that of a phase under its name."""
     host = run.manifest.get("host") or {}
     facts: dict[str, object] = {f"host {name}": host.get(name) for name in HOST_FIELDS}
     facts["loadstone"] = run.manifest.get("loadstone")
     found: dict[str, set[str]] = {}
     for doc in run.plan:
-        if doc["target"]["name"] != target or not doc["measured"]:
+        if doc["target"]["name"] not in targets or not doc["measured"]:
             continue
         settings = doc["target"].get("settings") or {}
         for name in SETTING_FIELDS:

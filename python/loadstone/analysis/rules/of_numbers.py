@@ -195,6 +195,14 @@ RULES: tuple[Rule, ...] = (
         do="Repeat the points that fall.",
     ),
     _note(
+        id="rate-per-machine",
+        checks=(NUMBERS + "order:rate_per_machine",),
+        says="how the rate of a machine changes as machines are added",
+        means="Below 1, something that all share limits (client, network, metadata), or the load"
+        " is too small.",
+        do="Add client hosts and requests in flight in step with machines.",
+    ),
+    _note(
         id="arms-differ",
         checks=(NUMBERS + "differences:arms_differ",),
         says="which targets differ after Holm's correction",

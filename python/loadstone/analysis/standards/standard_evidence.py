@@ -159,7 +159,7 @@ def _account(run: Run, findings: Findings, target: str) -> Account:
         title=run.name,
         measurements=tuple(_measurements(findings, target)),
         run=str(run.manifest.get("run") or run.path),
-        comparable={target: comparable_of(run, target)},
+        comparable={target: comparable_of(run, [target])},
     )
 
 
@@ -170,6 +170,7 @@ def _measurements(findings: Findings, target: str) -> Iterable[Measurement]:
         parameters: dict[str, Parameter] = {
             name: value if isinstance(value, (str, int, float)) else str(value)
             for name, value in cell.parameters.items()
+            if name not in cell.facts
         }
         verdict = findings.verdict_of(cell)
         limit = (verdict.limit,) if verdict is not None and verdict.is_void_for_ratios else ()

@@ -1,8 +1,8 @@
 """Cases: each target with each workload with each value of each swept parameter."""
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -53,6 +53,7 @@ class Case:
     workload: Workload
     swept: Mapping[str, Any]
     source: WorkloadSource
+    facts: Mapping[str, Any] = field(default_factory=dict)
     intervention: str | None = None
     base: "Case | None" = None
 
@@ -81,7 +82,7 @@ class Case:
         fixed = {**arrival, "size": _plain(size)}
         halved = {"intervention": self.intervention} if self.intervention is not None else {}
         swept = {key: value for key, value in self.swept.items() if key not in fixed}
-        return {**fixed, **swept, **halved}
+        return {**fixed, **swept, **self.facts, **halved}
 
     def phase_of_base(self, phase: Phase) -> dict[str, Any]:
         """Return the parameters that the phase has in the case that this one changes."""
@@ -95,17 +96,23 @@ def cases_of(campaign: Campaign) -> tuple[list[Case], list[KeyMistake]]:
     cases: list[Case] = []
     mistakes: list[KeyMistake] = []
     keys = known_keys()
+    facts = {name for target in campaign.targets.values() for name in target.facts}
     for source in workload_sources(campaign):
-        wrong = _wrong_sweep(source, keys)
+        wrong = _wrong_sweep(source, keys, facts)
         if not wrong:
             combinations = _combinations(source, keys, wrong)
         mistakes += wrong
         if wrong:
             continue
-        for target in campaign.targets:
+        for name, target in campaign.targets.items():
             for workload, swept in combinations:
                 case = Case(
-                    number=len(cases), target=target, workload=workload, swept=swept, source=source
+                    number=len(cases),
+                    target=name,
+                    workload=workload,
+                    swept=swept,
+                    source=source,
+                    facts=target.facts,
                 )
                 cases.append(case)
                 cases += _interventions(case, len(cases))
@@ -153,13 +160,23 @@ def _workload_keys() -> list[str]:
     return [field.alias or name for name, field in fields if name != "name"]
 
 
-def _wrong_sweep(source: WorkloadSource, keys: KnownKeys) -> list[KeyMistake]:
+def _wrong_sweep(
+    source: WorkloadSource, keys: KnownKeys, facts: Collection[str]
+) -> list[KeyMistake]:
     """Look at each value by itself, so that a mistake is told once and at its own place."""
     mistakes: list[KeyMistake] = []
     seen: dict[str, str] = {}
     for key, values in source.sweep.items():
         full = override.SHORT_KEYS.get(key, key)
         place = source.path(("sweep", key))
+        if _short(key) in facts:
+            mistakes.append(
+                KeyMistake(
+                    path=place,
+                    found=f"a sweep over {key}",
+                    allowed=f"another key: a target has a fact of the name {shown(_short(key))}",
+                )
+            )
         if full.split(".")[0] not in SWEPT_ROOTS:
             allowed = [*override.SHORT_KEYS, "connections", "timeout", "verify", "phases.NAME.KEY"]
             mistakes.append(

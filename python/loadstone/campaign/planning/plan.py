@@ -265,6 +265,7 @@ class _Planner:
                     "name": name,
                     "driver": target.driver,
                     "settings": _from_anywhere(target.driver, resolve_settings(target, drivers)[0]),
+                    **({"facts": target.facts} if target.facts else {}),
                 },
                 allow_foreign=name in campaign.allow_foreign,
                 # What is never prepared was put there by somebody, and is read by its own name.

@@ -18,6 +18,17 @@ def fill_settings(
 ) -> dict[str, Any]:
     """Return the settings with what is absent taken from the environment, secrets by reference."""
     given = {**settings, "endpoints": settings["endpoint"]} if "endpoint" in settings else settings
-    # What is no JSON, such as a date, only has to be there: it will be refused later.
-    added = _loadgen.from_environment(driver, json.dumps(dict(given), default=str), dict(environ))
+    told = {str(name): _as_json(value) for name, value in given.items()}
+    added = _loadgen.from_environment(driver, json.dumps(told), dict(environ))
     return {**settings, **json.loads(added)}
+
+
+def _as_json(value: Any) -> Any:
+    """Return what is no JSON, such as a date or an infinity, as text: it only has to be there.
+
+    It will be refused later.
+    """
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        return str(value)

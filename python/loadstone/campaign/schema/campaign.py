@@ -1,5 +1,6 @@
 """The campaign: everything a campaign file may say, as frozen values."""
 
+import json
 import re
 from typing import Annotated, Any, Literal, Self
 
@@ -12,7 +13,8 @@ from pydantic import (
     model_validator,
 )
 
-from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, SourceFile
+from loadstone import units
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, SourceFile, listed
 from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.dataset import Dataset
 from loadstone.campaign.schema.hook import Hook
@@ -20,7 +22,7 @@ from loadstone.campaign.schema.intervention import InterventionName
 from loadstone.campaign.schema.load import Load
 from loadstone.campaign.schema.phase import OnError, OnErrorValue, PhaseValue
 from loadstone.campaign.schema.statement import Statements
-from loadstone.campaign.schema.target import Target
+from loadstone.campaign.schema.target import SYSTEM, Target
 from loadstone.campaign.schema.target_probe import TargetProbes
 from loadstone.campaign.schema.values import (
     NAME_ALLOWED,
@@ -35,6 +37,14 @@ from loadstone.campaign.schema.values import (
 from loadstone.errors import InputError, shown
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
+
+
+def _is_size(text: str) -> bool:
+    try:
+        units.parse_size(text)
+    except InputError:
+        return False
+    return True
 
 
 def _read_name(value: str) -> str:
@@ -165,9 +175,11 @@ class ReportOptions(BaseModel):
     table: str | None = Field(
         default=None, description="Name of a published table whose layout to use."
     )
-    head: str | None = Field(default=None, description="The table's head cell, taken literally.")
+    head: str | None = Field(
+        default=None, description="The table's head cell; {NAME} stands for a parameter."
+    )
     labels: dict[str, str] = Field(
-        default={}, description="Column titles instead of the targets' names."
+        default={}, description="Other words in tables for targets, sizes and what facts say."
     )
     decimal_comma: Flag = Field(default=False, description="Write means with a decimal comma.")
     spread: Literal["seconds", "trials"] = Field(
@@ -226,6 +238,26 @@ class Campaign(WorkloadKeys):
 
     _source: SourceFile = PrivateAttr(default_factory=SourceFile)
 
+    def _words_of_facts(self) -> set[str]:
+        return {str(value) for target in self.targets.values() for value in target.facts.values()}
+
+    def _instances_alike(self) -> list[KeyMistake]:
+        """Find targets of one system that no fact tells apart: their results would be pooled."""
+        mistakes, seen = [], dict[str, str]()
+        for name, target in self.targets.items():
+            facts = json.dumps(target.facts, sort_keys=True)
+            if SYSTEM in target.facts and facts in seen:
+                mistakes.append(
+                    KeyMistake(
+                        path=("targets", name, "facts"),
+                        found=f"the facts of {seen[facts]}",
+                        allowed=f"a fact that tells the two instances of"
+                        f" {target.facts[SYSTEM]} apart",
+                    )
+                )
+            seen.setdefault(facts, name)
+        return mistakes
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
         mistakes = [
@@ -242,12 +274,16 @@ class Campaign(WorkloadKeys):
             for index, name in enumerate(self.allow_foreign)
             if name not in self.targets
         ]
+        mistakes += self._instances_alike()
+        titled = {*self.targets, *self._words_of_facts()}
         mistakes += [
             KeyMistake(
-                path=("report", "labels", name), found=shown(name), allowed="a target's name"
+                path=("report", "labels", name),
+                found=shown(name),
+                allowed=f"a target, a size, or what a fact of one says: {listed(sorted(titled))}",
             )
             for name in self.report.labels
-            if name not in self.targets
+            if name not in titled and not _is_size(name)
         ]
         names = [workload.name for workload in self.workloads]
         mistakes += [

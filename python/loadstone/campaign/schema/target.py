@@ -1,8 +1,9 @@
 """A target: its driver, and that driver's own settings, checked against the driver's table."""
 
+import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -22,6 +23,16 @@ SECRET_HEADERS = frozenset(
 )  # fmt: skip
 REFERENCE_ALLOWED = "a reference: {env: NAME} or {file: PATH}"
 REFERENCE_HINT = "a secret stands in the environment or in a file, never in a campaign"
+# What results are told apart by already; a fact of the same name would be taken for it.
+SYSTEM = "system"
+"""The fact that names what several targets are instances of."""
+
+FACT_LENGTH = 64
+NO_FACTS = frozenset(
+    {"target", "workload", "phase", "operation", "round", "labels", "size", "threads", "rate",
+     "intervention"}
+)  # fmt: skip
+_FACT_NAME = re.compile(r"^[a-z][a-z0-9_]{0,31}$")
 _URL_WITH_PASSWORD = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]+@", re.IGNORECASE)
 
 
@@ -42,6 +53,12 @@ class Target(BaseModel):
         description="A run (its folder, or its identity of 32 hex digits) whose kept objects are "
         "read instead of written anew; they are neither prepared nor deleted.",
     )
+    facts: dict[str, bool | int | float | str] = Field(
+        default={},
+        description="What is true of the target, as parameters of its results: "
+        "`{nodes: 5, lab: New}`. Targets that give the same `system` are one in tables and "
+        "comparisons, told apart by their other facts.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -58,10 +75,41 @@ class Target(BaseModel):
             raise KeyMistakesError([wrong])
         return value
 
+    @model_validator(mode="after")
+    def _facts_are_parameters(self) -> Self:
+        mistakes = [
+            KeyMistake(
+                path=("facts", name),
+                found=shown(name),
+                allowed="a name of small letters, digits and underscores, at most 32, other than "
+                + listed(sorted(NO_FACTS)),
+            )
+            for name in self.facts
+            if name in NO_FACTS or not _FACT_NAME.match(name)
+        ]
+        mistakes += [
+            KeyMistake(path=("facts", name), found=shown(value), allowed=allowed)
+            for name, value in self.facts.items()
+            if (allowed := _wrong_fact(name, value))
+        ]
+        if mistakes:
+            raise KeyMistakesError(mistakes)
+        return self
+
     @property
     def settings(self) -> dict[str, Any]:
         """The driver's own settings, as the campaign spells them."""
         return dict(self.model_extra or {})
+
+
+def _wrong_fact(name: str, value: bool | int | float | str) -> str | None:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "a number that is finite"
+    if isinstance(value, str) and (len(value) > FACT_LENGTH or not value.isprintable()):
+        return f"at most {FACT_LENGTH} printable characters"
+    if name == SYSTEM and not (isinstance(value, str) and value):
+        return "the name of a system"
+    return None
 
 
 def resolve_settings(target: Target, drivers: Drivers) -> tuple[dict[str, Any], list[KeyMistake]]:

@@ -47,7 +47,9 @@ def command(
     table: Annotated[
         str | None, typer.Option(help="Layout of the table, or none; see: loadstone list tables.")
     ] = None,
-    head: Annotated[str | None, typer.Option(help="The table's head cell, literally.")] = None,
+    head: Annotated[
+        str | None, typer.Option(help="The table's head cell; {nodes} stands for a parameter.")
+    ] = None,
     spread: Annotated[
         str, typer.Option(help="What stands behind a ±: seconds or trials.")
     ] = "seconds",

@@ -1,11 +1,18 @@
 """From a run's findings to the layouts of published tables: which number goes into which cell."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from loadstone.analysis import Findings
-from loadstone.analysis.naming import describe_parameters, describe_size
+from loadstone.analysis.naming import (
+    SIZES,
+    describe_parameter,
+    describe_parameters,
+    describe_size,
+)
 from loadstone.analysis.summary import Cell, Spread
+from loadstone.campaign.schema.target import SYSTEM
 from loadstone.errors import InputError
 from loadstone.report.instrument_words import bound_note
 from loadstone.report.options import Options
@@ -20,19 +27,36 @@ from loadstone.report.tables.published import (
     threads_table,
 )
 
+_PLACE = re.compile(r"\{(\w+)\}")
 MEGABYTES = {"MB": 10**6, "MiB": 2**20}
 
 
 def hummingbird(findings: Findings, options: Options) -> str:
-    """Return whole requests per second, one row per operation and round, systems as columns."""
-    groups = _grouped(findings.totals, lambda cell: (cell.workload, _parameters(cell, without=())))
-    # The literal head cell names one table; further ones need heads that tell them apart.
-    heads = [
-        options.head if options.head and len(groups) == 1 else _rounds_head(cells, options.head)
-        for cells in groups
-    ]
-    tables = [_rounds(cells, head, options) for cells, head in zip(groups, heads, strict=True)]
-    return "\n".join([*tables, *_notes(findings.totals)])
+    """Return whole requests per second, one row per operation and round, systems as columns.
+
+    There is a table for each workload and set of parameters. Facts of the targets that tell tables
+    apart and that no head names stand above them as titles.
+    """
+    groups = _grouped(
+        findings.totals, lambda cell: (cell.workload, _parameters(cell, without=(SYSTEM,)))
+    )
+    named = set(_PLACE.findall(options.head or ""))
+    facts = dict.fromkeys(
+        name for cells in groups for name in cells[0].facts if name not in {SYSTEM, *named}
+    )
+    above = [name for name in facts if len({str(cells[0].facts.get(name)) for cells in groups}) > 1]
+    titled = named.union(above)
+    parts = []
+    for title, own in _titled(groups, above, options).items():
+        parts += [f"# {title}\n"] if title else []
+        for cells in own:
+            # A head without places names one table; further ones need heads that differ.
+            is_literal = options.head is not None and (bool(named) or len(groups) == 1)
+            head = (
+                _filled(options, cells[0]) if is_literal else _rounds_head(cells, options, titled)
+            )
+            parts.append(_rounds(cells, head, options))
+    return "\n".join([*parts, *_notes(findings.totals)])
 
 
 def cern(findings: Findings, options: Options) -> str:
@@ -77,23 +101,61 @@ def render_template(name: str, findings: Findings, options: Options) -> str:
     return TABLES[name](findings, options)
 
 
+def _titled(
+    groups: Sequence[list[Cell]], above: Sequence[str], options: Options
+) -> dict[str, list[list[Cell]]]:
+    """Return the cells of each table under the title that they stand beneath, in order."""
+    found: dict[str, list[list[Cell]]] = {}
+    for cells in groups:
+        facts = cells[0].facts
+        words = [_word(name, facts[name], options) for name in above if name in facts]
+        found.setdefault(", ".join(words), []).append(cells)
+    return found
+
+
+def _word(name: str, value: object, options: Options) -> str:
+    """Return a parameter as the campaign wants it written, a text without its name."""
+    titled = options.labels.get(str(value))
+    return titled or (value if isinstance(value, str) else describe_parameter(name, value))
+
+
+def _filled(options: Options, cell: Cell) -> str:
+    """Return the head cell with the values of parameters in their places."""
+
+    def value_of(place: re.Match[str]) -> str:
+        name = place[1]
+        if name not in cell.parameters:
+            known = ", ".join(cell.parameters)
+            raise InputError.of_value(f"{{{name}}}", f"a parameter of the results: {known}")
+        value = cell.parameters[name]
+        text = describe_size(value) if name in SIZES and isinstance(value, int) else str(value)
+        return options.labels.get(text, text)
+
+    return _PLACE.sub(value_of, options.head or "")
+
+
 def _rounds(cells: Sequence[Cell], head: str, options: Options) -> str:
-    targets = list(dict.fromkeys(cell.target for cell in cells))
+    # A target's own title counts before its system's: labels may name either.
+    systems = {cell.system: cell.target for cell in reversed(cells)}
+    titles = {
+        system: options.labels.get(target) or options.labels.get(system, system)
+        for system, target in reversed(systems.items())
+    }
     rates = {
-        (cell.target, cell.phase, cell.operation, cell.round): cell.requests_per_s for cell in cells
+        (cell.system, cell.phase, cell.operation, cell.round): cell.requests_per_s for cell in cells
     }
     phases = _phases(cells)
     rows = [
         RoundsRow(
             operation=operation,
             round=round_,
-            rates=[rates.get((target, phase, operation, round_)) for target in targets],
+            rates=[rates.get((system, phase, operation, round_)) for system in titles],
             phase=named,
         )
         for (phase, operation), named in phases.items()
         for round_ in sorted({one.round for one in cells if one.phase == phase})
     ]
-    return rounds_table(head, [options.labels.get(target, target) for target in targets], rows)
+    return rounds_table(head, list(titles.values()), rows)
 
 
 def _phases(cells: Sequence[Cell]) -> dict[tuple[str, str], str]:
@@ -111,13 +173,14 @@ def _phases(cells: Sequence[Cell]) -> dict[tuple[str, str], str]:
     }
 
 
-def _rounds_head(cells: Sequence[Cell], head: str | None) -> str:
+def _rounds_head(cells: Sequence[Cell], options: Options, titled: Collection[str]) -> str:
     parameters = cells[0].parameters
     size = parameters.get("size")
-    others = {name: value for name, value in parameters.items() if name not in ("size", "threads")}
+    left_out = {"size", "threads", SYSTEM, *titled}
+    others = {name: value for name, value in parameters.items() if name not in left_out}
     words = [describe_size(size)] if isinstance(size, int) else [cells[0].workload]
     words += [describe_parameters(others)] if others else []
-    return " ".join([*words, head or "Results"])
+    return " ".join([*words, options.head or "Results"])
 
 
 def _notes(cells: Sequence[Cell]) -> Iterable[str]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from itertools import pairwise
+from statistics import median
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
 from loadstone.analysis.finding import Evidence, Finding
@@ -78,7 +79,57 @@ def not_monotonic(account: Account) -> Iterator[Finding]:
         )
 
 
+def rate_per_machine(account: Account) -> Iterator[Finding]:
+    """State what a machine does among many, against what it does among the fewest."""
+    for name in SCALED_BY:
+        by_target: dict[str, list[tuple[Measurement, Measurement, float]]] = {}
+        for cells in _by_machines(account, name):
+            fewest, most = cells[0], cells[-1]
+            few, many = _machines(fewest, name), _machines(most, name)
+            if few < many and fewest.value > 0:
+                share = (most.value / many) / (fewest.value / few)
+                by_target.setdefault(fewest.target, []).append((fewest, most, share))
+        if not by_target:
+            continue
+        words = []
+        for target, found in by_target.items():
+            shares = [share for _, _, share in found]
+            several = f" ({min(shares):.2f} to {max(shares):.2f})" if len(shares) > 1 else ""
+            words.append(f"{target} {median(shares):.2f}{several} in {len(shares)} cases")
+        yield Finding(
+            rule="rate-per-machine",
+            statement=(
+                f"rate for each of the {name} with the most of them, over that with the fewest:"
+                f" {'; '.join(words)}; 1 is a rate that grows as they do"
+            ),
+            evidence=tuple(
+                Evidence(
+                    metric=f"rate per {name}, {most.parameters[name]} / {fewest.parameters[name]}",
+                    value=share,
+                    place=f"{fewest.place}; {most.place}",
+                )
+                for found in by_target.values()
+                for fewest, most, share in found
+            ),
+            cases=tuple(
+                describe_case(most) for found in by_target.values() for _, most, _ in found
+            ),
+        )
+
+
 def _falling(account: Account, name: str) -> Iterator[tuple[Measurement, Measurement]]:
+    for ordered in _by_machines(account, name):
+        for fewer, more in pairwise(ordered):
+            if more.value < SCALES_DOWN * fewer.value:
+                yield fewer, more
+
+
+def _machines(measurement: Measurement, name: str) -> float:
+    return float(measurement.parameters[name] or 0)
+
+
+def _by_machines(account: Account, name: str) -> Iterator[list[Measurement]]:
+    """Return the rates that differ in the number of machines alone, the fewest first."""
     known = [one for one in account.of(RATE) if isinstance(one.parameters.get(name), int)]
     groups = grouped(
         known,
@@ -91,10 +142,7 @@ def _falling(account: Account, name: str) -> Iterator[tuple[Measurement, Measure
         ),
     )
     for cells in groups.values():
-        ordered = sorted(cells, key=lambda one: float(one.parameters[name] or 0))
-        for fewer, more in pairwise(ordered):
-            if more.value < SCALES_DOWN * fewer.value:
-                yield fewer, more
+        yield sorted(cells, key=lambda one: _machines(one, name))
 
 
 def _extremes(cells: list[Measurement]) -> tuple[Measurement, Measurement]:
