@@ -27,7 +27,7 @@ OTHER_MEANINGS = {
 MEANT_OTHERWISE = {
     "analysis/accounts/comparison.py": {"block"},
     "analysis/accounts/run_account.py": {"block"},
-    "analysis/naming.py": {"block"},
+    "units.py": {"block"},
     "campaign/planning/ceiling_plan.py": {"rados"},
     "campaign/planning/trial.py": {"block"},
     "campaign/reading/source.py": {"null"},

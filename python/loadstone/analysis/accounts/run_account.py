@@ -11,8 +11,8 @@ from loadstone.analysis.accounts.account import (
     BYTE_RATE,
     RATE,
     Account,
-    Ceiling,
     Disclosure,
+    KnownCeiling,
     Measurement,
     Parameter,
 )
@@ -89,7 +89,7 @@ def account_of(run: Run, measured: Measured) -> Account:
     )
 
 
-def _ceilings(run: Run, systems: Mapping[str, Sequence[str]]) -> Iterator[Ceiling]:
+def _ceilings(run: Run, systems: Mapping[str, Sequence[str]]) -> Iterator[KnownCeiling]:
     """Return the ceilings of systems; one of some of a system's targets is not the system's."""
     for one in ceilings_of(read_measured_ceilings(run)):
         whole = [name for name, own in systems.items() if set(own) <= set(one.targets)]
