@@ -25,7 +25,7 @@ use crate::transport::{
     connection::{Connection, Failure, Refusal, Reply, Sending},
     endpoint::{Endpoint, Url, peer_of},
     limits,
-    parts::connections_of_a_client,
+    parts::{Helpers, InParts, connections_of_a_client},
     tls,
     transfer::{Collect, Ignore, Upload},
 };
@@ -67,8 +67,7 @@ pub(super) struct S3 {
 pub(super) struct S3Client {
     thread: Rc<S3Thread>,
     /// Clients that help with the parts of this one's objects.
-    helpers: Vec<Self>,
-    parts: Vec<PartEnd>,
+    helpers: Helpers<Self>,
     connection: Connection,
     head: HeadWriter,
     collect: Collect,
@@ -165,7 +164,8 @@ impl Driver for S3 {
 
     fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<S3Client, Error> {
         let helpers = (1..self.connections).map(|_| self.lone_client(reactor, index));
-        let helpers = helpers.collect::<Result<Vec<_>, _>>()?;
+        let clients = helpers.collect::<Result<Vec<_>, _>>()?;
+        let helpers = Helpers { clients, ..Helpers::default() };
         Ok(S3Client { helpers, ..self.lone_client(reactor, index)? })
     }
 }
@@ -180,8 +180,7 @@ impl S3 {
         Ok(S3Client {
             connection: Connection::new(peer, reactor, &thread.buffers, self.is_per_request, judge),
             thread,
-            helpers: Vec::new(),
-            parts: Vec::new(),
+            helpers: Helpers::default(),
             head,
             collect: Collect::default(),
             scratch: Vec::new(),
@@ -228,7 +227,7 @@ impl Client for S3Client {
             Operation::Copy => self.copy(request).await,
             Operation::Post => self.post(request).await,
             Operation::MultipartPut => self.multipart_put(request).await,
-            Operation::MultipartGet => self.multipart_get(request).await,
+            Operation::MultipartGet => self.get_in_parts(request).await,
             Operation::CreateBucket => self.create_bucket(request).await,
             Operation::DeleteBucket => self.delete_bucket(request).await,
             Operation::Read | Operation::Write | Operation::Append => {
@@ -250,12 +249,12 @@ impl Client for S3Client {
     }
 
     fn parts(&self) -> &[PartEnd] {
-        &self.parts
+        &self.helpers.ends
     }
 
     fn traffic(&self) -> Traffic {
         let mut traffic = self.connection.traffic();
-        self.helpers.iter().for_each(|helper| traffic.add(helper.traffic()));
+        self.helpers.clients.iter().for_each(|helper| traffic.add(helper.traffic()));
         traffic
     }
 

@@ -29,7 +29,7 @@ use crate::transport::{
     connection::{Connection, Failure, Refusal, Reply, Sending},
     endpoint::{Endpoint, Url, peer_of},
     limits,
-    parts::connections_of_a_client,
+    parts::{Helpers, InParts, connections_of_a_client},
     tls,
     transfer::{Collect, Ignore, Upload},
 };
@@ -78,8 +78,7 @@ struct SwiftThread {
 pub(super) struct SwiftClient {
     thread: Rc<SwiftThread>,
     /// Clients that help with the parts of this one's objects.
-    helpers: Vec<Self>,
-    parts: Vec<PartEnd>,
+    helpers: Helpers<Self>,
     connection: Connection,
     head: Vec<u8>,
     path: Vec<u8>,
@@ -200,7 +199,8 @@ impl Driver for Swift {
 
     fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<SwiftClient, Error> {
         let helpers = (1..self.connections).map(|_| self.lone_client(reactor, index));
-        let helpers = helpers.collect::<Result<Vec<_>, _>>()?;
+        let clients = helpers.collect::<Result<Vec<_>, _>>()?;
+        let helpers = Helpers { clients, ..Helpers::default() };
         Ok(SwiftClient { helpers, ..self.lone_client(reactor, index)? })
     }
 }
@@ -223,8 +223,7 @@ impl Swift {
         Ok(SwiftClient {
             connection: Connection::new(peer, reactor, &thread.buffers, self.is_per_request, judge),
             thread,
-            helpers: Vec::new(),
-            parts: Vec::new(),
+            helpers: Helpers::default(),
             head: Vec::new(),
             path: Vec::new(),
             name: Vec::new(),
@@ -319,12 +318,12 @@ impl Client for SwiftClient {
     }
 
     fn parts(&self) -> &[PartEnd] {
-        &self.parts
+        &self.helpers.ends
     }
 
     fn traffic(&self) -> Traffic {
         let mut traffic = self.connection.traffic();
-        self.helpers.iter().for_each(|helper| traffic.add(helper.traffic()));
+        self.helpers.clients.iter().for_each(|helper| traffic.add(helper.traffic()));
         traffic
     }
 
@@ -362,7 +361,7 @@ impl SwiftClient {
             Operation::Copy => self.copy(request).await,
             Operation::Post => self.post(request).await,
             Operation::MultipartPut => self.multipart_put(request).await,
-            Operation::MultipartGet => self.multipart_get(request).await,
+            Operation::MultipartGet => self.get_in_parts(request).await,
             Operation::CreateBucket => self.create_bucket(request).await,
             Operation::DeleteBucket => self.delete_bucket(request).await,
             Operation::Read | Operation::Write | Operation::Append => {

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
+use std::mem::take;
 use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -9,6 +10,7 @@ use std::task::Poll;
 
 use crate::outcome::{Answer, Outcome, PartEnd};
 use crate::reactor::Reactor;
+use crate::requests::Request;
 use crate::trial::Trial;
 
 /// What a stop leaves a client to have the store drop what it has begun.
@@ -44,13 +46,74 @@ impl Division {
     }
 }
 
+/// The clients that help another with the parts of its objects, and how those of the last one ended.
+#[derive(Debug)]
+pub(crate) struct Helpers<C> {
+    pub(crate) clients: Vec<C>,
+    pub(crate) ends: Vec<PartEnd>,
+}
+
+impl<C> Default for Helpers<C> {
+    fn default() -> Self {
+        Self { clients: Vec::new(), ends: Vec::new() }
+    }
+}
+
+/// A client that works on the parts of one object together with helpers of its own kind.
+pub(crate) trait InParts: Sized {
+    fn helpers(&mut self) -> &mut Helpers<Self>;
+    /// Returns what the last request of this client's own was about, if it failed.
+    fn own_error(&self) -> Option<String>;
+    /// Keeps what a failure was about, which later requests would hide.
+    fn keep_error(&mut self, told: Option<String>);
+    /// Returns the parts of the object that a request is about.
+    fn division(&self, request: &Request) -> Division;
+    /// Reads an object with one request.
+    async fn get_whole(&mut self, request: &Request) -> Answer;
+    /// Reads a stretch of an object.
+    async fn get_stretch(&mut self, request: &Request, stretch: Range<u64>) -> Answer;
+
+    /// Does the parts of one object; `work` gives the answer about a part, and what the whole needs
+    /// of it.
+    async fn in_parts<T>(
+        &mut self,
+        count: u64,
+        work: impl AsyncFn(&mut Self, u64) -> (Answer, T),
+    ) -> Whole<T> {
+        let mut helpers = take(self.helpers());
+        helpers.ends.clear();
+        let work = async |client: &mut Self, part: u64| {
+            let (answer, value) = work(client, part).await;
+            let told = if answer.outcome.is_ok() { None } else { client.own_error() };
+            Ended { answer, value, told }
+        };
+        let mut whole = share(self, &mut helpers.clients, count, &mut helpers.ends, work).await;
+        *self.helpers() = helpers;
+        self.keep_error(whole.told.take());
+        whole
+    }
+
+    /// Reads an object in parts, each with a request of its own.
+    async fn get_in_parts(&mut self, request: &Request) -> Answer {
+        let division = self.division(request);
+        if division.count() == 0 {
+            self.helpers().ends.clear();
+            return self.get_whole(request).await;
+        }
+        let get_part = async |client: &mut Self, part: u64| {
+            (client.get_stretch(request, division.range(part)).await, ())
+        };
+        self.in_parts(division.count(), get_part).await.answer
+    }
+}
+
 /// What a client did about one part.
-pub(crate) struct Ended<T> {
-    pub(crate) answer: Answer,
+struct Ended<T> {
+    answer: Answer,
     /// What is needed of it for the whole.
-    pub(crate) value: T,
+    value: T,
     /// What a failure was about.
-    pub(crate) told: Option<String>,
+    told: Option<String>,
 }
 
 /// What became of all parts.
@@ -60,7 +123,7 @@ pub(crate) struct Whole<T> {
     pub(crate) answer: Answer,
     /// In the order of the parts; those that nobody came to are missing.
     pub(crate) values: Vec<T>,
-    pub(crate) told: Option<String>,
+    told: Option<String>,
 }
 
 /// The parts of one object under way.
@@ -117,7 +180,7 @@ fn joined(whole: &Answer, part: &Answer) -> Answer {
 
 /// Has clients do the parts of one object, each one part at a time, until all are done or one has
 /// failed and those in flight have ended. They all belong to one task.
-pub(crate) async fn share<C, T>(
+async fn share<C, T>(
     own: &mut C,
     others: &mut [C],
     count: u64,
@@ -130,7 +193,7 @@ pub(crate) async fn share<C, T>(
         answer: Cell::new(None),
         told: RefCell::default(),
         values: RefCell::default(),
-        ends: RefCell::new(std::mem::take(ends)),
+        ends: RefCell::new(take(ends)),
     };
     let lane = async |client: &mut C| {
         while let Some(part) = shared.take() {

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::mem::take;
 use std::rc::Rc;
 
 use loadstone_wire::encode::{write_number, write_query};
@@ -15,9 +14,7 @@ use super::head::HeadSpec;
 use crate::outcome::{Answer, Outcome};
 use crate::requests::Request;
 use crate::transport::connection::Reply;
-use crate::transport::parts::{
-    Division, Ended, Whole, allow_last_step, hurried, share, unless_stopped,
-};
+use crate::transport::parts::{InParts, Whole, allow_last_step, hurried, unless_stopped};
 use crate::transport::transfer::{Nothing, Payload};
 
 /// Pages of uploads that are looked through, of up to a thousand each.
@@ -28,7 +25,7 @@ impl S3Client {
     ///
     /// A stop is obeyed when the store has been told to drop what has begun.
     pub(super) async fn multipart_put(&mut self, request: &Request) -> Answer {
-        self.parts.clear();
+        self.helpers.ends.clear();
         let reactor = Rc::clone(self.connection.reactor());
         let pair = Rc::clone(&reactor).begin_pair().await;
         self.head.at_object(&self.thread.dataset, request.object().index);
@@ -77,7 +74,6 @@ impl S3Client {
     async fn upload(&mut self, request: &Request, id: &str) -> Answer {
         let whole = self.upload_parts(request, id).await;
         if !whole.answer.outcome.is_ok() {
-            self.told = whole.told;
             return whole.answer;
         }
         let last = self.complete(id, &whole.values).await;
@@ -87,7 +83,7 @@ impl S3Client {
     async fn upload_parts(&mut self, request: &Request, id: &str) -> Whole<UploadedPart> {
         let thread = Rc::clone(&self.thread);
         let (object, payload) = (thread.dataset.id(request.object()), self.payload);
-        let division = Division::new(object.length, thread.s3.options.part_bytes);
+        let division = self.division(request);
         let sealer = thread.sealer.as_ref();
         let body = |part: u64| {
             let range = division.range(part);
@@ -119,40 +115,10 @@ impl S3Client {
                 etag: etag.unwrap_or_default(),
                 checksum: algorithm.map(|(_, element)| (element, client.head.checksum())),
             };
-            Ended { answer, value, told: client.told_of(&answer) }
+            (answer, value)
         };
         // An object of no bytes has one part, of no bytes.
-        let count = division.count().max(1);
-        let (mut helpers, mut ends) = (take(&mut self.helpers), take(&mut self.parts));
-        let whole = share(self, &mut helpers, count, &mut ends, upload_part).await;
-        (self.helpers, self.parts) = (helpers, ends);
-        whole
-    }
-
-    /// Reads an object in parts, each with a request of its own.
-    pub(super) async fn multipart_get(&mut self, request: &Request) -> Answer {
-        self.parts.clear();
-        let thread = Rc::clone(&self.thread);
-        let object = thread.dataset.id(request.object());
-        let division = Division::new(object.length, thread.s3.options.part_bytes);
-        if division.count() == 0 {
-            return self.get(request).await;
-        }
-        let get_part = async |client: &mut Self, part: u64| {
-            let range = division.range(part);
-            let answer = client.get_stretch(request, range.start, range.end).await;
-            Ended { answer, value: (), told: client.told_of(&answer) }
-        };
-        let (mut helpers, mut ends) = (take(&mut self.helpers), take(&mut self.parts));
-        let whole = share(self, &mut helpers, division.count(), &mut ends, get_part).await;
-        (self.helpers, self.parts) = (helpers, ends);
-        self.told = whole.told;
-        whole.answer
-    }
-
-    /// Returns what a failed request was about.
-    fn told_of(&self, answer: &Answer) -> Option<String> {
-        if answer.outcome.is_ok() { None } else { self.connection.last_error(&self.head.bytes) }
+        self.in_parts(division.count().max(1), upload_part).await
     }
 
     async fn complete(&mut self, id: &str, parts: &[UploadedPart]) -> Reply {

@@ -1,5 +1,6 @@
 //! What S3 clients do with objects: one HTTP request each.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use loadstone_wire::encode::write_query;
@@ -16,6 +17,7 @@ use crate::transport::reading::{
 };
 use crate::transport::{
     connection::{Failure, Reply, Sending},
+    parts::{Division, Helpers, InParts},
     transfer::{Nothing, Payload},
 };
 
@@ -25,6 +27,40 @@ pub(super) const COPY_SUFFIX: &[u8] = b".copy";
 /// Returns the key of the object that another was copied from, or the key itself.
 pub(super) fn plain_key(key: &str) -> &str {
     key.strip_suffix(std::str::from_utf8(COPY_SUFFIX).expect("it is ASCII")).unwrap_or(key)
+}
+
+impl InParts for S3Client {
+    fn helpers(&mut self) -> &mut Helpers<Self> {
+        &mut self.helpers
+    }
+
+    fn own_error(&self) -> Option<String> {
+        self.connection.last_error(&self.head.bytes)
+    }
+
+    fn keep_error(&mut self, told: Option<String>) {
+        self.told = told;
+    }
+
+    fn division(&self, request: &Request) -> Division {
+        let thread = &self.thread;
+        let bytes = thread.dataset.size(request.object().index);
+        Division::new(bytes, thread.s3.options.part_bytes)
+    }
+
+    async fn get_whole(&mut self, request: &Request) -> Answer {
+        self.get(request).await
+    }
+
+    async fn get_stretch(&mut self, request: &Request, stretch: Range<u64>) -> Answer {
+        let object = self.thread.dataset.id(request.object());
+        self.ranges.clear();
+        self.ranges.push((stretch.start, stretch.end));
+        self.write_ranged_head(request);
+        let sending = Sending { method: Method::Get, head: &self.head.bytes, expected: &[206] };
+        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
+        read(&mut self.connection, sending, &wanted, stretch).await
+    }
 }
 
 /// Which page of a listing is asked for.
@@ -78,18 +114,7 @@ impl S3Client {
         let range_bytes = self.thread.s3.options.range_bytes.unwrap_or(object.length);
         choose_ranges(request, object.length, range_bytes, 1, &mut self.ranges);
         let (first, end) = self.ranges[0];
-        self.get_stretch(request, first, end).await
-    }
-
-    /// Reads an object from a first byte to an end.
-    pub(super) async fn get_stretch(&mut self, request: &Request, first: u64, end: u64) -> Answer {
-        let object = self.thread.dataset.id(request.object());
-        self.ranges.clear();
-        self.ranges.push((first, end));
-        self.write_ranged_head(request);
-        let sending = Sending { method: Method::Get, head: &self.head.bytes, expected: &[206] };
-        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
-        read(&mut self.connection, sending, &wanted, first..end).await
+        self.get_stretch(request, first..end).await
     }
 
     pub(super) async fn multi_range_get(&mut self, request: &Request) -> Answer {

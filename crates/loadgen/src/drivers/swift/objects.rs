@@ -1,6 +1,6 @@
 //! What Swift clients do with objects.
 
-use std::mem::take;
+use std::ops::Range;
 use std::rc::Rc;
 
 use loadstone_wire::encode::{write_number, write_path, write_query};
@@ -17,7 +17,7 @@ use crate::transport::reading::{
 };
 use crate::transport::{
     connection::{Failure, Reply, Sending},
-    parts::{Division, Ended, share},
+    parts::{Division, Helpers, InParts},
     transfer::{Nothing, Payload},
 };
 
@@ -68,18 +68,7 @@ impl SwiftClient {
         let range_bytes = self.thread.swift.options.range_bytes.unwrap_or(object.length);
         choose_ranges(request, object.length, range_bytes, 1, &mut self.ranges);
         let (first, end) = self.ranges[0];
-        self.get_stretch(request, first, end).await
-    }
-
-    /// Reads an object from a first byte to an end.
-    async fn get_stretch(&mut self, request: &Request, first: u64, end: u64) -> Answer {
-        let object = self.thread.dataset.id(request.object());
-        self.ranges.clear();
-        self.ranges.push((first, end));
-        self.write_ranged_head(request);
-        let sending = Sending { method: Method::Get, head: &self.head, expected: &[206] };
-        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
-        read(&mut self.connection, sending, &wanted, first..end).await
+        self.get_stretch(request, first..end).await
     }
 
     pub(super) async fn multi_range_get(&mut self, request: &Request) -> Answer {
@@ -246,11 +235,10 @@ impl SwiftClient {
 
     /// Writes an object as segments and a manifest. The times span all of its HTTP requests.
     pub(super) async fn multipart_put(&mut self, request: &Request) -> Answer {
-        self.parts.clear();
         let thread = Rc::clone(&self.thread);
         let (object, payload) = (self.thread.dataset.id(request.object()), self.payload);
         // A manifest cannot name a segment of no bytes: an object of none has no segments.
-        let division = Division::new(object.length, thread.swift.options.part_bytes);
+        let division = self.division(request);
         let put_segment = async |client: &mut Self, part: u64| {
             let range = division.range(part);
             let length = range.end - range.start;
@@ -265,14 +253,11 @@ impl SwiftClient {
             let answer = Answer { bytes: length, ..reply.answer() };
             let etag = client.collect.header("etag").unwrap_or_default().trim_matches('"');
             let value = Segment { path, etag: etag.to_owned(), size_bytes: length };
-            Ended { answer, value, told: client.told_of(&answer) }
+            (answer, value)
         };
-        let (mut helpers, mut ends) = (take(&mut self.helpers), take(&mut self.parts));
-        let whole = share(self, &mut helpers, division.count(), &mut ends, put_segment).await;
-        (self.helpers, self.parts) = (helpers, ends);
+        let whole = self.in_parts(division.count(), put_segment).await;
         let segments = whole.answer;
         if !segments.outcome.is_ok() {
-            self.told = whole.told;
             return segments;
         }
         let manifest = segment_manifest(&whole.values);
@@ -283,30 +268,39 @@ impl SwiftClient {
         let first = if division.count() > 0 { segments } else { last };
         Answer { outcome: last.outcome, ended_ns: last.ended_ns, ..first }
     }
+}
 
-    /// Reads an object in parts, each with a request of its own.
-    pub(super) async fn multipart_get(&mut self, request: &Request) -> Answer {
-        self.parts.clear();
-        let object = self.thread.dataset.id(request.object());
-        let division = Division::new(object.length, self.thread.swift.options.part_bytes);
-        if division.count() == 0 {
-            return self.get(request).await;
-        }
-        let get_part = async |client: &mut Self, part: u64| {
-            let range = division.range(part);
-            let answer = client.get_stretch(request, range.start, range.end).await;
-            Ended { answer, value: (), told: client.told_of(&answer) }
-        };
-        let (mut helpers, mut ends) = (take(&mut self.helpers), take(&mut self.parts));
-        let whole = share(self, &mut helpers, division.count(), &mut ends, get_part).await;
-        (self.helpers, self.parts) = (helpers, ends);
-        self.told = whole.told;
-        whole.answer
+impl InParts for SwiftClient {
+    fn helpers(&mut self) -> &mut Helpers<Self> {
+        &mut self.helpers
     }
 
-    /// Returns what a failed request was about.
-    fn told_of(&self, answer: &Answer) -> Option<String> {
-        if answer.outcome.is_ok() { None } else { self.connection.last_error(&self.head) }
+    fn own_error(&self) -> Option<String> {
+        self.connection.last_error(&self.head)
+    }
+
+    fn keep_error(&mut self, told: Option<String>) {
+        self.told = told;
+    }
+
+    fn division(&self, request: &Request) -> Division {
+        let thread = &self.thread;
+        let bytes = thread.dataset.size(request.object().index);
+        Division::new(bytes, thread.swift.options.part_bytes)
+    }
+
+    async fn get_whole(&mut self, request: &Request) -> Answer {
+        self.get(request).await
+    }
+
+    async fn get_stretch(&mut self, request: &Request, stretch: Range<u64>) -> Answer {
+        let object = self.thread.dataset.id(request.object());
+        self.ranges.clear();
+        self.ranges.push((stretch.start, stretch.end));
+        self.write_ranged_head(request);
+        let sending = Sending { method: Method::Get, head: &self.head, expected: &[206] };
+        let wanted = Wanted { spec: &self.payload, object, is_verified: request.is_verified };
+        read(&mut self.connection, sending, &wanted, stretch).await
     }
 }
 
