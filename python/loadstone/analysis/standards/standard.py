@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.accounts.run_account import twins_of
 from loadstone.analysis.rules import checks_of, view
@@ -63,7 +64,7 @@ def statements_of(run: Run) -> Mapping[str, str | None]:
 def the_plan(run: Run, findings: Findings) -> Answer:
     """Rule 1."""
     missing = sum(trial.state == "not run" for trial in findings.trials)
-    words = f"{len(findings.trials)} trials, plan {plan_hash(run)[:12]}…"
+    words = f"{units.counted(len(findings.trials), 'trial')}, plan {plan_hash(run)[:12]}…"
     return "met", f"{words}; {missing} did not run, and are listed" if missing else words
 
 

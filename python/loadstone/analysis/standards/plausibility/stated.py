@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 from loadstone import units
@@ -14,6 +15,8 @@ from loadstone.analysis.accounts.account import (
 )
 from loadstone.analysis.finding import Evidence, Finding
 from loadstone.analysis.limits.measured_ceilings import bounds_of
+from loadstone.analysis.standards.printed_units import parse_rate_bytes
+from loadstone.errors import InputError
 
 SCALES = 0.8
 ABOVE = 1.05
@@ -21,11 +24,32 @@ APART = 0.10
 CACHE_BYTES = 32 * 2**20
 """A working set below this fits into the last-level cache of any server's processor."""
 
-MULTIPLES = {
-    "half": 0.5, "double": 2.0, "twice": 2.0, "thrice": 3.0, "triple": 3.0, "three times": 3.0,
-    "quadruple": 4.0, "four times": 4.0, "five times": 5.0, "ten times": 10.0,
+_COUNTS = {
+    "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "seven": 7.0, "eight": 8.0,
+    "nine": 9.0, "ten": 10.0, "a hundred": 100.0,
 }  # fmt: skip
-_TIMES = re.compile(r"(\d+(?:\.\d+)?)\s*(?:×|x\b|times)")
+_COUNT = "|".join(_COUNTS)
+_NUMBER = r"(?P<number>\d+(?:\.\d+)?)"
+MULTIPLES: tuple[tuple[re.Pattern[str], float | None], ...] = tuple(
+    (re.compile(pattern), value)
+    for pattern, value in (
+        # What says more stands before the part of it that says less: "one and a half" holds "half".
+        (rf"(?P<word>{_COUNT}) and a half(?: times|-?fold)", None),
+        (r"\bone and a half\b|\bhalf again\b|\bhalf as \w+ again\b", 1.5),
+        (rf"{_NUMBER}\s*(?:×|x\b|times\b|-?fold\b)", None),
+        (rf"factor of {_NUMBER}", None),
+        (rf"{_NUMBER}\s*(?:%|per ?cent) (?P<way>more|faster|higher|less|slower|lower)", None),
+        (rf"\b(?P<word>{_COUNT})(?: times|-?fold)\b", None),
+        (r"\btwice\b|\bdoubl", 2.0),
+        (r"\bthrice\b|\btripl|\btrebl", 3.0),
+        (r"\bquadrupl", 4.0),
+        (r"\bhalf\b|\bhalv", 0.5),
+        (r"\b(?:a|one)[ -]third\b", 1 / 3),
+        (r"\b(?:a|one)[ -]quarter\b", 0.25),
+    )
+)
+_AT_LEAST = re.compile(r"\b(?:more than|over|at least|above|upwards of|exceed\w*)\b")
+_AT_MOST = re.compile(r"\b(?:less than|under|below|at most|up to|not even|no more than)\b")
 
 
 def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
@@ -66,9 +90,9 @@ def faster_than_beneath(account: Account) -> Iterator[Finding]:
         below = [
             other
             for other in account.statements
-            if one.carried_by and (other.quantity, other.unit) == (one.carried_by, one.unit)
+            if one.carried_by and other.quantity == one.carried_by
         ]
-        passed = [other for other in below if one.value > ABOVE * other.value > 0]
+        passed = [other for other in below if (_over(one, other) or 0.0) > ABOVE]
         if not passed:
             continue
         told = " and ".join(f"{other.value:g} {other.unit} ({other.place})" for other in passed)
@@ -82,13 +106,27 @@ def faster_than_beneath(account: Account) -> Iterator[Finding]:
             evidence=tuple(
                 Evidence(
                     metric=f"{one.quantity} / {one.carried_by}",
-                    value=one.value / other.value,
+                    value=_over(one, other) or 0.0,
                     threshold=ABOVE,
                     place=f"{one.place}; {other.place}",
                 )
                 for other in passed
             ),
         )
+
+
+def _over(one: Statement, other: Statement) -> float | None:
+    """Return how often one quantity holds another; None where their units differ in kind."""
+    if one.unit == other.unit:
+        return one.value / other.value if other.value > 0 else None
+    rates = [_bytes_per_s(each) for each in (one, other)]
+    return rates[0] / rates[1] if rates[0] and rates[1] else None
+
+
+def _bytes_per_s(one: Statement) -> float | None:
+    with suppress(InputError):
+        return parse_rate_bytes(f"{one.value:f} {one.unit}")
+    return None
 
 
 def two_speeds(account: Account) -> Iterator[Finding]:
@@ -119,8 +157,8 @@ def two_speeds(account: Account) -> Iterator[Finding]:
 def ratios_in_words(account: Account) -> Iterator[Finding]:
     """Find ratios in words that their own numbers do not have: "almost thrice" that is 2.67."""
     for one in account.ratios:
-        said, ratio = multiple_in(one.words), one.value / one.base
-        if said is None or abs(ratio / said - 1) <= APART:
+        said, ratio = multiple_in(one.words), one.value / one.base if one.base else 0.0
+        if not said or not ratio or not _misses(one.words, said, ratio):
             continue
         yield Finding(
             rule="ratio-in-words",
@@ -139,10 +177,36 @@ def ratios_in_words(account: Account) -> Iterator[Finding]:
 def multiple_in(words: str) -> float | None:
     """Return the multiple that words say; None where they say none."""
     text = words.lower()
-    found = _TIMES.search(text)
-    if found is not None:
-        return float(found[1])
-    return next((value for name, value in MULTIPLES.items() if name in text), None)
+    for pattern, value in MULTIPLES:
+        found = pattern.search(text)
+        if found is not None:
+            return value if value is not None else _multiple(found)
+    return None
+
+
+def _multiple(found: re.Match[str]) -> float:
+    """Return the multiple that a number or a counting word says."""
+    said = found.groupdict()
+    if said.get("word"):
+        return _COUNTS[said["word"]] + (0.5 if "half" in found[0] else 0.0)
+    number = float(said["number"])
+    match said.get("way"):
+        case None:
+            return number
+        case "more" | "faster" | "higher":
+            return 1 + number / 100
+        case _:
+            return 1 - number / 100
+
+
+def _misses(words: str, said: float, ratio: float) -> bool:
+    """Tell whether a ratio is not what words say; "more than twice" is no less than twice."""
+    text, difference = words.lower(), ratio / said - 1
+    if _AT_LEAST.search(text) and not _AT_MOST.search(text):
+        return difference < -APART / 2
+    if _AT_MOST.search(text):
+        return difference > APART / 2
+    return abs(difference) > APART
 
 
 def threads_and_cores(account: Account) -> Iterator[Finding]:
