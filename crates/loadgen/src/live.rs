@@ -88,9 +88,14 @@ impl Progress {
         }
     }
 
-    pub(crate) fn count(&mut self, second: u64, rows: &Second) {
+    /// Adds a second. One that is cut short counts, but says nothing of rates and times where there
+    /// is a whole one.
+    pub(crate) fn count(&mut self, second: u64, rows: &Second, is_cut: bool) {
         let (mut requests, mut bytes) = (0, 0);
-        self.last.reset();
+        let is_shown = !is_cut || self.seconds.is_empty();
+        if is_shown {
+            self.last.reset();
+        }
         for (key, row) in rows {
             self.requests += row.requests;
             requests += row.requests;
@@ -107,7 +112,12 @@ impl Progress {
                 }
             }
             let latency = row.response.as_deref().unwrap_or(&row.service);
-            self.last.add(latency).expect("all histograms have the same bounds");
+            if is_shown {
+                self.last.add(latency).expect("all histograms have the same bounds");
+            }
+        }
+        if !is_shown {
+            return;
         }
         self.seconds.push_back((second, requests, bytes));
         while self.seconds.front().is_some_and(|(first, ..)| first + SECONDS_MAX <= second) {
@@ -165,7 +175,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn live(requests: impl Iterator<Item = (u64, u64, u64)>) -> Live {
+    fn live(requests: impl Iterator<Item = (u64, u64, u64)>, cut: Option<u64>) -> Live {
         let trial = serde_json::from_str(
             r#"{"format":1,"id":"0001","run":"00000000000000000000000000000001","seed":7,
                 "phase":"put","target":{"name":"t","driver":"null"},
@@ -189,7 +199,7 @@ mod tests {
         recorders[0].finish();
         let mut progress = Progress::new(&trial, 0);
         for (second, rows) in collector.collect() {
-            progress.count(second, &rows);
+            progress.count(second, &rows, cut == Some(second));
         }
         progress.live(0)
     }
@@ -197,7 +207,7 @@ mod tests {
     #[test]
     fn a_burst_of_large_objects_is_no_rate() {
         let ended_ns = |client: u64| 63_200_000_000 + client;
-        let found = live((0..88).map(|client| (0, ended_ns(client), 64 * MIB)));
+        let found = live((0..88).map(|client| (0, ended_ns(client), 64 * MIB)), None);
         assert_eq!(found.bytes, 5632 * MIB);
         assert_eq!((found.bytes_last_s / MIB, found.requests_last_s), (88, 1));
     }
@@ -207,7 +217,19 @@ mod tests {
         let ended_ns = |number: u64| number * 1_000_000;
         let slower = |number: u64| if number < 3000 { 1 } else { number % 2 };
         let all = (1..4000).filter(|number| slower(*number) == 1);
-        let found = live(all.map(|number| (ended_ns(number) - 1000, ended_ns(number), MIB)));
+        let found = live(all.map(|number| (ended_ns(number) - 1000, ended_ns(number), MIB)), None);
         assert_eq!((found.requests_last_s, found.bytes_last_s), (500, 500 * MIB));
+    }
+
+    #[test]
+    fn a_last_second_that_is_cut_short_shows_no_lower_rate() {
+        let all = || (1..2100_u64).map(|number| (number * 1_000_000 - 10, number * 1_000_000, MIB));
+        let found = live(all(), Some(2));
+        assert_eq!(
+            (found.requests, found.requests_last_s, found.bytes_last_s),
+            (2099, 1000, 1000 * MIB)
+        );
+        // There is nothing else to show of a trial that is over within a second.
+        assert_eq!(live(all().take(300), Some(0)).requests_last_s, 300);
     }
 }

@@ -165,8 +165,10 @@ fn watch(
     loop {
         let is_over = collector.is_over();
         let seconds = collector.collect();
+        // Nothing comes after the last second, so the load ended somewhere within it.
+        let cut = seconds.last().map(|(second, _)| *second).filter(|_| collector.is_over());
         for (second, rows) in &seconds {
-            progress.count(*second, rows);
+            progress.count(*second, rows, cut == Some(*second));
         }
         let now_ns = monotonic_ns();
         if let Some(rows) = batch::of_requests(&collector.take_log())

@@ -348,18 +348,21 @@ fn expect(
     roots: &[&str],
     mut visit: impl FnMut(usize, &[u8], Option<&str>),
 ) -> Result<(), XmlError> {
-    let mut error = StoreError::default();
+    // Services beside a store, such as STS, wrap the same error into an "ErrorResponse".
+    let (mut error, mut wrapped) = (StoreError::default(), StoreError::default());
     let root = walk(xml, |depth, name, text| {
+        let found = if depth == 3 { &mut wrapped } else { &mut error };
         match (depth, name, text) {
-            (2, b"Code", Some(text)) => error.code = text.to_owned(),
-            (2, b"Message", Some(text)) => error.message = text.to_owned(),
-            (2, b"Region" | b"Endpoint", Some(text)) => error.instead = Some(text.to_owned()),
+            (2 | 3, b"Code", Some(text)) => found.code = text.to_owned(),
+            (2 | 3, b"Message", Some(text)) => found.message = text.to_owned(),
+            (2, b"Region" | b"Endpoint", Some(text)) => found.instead = Some(text.to_owned()),
             _ => {}
         }
         visit(depth, name, text);
     })?;
     match root.as_str() {
         "Error" => Err(XmlError::Store(error)),
+        "ErrorResponse" => Err(XmlError::Store(wrapped)),
         root if roots.contains(&root) => Ok(()),
         _ => Err(XmlError::Unexpected(root)),
     }
@@ -615,6 +618,16 @@ mod tests {
         }
 
         #[test]
+    fn an_error_of_a_service_beside_the_store_is_read_too() {
+        let sts = b"<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><Error>\
+            <Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error>\
+            <RequestId>1</RequestId></ErrorResponse>";
+        let found = parse_error(sts).expect("it is one");
+        assert_eq!((found.code.as_str(), found.message.as_str()), ("AccessDenied", "no"));
+        assert!(parse_error(b"<ListBucketResult/>").is_none());
+    }
+
+    #[test]
         fn any_text_is_escaped_so_that_it_reads_back(key in "[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\n]*") {
             let mut body = Vec::new();
             write_delete_objects(&mut body, std::iter::once(key.as_str()));
