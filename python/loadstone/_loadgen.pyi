@@ -137,11 +137,13 @@ def run_trial(
     control: Control | None = None,
     on_requests: Callable[[Any], object] | None = None,
     on_intent: Callable[[list[str]], object] | None = None,
+    on_unmade: Callable[[list[str]], object] | None = None,
 ) -> str:
     """Run a trial and return its summary as JSON.
 
     `on_interval(batch, live)` is called from this thread about twice a second; `batch` is None or
     rows of complete seconds for `pyarrow.record_batch`. `on_intent(names)` is called at most once,
     before places are made that are not there. What a callback raises interrupts the trial and is
-    raised again at its end; when `on_intent` raises, nothing has been made.
+    raised again at its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets
+    those of these places that the target refused to make.
     """

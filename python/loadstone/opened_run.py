@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from loadstone import units
 from loadstone._loadgen import Histogram
 from loadstone.analysis import Findings, analyse
 from loadstone.analysis.agents import AgentCell, read_agents
@@ -93,7 +94,7 @@ class OpenedRun:
         self._run = read_run(path)
 
     def __repr__(self) -> str:
-        return f"<run {self.name}, {self.state}: {len(self.trials)} trials>"
+        return f"<run {self.name}, {self.state}: {units.counted(len(self.trials), 'trial')}>"
 
     @property
     def name(self) -> str:

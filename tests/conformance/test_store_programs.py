@@ -22,6 +22,11 @@ SMALL = b"small"
 # What the host is set to must not change what a program does here.
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE")
 
+# What a machine may have to be given by hand.
+WHERE_FROM = {
+    "s5cmd": ": the Go proxy refuses github.com/peak/s5cmd/v2 (403), so install a release of it",
+}
+
 
 class Program:
     """A client's program in a folder of its own, which holds the files `large` and `small`."""
@@ -30,7 +35,7 @@ class Program:
         """Find the program, or skip the test."""
         found = shutil.which(name)
         if found is None:
-            pytest.skip(f"no {name} on PATH")
+            pytest.skip(f"no {name} on PATH{WHERE_FROM.get(name, '')}")
         self.path, self.folder = found, folder
         self.environment = {name: os.environ[name] for name in KEPT if name in os.environ}
         self.environment |= {"HOME": str(folder), **environment}

@@ -162,3 +162,41 @@ def test_a_target_that_dies_leaves_the_trials_before_it(store_port: int, tmp_pat
     assert finished[0]["summary"]["requests"] == 12
     assert finished[0]["summary"]["failed"] == 0
     assert loadstone("report", folder, "-f", "json").json()["cases"]
+
+
+def test_a_bucket_in_the_url_makes_nothing_and_leaves_nothing(
+    store_port: int, tmp_path: Path
+) -> None:
+    url = f"s3+http://127.0.0.1:{store_port}/somebody"
+    run = tmp_path / "run"
+    said = loadstone("bench", "put", url, *SMALL, "-o", run, environment=SECRETS)
+    assert said.code == 1
+    assert "left on" not in said.err
+    assert loadstone("clean", run, "--yes", environment=SECRETS).out.startswith("nothing is left")
+
+
+def test_a_store_that_hides_buckets_from_unknown_keys_is_not_one_without_them(
+    store_port: int, tmp_path: Path
+) -> None:
+    """Some stores answer 404 to keys that they do not know, and HEAD has no words for it."""
+    run = tmp_path / "run"
+
+    def spoil(exchange: Exchange) -> bool:
+        code = b"<Error><Code>XAdminUserNotFound</Code><Message>no such key</Message></Error>"
+        body = b"" if exchange.request.method == "HEAD" else code
+        exchange.send_status("404 Not Found", body=body)
+        return True
+
+    url = f"s3+http://127.0.0.1:{store_port}"
+    kept = loadstone("bench", "put", url, *SMALL, "--keep-data", "-o", run, environment=SECRETS)
+    assert kept.code == 0, kept.err
+    with hostile(store_port, spoil) as server:
+        manifest = run / "manifest.json"
+        text = manifest.read_text()
+        manifest.write_text(text.replace(f"127.0.0.1:{store_port}", server.url.split("//")[1]))
+        said = loadstone("clean", run, "--yes", environment=SECRETS)
+        manifest.write_text(text)
+    assert (said.code, "gone" in said.out) == (1, False)
+    assert "XAdminUserNotFound" in said.err
+    cleaned = loadstone("clean", run, "--yes", environment=SECRETS)
+    assert "12 objects deleted, 2 buckets gone" in cleaned.out

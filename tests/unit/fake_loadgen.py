@@ -46,6 +46,7 @@ class FakeLoadgen:
         self.documents: list[dict[str, Any]] = []
         self.seconds = 3
         self.makes: dict[str, list[str]] = {}
+        self.refuses: dict[str, list[str]] = {}
 
     def run_trial(
         self,
@@ -54,11 +55,14 @@ class FakeLoadgen:
         control: Control,
         on_requests: Any,
         on_intent: Any = None,
+        on_unmade: Any = None,
     ) -> str:
         document = json.loads(trial_json)
         self.documents.append(document)
         if on_intent is not None and document["id"] in self.makes:
             on_intent(self.makes[document["id"]])
+        if on_unmade is not None and document["id"] in self.refuses:
+            on_unmade(self.refuses[document["id"]])
         behaviour = self.behave.get(document["id"])
         changes = behaviour(control) if behaviour is not None else None
         for second in range(self.seconds):

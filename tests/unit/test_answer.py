@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loadstone.analysis import Findings, analyse
-from loadstone.analysis.answer import KNEE_SHARE, answer_of
+from loadstone.analysis.answer import CHECKS, KNEE_SHARE, answer_of
 from loadstone.analysis.finding import Finding
 from loadstone.analysis.summary import Cell
 from loadstone.report import REPORTS, Options
@@ -150,6 +150,26 @@ def test_cautions_are_one_line_a_kind_the_gravest_first(rounds: tuple[Run, Findi
     lines = [line for line in shown(run, found) if line.startswith(" ! ")]
     assert len(lines) == 3
     assert max(map(len, lines)) <= 80
+
+
+def test_a_result_with_too_many_failures_says_that_it_must_not_be_used(
+    rounds: tuple[Run, Findings],
+) -> None:
+    run, findings = rounds
+    key = next(iter(findings.verdicts))
+    failed = replace(findings.verdicts[key], limit="INVALID(errors)")
+    found = replace(findings, verdicts={**findings.verdicts, key: failed})
+    first = answer_of(found).cautions[0]
+    assert (first.effect, first.reasons) == ("invalid", (CHECKS["errors"],))
+    assert any(f"loadstone report {run.path} --full" in line for line in shown(run, found))
+
+
+def test_what_took_less_than_a_tenth_of_a_second_took_some_time(
+    rounds: tuple[Run, Findings],
+) -> None:
+    run, findings = rounds
+    trials = tuple(replace(one, duration_s=0.001) for one in findings.trials)
+    assert " 0 ns" not in shown(run, replace(findings, trials=trials))[0]
 
 
 def test_the_next_step_repeats_what_was_typed(tmp_path: Path) -> None:

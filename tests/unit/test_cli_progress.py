@@ -239,6 +239,7 @@ def test_objects_that_a_clean_up_swept_are_counted_in_its_line() -> None:
     assert line.startswith("29 objects swept")
     assert "1 bucket left" in line
     assert "swept" not in progress.ending(summary(objects_swept=0))
+    assert progress.ending(summary(requests=0, buckets_left=["b-0"])) == "1 bucket left"
 
 
 def test_gets_of_objects_whose_put_failed_are_told_apart(

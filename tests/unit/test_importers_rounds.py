@@ -117,7 +117,7 @@ def test_each_table_of_nectar_takes_the_console_of_its_own_folder(tmp_path: Path
     assert isinstance(found, Imported)
     assert [trial.clients for trial in found.trials] == [1, 2, 3]
     assert [trial.size_bytes for trial in found.trials] == [100, 200, 300]
-    with pytest.raises(InputError, match="2 outputs"):
+    with pytest.raises(InputError, match="2 console outputs"):
         importers.find("nectar").read(paths[:-1], NOTHING)
 
 

@@ -47,6 +47,18 @@ def test_what_counts_as_removed(summary: dict[str, Any], is_gone: bool) -> None:
     assert is_removed(summary, clean_up) is is_gone
 
 
+def test_why_a_clean_up_left_a_place_is_told_with_the_place() -> None:
+    plan = planned(TEXT).documents()
+    put, clean_up = plan
+    for kind in ("hidden", "other_objects"):
+        summary = {**left(kind), "started_unix_ns": 2}
+        begun = {put["id"]: {"started_unix_ns": 1}, clean_up["id"]: summary}
+        (one,) = remains(plan, begun, DRIVERS)
+        assert (one.reasons, one.has_versions) == (("why",), kind == "hidden")
+    (one,) = remains(plan, {put["id"]: {}}, DRIVERS)
+    assert (one.reasons, one.has_versions) == ((), False)
+
+
 def test_places_that_were_not_there_count_as_gone() -> None:
     told = account({**GONE, "buckets_deleted": ["b"], "buckets_absent": ["a"]})
     assert told == "10 objects deleted, 2 buckets gone"

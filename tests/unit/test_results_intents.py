@@ -9,7 +9,7 @@ import pytest
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
-from loadstone.results.intents import INTENTS, Intents, note_intent
+from loadstone.results.intents import INTENTS, Intents, intended, note_intent, note_unmade
 from loadstone.results.layout import MANIFEST
 from loadstone.results.writer import RunWriter
 from tests.unit.campaign_drivers import DRIVERS, STORE
@@ -40,6 +40,17 @@ def test_all_places_of_the_same_dataset_are_adopted_and_no_others(tmp_path: Path
         "written": [[1, 2]],
     }
     assert intents.adopted(document(prefix="d-")) == document(prefix="d-")
+
+
+def test_a_trial_whose_places_were_all_refused_has_made_none(tmp_path: Path) -> None:
+    note_intent(tmp_path, document("0001"), ["b-0", "b-1"], "now")
+    note_unmade(tmp_path, document("0001"), ["b-0"], "now")
+    assert intended(tmp_path) == {"0001"}
+    note_unmade(tmp_path, document("0001"), ["b-1"], "now")
+    assert intended(tmp_path) == set()
+    # A resumption may be luckier.
+    note_intent(tmp_path, document("0001"), ["b-0", "b-1"], "now")
+    assert intended(tmp_path) == {"0001"}
 
 
 @pytest.mark.parametrize("is_noted", [True, False])

@@ -83,10 +83,12 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
 /// rows of complete seconds. `on_requests(batch)` gets requests one by one when the trial logs
 /// them. `on_intent(names)` is called at most once, before places (buckets, containers and the like)
 /// are made that are not there yet. What one of them raises interrupts the trial and is raised
-/// again at its end; when `on_intent` raises, nothing has been made.
+/// again at its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets those of
+/// these places that the target refused to make.
 #[pyfunction]
 #[pyo3(signature = (
-    trial_json, on_interval = None, control = None, on_requests = None, on_intent = None
+    trial_json, on_interval = None, control = None, on_requests = None, on_intent = None,
+    on_unmade = None
 ))]
 pub(crate) fn run_trial(
     py: Python<'_>,
@@ -95,6 +97,7 @@ pub(crate) fn run_trial(
     control: Option<Py<Control>>,
     on_requests: Option<Py<PyAny>>,
     on_intent: Option<Py<PyAny>>,
+    on_unmade: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let trial = Trial::parse(trial_json).map_err(raise)?;
     let control = control.map_or_else(Control::default, |control| control.get().clone());
@@ -107,7 +110,8 @@ pub(crate) fn run_trial(
                 let told = match output {
                     Output::Seconds(rows, live) => tell(py, on_interval.as_ref(), rows, live),
                     Output::Requests(rows) => tell_requests(py, on_requests.as_ref(), rows),
-                    Output::Intent(names) => tell_intent(py, on_intent.as_ref(), names),
+                    Output::Intent(names) => tell_names(py, on_intent.as_ref(), names),
+                    Output::Unmade(names) => tell_names(py, on_unmade.as_ref(), names),
                 };
                 signal.and(told)
             });
@@ -128,9 +132,9 @@ pub(crate) fn run_trial(
     }
 }
 
-fn tell_intent(py: Python<'_>, on_intent: Option<&Py<PyAny>>, names: &[String]) -> PyResult<()> {
-    let Some(on_intent) = on_intent else { return Ok(()) };
-    on_intent.call1(py, (names,))?;
+fn tell_names(py: Python<'_>, listener: Option<&Py<PyAny>>, names: &[String]) -> PyResult<()> {
+    let Some(listener) = listener else { return Ok(()) };
+    listener.call1(py, (names,))?;
     Ok(())
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn ready_buckets<D: Driver>(
     }
     // A bucket that the load cannot make is an outcome of the load; the journal needs the others.
     let job = if makes_as_load { Job::LookAtAll } else { Job::Look };
-    let found = on_buckets(driver, trial, stop, job, names(trial))?;
+    let found = on_buckets(driver, trial, stop, job, names(trial))?.well()?;
     let mut intended = found.absent.clone();
     intended.sort_unstable_by_key(|(number, _)| *number);
     let intended: Vec<String> = intended.into_iter().map(|(_, name)| name).collect();
@@ -55,7 +55,14 @@ pub(crate) fn ready_buckets<D: Driver>(
         return Ok(found.buckets);
     }
     let to_make: VecDeque<_> = found.absent.into_iter().chain(found.unseen).collect();
-    let made = on_buckets(driver, trial, stop, Job::Ready, to_make)?.buckets;
+    let mut made = on_buckets(driver, trial, stop, Job::Ready, to_make)?;
+    if made.error.is_some() {
+        made.refused.extend(made.to_do.drain(..).map(|(_, name)| name));
+        made.refused.retain(|name| intended.contains(name));
+        // What is told here is only kept: the error ends the trial in any case.
+        let _ = sink(Output::Unmade(&made.refused));
+    }
+    let made = made.well()?.buckets;
     let foreign = [found.buckets.foreign, made.foreign].concat();
     Ok(Buckets { foreign, ..made })
 }
@@ -67,7 +74,7 @@ pub(crate) fn sweep_buckets<D: Driver>(
     stop: &AtomicBool,
 ) -> Result<Buckets, Error> {
     let all = names(trial);
-    let mut found = on_buckets(driver, trial, stop, Job::Sweep, all.clone())?;
+    let mut found = on_buckets(driver, trial, stop, Job::Sweep, all.clone())?.well()?;
     let done: std::collections::HashSet<&str> = found
         .buckets
         .deleted
@@ -111,6 +118,8 @@ struct Progress {
     absent: Vec<Named>,
     unseen: Vec<Named>,
     buckets: Buckets,
+    /// Those that the target refused to make.
+    refused: Vec<String>,
     error: Option<Error>,
     /// Sweeps that failed since one has not.
     errors: u32,
@@ -160,14 +169,15 @@ fn on_buckets<D: Driver>(
         });
     }
     reactor.run(stop).map_err(|source| Error::Host { what: "wait for events", source })?;
-    let mut state = state.borrow_mut();
-    match state.error.take() {
-        Some(error) => Err(error),
-        None => Ok(std::mem::take(&mut *state)),
-    }
+    Ok(state.take())
 }
 
 impl Progress {
+    /// Returns what was found, or the error that ended it.
+    fn well(mut self) -> Result<Self, Error> {
+        self.error.take().map_or(Ok(self), Err)
+    }
+
     fn next(&mut self) -> Option<Named> {
         if self.error.is_some() { None } else { self.to_do.pop_front() }
     }
@@ -190,6 +200,9 @@ impl Progress {
             Ok(BucketState::Foreign) => self.buckets.foreign.push(bucket),
             Ok(BucketState::Ours) => {}
             Err(error) => {
+                if error.is_refusal() {
+                    self.refused.push(bucket);
+                }
                 self.error.get_or_insert(error);
             }
         }

@@ -18,6 +18,8 @@ pub enum Error {
         came_back: String,
         /// What to do.
         hint: Option<String>,
+        /// Whether the target said no, so that what was asked of it is known not to be done.
+        is_refusal: bool,
     },
     /// The machine refused something that the load generator itself needs.
     #[error("{what}: {source}")]
@@ -37,17 +39,32 @@ impl Error {
     /// Makes the error of a target, whose words are made fit for people.
     pub fn target(what: impl Into<String>, came_back: impl Into<String>) -> Self {
         let came_back = foreign_text(&came_back.into());
-        Self::Target { what: plain(&what.into()), came_back, hint: None }
+        Self::Target { what: plain(&what.into()), came_back, hint: None, is_refusal: false }
     }
 
     /// Adds what the user can do.
     #[must_use]
     pub fn with_hint(self, text: impl Into<String>) -> Self {
         match self {
-            Self::Target { what, came_back, .. } => {
-                Self::Target { what, came_back, hint: Some(text.into()) }
+            Self::Target { what, came_back, is_refusal, .. } => {
+                Self::Target { what, came_back, hint: Some(text.into()), is_refusal }
             }
             other => other,
         }
+    }
+
+    /// Notes whether the target said no, instead of leaving open what became of it.
+    #[must_use]
+    pub(crate) fn refused_if(self, is_refusal: bool) -> Self {
+        match self {
+            Self::Target { what, came_back, hint, .. } => {
+                Self::Target { what, came_back, hint, is_refusal }
+            }
+            other => other,
+        }
+    }
+
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Self::Target { is_refusal: true, .. })
     }
 }

@@ -30,6 +30,8 @@ pub enum Output<'a> {
     /// Places that are not there and will be made as soon as this returns: whoever keeps a journal
     /// writes them into it first. Told at most once in a trial; `false` ends it before any is made.
     Intent(&'a [String]),
+    /// Of these, the places that the target refused to make, or that were not asked for any more.
+    Unmade(&'a [String]),
 }
 
 /// Takes what a running trial gives out; `false` interrupts the trial.

@@ -183,6 +183,22 @@ pub(crate) enum Removed {
     NotEmpty,
 }
 
+impl Removed {
+    /// Reads what a store that speaks HTTP answered; `None` if it neither did it nor said why not.
+    pub(crate) fn of(status: u16, is_ok: bool) -> Option<Self> {
+        match status {
+            404 => Some(Self::Gone),
+            409 => Some(Self::NotEmpty),
+            _ => is_ok.then_some(Self::Gone),
+        }
+    }
+}
+
+/// Tells whether a store that speaks HTTP said no to the making of a place, and so made none.
+pub(crate) fn says_no(status: u16) -> bool {
+    (400..500).contains(&status) && status != 408
+}
+
 /// Which keys are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {

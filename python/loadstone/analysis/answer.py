@@ -18,6 +18,7 @@ from loadstone.analysis.summary import Cell
 KNEE_SHARE = 0.95
 CURVE_POINTS_MIN = 4
 LOADS = ("threads", "clients", "rate_per_s", "rate")
+CHECKS = {"errors": "too many requests failed", "steady": "the rate was not steady"}
 EFFECTS: tuple[Effect, ...] = ("invalid", "bound", "precision")
 
 
@@ -203,10 +204,20 @@ def _cautions(findings: Findings, left_out: frozenset[str]) -> Iterable[Caution]
         )
         own += [one for one in findings.findings if one.rule in limits and one not in own]
         ids = [*(name for name, _ in limits.most_common()), *(one.rule for one in own)]
-        reasons = tuple(dict.fromkeys(_reason(name) for name in ids if name != "INVALID"))
+        said = [_reason(name) for name in ids if name != "INVALID"]
+        said += list(_checks_failed(findings)) if effect == "invalid" else []
+        reasons = tuple(dict.fromkeys(said))
         if reasons:
             count = _affected(findings, effect)
             yield Caution(effect=effect, results=count, reasons=reasons, findings=tuple(own))
+
+
+def _checks_failed(findings: Findings) -> Iterable[str]:
+    """Return the checks of the accounting that failed, those that are no label."""
+    for verdict in findings.verdicts.values():
+        limit, _, check = verdict.limit.partition("(")
+        if limit == "INVALID" and check.rstrip(")") in CHECKS:
+            yield CHECKS[check.rstrip(")")]
 
 
 def _reason(name: str) -> str:

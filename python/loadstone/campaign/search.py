@@ -195,7 +195,7 @@ def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measur
         return _with_doubt(replace(step, trials=len(trials)), told)
     reason = None
     if len(trials) >= goal.trials_max:
-        reason = f"gave up after {goal.trials_max} trials"
+        reason = f"gave up after {units.counted(goal.trials_max, 'trial')}"
     elif sum(trial.elapsed_s for trial in trials) >= goal.time_max_s:
         reason = f"gave up after {units.format_duration(goal.time_max_s * 1e9)}"
     if reason is None:

@@ -211,8 +211,9 @@ def _print_cost(plan: Plan, rate: float | None, bandwidth: float | None) -> None
         ended = units.counted(cost.trials_by_time, "trial")
         lines.append(("not counted", f"requests and bytes of {ended} that the clock ends"))
     if cost.searches:
-        bound = f"{cost.search_trials_max} trials and about " + units.format_duration(
-            cost.search_time_ns_max
+        bound = (
+            f"{units.counted(cost.search_trials_max, 'trial')} and about "
+            + units.format_duration(cost.search_time_ns_max)
         )
         lines.append(("searches", f"{cost.searches}, at most {bound}, on top of the above"))
     lines += [
@@ -271,4 +272,4 @@ def _search_end(document: Document) -> str:
     goal, quantile = document["search"]["goal"], document["search"]["quantile"].replace("_", ".")
     limit = units.format_duration(goal["latency_ns_max"])
     time_max = units.format_duration(goal["time_max_s"] * 1e9)
-    return f"{quantile} ≤ {limit}; at most {goal['trials_max']} trials, {time_max}"
+    return f"{quantile} ≤ {limit}; at most {units.counted(goal['trials_max'], 'trial')}, {time_max}"

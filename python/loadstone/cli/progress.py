@@ -145,7 +145,8 @@ def ending(summary: Mapping[str, Any]) -> str:
     seconds = sum(max(0, entry["end_ns"] - entry["start_ns"]) for entry in times) / 1e9
     good = summary.get("requests", 0) - summary.get("failed", 0) - summary.get("unwritten", 0)
     rate = good / seconds if seconds > 0 else 0.0
-    is_sweep = not summary.get("requests") and summary.get("objects_swept")
+    swept = summary.get("objects_swept") or summary.get("buckets_left")
+    is_sweep = not summary.get("requests") and swept
     # A clean-up finds by listing what it deletes: it makes no requests that are counted.
     line = "" if is_sweep else f"{units.counted(good, 'request')} in {seconds:.2f} s, {rate:,.0f}/s"
     if summary.get("bytes") and not is_sweep:

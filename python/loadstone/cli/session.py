@@ -131,11 +131,12 @@ def _print_remains(folder: Path) -> None:
     """Say what is left on the targets, and how it goes away."""
     found = what_is_left(folder)
     for one in found[:REMAINS_SHOWN]:
-        print(f"left on {one.describe()}", file=sys.stderr)
+        print(plain("; ".join((f"left on {one.describe()}", *one.reasons))), file=sys.stderr)
     if len(found) > REMAINS_SHOWN:
         print(f"and {len(found) - REMAINS_SHOWN} datasets more", file=sys.stderr)
     if found:
-        print(f"hint: remove it with: loadstone clean {folder}", file=sys.stderr)
+        versions = " --versions" if any(one.has_versions for one in found) else ""
+        print(f"hint: remove it with: loadstone clean {folder}{versions}", file=sys.stderr)
 
 
 def _exit_code(

@@ -13,6 +13,9 @@ from loadstone.execution.interrupt import Interrupt
 from loadstone.results.intents import Intents, intended
 from loadstone.results.store import read_begun, read_manifest
 
+# The setting by which a clean-up deletes versions too.
+VERSIONS = "delete_versions"
+
 
 def what_is_left(folder: Path) -> list[Remains]:
     """Return what a run may have left on its targets."""
@@ -29,9 +32,17 @@ def begun(folder: Path) -> dict[str, Mapping[str, Any]]:
     return {name: {} for name in intended(folder)} | read_begun(folder)
 
 
-def remove(found: Remains, folder: Path, interrupt: Interrupt) -> Mapping[str, Any]:
-    """Delete a dataset and its buckets, and return the load generator's account of that."""
+def remove(
+    found: Remains, folder: Path, interrupt: Interrupt, *, with_versions: bool
+) -> Mapping[str, Any]:
+    """Delete a dataset and its buckets, and return the load generator's account of that.
+
+    `with_versions` deletes all versions of what the run wrote, where the driver knows versions.
+    """
     document = Intents(folder).adopted(found.clean_up)
+    if with_versions and read_drivers(None)[found.driver].setting(VERSIONS) is not None:
+        target = document["target"]
+        document["target"] = {**target, "settings": {**target["settings"], VERSIONS: True}}
     control = _loadgen.Control()
     interrupt.on_ask(control.stop)
     try:

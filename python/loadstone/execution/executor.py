@@ -12,7 +12,7 @@ from loadstone.execution.events import Event, TrialProgress
 from loadstone.execution.host.own_host import is_on_own_host
 from loadstone.execution.interrupt import Interrupt
 from loadstone.probes import Collector
-from loadstone.results.intents import note_intent
+from loadstone.results.intents import note_intent, note_unmade
 from loadstone.results.record import STOPPED
 from loadstone.results.writer import RunWriter, TrialWriter
 
@@ -64,6 +64,11 @@ class Output:
         """Note places that are about to be made, before they are."""
         time = datetime.datetime.now(datetime.UTC).isoformat()
         note_intent(self._folder, self._document, names, time)
+
+    def unmade(self, names: Sequence[str]) -> None:
+        """Note which of these places the target refused to make."""
+        time = datetime.datetime.now(datetime.UTC).isoformat()
+        note_unmade(self._folder, self._document, names, time)
 
     def end(self) -> None:
         """Note that load has ended."""

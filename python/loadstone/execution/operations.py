@@ -44,6 +44,7 @@ class Operations:
                 control,
                 observer.on_requests,
                 observer.on_intent,
+                observer.on_unmade,
             )
         except (_loadgen.TargetError, ValueError, OSError) as error:
             if observer.error is not None:
@@ -81,6 +82,13 @@ class _Observer:
     def on_intent(self, names: list[str]) -> None:
         try:
             self._output.intent(names)
+        except BaseException as error:
+            self.error = self.error or error
+            raise
+
+    def on_unmade(self, names: list[str]) -> None:
+        try:
+            self._output.unmade(names)
         except BaseException as error:
             self.error = self.error or error
             raise

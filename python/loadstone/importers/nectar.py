@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from loadstone import regular_file
+from loadstone import regular_file, units
 from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, repetitions
@@ -132,7 +132,8 @@ def _pair(tables: Sequence[Path], consoles: Sequence[Console]) -> list[Console |
     if len(consoles) == len(tables):
         return list(consoles)
     raise InputError(
-        f"{len(consoles)} outputs of the console cannot be matched with {len(tables)} tables",
+        f"{units.counted(len(consoles), 'console output')} cannot be matched with "
+        f"{units.counted(len(tables), 'table')}",
         "give one output for each -csv file, in the same order",
     )
 

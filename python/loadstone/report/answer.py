@@ -78,7 +78,9 @@ def _headline(run: Run, findings: Findings, answer: Answer) -> str:
     trials = [one for one in findings.trials if one.is_measured and one.state != "not run"]
     words.append(units.counted(len(trials), "trial"))
     seconds = sum(one.duration_s or 0 for one in trials)
-    words.append(f"{units.format_duration(round(seconds, 1) * 1e9)} under load")
+    # Tenths of a second are enough, but for what took less than one.
+    shown = round(seconds, 1) or seconds
+    words.append(f"{units.format_duration(shown * 1e9)} under load")
     if run.state != "finished":
         words.append(run.state)
     return " · ".join(word for word in words if word)
@@ -177,7 +179,7 @@ def _rows(
     has_targets = len({one.cell.target for one in results}) > 1
     has_operations = has_targets or len({_operation(one.cell) for one in results}) > 1
     heads = [*(["Target"] if has_targets else []), *(["Operation"] if has_operations else [])]
-    parameters = [name.replace("_", " ").capitalize() for name in names]
+    parameters = [_head(name) for name in names]
     columns = _Columns(
         [*heads, *parameters, *(["Point"] if points else []), *HEADS, "Limited by"], len(heads)
     )
@@ -201,6 +203,11 @@ def _operation(cell: Cell) -> str:
 
 def _cut(word: str) -> str:
     return word if len(word) <= NAME_MAX else f"{word[: NAME_MAX - 1]}…"
+
+
+def _head(name: str) -> str:
+    # The rate that was asked for stands beside the one that came of it.
+    return "Offered" if name == "rate" else name.replace("_", " ").capitalize()
 
 
 def _value(name: str, value: object) -> str:

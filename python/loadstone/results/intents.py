@@ -19,10 +19,21 @@ def note_intent(folder: Path, document: Mapping[str, Any], names: Sequence[str],
     durable.append_line(folder / INTENTS, entry)
 
 
+def note_unmade(folder: Path, document: Mapping[str, Any], names: Sequence[str], time: str) -> None:
+    """Note which of these places the target refused to make, and make the note durable."""
+    entry = {**_key(document), "trial": document["id"], "time": time, "unmade": list(names)}
+    durable.append_line(folder / INTENTS, entry)
+
+
 def intended(folder: Path) -> set[str]:
-    """Return the ids of the trials that were about to make places."""
-    entries = durable.read_lines(folder / INTENTS)
-    return {str(entry["trial"]) for entry in entries if "trial" in entry}
+    """Return the ids of the trials that may have made places that they were about to make."""
+    left: dict[str, set[str]] = {}
+    for entry in durable.read_lines(folder / INTENTS):
+        if "trial" in entry:
+            names = left.setdefault(str(entry["trial"]), set())
+            names |= set(entry.get("names") or ())
+            names -= set(entry.get("unmade") or ())
+    return {trial for trial, names in left.items() if names}
 
 
 class Intents:

@@ -216,14 +216,15 @@ async fn sweep_unmarked<P: Places>(
     };
     if swept.left.is_none() {
         places.sweep_hidden(place).await?;
-        if places.delete(place, &[title.claim_key()]).await? == 0 {
+        if places.keeps_versions(place).await {
+            // The claim stays with them: by it a later clean-up knows whose they are.
+            let reason = "it keeps versions: those of what the run wrote are left, with a delete \
+                          marker each, and its claim; loadstone clean --versions removes them, and \
+                          delete_versions: true of a target does from the start";
+            swept.left = Some(Left::new(place, LeftKind::Hidden, reason));
+        } else if places.delete(place, &[title.claim_key()]).await? == 0 {
             let reason = format!("the store does not delete \"{}\"", title.claim_key());
             swept.left = Some(Left::new(place, LeftKind::Undeletable, reason));
-        } else if places.keeps_versions(place).await {
-            let reason = "it keeps versions: those of what the run wrote are left, with a delete \
-                          marker each; the store's own tools remove them, and delete_versions: true \
-                          of a target does from the start";
-            swept.left = Some(Left::new(place, LeftKind::Hidden, reason));
         }
     }
     swept.is_foreign = true;
@@ -232,8 +233,8 @@ async fn sweep_unmarked<P: Places>(
 
 fn hidden(place: &str) -> Left {
     let reason = "the store says that it is not empty, and lists nothing in it: old versions, \
-                  delete markers or uploads are left; delete_versions: true of the target deletes \
-                  versions, the store's own tools the rest";
+                  delete markers or uploads are left; loadstone clean --versions removes versions, the \
+                  store's own tools the rest";
     Left::new(place, LeftKind::Hidden, reason)
 }
 

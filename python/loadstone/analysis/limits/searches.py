@@ -198,11 +198,11 @@ def search_findings(searches: Sequence[CapacitySearch]) -> Iterable[Finding]:
 def describe_answer(one: CapacitySearch) -> str:
     """Return a search's answer as a sentence that leaves nothing out."""
     if not one.is_over:
-        return f"the search is not over after {len(one.steps)} trials"
+        return f"the search is not over after {units.counted(len(one.steps), 'trial')}"
     left_out = sum(step.is_left_out for step in one.steps)
     spoiled = f", {left_out} of them left out: the client's host stood still" if left_out else ""
     how = one.reason if one.is_confirmed else f"not confirmed: {one.reason}"
-    tail = f"; {how}, after {len(one.steps)} trials{spoiled}"
+    tail = f"; {how}, after {units.counted(len(one.steps), 'trial')}{spoiled}"
     fails = f"fails at {one.describe_load(one.upper)}"
     if one.lower is None:
         it_fails = f"; it {fails}" if one.upper is not None else ""
@@ -214,7 +214,7 @@ def describe_answer(one: CapacitySearch) -> str:
         rate = f"; {units.format_rate(one.rate.centre)} were achieved there"
         if one.rate.low is not None and one.rate.high is not None:
             low, high = units.format_number(one.rate.low, 4), units.format_number(one.rate.high, 4)
-            rate += f" (95 % CI {low} to {high}, {one.rate.n} trials)"
+            rate += f" (95 % CI {low} to {high}, n = {one.rate.n})"
     return f"{head}{rate}{tail}"
 
 

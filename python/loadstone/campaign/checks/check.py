@@ -239,7 +239,8 @@ def _wrong_sizes(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
 def _wrong_parts(
     phase: Phase, driver: Driver, largest_bytes: int, place: tuple[str | int, ...]
 ) -> Iterator[KeyMistake]:
-    if phase.part_bytes is None:
+    # Parts that are read are ranges of an object, which may be of any length and number.
+    if phase.part_bytes is None or "multipart_put" not in phase.operations:
         return
     limits = driver.facts.limits
     least, most = limits.part_bytes_min or 1, limits.parts_max

@@ -26,6 +26,10 @@ class Remains:
     buckets: Buckets
     clean_up: dict[str, Any]
     """The document of a trial that deletes it."""
+    reasons: tuple[str, ...] = ()
+    """Why the run's own clean-up left it, if it came to that."""
+    has_versions: bool = False
+    """Whether what is left is hidden: versions and delete markers."""
 
     def describe(self) -> str:
         """Return where it lies, in a few words."""
@@ -44,6 +48,7 @@ def remains(
     """
     documents = list(plan)
     left: dict[tuple[str, str], Document] = {}
+    kept: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for document in sorted(documents, key=lambda one: began(begun.get(one["id"]))):
         summary = begun.get(document["id"])
         driver = drivers.get(document["target"]["driver"])
@@ -54,6 +59,7 @@ def remains(
         if document["phase"] == lifecycle.CLEAN_UP:
             if is_removed(summary, document):
                 left.pop(place_of(document), None)
+            kept[place_of(document)] = places_left(summary)
         elif set(lifecycle.operations_of(document)) & _MAKES:
             left.setdefault(place_of(document), document)
     return [
@@ -62,8 +68,14 @@ def remains(
             driver=document["target"]["driver"],
             buckets=Buckets(document["dataset"]["bucket_prefix"], document["dataset"]["buckets"]),
             clean_up=_clean_up(document, documents, number),
+            reasons=tuple(
+                dict.fromkeys(
+                    str(one["reason"]) for one in kept.get(place, ()) if one.get("reason")
+                )
+            ),
+            has_versions=any(one.get("kind") == "hidden" for one in kept.get(place, ())),
         )
-        for number, document in enumerate(left.values(), start=1)
+        for number, (place, document) in enumerate(left.items(), start=1)
     ]
 
 

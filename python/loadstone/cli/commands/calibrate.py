@@ -303,7 +303,8 @@ def _print_sessions(kept: Any, conditions: Mapping[str, Any]) -> None:
     for session in kept.sessions:
         age_s = (runner.now() - session.measured).total_seconds()
         changed = changes_between(session.conditions, conditions)
-        words = [f"{len(session.points)} loads measured {session.measured:%Y-%m-%d %H:%M} UTC"]
+        loads = units.counted(len(session.points), "load")
+        words = [f"{loads} measured {session.measured:%Y-%m-%d %H:%M} UTC"]
         words += [f"more than {AGE_MAX_DAYS} days ago"] if age_s > AGE_MAX_DAYS * 86_400 else []
         words += [f"no longer hold: {'; '.join(changed)}"] if changed else []
         print(", ".join(words))

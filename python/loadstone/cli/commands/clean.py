@@ -9,6 +9,7 @@ Examples:
   loadstone clean runs/first --dry-run
   loadstone clean runs/first
   loadstone clean runs/first --yes
+  loadstone clean runs/first --versions
 """
 
 import sys
@@ -27,6 +28,14 @@ from loadstone.units import counted
 def command(
     run: Annotated[Path, typer.Argument(help="The run folder.", metavar="RUN")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    versions: Annotated[
+        bool,
+        typer.Option(
+            "--versions",
+            help="Also all versions and delete markers of what the run wrote, where a bucket keeps "
+            "them.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be deleted.")
     ] = False,
@@ -51,7 +60,7 @@ def command(
             return exit_code.FAILED
         # Before anything is deleted: a run that misses objects must not be gone on with.
         writer.note_cleaning()
-        code, is_reached = _remove(found, run)
+        code, is_reached = _remove(found, run, with_versions=versions)
         if not is_reached:
             writer.withdraw_cleaning()
         return code
@@ -65,7 +74,7 @@ def _is_agreed() -> bool:
     return typer.confirm("delete it?")
 
 
-def _remove(found: list[Remains], folder: Path) -> tuple[int, bool]:
+def _remove(found: list[Remains], folder: Path, *, with_versions: bool) -> tuple[int, bool]:
     """Delete what was found; return the exit code, and whether any target was reached."""
     from loadstone.execution.cleaning import remove
     from loadstone.execution.interrupt import Interrupt
@@ -76,7 +85,7 @@ def _remove(found: list[Remains], folder: Path) -> tuple[int, bool]:
             if interrupt.is_asked:
                 break
             try:
-                summary = remove(one, folder, interrupt)
+                summary = remove(one, folder, interrupt, with_versions=with_versions)
             except LoadstoneError as error:
                 print(f"error: {error}", file=sys.stderr)
                 is_left = True

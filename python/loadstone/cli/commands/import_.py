@@ -62,7 +62,8 @@ def command(
     folder = output or default_folder(found.name)
     write_run(found, folder)
     requests = sum(row.requests for trial in found.trials for row in trial.rows)
-    print(f"{folder}: {len(found.trials)} trials, {requests:,} requests from {found.tool}")
+    trials = units.counted(len(found.trials), "trial")
+    print(f"{folder}: {trials}, {units.counted(requests, 'request')} from {found.tool}")
     for note in found.notes:
         print(f"note: {note}")
     print(f"see: loadstone report {folder}")

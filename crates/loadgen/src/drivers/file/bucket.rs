@@ -3,7 +3,7 @@
 //! A directory is opened name by name, never through a symbolic link, and used by its descriptor
 //! from then on, so another directory or a link put in its place cannot redirect a request.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -216,7 +216,9 @@ impl FileTree {
         let failed = |verb, error| self.refused(verb, bucket, &error);
         let mut found = self.find(bucket, allow_foreign)?;
         if found == Found::Absent {
-            if self.make(bucket).map_err(|error| failed("make", error))? {
+            let made = self.make(bucket);
+            let is_refusal = made.is_err() && self.has_nothing_of(bucket);
+            if made.map_err(|error| failed("make", error).refused_if(is_refusal))? {
                 return Ok(BucketState::Created);
             }
             found = self.find(bucket, allow_foreign)?;
@@ -257,6 +259,15 @@ impl FileTree {
             return Ok(false);
         }
         self.write_mark(directory.as_fd(), MARK).map(|()| true)
+    }
+
+    /// Tells whether neither a bucket is there nor what it is made from.
+    fn has_nothing_of(&self, bucket: &str) -> bool {
+        let beside = format!("{TEMPORARY}{}-", self.run);
+        let is_of = |name: &OsString| {
+            name == bucket || name.as_encoded_bytes().starts_with(beside.as_bytes())
+        };
+        names_in(self.directory.as_fd()).is_ok_and(|names| !names.iter().any(is_of))
     }
 
     /// Makes a bucket with its mark in one step; `false` if somebody else was quicker.

@@ -37,7 +37,10 @@ impl Places for S3Client {
         self.head.at(bucket, "");
         let reply = self.ask(&HeadSpec::new(Method::Head), &Nothing, &[200]).await;
         match reply.status {
-            404 => Ok(Look::Absent),
+            404 => match self.why_absent(bucket).await {
+                None => Ok(Look::Absent),
+                Some(reply) => Err(self.refused(format!("look for bucket \"{bucket}\""), &reply)),
+            },
             _ if !reply.outcome.is_ok() => {
                 Err(self.refused(format!("look for bucket \"{bucket}\""), &reply))
             }
@@ -51,7 +54,10 @@ impl Places for S3Client {
         match reply.status {
             409 => Ok(Made::Exists),
             _ if reply.outcome.is_ok() => Ok(Made::New),
-            _ => Err(self.refused(format!("create bucket \"{bucket}\""), &reply)),
+            status => {
+                let error = self.refused(format!("create bucket \"{bucket}\""), &reply);
+                Err(error.refused_if(ownership::says_no(status)))
+            }
         }
     }
 
@@ -81,12 +87,8 @@ impl Places for S3Client {
 
     async fn remove(&mut self, bucket: &str) -> Result<Removed, Error> {
         let reply = self.remove_it(bucket).await;
-        match reply.status {
-            404 => Ok(Removed::Gone),
-            409 => Ok(Removed::NotEmpty),
-            _ if reply.outcome.is_ok() => Ok(Removed::Gone),
-            _ => Err(self.refused(format!("delete bucket \"{bucket}\""), &reply)),
-        }
+        let removed = Removed::of(reply.status, reply.outcome.is_ok());
+        removed.ok_or_else(|| self.refused(format!("delete bucket \"{bucket}\""), &reply))
     }
 
     async fn page(
@@ -183,6 +185,18 @@ impl Places for S3Client {
 }
 
 impl S3Client {
+    /// Returns an answer that gives another reason for a 404 than that there is no such bucket. To
+    /// an unknown access key some stores answer so, and an answer to HEAD has no words.
+    async fn why_absent(&mut self, bucket: &str) -> Option<Reply> {
+        self.renew_deadline();
+        self.head.at(bucket, "");
+        let spec = HeadSpec { query: b"list-type=2&max-keys=0", ..HeadSpec::new(Method::Get) };
+        let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
+        let code = self.connection.refusal_error().map(|error| error.code).unwrap_or_default();
+        let is_known = !matches!(code.as_str(), "" | "NoSuchBucket" | "NoSuchKey");
+        (reply.status == 404 && is_known).then_some(reply)
+    }
+
     async fn create_it(&mut self, bucket: &str) -> Reply {
         let region = &self.thread.s3.region;
         let is_aws = self.thread.s3.endpoints.iter().any(|endpoint| {
@@ -281,7 +295,14 @@ impl S3Client {
         let error = Error::target(what, text);
         let code = self.connection.refusal_error().map(|error| error.code).unwrap_or_default();
         let hint = match (code.as_str(), reply.status) {
-            ("SignatureDoesNotMatch" | "InvalidAccessKeyId" | "InvalidToken", _) | (_, 401) => {
+            (
+                "SignatureDoesNotMatch"
+                | "InvalidAccessKeyId"
+                | "InvalidToken"
+                | "XAdminUserNotFound",
+                _,
+            )
+            | (_, 401) => {
                 "check access_key and secret_key, and the region that requests are signed for"
             }
             ("RequestTimeTooSkewed", _) => "set this host's clock",

@@ -56,7 +56,10 @@ impl Places for SwiftClient {
         match reply.status {
             202 => Ok(Made::Exists),
             _ if reply.outcome.is_ok() => Ok(Made::New),
-            _ => Err(self.refused(format!("create container \"{container}\""), &reply)),
+            status => {
+                let error = self.refused(format!("create container \"{container}\""), &reply);
+                Err(error.refused_if(ownership::says_no(status)))
+            }
         }
     }
 
@@ -80,12 +83,8 @@ impl Places for SwiftClient {
 
     async fn remove(&mut self, container: &str) -> Result<Removed, Error> {
         let reply = self.remove_it(container).await;
-        match reply.status {
-            404 => Ok(Removed::Gone),
-            409 => Ok(Removed::NotEmpty),
-            _ if reply.outcome.is_ok() => Ok(Removed::Gone),
-            _ => Err(self.refused(format!("delete container \"{container}\""), &reply)),
-        }
+        let removed = Removed::of(reply.status, reply.outcome.is_ok());
+        removed.ok_or_else(|| self.refused(format!("delete container \"{container}\""), &reply))
     }
 
     async fn page(
