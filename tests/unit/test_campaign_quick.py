@@ -191,3 +191,17 @@ def test_a_bucket_in_the_address_is_the_bucket(
 
 def test_a_bucket_in_the_address_is_the_only_one() -> None:
     assert "TARGET: found" in told("put", "http://host:9000/mine", buckets=3)
+
+
+def test_a_count_is_one_of_requests_also_where_one_lists_many_objects() -> None:
+    for flags, requests in (({"count": 40}, 40), ({}, 1000)):
+        (puts, lists) = measured("put,list", **flags)
+        assert [one["stop"]["requests"] for one in (puts, lists)] == [requests, requests]
+        assert lists["dataset"]["objects"] == requests
+    assert measured("list", duration="5s")[0]["stop"]["requests"] is None
+
+
+def test_what_is_usual_fits_together() -> None:
+    (document,) = measured("multi_range_get")
+    several = document["options"]["range_bytes"] * document["options"]["range_count"]
+    assert several <= document["dataset"]["size"]["bytes"]

@@ -12,6 +12,7 @@ from loadstone.analysis.accounts import claims, comparison
 from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Measurement
 from loadstone.analysis.statistics import ratios as statistics
 from loadstone.cli import main
+from loadstone.cli.commands import compare
 from loadstone.errors import InputError
 from tests.unit.synthetic_run import write_sweep
 
@@ -451,3 +452,20 @@ def test_two_files_of_one_tool_are_compared_whatever_they_are_called(
     document = json.loads(capfd.readouterr().out)
     assert [one["ratio"] for one in document["comparisons"]] == [1.0]
     assert document["refused"] == []
+
+
+def test_void_cases_are_counted_with_their_reason_and_not_listed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    a, b = (published.find(f"theflash-{name}").account() for name in ("ssd", "ceph"))
+    found = comparison.compare(a, b)
+    first, *rest = found.comparisons
+    labels = ("SHORT", "INSTRUMENT_LIMITED")
+    found = replace(found, comparisons=(replace(first, verdict="void", labels=labels), *rest))
+    compare._print(found, is_control=False, is_full=False)
+    text = capfd.readouterr().out
+    assert f"1 of {len(rest) + 1} cases void" in text
+    assert not [label for label in labels if label in text]
+    assert len([line for line in text.splitlines() if line.startswith("Q")]) == len(rest)
+    # How little was measured is a reason for doubt, and none for giving no ratio.
+    assert len(claims.reasons([found.comparisons[0]])) == 1

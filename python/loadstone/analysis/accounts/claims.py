@@ -1,21 +1,24 @@
 """A comparison in words and as plain values: nothing is said that the comparison does not hold."""
 
 import math
+from collections import Counter
 from collections.abc import Collection
 
 from loadstone import units
 from loadstone.analysis.accounts.account import LOWER_IS_BETTER, SECONDS, Parameter
 from loadstone.analysis.accounts.comparison import MARGIN, TRIALS_MIN, CaseComparison, Comparison
 from loadstone.analysis.naming import describe_parameter
+from loadstone.analysis.rules import find_rule
 from loadstone.analysis.statistics import ratios as statistics
 
 REPETITIONS_MAX = 30
+VOIDING = ("invalid", "bound")
 
 
 def sentence(comparison: Comparison, one: CaseComparison) -> str:
     """Return one comparison as a sentence that leaves nothing out: values, ratio, interval, how."""
     name = describe(one)
-    unit = _unit_of_metric(comparison.metric)
+    unit = unit_of_metric(comparison.metric)
     head = (
         f"{name}: {comparison.a} {units.format_number(one.a)} {unit},"
         f" {comparison.b} {units.format_number(one.b)} {unit}."
@@ -46,16 +49,43 @@ def sentence(comparison: Comparison, one: CaseComparison) -> str:
 
 
 def in_words(comparison: Comparison, one: CaseComparison) -> str:
-    """Return a claim as people say it, "1.4× faster, 1.05 to 2.0", or the verdict where none is."""
+    """Return what is known as people say it: "1.4× faster, 1.05 to 2.0", or why nothing is."""
     ratio = one.ratio
-    if one.verdict not in ("faster", "slower") or ratio.low is None or ratio.high is None:
-        return one.verdict
+    is_slower = one.verdict == "slower" or (one.verdict != "faster" and ratio.ratio < 1)
     # How many times as fast, or as slow: the greater of the two, whichever arm it is of.
     values = (ratio.ratio, ratio.low, ratio.high)
     if ratio.ratio < 1:
-        values = (1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low)
-    middle, low, high = (f"{value:.3g}" for value in values)
-    return f"{middle}× {one.verdict}, {low} to {high}"
+        low, high = (None if end is None else 1 / end for end in (ratio.high, ratio.low))
+        values = (1 / ratio.ratio, low, high)
+    middle, *ends = ("?" if value is None else f"{value:.3g}" for value in values)
+    interval = "" if "?" in ends else f", {ends[0]} to {ends[1]}"
+    match one.verdict:
+        case "faster" | "slower":
+            return f"{middle}× {one.verdict}{interval}" if interval else one.verdict
+        case "equivalent":
+            return f"equal within ±{MARGIN:.0%}, {_plain(ratio.low)} to {_plain(ratio.high)} times"
+        case "below noise floor":
+            return f"within the noise, ±{math.expm1(one.noise_floor or 0):.1%}"
+        case "void":
+            return "void"
+        case "single trial":
+            tendency = "slower" if is_slower else "faster"
+            return f"{middle}× {tendency}, from one trial"
+        case _:
+            return f"{one.verdict}: {_plain(ratio.low)} to {_plain(ratio.high)} times"
+
+
+def _plain(value: float | None) -> str:
+    if value is None:
+        return "?"
+    return f"{value:.3g}" if 0.01 <= value < 100 else "0" if value < 1 else "over 100"
+
+
+def reasons(void: Collection[CaseComparison]) -> tuple[str, ...]:
+    """Return in words why cases have no ratio, the most frequent reason first."""
+    rules = [find_rule(label.partition("(")[0]) for one in void for label in one.labels]
+    counts = Counter(rule.short or rule.says for rule in rules if rule.effect in VOIDING)
+    return tuple(words for words, _ in counts.most_common())
 
 
 def blocks_needed(one: CaseComparison, half_width: float = MARGIN) -> int | None:
@@ -151,7 +181,8 @@ def _named(one: CaseComparison) -> list[tuple[str, Parameter]]:
     ]
 
 
-def _unit_of_metric(metric: str) -> str:
+def unit_of_metric(metric: str) -> str:
+    """Return what numbers of a metric are in."""
     if metric == SECONDS:
         return "s"
     return {"requests_per_s": "requests/s", "bytes_per_s": "bytes/s"}.get(metric, metric)

@@ -272,7 +272,9 @@ def comparable_of(run: Run, targets: Collection[str]) -> dict[str, object]:
             continue
         settings = doc["target"].get("settings") or {}
         for name in SETTING_FIELDS:
-            if name in settings:
+            # Whom to trust makes no difference where nothing is encrypted.
+            is_idle = name == "tls" and "https:" not in _text(settings)
+            if name in settings and not is_idle:
                 found.setdefault(f"setting {name}", set()).add(_text(settings[name]))
         phase = f"{doc['case']['workload']} {doc['phase']}"
         for name in TRIAL_FIELDS:

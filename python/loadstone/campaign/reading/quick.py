@@ -20,6 +20,8 @@ COUNT = 1000
 BLOCK = "4KiB"
 PART_SIZE = "8MiB"
 RANGE_COUNT = 4
+# So many of them fit into an object of the usual size.
+RANGE_OF_SEVERAL = "1KiB"
 # A put that ends by the clock writes new objects all the time, and must not run out of names.
 COUNT_OF_TIMED_PUT = 10_000_000
 
@@ -262,12 +264,15 @@ def _own(operations: Sequence[str], flags: Flags, *, is_only: bool) -> dict[str,
     so that a useless one is refused instead of ignored.
     """
     given = {
-        "range": (flags.get("block"), BLOCK),
+        "range": (flags.get("block"), _usual_range(operations, flags)),
         "range_count": (flags.get("range_count"), RANGE_COUNT),
         "part_size": (flags.get("part_size"), PART_SIZE),
         "part_concurrency": (flags.get("part_concurrency"), None),
     }
     keys: dict[str, Any] = {}
+    if list(operations) == ["list"] and flags.get("duration") is None:
+        # One request lists many objects: the count is of requests here, as of every phase.
+        keys["requests"] = COUNT if flags.get("count") is None else flags.get("count")
     if is_only or READS.issuperset(operations):
         keys["iterations"] = flags.get("iterations")
     for key, (value, usual) in given.items():
@@ -275,6 +280,11 @@ def _own(operations: Sequence[str], flags: Flags, *, is_only: bool) -> dict[str,
         if is_read or is_only:
             keys[key] = usual if is_read and value is None else value
     return _given(keys)
+
+
+def _usual_range(operations: Sequence[str], flags: Flags) -> str:
+    is_several = "multi_range_get" in operations and flags.get("size") is None
+    return RANGE_OF_SEVERAL if is_several else BLOCK
 
 
 def _weight(text: str) -> Any:

@@ -31,6 +31,7 @@ from loadstone.analysis.accounts import claims, comparison
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison
 from loadstone.errors import InputError, LoadstoneError
+from loadstone.units import counted
 
 SENTENCES_MAX = 12
 
@@ -64,6 +65,10 @@ def command(
         bool, typer.Option(help="Compare what is not comparable; labelled NONCOMPARABLE.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the resampling.")] = 1,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Void cases too, and how each ratio is known."),
+    ] = False,
 ) -> None:
     if form not in ("terminal", "json"):
         raise InputError.of_value(form, "a format: terminal, json")
@@ -90,7 +95,7 @@ def command(
         print(json.dumps(shown, indent=2, ensure_ascii=False))
     else:
         for one in found:
-            _print(one, is_control=(one.a, one.b) in twins)
+            _print(one, is_control=(one.a, one.b) in twins, is_full=full)
     refused = [one for one in found if one.refused and not one.is_overridden]
     if refused:
         raise _refusal(refused[0])
@@ -149,11 +154,11 @@ def _arms(names: list[str]) -> tuple[list[tuple[Account, Account]], tuple[Accoun
     return [(accounts[0], other) for other in accounts[1:]], controls
 
 
-def _print(found: Comparison, *, is_control: bool) -> None:
-    from loadstone.cli.output import print_table
-
+def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
     unit = claims.plural(found.unit_of_replication)
-    print(f"{found.b} over {found.a}, {found.metric}: geometric means over the {unit}")
+    metric = claims.unit_of_metric(found.metric)
+    metric = "seconds" if metric == "s" else metric
+    print(f"{found.b} against {found.a}: {metric}, geometric means over the {unit}")
     for factor in found.factors:
         print(f"compared by {factor}")
     if found.refused:
@@ -164,11 +169,7 @@ def _print(found: Comparison, *, is_control: bool) -> None:
     if not found.comparisons:
         print()
         return
-    shared = _shared_keys(found)
-    rows = [(*_row(one, shared), claims.in_words(found, one)) for one in found.comparisons]
-    if shared and len(rows) > 1:
-        print(f"all of {claims.describe(found.comparisons[0], _other_keys(found, shared))}")
-    print_table(("case", found.a, found.b, "ratio", "95 % CI", "n", "p (Holm)", "verdict"), rows)
+    _print_cases(found, is_full=is_full)
     together = found.geometric_mean
     if together is not None:
         interval = _interval(together.low, together.high, 3)
@@ -183,15 +184,34 @@ def _print(found: Comparison, *, is_control: bool) -> None:
         print("not measured in one run: what changed in between, the hour too, is in the ratio")
     for which, cases in ((found.a, found.only_a), (found.b, found.only_b)):
         if cases:
-            print(f"{len(cases)} cases of {which} have no partner")
-    claimed = [
-        one for one in found.comparisons if one.verdict in ("faster", "slower", "equivalent")
-    ]
-    for one in claimed[:SENTENCES_MAX]:
-        print(f"  {claims.sentence(found, one)}")
-    if len(claimed) > SENTENCES_MAX:
-        print(f"  and {len(claimed) - SENTENCES_MAX} more")
+            has = "has" if len(cases) == 1 else "have"
+            print(f"{counted(len(cases), 'case')} of {which} {has} no partner")
+    if is_full:
+        for one in found.comparisons:
+            print(f"  {claims.sentence(found, one)}")
     print()
+
+
+def _print_cases(found: Comparison, *, is_full: bool) -> None:
+    """Print a row for each case that has a ratio; how the ratio is known comes with --full."""
+    from loadstone.cli.output import print_table
+
+    shared = _shared_keys(found)
+    shown = [one for one in found.comparisons if is_full or one.verdict != "void"]
+    if shared and len(shown) > 1:
+        print(f"all of {claims.describe(found.comparisons[0], _other_keys(found, shared))}")
+    head = ["case", found.a, found.b, f"{found.b} is"]
+    rows = [_row(one, shared, claims.in_words(found, one)) for one in shown]
+    if is_full:
+        head += ["ratio", "95 % CI", "n", "p (Holm)"]
+        rows = [[*row, *_numbers(one)] for row, one in zip(rows, shown, strict=True)]
+    if rows:
+        print_table(head, rows, numbers=(1, 2))
+    void = [one for one in found.comparisons if one.verdict == "void"]
+    if void:
+        reasons = "; ".join(claims.reasons(void)) or "bounds, or invalid"
+        many = f"{len(void)} of {counted(len(found.comparisons), 'case')}"
+        print(f"{many} void, with no ratio: {reasons}")
 
 
 def _print_blocks_needed(found: Comparison) -> None:
@@ -218,23 +238,23 @@ def _other_keys(found: Comparison, shared: set[str]) -> set[str]:
     return {key for one in found.comparisons for key in one.case} - shared
 
 
-def _row(one: CaseComparison, shared: set[str]) -> tuple[str, ...]:
+def _row(one: CaseComparison, shared: set[str], words: str) -> list[str]:
     from loadstone import units
 
+    # Means that are hardly ever whole numbers line up by their digits.
+    name = claims.describe(one, shared) or "all"
+    return [name, units.format_number(one.a), units.format_number(one.b), words]
+
+
+def _numbers(one: CaseComparison) -> list[str]:
     n = (
         f"{one.ratio.n_a}"
         if one.ratio.n_a == one.ratio.n_b
         else f"{one.ratio.n_a}, {one.ratio.n_b}"
     )
-    return (
-        claims.describe(one, shared),
-        units.format_number(one.a),
-        units.format_number(one.b),
-        f"{one.ratio.ratio:.3f}",
-        _interval(one.ratio.low, one.ratio.high, 3),
-        n,
-        "" if one.p_holm is None else f"{one.p_holm:.2g}",
-    )
+    interval = _interval(one.ratio.low, one.ratio.high, 3)
+    p = "" if one.p_holm is None else f"{one.p_holm:.2g}"
+    return [f"{one.ratio.ratio:.3f}", interval, n, p]
 
 
 def _interval(low: float | None, high: float | None, digits: int) -> str:
