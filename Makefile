@@ -97,15 +97,20 @@ test: test-rust test-python ## run all tests that need no real servers
 test-rust: $(STAMPS)/extension ## run the tests of the Rust crates
 	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test --workspace --quiet $(CARGO_TEST_OPTIONS)
 
-# Tests that put load on something have the processors to themselves. pytest ends with 2 when it is
-# interrupted, and with 5 when PYTEST_OPTIONS left it no test.
-PARALLEL := tests/calibration tests/docs tests/fuzz tests/unit
+# CI also runs the long tests that its commit draws (tests/rotation.py).
+NOT_LONG := $(if $(CI),, and not long)
+ROTATION := $(if $(CI),--rotation "$(shell git rev-parse HEAD 2>/dev/null || echo none)" --rotation-cpu)
+
+# Tests that look at how fast something is, or at what the host has (loop devices, /dev/shm), have it
+# to themselves. pytest ends with 2 when it is interrupted, and with 5 when PYTEST_OPTIONS left it no
+# test.
+ALONE := tests/conformance tests/rig $(addprefix tests/system/test_,calibrate.py capacity.py stalls.py)
 .PHONY: test-python
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
-	@status=0; run() { $(BIN)/python -m pytest -q -m 'not real and not long' $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
+	@status=0; run() { $(BIN)/python -m pytest -q -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
 	ended() { case $$1 in 2) exit 2;; 5) ;; *) status=1;; esac; }; \
-	run -n logical $(PARALLEL); \
-	run tests $(PARALLEL:%=--ignore=%); \
+	run -n logical --dist loadgroup tests $(ALONE:%=--ignore=%); \
+	run $(ALONE); \
 	exit $$status
 
 # libFuzzer's coverage, which a stable compiler gives too; the target apart from tests, whose build
@@ -149,7 +154,7 @@ golden: $(STAMPS)/extension ## write the golden reports and the reference of fin
 
 .PHONY: test-real
 test-real: $(STAMPS)/extension servers ## install and start real servers, and test against them
-	@$(BIN)/python -m pytest -q -m 'real and not long' $(PYTEST_OPTIONS)
+	@$(BIN)/python -m pytest -q -m 'real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),200) $(PYTEST_OPTIONS)
 
 # Rust's long tests are `#[ignore]`d; how much they do is in the variables that they name.
 .PHONY: test-long

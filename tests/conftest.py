@@ -1,8 +1,11 @@
-"""Fixtures that more than one kind of test uses: the real servers, each started once."""
+"""What more than one kind of test uses: the real servers, each started once, and our options."""
 
 import signal
 
-from tests.golden_files import golden, pytest_addoption
+import pytest
+
+from tests import cpu_times, golden_files, rotation
+from tests.golden_files import golden
 from tests.system.servers.fixtures import (
     ceph_server,
     ceph_to_break,
@@ -22,8 +25,37 @@ __all__ = [
     "ceph_to_break",
     "cephfs",
     "golden",
-    "pytest_addoption",
     "rbd_images",
     "swift_server",
     "versitygw_server",
 ]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of our own."""
+    for one in (golden_files, rotation, cpu_times):
+        one.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure what tests cost, where that is asked for."""
+    if config.getoption("--cpu-times"):
+        config.pluginmanager.register(cpu_times)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the long tests whose turn it is not, among those that are asked for."""
+    rotation.select(config, items)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say whose turn it was."""
+    reports = [
+        report
+        for found in terminalreporter.stats.values()
+        for report in found
+        if isinstance(report, pytest.TestReport)
+    ]
+    for line in rotation.lines(terminalreporter.config, reports):
+        terminalreporter.write_line(line)

@@ -7,7 +7,7 @@ import pytest
 FOLDER = Path(__file__).parent / "golden"
 
 
-def pytest_addoption(parser):
+def add_options(parser):
     """Add the option that writes the files anew instead of comparing them."""
     parser.addoption(
         "--renew-golden",

@@ -44,7 +44,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("place", "operation"), cells, indirect=["place"], scope="session")
     else:
         cells = [
-            pytest.param(target, marks=_marks(target), id=target.name)
+            pytest.param(target, marks=[*_marks(target), *_turn(target, metafunc)], id=target.name)
             for target in targets
             if not target.is_variant
         ]
@@ -105,6 +105,14 @@ def bucket(client: Any) -> str:
 def pytest_configure(config: pytest.Config) -> None:
     """Make our own mark known."""
     config.addinivalue_line("markers", "needs_view: looks into the target behind loadstone's back")
+
+
+def _turn(target: Target, metafunc: pytest.Metafunc) -> list[pytest.MarkDecorator]:
+    """Tell whether a test has to wait for its turn on this target."""
+    is_always = metafunc.module.__name__.endswith("test_driver_safety")
+    if target.rest_cpu_s is None or is_always:
+        return []
+    return [pytest.mark.long(cpu_s=target.rest_cpu_s)]
 
 
 def _marks(target: Target) -> list[pytest.MarkDecorator]:

@@ -59,6 +59,9 @@ class Target:
     is_real: bool = False
     # Of a product that another row stands for: its operations are tried, the rest is not again.
     is_variant: bool = False
+    # Of an interface that another row of the same product, and other products, stand for: its
+    # operations and the safety of others' data are tried each time, the rest by `make test-long`.
+    rest_cpu_s: float | None = None
     # Operations that this product does not offer, though the driver can ask for them.
     lacks: frozenset[str] = frozenset()
 
@@ -254,12 +257,12 @@ TARGETS = [
     Target("embedded-swift-keystone", "swift", _embedded_swift_keystone),
     Target("versitygw", "s3", _versitygw, is_real=True, lacks=_NO_RANGES),
     Target("swift-tempauth-single", "swift", _swift_tempauth("single"), is_real=True),
-    Target("swift-keystone-triple", "swift", _swift_keystone("triple"), is_real=True),
+    Target("swift-keystone-triple", "swift", _swift_keystone("triple"), is_real=True, rest_cpu_s=2),
     Target("swift-keystone-ec", "swift", _swift_keystone("ec"), is_real=True, is_variant=True),
-    Target("swift-s3-tempauth", "s3", _swift_s3("tempauth"), is_real=True),
+    Target("swift-s3-tempauth", "s3", _swift_s3("tempauth"), is_real=True, rest_cpu_s=2),
     Target("swift-s3-keystone", "s3", _swift_s3("keystone"), is_real=True, is_variant=True),
     Target("ceph-s3", "s3", _ceph_s3, is_real=True, lacks=_NO_RANGES),
-    Target("ceph-swift", "swift", _ceph_swift, is_real=True, lacks=_NO_RANGES),
+    Target("ceph-swift", "swift", _ceph_swift, is_real=True, rest_cpu_s=1, lacks=_NO_RANGES),
     Target("ceph-pool-replicated", "rados", _ceph_pool("bench"), is_real=True),
     Target("ceph-pool-ec", "rados", _ceph_pool("ecbench"), is_real=True, is_variant=True),
     Target("cephfs-by-fuse", "file", _cephfs, is_real=True),

@@ -6,6 +6,7 @@ characters counts as the secret.
 """
 
 import base64
+import contextlib
 import io
 import json
 import os
@@ -195,26 +196,30 @@ def loadstone(cage: Cage, *arguments: str | Path, without: str = "") -> Said:
 def _watch(cage: Cage, root: int, is_over: threading.Event) -> None:
     seen: set[tuple[int, bytes]] = set()
     while not is_over.wait(0.02):
-        family = {root}
-        for path in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
+        for number in _descendants(root):
             try:
-                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent not in family:
-                    continue
-                family.add(int(path.name))
-                command = (path / "cmdline").read_bytes()
-                given = (path / "environ").read_bytes()
-            except (OSError, IndexError, ValueError):
+                command = Path(f"/proc/{number}/cmdline").read_bytes()
+                given = Path(f"/proc/{number}/environ").read_bytes()
+                # Between fork and exec it is a copy of its parent.
+                is_copy = command == Path(f"/proc/{root}/cmdline").read_bytes()
+            except OSError:
                 continue
-            # Between fork and exec it is a copy of its parent.
-            is_copy = command == Path(f"/proc/{root}/cmdline").read_bytes()
-            if is_copy or (int(path.name), command) in seen:
+            if is_copy or (number, command) in seen:
                 continue
-            seen.add((int(path.name), command))
+            seen.add((number, command))
             cage.processes += 1
             cage.check(f"command line of {command!r}", command)
             is_hook = b"LOADSTONE_HOOK=" in given
             cage.check(f"environment of {command!r}", given, OF_HOOKS if is_hook else "")
+
+
+def _descendants(root: int) -> Iterator[int]:
+    """Ask each process for its children: to look at all of the host costs much more."""
+    for path in Path(f"/proc/{root}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for number in map(int, path.read_text().split()):
+                yield number
+                yield from _descendants(number)
 
 
 def test_a_target_that_sends_back_its_requests_gets_no_secret_told(

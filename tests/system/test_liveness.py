@@ -51,11 +51,13 @@ OF_A_CLEAN_UP = 2 * (OBJECTS + BUCKETS * OF_A_PLACE)
 # Starting a process on a machine that does a lot besides takes some time-outs, too.
 SLACK = 4
 
-# These take time; all others end a request at once. `make test-long` has every server.
-SLOW = {
-    "stalled before the answer", "stalled inside the body", "a byte at a time", "endless headers",
-    "length that no memory holds", "interim answers",
-}  # fmt: skip
+# All of its attempts wait side by side, in one process.
+pytestmark = pytest.mark.xdist_group("liveness")
+
+# Servers that every command meets: one that ends a request at once, and one that never answers.
+ONE, STALLED = "half a head", "stalled before the answer"
+# What a command against one server costs.
+CPU_S = 4
 
 
 @dataclass(frozen=True)
@@ -225,14 +227,17 @@ def ends(
 
 
 def is_short(command: Callable[[Attempt, str], End], kind: str, case: Case) -> bool:
-    """Tell what `make test` has: every server once, and those that take time with S3 by all."""
+    """Tell what `make test` has: every server once, some of them by each command.
+
+    A clean-up meets the server with its load, too. Who asks decides how often, not how an answer
+    is read; the rest has its turn in CI.
+    """
     if command is clean_up:
-        return kind == "s3" or case in ENDLESS + OF_LOG_INS
-    if command is probe:
-        return case in ENDLESS
-    if command is resume:
-        return kind == "s3" and case.name == "half a head"
-    return kind == "s3" and case.name in SLOW
+        first = {"s3": CASES + ENDLESS, "swift": OF_LOG_INS, "keystone": ()}[kind]
+        return case in first or (kind == "keystone" and case.name == ONE)
+    if command in (probe, resume):
+        return kind == "s3" and case.name == ONE
+    return kind == "s3" and case.name in (ONE, STALLED)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +245,7 @@ def is_short(command: Callable[[Attempt, str], End], kind: str, case: Case) -> b
     [
         pytest.param(
             command, kind, case, id=f"{command.__name__}-{kind}-{case.name}",
-            marks=() if is_short(command, kind, case) else pytest.mark.long,
+            marks=() if is_short(command, kind, case) else pytest.mark.long(cpu_s=CPU_S),
         )
         for kind, cases in SERVERS.items()
         for command in (*COMMANDS, *([probe] if kind == "s3" else []))

@@ -25,6 +25,8 @@ pytestmark = pytest.mark.real
 REQUESTS, PATIENT = 64, "seed: 1\ntimeout: 20min"
 # Where the how-tos have them.
 MAPPED, MAPPED_BY_NBD, MOUNTED = "/dev/rbd/rbd/loadstone", "/dev/nbd0", "/mnt/cephfs"
+# What the conformance suite calls them.
+ROWS = (row("device", MAPPED), row("device", MAPPED_BY_NBD), row("directory", MOUNTED))
 
 # Prints what is left of the devices in the end.
 UNTIL_UNMAPPED = """
@@ -126,16 +128,35 @@ def measured(folder: Path) -> list[dict[str, Any]]:
     return trials
 
 
-def test_the_conformance_suite_holds(guest: Guest, devices: list[str], mount: str) -> None:
-    """What the drivers block and file promise, they promise there too."""
-    rows = [*(row("device", device) for device in devices), row("directory", mount)]
-    tests = "tests/conformance -p no:cacheprovider -q -k 'test_devices or " + " or ".join(rows)
+def conformance(guest: Guest, devices: list[str], mount: str, which: str) -> None:
+    """Run tests of the conformance suite in the guest."""
+    tests = f"tests/conformance -p no:cacheprovider -q -k '{which}' -m 'not real and not long'"
     named = {DEVICES: " ".join(devices), DIRECTORIES: mount}
-    said = guest.run(python(f"-m pytest {tests}' -m 'not real'", **named))
+    said = guest.run(python(f"-m pytest {tests}", **named))
     assert said.code == 0, said.out[-8000:] + said.err[-2000:]
     assert " passed" in said.out.splitlines()[-1]
 
 
+def test_operations_do_what_they_say(guest: Guest, devices: list[str], mount: str) -> None:
+    """Each operation of the drivers block and file, on both devices and the mount."""
+    rows = f"({' or '.join(ROWS)})"
+    conformance(guest, devices, mount, f"test_an_operation_does_what_it_says and {rows}")
+
+
+@pytest.mark.long(cpu_s=80)
+@pytest.mark.parametrize("which", [*ROWS, "test_devices"])
+def test_the_conformance_suite_holds(
+    guest: Guest, devices: list[str], mount: str, which: str
+) -> None:
+    """What the drivers block and file promise, they promise there too.
+
+    An emulated processor takes minutes for it; the host runs the same suite on a loop device, a
+    folder and CephFS by fuse.
+    """
+    conformance(guest, devices, mount, f"{which} and not test_an_operation_does_what_it_says")
+
+
+@pytest.mark.long(cpu_s=200)
 def test_the_example_of_an_image_runs_on_both_devices(guest: Guest, devices: list[str]) -> None:
     rbd = f"  rbd: {{driver: block, path: {MAPPED}, direct: true, replication: 3}}\n"
     nbd = rbd.replace("rbd:", "nbd:").replace(MAPPED, MAPPED_BY_NBD)
@@ -163,6 +184,7 @@ def test_the_example_of_an_image_runs_on_both_devices(guest: Guest, devices: lis
     assert disks["rbd0"]["bytes"] == disks["nbd0"]["bytes"] == 64 << 30
 
 
+@pytest.mark.long(cpu_s=140)
 def test_the_example_of_cephfs_runs_on_the_kernels_mount(guest: Guest, mount: str) -> None:
     campaign, folder = guest.directory / "cephfs.yaml", guest.directory / "cephfs"
     fewer = {

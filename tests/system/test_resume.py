@@ -23,7 +23,11 @@ def contents(folder: Path, names: set[str]) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize("seed", range(6))
+# Every crash point by itself is tried in tests/unit/test_results_crash_points.py.
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long(cpu_s=12)) for seed in range(1, 6))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_finished_trials_outlive_a_kill_at_any_moment_and_are_never_run_again(
     tmp_path: Path, seed: int
 ) -> None:
@@ -123,23 +127,20 @@ prepare: never
         assert (run.state, run.manifest["failed_requests"]) == ("finished", failed)
 
 
-@pytest.mark.parametrize(
-    ("more", "key"),
-    [
-        ("round_pause: 1s\n", "round_pause"),
-        ("hooks: [{run: ['true'], at: before_run}]\n", "hooks"),
-        ("schedule: {every: 1h}\n", "schedule"),
-    ],
-)
-def test_what_changes_what_is_measured_is_refused(tmp_path: Path, more: str, key: str) -> None:
+def test_what_changes_what_is_measured_is_refused(tmp_path: Path) -> None:
     file, folder = interrupted(tmp_path)
     before = contents(folder, {"mani"})
-    file.write_text(campaigns.LONG + more)
-    said = loadstone("run", file, "-o", folder, "--resume")
-    assert said.code == 1
-    assert key in said.err.splitlines()[0]
-    assert "loadstone clean" in said.err
-    assert contents(folder, {"mani"}) == before
+    for key, value in (
+        ("round_pause", "1s"),
+        ("hooks", "[{run: ['true'], at: before_run}]"),
+        ("schedule", "{every: 1h}"),
+    ):
+        file.write_text(f"{campaigns.LONG}{key}: {value}\n")
+        said = loadstone("run", file, "-o", folder, "--resume")
+        assert said.code == 1
+        assert key in said.err.splitlines()[0]
+        assert "loadstone clean" in said.err
+        assert contents(folder, {"mani"}) == before
 
 
 def test_what_changes_how_a_run_is_judged_is_recorded_with_both_texts(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_no_crash_loses_or_doubles_a_finished_trial(
         shutil.rmtree(tmp_path / f"{number}")
 
 
-@pytest.mark.long
+@pytest.mark.long(cpu_s=30)
 def test_a_run_goes_on_after_every_order_of_syncs(
     found: list[Crash], tmp_path: Path, campaign: Campaign, loadgen: FakeLoadgen
 ) -> None:

@@ -37,7 +37,7 @@ def ceph_server() -> Iterator[ceph.Cluster]:
         yield cluster
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ceph_to_break() -> Iterator[ceph.Cluster]:
     """Run three OSDs of which tests may kill some; each test leaves the cluster whole."""
     _need_ceph()
