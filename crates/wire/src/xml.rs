@@ -610,14 +610,7 @@ mod tests {
         assert_eq!(parse_error(bomb), None);
     }
 
-    proptest! {
-        #[test]
-        fn random_bytes_never_panic(noise in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = parse_error(&noise);
-            let _ = parse_list_page(&[b"<ListBucketResult>", noise.as_slice()].concat(), |_, _| ());
-        }
-
-        #[test]
+    #[test]
     fn an_error_of_a_service_beside_the_store_is_read_too() {
         let sts = b"<ErrorResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><Error>\
             <Type>Sender</Type><Code>AccessDenied</Code><Message>no</Message></Error>\
@@ -627,7 +620,14 @@ mod tests {
         assert!(parse_error(b"<ListBucketResult/>").is_none());
     }
 
-    #[test]
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic(noise in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse_error(&noise);
+            let _ = parse_list_page(&[b"<ListBucketResult>", noise.as_slice()].concat(), |_, _| ());
+        }
+
+        #[test]
         fn any_text_is_escaped_so_that_it_reads_back(key in "[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\n]*") {
             let mut body = Vec::new();
             write_delete_objects(&mut body, std::iter::once(key.as_str()));
