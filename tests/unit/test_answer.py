@@ -1,6 +1,7 @@
 """The answer on one screen: it fits 80 × 24, merges rounds, and names what a sweep turns on."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -190,3 +191,16 @@ def test_a_run_without_results_says_so(rounds: tuple[Run, Findings]) -> None:
     run, findings = rounds
     empty = replace(findings, cases=(), totals=(), mixes=(), cells=(), verdicts={})
     assert any("No result" in line for line in shown(run, empty))
+
+
+def test_people_read_limits_in_words_and_programs_ids(rounds: tuple[Run, Findings]) -> None:
+    run, findings = rounds
+    limits = {verdict.limit for verdict in findings.verdicts.values()}
+    assert limits
+    for name in ("terminal", "markdown", "html"):
+        text = REPORTS[name].render(run, findings, Options(is_full=True)).decode()
+        # A cell of Markdown and of HTML; on a terminal cells stand two blanks apart.
+        cells = re.split(r"[|<>]|  +|\n", text)
+        assert not limits & {cell.strip() for cell in cells}
+    document = REPORTS["json"].render(run, findings, Options()).decode()
+    assert not [limit for limit in limits if f'"{limit}"' not in document]

@@ -12,7 +12,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.finding import Finding
 from loadstone.analysis.labels import BOUNDS, VOIDING
 from loadstone.analysis.naming import describe_parameter
-from loadstone.analysis.rules import Effect, find_rule
+from loadstone.analysis.rules import Effect, find_rule, limit_in_words
 from loadstone.analysis.summary import Cell
 
 KNEE_SHARE = 0.95
@@ -122,14 +122,10 @@ def _result(cell: Cell, findings: Findings) -> Result:
         cell=cell,
         rate=middle,
         spread=(max(rates) - min(rates)) / 2 / middle if len(rates) > 1 and middle else None,
-        limit=_limit_in_words(limit),
+        limit=limit_in_words(limit) if limit else "",
         is_bound=not is_void and (is_own or bool(labels & BOUNDS)),
         is_void=is_void,
     )
-
-
-def _limit_in_words(limit: str) -> str:
-    return find_rule(limit).short or limit.replace("_", " ").lower()
 
 
 def _varied(results: Iterable[Result]) -> list[str]:

@@ -10,6 +10,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.labels import REMARKS, VOIDING
 from loadstone.analysis.limits.searches import CapacitySearch, describe_answer
 from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
+from loadstone.analysis.rules import limit_in_words
 from loadstone.analysis.summary import Cell
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.report.instrument_words import bound_sign
@@ -96,7 +97,7 @@ def _answer(findings: Findings, cell: Cell, *, is_best: bool, void: int) -> str:
     verdict = findings.verdict_of(cell)
     if verdict is not None:
         graded = f", grade {verdict.grade}" if verdict.grade else ""
-        text += f"; limit {verdict.limit}{graded}"
+        text += f"; limit: {limit_in_words(verdict.limit)}{graded}"
     return f"{text}."
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from loadstone import units
 from loadstone.analysis.finding import Evidence
 from loadstone.analysis.limits.verdict import Verdict
+from loadstone.analysis.rules import limit_in_words
 
 LIMIT_NOTES = (
     "Limit: what kept the rate from being higher, with the grade of its proof: A confirmed by an"
@@ -13,10 +14,11 @@ LIMIT_NOTES = (
 
 
 def limit_cell(verdict: Verdict | None, absent: str) -> str:
-    """Return a verdict as a column shows it: "TARGET_CPU B"."""
+    """Return a verdict as a column shows it: "client CPU B"."""
     if verdict is None:
         return absent
-    return f"{verdict.limit} {verdict.grade}" if verdict.grade else verdict.limit
+    words = limit_in_words(verdict.limit)
+    return f"{words} {verdict.grade}" if verdict.grade else words
 
 
 def evidence_words(evidence: Sequence[Evidence]) -> str:

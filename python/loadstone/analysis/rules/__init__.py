@@ -72,3 +72,11 @@ def find_check(name: str) -> Callable[..., Any]:
     module, _, function = name.partition(":")
     found: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return found
+
+
+def limit_in_words(limit: str) -> str:
+    """Return what limited a rate as people read it: "client CPU" for INSTRUMENT_CPU."""
+    name, _, of = limit.partition("(")
+    words = find_rule(name).short or name.replace("_", " ").lower()
+    # What a limit is of stands in words already, but for the checks of INVALID, which are ids.
+    return f"{words} ({of}" if of and name != "INVALID" else words

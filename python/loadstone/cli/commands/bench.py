@@ -2,8 +2,8 @@
 
 OPERATION is one operation, several with commas that run one after another, "mixed", or a mix such
 as get=3,put=1. TARGET is s3+http://HOST:PORT (or http://…), swift+http://HOST:PORT/v3,
-swift+http://HOST/auth/v1.0, a directory, rados:POOL, or null. Credentials come from AWS_*, OS_* or
-ST_* in the environment.
+swift+http://HOST/auth/v1.0, a directory, block:PATH (a device or a large file), rados:POOL, or
+null. Credentials come from AWS_*, OS_* or ST_* in the environment.
 
 \b
 Examples:
@@ -12,6 +12,7 @@ Examples:
   loadstone bench mixed http://minio{1...4}:9000 -t 32 -d 5m
   loadstone bench get s3+http://rgw:7480 --rate 2000 -d 60s
   loadstone bench put,get /mnt/cephfs/bench -t 16 -s 64KiB -n 10000
+  loadstone bench write,read block:/dev/nvme1n1 -s 1GiB -n 16 -B 4KiB -d 60s
   loadstone bench get s3+http://rgw:7480 -d 60s --fail-if "p99 > 50ms"
 """
 

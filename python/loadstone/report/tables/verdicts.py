@@ -1,6 +1,7 @@
 """The table of verdicts: what limited each result, how well that is proven, and from what."""
 
 from loadstone.analysis import Findings
+from loadstone.analysis.rules import limit_in_words
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
 from loadstone.report.verdict_words import evidence_words
 
@@ -13,7 +14,7 @@ def verdict_table(findings: Findings) -> Table:
         if verdict is not None:
             words = evidence_words(verdict.evidence) or NOT_KNOWN
             grade = verdict.grade or NOT_KNOWN
-            rows.append((cell.name, verdict.limit, grade, verdict.reason, words))
+            rows.append((cell.name, limit_in_words(verdict.limit), grade, verdict.reason, words))
     heads = ("Result", "Limit", "Grade", "Because", "Evidence")
     return Table(
         title="What limited each result",
