@@ -17,6 +17,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -409,18 +410,21 @@ IMAGE_DEEDS = [
 HISTORIES = {"file": beside_files, "block": beside_blocks}
 
 
+def seeds_of(driver: str, seeds: range, *marks: pytest.MarkDecorator) -> Any:
+    return pytest.param(driver, seeds, marks=marks, id=f"{driver}-{seeds.start}-{seeds.stop - 1}")
+
+
 @pytest.mark.parametrize(
-    "seeds",
+    ("driver", "seeds"),
     [
-        range(SHORT),
+        *(seeds_of(driver, range(SHORT)) for driver in HISTORIES),
         *(
-            pytest.param(range(begin, begin + SLICE), marks=pytest.mark.long(cpu_s=4))
+            seeds_of("file", range(begin, begin + SLICE), pytest.mark.long(cpu_s=4))
             for begin in range(0, LONG, SLICE)
         ),
+        seeds_of("block", range(LONG), pytest.mark.long(cpu_s=60)),
     ],
-    ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}",
 )
-@pytest.mark.parametrize("driver", HISTORIES)
 def test_no_byte_changes_that_loadstone_did_not_write(
     driver: str, seeds: range, tmp_path: Path
 ) -> None:
