@@ -12,6 +12,9 @@ use loadstone_wire::encode::{hex_of_sha256, write_hex, write_path, write_query_p
 use loadstone_wire::http1::{Event, Method, ResponseParser};
 use percent_encoding::percent_decode;
 
+#[cfg(test)]
+mod hostile_values;
+
 /// The memory of the store under test: enough to unpack an archive.
 const MEMORY_BYTES_MAX: u64 = 80 << 20;
 

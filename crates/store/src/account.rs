@@ -12,7 +12,7 @@ use crate::clock;
 use crate::directory::{BucketRecord, Directory};
 use crate::error::{Refusal, StoreError};
 use crate::faults::Lies;
-use crate::object::Object;
+use crate::object::{Object, check_version_id};
 use crate::recovery::Found;
 use crate::upload::Upload;
 
@@ -75,7 +75,7 @@ impl Account {
 
     /// Takes over what a data directory holds.
     pub(crate) fn restore(&self, found: Found) -> Result<(), StoreError> {
-        self.storage.sequence.fetch_max(found.id_max + 1, Ordering::Relaxed);
+        self.storage.sequence.fetch_max(found.id_max.saturating_add(1), Ordering::Relaxed);
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         for kept in found.buckets {
             let (name, created_us) = (kept.record.name, kept.record.created_us);
@@ -213,6 +213,7 @@ impl Account {
         version_id: Option<&str>,
     ) -> Result<Arc<Object>, Refusal> {
         if let Some(version_id) = version_id {
+            check_version_id(version_id)?;
             let index = bucket.index();
             return index.version(key, version_id).cloned().ok_or(Refusal::NoSuchVersion);
         }

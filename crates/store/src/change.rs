@@ -12,7 +12,7 @@ use crate::clock;
 use crate::error::Refusal;
 use crate::faults::WriteLie;
 use crate::index::{Precondition, Versioning};
-use crate::object::{About, Draft, Form, Object};
+use crate::object::{About, Draft, Form, Object, check_version_id};
 
 impl Account {
     /// Writes an object: it is there, whole, when this returns.
@@ -144,6 +144,7 @@ impl Account {
         version_id: Option<&str>,
         check: impl FnOnce(Option<&Object>) -> Result<(), Refusal> + Send + 'static,
     ) -> Result<Deleted, Refusal> {
+        version_id.map(check_version_id).transpose()?;
         let covers = version_id.is_none() && bucket.versioning() != Versioning::Off;
         let (kept, owned_key) = (bucket.clone(), key.to_owned());
         let version = version_id.map(str::to_owned);

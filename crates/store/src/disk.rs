@@ -125,6 +125,18 @@ impl Disk {
         self.sync_names(path)
     }
 
+    /// Gives what lies at `path` a name of its own beside it, and returns that.
+    pub(crate) fn move_aside(&self, path: &Path) -> io::Result<PathBuf> {
+        let beside = |number: u32| path.with_extension(format!("{number}.aside"));
+        let free = (0..).map(beside).find(|name| fs::symlink_metadata(name).is_err());
+        let aside = free.unwrap_or_else(|| beside(0));
+        #[cfg(test)]
+        self.step(|| Operation::Rename(path.to_owned(), aside.clone()))?;
+        fs::rename(path, &aside)?;
+        self.sync_names(path)?;
+        Ok(aside)
+    }
+
     /// Removes a file; one that is gone already is no error.
     pub(crate) fn remove(&self, path: &Path) -> io::Result<()> {
         #[cfg(test)]

@@ -60,6 +60,8 @@ pub(crate) enum Refusal {
     DeleteMarker,
     #[error("the version does not exist")]
     NoSuchVersion,
+    #[error("the version is named by \"null\" or by 16 hexadecimal digits")]
+    NoVersionName,
     #[error("the upload does not exist")]
     NoSuchUpload,
     #[error("the bucket exists already")]

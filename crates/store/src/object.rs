@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::body::Body;
 use crate::budget::Reservation;
 use crate::clock;
+use crate::error::Refusal;
 
 /// Bytes charged for an object's place in the index beside its key and metadata.
 const RECORD_BYTES: usize = 512;
@@ -185,6 +186,15 @@ impl Segment {
     /// Returns whether its bytes are the manifest's own, at `range`.
     pub(crate) fn is_inline(&self) -> bool {
         self.container.is_empty()
+    }
+}
+
+/// Refuses what no version of any object is named by.
+pub(crate) fn check_version_id(text: &str) -> Result<(), Refusal> {
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    match text == "null" || (text.len() == 16 && text.bytes().all(is_digit)) {
+        true => Ok(()),
+        false => Err(Refusal::NoVersionName),
     }
 }
 

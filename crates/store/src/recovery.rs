@@ -70,7 +70,11 @@ impl Directory {
         for entry in entries(&self.disk.root().join("buckets"))? {
             match numbered(&entry) {
                 Some(id) if entry.is_dir() => reading.bucket(id, &entry)?,
-                _ => reading.stray(&entry),
+                found => {
+                    // The store must not come to give something else this name.
+                    reading.found.id_max = reading.found.id_max.max(found.unwrap_or(0));
+                    reading.stray(&entry);
+                }
             }
         }
         reading.sweep()?;
@@ -87,8 +91,10 @@ impl Reading<'_> {
         for entry in entries(path)? {
             if entry.ends_with("uploads") && entry.is_dir() {
                 upload_paths = entries(&entry)?;
-            } else if is_shard(&entry) {
+            } else if is_shard(&entry) && entry.is_dir() {
                 sidecars.extend(self.sidecars(&entry)?);
+            } else if is_shard(&entry) || entry.ends_with("uploads") {
+                self.in_the_way(&entry)?;
             } else if is_unfinished(&entry) {
                 let _ = self.directory.disk.remove(&entry);
             } else if !entry.ends_with("bucket.json") {
@@ -141,10 +147,21 @@ impl Reading<'_> {
         self.found.damage.push(format!("{}: {what}", path.display()));
     }
 
+    /// Moves aside what lies where the store is going to need a directory.
+    fn in_the_way(&mut self, path: &Path) -> Result<(), StoreError> {
+        let aside =
+            self.directory.disk.move_aside(path).map_err(|error| unreadable(path, &error))?;
+        let (path, aside) = (path.display(), aside.display());
+        let what = "no store put it there, and it was moved to";
+        self.found.damage.push(format!("{path}: {what} {aside}"));
+        Ok(())
+    }
+
     /// Looks through what is left of an upload whose record is gone; tells whether all of it is a
     /// store's.
     fn remnant(&mut self, path: &Path) -> Result<bool, StoreError> {
         if numbered(path).is_none() || !path.is_dir() {
+            self.found.id_max = self.found.id_max.max(numbered(path).unwrap_or(0));
             self.stray(path);
             return Ok(false);
         }
@@ -271,13 +288,18 @@ impl Reading<'_> {
                 self.stray(&shard);
                 continue;
             }
+            if !shard.is_dir() {
+                self.in_the_way(&shard)?;
+                continue;
+            }
             for path in entries(&shard)? {
-                let is_bytes = path.extension().is_some_and(|extension| extension == "bytes");
-                let Some(id) = hex_stem(&path).filter(|_| is_bytes) else {
+                let id = hex_stem(&path);
+                self.found.id_max = self.found.id_max.max(id.unwrap_or(0));
+                let is_bytes = |id: &u64| path == self.directory.disk.bytes_path(*id);
+                let Some(id) = id.filter(is_bytes).filter(|_| path.is_file()) else {
                     self.stray(&path);
                     continue;
                 };
-                self.found.id_max = self.found.id_max.max(id);
                 if self.keeps_all {
                     self.file(id).keep();
                 } else if !self.files.contains_key(&id) {
@@ -323,7 +345,10 @@ fn unreadable(path: &Path, error: &dyn std::error::Error) -> StoreError {
 }
 
 fn hex_stem(path: &Path) -> Option<u64> {
-    u64::from_str_radix(path.file_stem()?.to_str()?, 16).ok()
+    let stem = path.file_stem()?.to_str()?;
+    // A sign or a capital is of no store.
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    u64::from_str_radix(stem, 16).ok().filter(|_| stem.bytes().all(is_digit))
 }
 
 /// Returns the number that a store has named something by.
@@ -331,13 +356,18 @@ fn numbered(path: &Path) -> Option<u64> {
     hex_stem(path).filter(|_| path.file_name().is_some_and(|name| name.len() == 16))
 }
 
-/// Tells whether this is one of the directories that files are spread over.
+/// Tells whether this is named as one of the directories that files are spread over.
 fn is_shard(path: &Path) -> bool {
-    let is_short = path.file_name().is_some_and(|name| name.len() == 2);
-    is_short && hex_stem(path).is_some() && path.is_dir()
+    path.file_name().is_some_and(|name| name.len() == 2) && hex_stem(path).is_some()
 }
 
 /// Tells whether this is a file that was on its way into its place.
 fn is_unfinished(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "new")
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut parts = name.split('.');
+    let record = parts.next().unwrap_or_default();
+    let is_record = matches!(record, "bucket" | "upload")
+        || (record.len() == 5 && record.parse::<u32>().is_ok())
+        || numbered(Path::new(record)).is_some();
+    is_record && parts.next_back() == Some("new") && path.is_file()
 }

@@ -186,13 +186,13 @@ fn what_no_store_has_put_into_its_directory_is_reported_and_left_alone() {
     let (data, buckets) = (folder.0.join("data"), folder.0.join("buckets"));
     let strays = [
         data.join("notes"),
-        data.join("7f"),
         bytes.with_file_name("notes.txt"),
+        bytes.with_file_name("a.bytes"),
         buckets.join("notes"),
         buckets.join("00000000000000ff"),
         bucket.join("notes"),
-        bucket.join("uploads"),
         sidecar.with_file_name("notes"),
+        sidecar.with_file_name("notes.new"),
         buckets.join("00000000000000fe/notes"),
         buckets.join("00000000000000fd/uploads/notes"),
         buckets.join("00000000000000fc/uploads/00000000000000fb/notes"),
@@ -209,6 +209,46 @@ fn what_no_store_has_put_into_its_directory_is_reported_and_left_alone() {
             assert!(damage.contains(&*path.to_string_lossy()), "{damage}");
         }
         assert_eq!(store.damage().len(), strays.len(), "{damage}");
+        assert_eq!(ask(&store, "GET", "c/o", b"").body, b"whole");
+    }
+}
+
+#[test]
+fn what_lies_where_the_store_needs_a_directory_is_moved_aside_and_reported_once() {
+    let folder = Folder::new("in-the-way");
+    {
+        let store = Store::start(folder.config()).unwrap();
+        ask(&store, "PUT", "c", b"");
+        ask(&store, "PUT", "c/o", b"whole");
+    }
+    let bucket = folder.sidecars()[0].ancestors().nth(2).unwrap().to_owned();
+    let (data, buckets) = (folder.0.join("data"), folder.0.join("buckets"));
+    let blocking = [data.join("7f"), bucket.join("7f"), bucket.join("uploads")];
+    // Of these the store gives its own things other numbers.
+    let numbers = [
+        buckets.join("0000000000000008"),
+        data.join("09/0000000000000009.bytes/notes"),
+        data.join("0a/0a.bytes"),
+    ];
+    for path in blocking.iter().chain(&numbers) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, b"mine").unwrap();
+    }
+    let aside = |path: &PathBuf| path.with_extension("0.aside");
+    for _ in 0..2 {
+        let store = Store::start(folder.config()).unwrap();
+        let damage = store.damage().join("\n");
+        assert_eq!(store.damage().len(), blocking.len() + numbers.len(), "{damage}");
+        for path in &blocking {
+            assert!(damage.contains(&*aside(path).to_string_lossy()), "{damage}");
+            assert_eq!(fs::read(aside(path)).unwrap(), b"mine");
+        }
+        assert!(numbers.iter().all(|path| fs::read(path).unwrap() == b"mine"));
+        // As many as there are directories to spread them over.
+        for number in 0..256 {
+            assert_eq!(ask(&store, "PUT", &format!("c/{number}"), b"new").status(), 201);
+            assert_eq!(ask(&store, "PUT", &format!("bucket-{number}"), b"").status() / 10, 20);
+        }
         assert_eq!(ask(&store, "GET", "c/o", b"").body, b"whole");
     }
 }

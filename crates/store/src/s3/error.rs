@@ -25,6 +25,7 @@ impl From<Refusal> for S3Error {
                 S3ErrorCode::NoSuchKey
             }
             Refusal::NoSuchVersion => S3ErrorCode::NoSuchVersion,
+            Refusal::NoVersionName => S3ErrorCode::InvalidArgument,
             Refusal::NoSuchUpload => S3ErrorCode::NoSuchUpload,
             Refusal::BucketExists => S3ErrorCode::BucketAlreadyOwnedByYou,
             Refusal::BucketNotEmpty => S3ErrorCode::BucketNotEmpty,

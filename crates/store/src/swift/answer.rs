@@ -46,7 +46,9 @@ impl From<Refusal> for Failure {
             Refusal::PreconditionFailed | Refusal::NothingToMatch => {
                 StatusCode::PRECONDITION_FAILED
             }
-            Refusal::InvalidPart | Refusal::InvalidPartOrder => StatusCode::BAD_REQUEST,
+            Refusal::InvalidPart | Refusal::InvalidPartOrder | Refusal::NoVersionName => {
+                StatusCode::BAD_REQUEST
+            }
             // Swift's own status for a client that went away.
             Refusal::Incomplete | Refusal::Body(_) | Refusal::NotAsSigned => {
                 StatusCode::from_u16(499).unwrap_or(StatusCode::BAD_REQUEST)
