@@ -129,6 +129,23 @@ def test_variables_are_shown_and_allowed_as_they_are_and_references_stay_unresol
         assert "hidden-value" not in screen.getvalue()
 
 
+def test_keys_that_a_profile_gets_from_a_program_are_asked_for_whoever_uses_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("[profile theirs]\ncredential_process = /bin/echo keys\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    settings = {"endpoints": ["http://127.0.0.1:1"], "profile": "theirs"}
+    document = {"target": {"name": "store", "driver": "s3", "settings": settings}}
+    found = list(consent.of_profiles([document, document]))
+    assert found == [('target store, profile "theirs"', "/bin/echo keys")]
+    answer(monkeypatch, "y")
+    consent.ask_for(found, who="this run", is_allowed=False)
+    screen = answer(monkeypatch, "n")
+    consent.ask_for(found, who="this run", is_allowed=False)
+    assert not screen.getvalue()
+
+
 def test_permission_in_one_directory_is_none_in_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

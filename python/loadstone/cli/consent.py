@@ -10,8 +10,9 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from loadstone import _loadgen
 from loadstone.campaign.planning.plan import Plan
@@ -26,7 +27,11 @@ ALLOWED = "commands.json"
 
 def ask(plan: Plan, *, is_allowed: bool) -> None:
     """Ask whether the commands of a plan may be run; raise InputError where they may not."""
-    commands = list(commands_of(plan))
+    ask_for(list(commands_of(plan)), who="this campaign", is_allowed=is_allowed)
+
+
+def ask_for(commands: Sequence[tuple[str, str]], *, who: str, is_allowed: bool) -> None:
+    """Ask whether commands may be run, each with where it is said; raise InputError where not."""
     if is_allowed or not commands:
         return
     # Programs and scripts are named relative to it: those of another directory are others.
@@ -35,18 +40,18 @@ def ask(plan: Plan, *, is_allowed: bool) -> None:
     known = _known()
     if digest in known:
         return
-    what = "this campaign runs commands on this host that it did not run here before"
+    what = f"{who} runs commands on this host that it did not run here before"
     print(plain(f"{what}, in {directory}:"), file=sys.stderr)
     for where, command in commands:
         print(plain(f"  {where}: {command}"), file=sys.stderr)
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(
-            "the campaign's commands are not allowed yet, and there is no terminal to ask at",
+            "these commands are not allowed yet, and there is no terminal to ask at",
             "read them, and pass --allow-commands",
         )
     print("run them? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise InputError("the campaign's commands are not allowed", "nothing has been run")
+        raise InputError("these commands are not allowed", "nothing has been run")
     _remember(digest, known)
 
 
@@ -57,7 +62,7 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
     so are fio's job files, which may run commands too, and what gives the keys of an AWS
     profile that the campaign has chosen.
     """
-    yield from _of_profiles(plan)
+    yield from of_profiles(plan.documents())
     for hook in plan.hooks:
         names = "".join(f"{_variable(name, hook.env[name])} " for name in sorted(hook.env))
         yield f"hook {hook.label}", names + shlex.join(hook.command)
@@ -75,10 +80,11 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
             yield "probe ceph", f"{shlex.join(probe.via)} …"
 
 
-def _of_profiles(plan: Plan) -> Iterator[tuple[str, str]]:
+def of_profiles(documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the commands that give the keys of profiles which trials name."""
     # The user's own choice needs no permission, whoever wrote it down.
     own = ("default", os.environ.get("AWS_PROFILE"))
-    targets = {document["target"]["name"]: document["target"] for document in plan.documents()}
+    targets = {document["target"]["name"]: document["target"] for document in documents}
     for name, target in targets.items():
         settings = target["settings"]
         profile = settings.get("profile")

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 from loadstone.campaign.planning.remains import Remains, is_removed, places_gone
-from loadstone.cli import exit_code, plain
+from loadstone.cli import consent, exit_code, plain
 from loadstone.errors import LoadstoneError
 from loadstone.units import counted
 
@@ -35,6 +35,9 @@ def command(
             help="Also all versions and delete markers of what the run wrote, where a bucket keeps "
             "them.",
         ),
+    ] = False,
+    allow_commands: Annotated[
+        bool, typer.Option("--allow-commands", help="Run what gives a profile's keys, unasked.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be deleted.")
@@ -53,9 +56,15 @@ def command(
             return 0
         print("what this run wrote, and may have left:")
         for one in found:
-            print(f"  {one.describe()}")
+            print(plain(f"  {one.describe()}"))
         if dry_run:
             return 0
+        # The folder may have come from elsewhere, and names the profiles.
+        consent.ask_for(
+            list(consent.of_profiles(one.clean_up for one in found)),
+            who="this run",
+            is_allowed=allow_commands,
+        )
         if not yes and not _is_agreed():
             return exit_code.FAILED
         # Before anything is deleted: a run that misses objects must not be gone on with.
@@ -87,7 +96,7 @@ def _remove(found: list[Remains], folder: Path, *, with_versions: bool) -> tuple
             try:
                 summary = remove(one, folder, interrupt, with_versions=with_versions)
             except LoadstoneError as error:
-                print(f"error: {error}", file=sys.stderr)
+                print(plain(f"error: {error}"), file=sys.stderr)
                 is_left = True
                 continue
             is_reached = True
@@ -104,10 +113,10 @@ def _remove(found: list[Remains], folder: Path, *, with_versions: bool) -> tuple
 
 
 def account(summary: Mapping[str, Any]) -> str:
-    """Return what a clean-up did; a bucket that was not there is gone too."""
+    """Return what a clean-up did; what was not there, as others had deleted it, is gone too."""
     objects = summary["requests"] - summary["failed"] + summary["objects_swept"]
     buckets = places_gone(summary)
-    return f"{counted(objects, 'object')} deleted, {counted(buckets, 'bucket')} gone"
+    return f"{counted(objects, 'object')} and {counted(buckets, 'bucket')} gone"
 
 
 def left_behind(summary: Mapping[str, Any]) -> Iterator[str]:
