@@ -50,6 +50,27 @@ def test_kept_objects_are_read_and_checked_and_stay(
     assert contents(data) == {}
 
 
+def test_what_a_run_deletes_of_another_is_noted_there_and_no_longer_reused(
+    tmp_path: Path, kept: tuple[Path, Path]
+) -> None:
+    """The maker's folder knows, so nobody reads what is gone; its clean-up still takes the rest."""
+    run, data = kept
+    said = loadstone("bench", "delete", data, "-t", "2", "--reuse", run, "-o", tmp_path / "deletes")
+    assert said.code == 0, said.err
+    deleting = json.loads((tmp_path / "deletes" / "manifest.json").read_text())["run"]
+    assert json.loads((run / "manifest.json").read_text())["deleted_by"] == [deleting]
+    again = loadstone("bench", "get", data, "--reuse", run, "-o", tmp_path / "no")
+    assert again.code == 1
+    assert deleting in again.err
+    assert not (tmp_path / "no").exists()
+    assert loadstone("clean", tmp_path / "deletes", "--yes").code == 0
+    assert len(list(data.iterdir())) == 3, "the directories are the maker's"
+    cleaned = loadstone("clean", run, "--yes")
+    assert cleaned.code == 0, cleaned.err
+    assert "3 buckets gone" in cleaned.out
+    assert not list(data.iterdir())
+
+
 def test_damage_of_kept_objects_is_found(tmp_path: Path, kept: tuple[Path, Path]) -> None:
     run, data = kept
     victim = next(path for path in sorted(data.rglob("bench-*")) if path.is_file())

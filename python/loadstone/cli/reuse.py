@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from loadstone.campaign.planning.lifecycle import Need
+from loadstone.campaign.planning.lifecycle import Need, operations_of
+from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.remains import began
 from loadstone.campaign.planning.resume import left_as
 from loadstone.campaign.planning.reuse import Kept, Reused
@@ -13,26 +14,51 @@ from loadstone.campaign.schema.campaign import Campaign
 from loadstone.errors import InputError, ResultError
 from loadstone.execution.cleaning import begun, what_is_left
 from loadstone.results.layout import MANIFEST, read_manifest
+from loadstone.results.writer import RunWriter
 
 RUNS = Path("runs")
+DELETES = frozenset({"delete", "bulk_delete"})
 
 
-def reused_by(campaign: Campaign) -> dict[str, Reused]:
-    """Return the run that each target names, with what is there of it."""
+def reused_by(campaign: Campaign, run: str | None = None) -> dict[str, Reused]:
+    """Return the run that each target names, with what is there of it.
+
+    What `run` itself has deleted of it is no reason not to go on with that.
+    """
     return {
-        name: find(target.reuse)
+        name: find(target.reuse, run)
         for name, target in campaign.targets.items()
         if target.reuse is not None
     }
 
 
-def find(name: str) -> Reused:
+def note_deletes(campaign: Campaign, plan: Plan) -> None:
+    """Note in the runs that are used again that this one is about to delete what they kept.
+
+    Before anything is deleted: a run that misses objects is neither gone on with nor used again.
+    """
+    deleting = {
+        planned.document["target"]["name"]
+        for planned in plan.trials
+        if not DELETES.isdisjoint(operations_of(planned.document))
+    }
+    names = {campaign.targets[name].reuse for name in deleting & set(campaign.targets)}
+    for name in sorted(name for name in names if name is not None):
+        with RunWriter.lock(_folder(name)) as kept:
+            kept.note_deleting(plan.run)
+
+
+def find(name: str, run: str | None = None) -> Reused:
     """Return a run by its folder, or by its identity if its folder is in runs/."""
     folder = _folder(name)
     manifest = read_manifest(folder)
     if manifest.get("cleaned"):
         raise InputError(
             f'"loadstone clean" deleted objects of run "{folder}"', "name a run that kept its data"
+        )
+    if others := [other for other in manifest.get("deleted_by", ()) if other != run]:
+        raise InputError(
+            f'run {others[0]} deleted objects of run "{folder}"', "name a run that kept its data"
         )
     summaries = begun(folder)
     left = what_is_left(folder)

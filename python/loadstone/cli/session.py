@@ -13,7 +13,7 @@ from loadstone.campaign.planning.resume import resume as resume_plan
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, exit_code, extras, fail_if, plain
-from loadstone.cli.reuse import reused_by
+from loadstone.cli.reuse import note_deletes, reused_by
 from loadstone.errors import InputError
 from loadstone.execution import runner
 from loadstone.execution.cleaning import what_is_left
@@ -85,6 +85,7 @@ def measure(
     view = make_view(plan.trials, done=max(0, planned - len(plan.trials)), is_quiet=is_quiet)
     try:
         with writer:
+            note_deletes(campaign, plan)
             end = runner.execute(
                 plan, writer, view.show, schedule=campaign.schedule, observe=_observe
             )
@@ -207,7 +208,7 @@ def _amended(
     }
     if found:
         names = ", ".join(found)
-        print(f"changed since the run began, and recorded: {names}", file=sys.stderr)
+        print(plain(f"changed since the run began, and recorded: {names}"), file=sys.stderr)
     return {
         "campaign": campaign.document(),
         "campaign_file": text,
@@ -246,7 +247,10 @@ def _take_up(
     before = read_manifest(folder)
     _changes(campaign, before, folder)
     plan = make_plan(
-        campaign, run=before["run"], reused=reused_by(campaign), starts=before.get("starts", 1)
+        campaign,
+        run=before["run"],
+        reused=reused_by(campaign, before["run"]),
+        starts=before.get("starts", 1),
     )
     consent.ask(plan, is_allowed=allow_commands)
     writer = RunWriter.reopen(folder)

@@ -266,6 +266,7 @@ class Manifest(TypedDict, total=False):
     searches: Object
     resumed: list[Any]
     cleaned: list[Any]
+    deleted_by: list[str]
     starts: Whole
     starts_left: Whole
     failed_requests: Whole

@@ -89,6 +89,11 @@ class RunWriter:
                     f'run "{folder}" cannot go on: "loadstone clean" deleted what it wrote',
                     "choose another folder with -o to run the campaign again",
                 )
+            if others := manifest.get("deleted_by"):
+                raise ResultError(
+                    f'run "{folder}" cannot go on: run {others[0]} deleted what it had kept',
+                    "choose another folder with -o to run the campaign again",
+                )
             manifest["state"] = "running"
             # What is written from now on changes what they are the digests of.
             manifest.pop(integrity.FILES, None)
@@ -124,6 +129,12 @@ class RunWriter:
     def withdraw_cleaning(self) -> None:
         """Take the last note back: no target was reached, so nothing was deleted."""
         self.amend({"cleaned": list(self.manifest.get("cleaned", ()))[:-1]})
+
+    def note_deleting(self, run: str) -> None:
+        """Note that another run is about to delete what this one kept."""
+        others = self.manifest.get("deleted_by", [])
+        if run not in others:
+            self.amend({"deleted_by": [*others, run]})
 
     def _remove_streams_of_finished(self) -> None:
         """Remove what a trial's own end would have removed, had no kill come between."""
