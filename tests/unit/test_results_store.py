@@ -47,6 +47,22 @@ def test_the_manifest_itself_may_be_named(run_path: Path) -> None:
     assert read_run(run_path / "manifest.json").path == run_path
 
 
+def test_a_run_keeps_control_characters_and_shows_none(tmp_path: Path) -> None:
+    """A key with one is another key than without: what goes on, or cleans up, has to know it."""
+    path, name = tmp_path / "run", "a\x1b[2J\u202eb\r\nc"
+    trial = document(1) | {"dataset": {"object_prefix": name}}
+    with RunWriter.create(path, manifest() | {"name": name, "plan": [trial]}):
+        pass
+    with RunWriter.reopen(path) as writer:
+        assert writer.manifest["plan"] == [trial]
+    written = json.loads((path / "manifest.json").read_text())
+    assert (written["name"], written["plan"]) == (name, [trial])
+    shown = read_run(path)
+    texts = shown.name + shown.manifest["plan"][0]["dataset"]["object_prefix"]
+    assert "[2J" in texts
+    assert not any(one in texts for one in "\x1b\u202e\r")
+
+
 def test_streams_that_outlived_a_kill_go_when_the_run_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "run"
     with RunWriter.create(path, manifest()) as writer:

@@ -13,8 +13,8 @@ from loadstone.cli.reporting import for_screen
 from loadstone.execution import secrets
 from loadstone.execution.programs.program import TAIL_BYTES, run_programs
 from loadstone.probes.scraper import fit
+from loadstone.results import layout
 from loadstone.results.hook_log import read_hooks
-from loadstone.results.layout import read_json
 from loadstone.results.record import Record
 from tests.unit.fake_loadgen import FakeLoadgen
 from tests.unit.surroundings import run
@@ -87,7 +87,7 @@ def test_what_an_exporter_sends_back_is_blotted_and_steers_nothing() -> None:
 def test_texts_of_a_strangers_run_folder_steer_no_terminal(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('{"a\\u001b[2J": ["b\\u0007", {"c": "d\\u009b1m\\nü"}], "n": 1.5}')
-    told = read_json(path)
+    told = layout.plain(layout.read_json(path))
     assert told == {"a\ufffd[2J": ["b\ufffd", {"c": "d\ufffd1m\nü"}], "n": 1.5}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.results import durable
+from loadstone.results.layout import plain
 
 HOOKS = "hooks.jsonl"
 
@@ -19,5 +20,5 @@ def append_hook(folder: Path, entry: Mapping[str, Any]) -> None:
 
 
 def read_hooks(folder: Path) -> tuple[Mapping[str, Any], ...]:
-    """Read all whole lines."""
-    return durable.read_lines(folder / HOOKS)
+    """Read all whole lines, to be shown."""
+    return tuple(plain(entry) for entry in durable.read_lines(folder / HOOKS))

@@ -58,9 +58,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read one JSON object."""
+    """Read one JSON object, as it was written: what people are shown of it goes through `plain`."""
     try:
-        document = plain(json.loads(regular_file.read(path, JSON_BYTES_MAX)))
+        document = json.loads(regular_file.read(path, JSON_BYTES_MAX))
     except OSError as error:
         raise ResultError(f'cannot read "{path}": {error.strerror}') from error
     except (ValueError, RecursionError) as error:
@@ -71,7 +71,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a document whose texts steer no terminal: it may be a stranger's."""
+    """Return a document to be shown, whose texts steer no terminal: it may be a stranger's.
+
+    It names nothing on a target any more: a key with a control character is another key.
+    """
     match value:
         case str():
             return value if value.isprintable() else _loadgen.plain(value)

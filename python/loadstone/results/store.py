@@ -33,6 +33,7 @@ from loadstone.results.layout import (
     RECORD_SUFFIX,
     TRIALS,
     check_format,
+    plain,
     read_json,
     read_manifest,
 )
@@ -50,14 +51,14 @@ __all__ = [
 
 
 def read_run(path: str | Path) -> Run:
-    """Read a run folder, or raise ResultError naming the file at fault and what is wrong with it.
+    """Read a run folder to be shown; raise ResultError naming the file at fault and what is wrong.
 
     Tables are not read yet, but it is made sure that they are there and were not cut off.
     """
     folder = Path(path)
     if folder.name == MANIFEST:
         folder = folder.parent
-    manifest = read_manifest(folder)
+    manifest = plain(read_manifest(folder))
     is_being_written = durable.is_locked(folder / LOCK)
     altered = list(integrity.altered(folder, manifest))
     records: dict[str, Record] = {}
@@ -128,7 +129,7 @@ def _finished_records(folder: Path) -> Iterator[Record]:
 
 
 def _finished_record(path: Path) -> Record:
-    document = read_json(path)
+    document = plain(read_json(path))
     check_format(path, document, "record_format", RECORD_FORMAT)
     intervals = path.with_suffix(tables.PARQUET_SUFFIX)
     tables.check_parquet(intervals)
@@ -147,7 +148,7 @@ def _unfinished_record(
     path = folder / TRIALS / (trial["id"] + PARTIAL_SUFFIX)
     document: dict[str, Any] = {"trial": trial, "summary": {}}
     if path.exists():
-        document = read_json(path)
+        document = plain(read_json(path))
         check_format(path, document, "record_format", RECORD_FORMAT)
     elif is_being_written:
         document["labels"] = [RUNNING]
