@@ -22,7 +22,7 @@ from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, PASSWORD, PROJECT, SECRET_KEY, USER
 from tests.system.command import NO_STATE
 from tests.system.endless_answers import ENDLESS, OF_LOG_INS
-from tests.system.hostile_server import Exchange, hostile, is_object_read
+from tests.system.hostile_server import Exchange, Message, hostile, is_object_read
 from tests.system.spoilers import CASES, Case
 
 TIMEOUT_S = 0.5
@@ -80,18 +80,20 @@ class Attempt:
 
     def __post_init__(self) -> None:
         self.is_hostile = threading.Event()
-        self.spares_until_read = False
-        self.was_read = threading.Event()
+        # The request that a command is waited for, to be stopped then.
+        self.awaits: Callable[[Message], bool] = is_object_read
+        self.spares_until_reached = False
+        self.was_reached = threading.Event()
 
     def spoil(self, exchange: Exchange) -> bool:
-        if is_object_read(exchange.request):
-            self.was_read.set()
-            if self.spares_until_read:
+        if self.awaits(exchange.request):
+            self.was_reached.set()
+            if self.spares_until_reached:
                 self.is_hostile.set()
         return self.is_hostile.is_set() and self.case.spoil(exchange)
 
     def run(self, steps: int, *arguments: str | Path, stops: bool = False) -> End:
-        """Run a command of so many requests in a row; with `stops`, until the first read."""
+        """Run a command of so many requests in a row; with `stops`, until the awaited request."""
         kept = {
             key: value
             for key, value in os.environ.items()
@@ -108,8 +110,8 @@ class Attempt:
             )
             try:
                 if stops:
-                    # An hour of load begins; whether it does is not what is looked at here.
-                    self.was_read.wait(SLACK * steps * TIMEOUT_S)
+                    # What is under way takes an hour, or as long as the server makes it take.
+                    self.was_reached.wait(SLACK * steps * TIMEOUT_S)
                     began = time.monotonic()
                     process.send_signal(signal.SIGINT)
                 code = process.wait(SLACK * steps * TIMEOUT_S)
@@ -131,7 +133,7 @@ def bench(attempt: Attempt, url: str) -> End:
 
 def clean_up(attempt: Attempt, url: str) -> End:
     """A run whose target turns with the first read: its load and its clean-up meet it."""
-    attempt.spares_until_read = True
+    attempt.spares_until_reached = True
     steps = BUCKETS * OF_A_PLACE + 3 * OF_A_PHASE + OF_A_CLEAN_UP
     return attempt.run(steps, "bench", "put,get,delete", url, *LOAD, "-o", attempt.folder)
 
@@ -147,16 +149,56 @@ def clean(attempt: Attempt, url: str) -> End:
 
 def stop(attempt: Attempt, url: str) -> End:
     """Ctrl-C while requests are under way that get bad answers, or none."""
-    attempt.spares_until_read = True
+    attempt.spares_until_reached = True
     steps = BUCKETS * OF_A_PLACE + OF_A_PHASE + OF_A_CLEAN_UP
     return attempt.run(
         steps, "bench", "get", url, *LOAD, "-d", "1h", "-o", attempt.folder, stops=True
     )
 
 
-def resume(attempt: Attempt, url: str) -> End:
-    """A run that was stopped goes on against a target that has turned meanwhile."""
-    steps = 2 * BUCKETS * OF_A_PLACE + 3 * OF_A_PHASE + OF_A_CLEAN_UP
+def is_object_write(request: Message) -> bool:
+    return request.method == "PUT" and "/object-" in request.path
+
+
+def is_delete(request: Message) -> bool:
+    is_bulk = request.method == "POST" and "delete" in request.path
+    return request.method == "DELETE" or is_bulk
+
+
+def stop_writing(attempt: Attempt, url: str) -> End:
+    """Ctrl-C while objects are put."""
+    attempt.spares_until_reached, attempt.awaits = True, is_object_write
+    steps = BUCKETS * OF_A_PLACE + OF_A_PHASE + OF_A_CLEAN_UP
+    return attempt.run(steps, "bench", "put", url, *LOAD, "-o", attempt.folder, stops=True)
+
+
+def stop_cleaning_up(attempt: Attempt, url: str) -> End:
+    """Ctrl-C while a run removes what it wrote."""
+    attempt.spares_until_reached, attempt.awaits = True, is_delete
+    steps = BUCKETS * OF_A_PLACE + OF_A_PHASE + OF_A_CLEAN_UP
+    return attempt.run(steps, "bench", "put,get", url, *LOAD, "-o", attempt.folder, stops=True)
+
+
+def stop_clean(attempt: Attempt, url: str) -> End:
+    """Ctrl-C while `clean` asks for what a sound run had kept."""
+    steps = BUCKETS * OF_A_PLACE + OF_A_PHASE + OF_A_CLEAN_UP
+    kept = attempt.run(steps, "bench", "put", url, *LOAD, "--keep-data", "-o", attempt.folder)
+    assert kept.code == 0, kept.err
+    attempt.spares_until_reached, attempt.awaits = True, lambda request: True
+    attempt.was_reached.clear()
+    return attempt.run(steps, "clean", attempt.folder, "--yes", stops=True)
+
+
+def dry_run(attempt: Attempt, url: str) -> End:
+    """A plan, which asks nothing of a target."""
+    attempt.awaits = lambda request: True
+    end = attempt.run(OF_A_PLACE, "bench", "put,get", url, *LOAD, "--dry-run")
+    assert not attempt.was_reached.is_set(), "the target was asked"
+    return end
+
+
+def write_campaign(attempt: Attempt, url: str) -> Path:
+    """Write a campaign whose reads take a few time-outs."""
     driver, _, address = url.partition("+")
     where = f"endpoints: [{address}]" if driver == "s3" else f"auth_url: {address}"
     campaign = attempt.folder.with_suffix(".yaml")
@@ -166,6 +208,13 @@ def resume(attempt: Attempt, url: str) -> End:
         f"load: {{threads: {THREADS}}}\ntimeout: {int(TIMEOUT_S * 1000)}ms\n"
         f"phases: [put, {{op: get, duration: {int(TIMEOUT_S * 4000)}ms}}]\n"
     )
+    return campaign
+
+
+def resume(attempt: Attempt, url: str) -> End:
+    """A run that was stopped goes on against a target that has turned meanwhile."""
+    steps = 2 * BUCKETS * OF_A_PLACE + 3 * OF_A_PHASE + OF_A_CLEAN_UP
+    campaign = write_campaign(attempt, url)
     begun = attempt.run(steps, "run", campaign, "-o", attempt.folder, stops=True)
     assert begun.code == 130, begun.err
     attempt.is_hostile.set()
@@ -188,9 +237,23 @@ def probe(attempt: Attempt, url: str) -> End:
     return attempt.run(steps + 4, "run", campaign, "-o", attempt.folder)
 
 
-COMMANDS: list[Callable[[Attempt, str], End]] = [bench, clean_up, clean, stop, resume]
+def stop_resume(attempt: Attempt, url: str) -> End:
+    """Ctrl-C, twice: the second time while the resumed run asks whether its places are there."""
+    steps = BUCKETS * OF_A_PLACE + OF_A_PHASE + OF_A_CLEAN_UP
+    campaign = write_campaign(attempt, url)
+    begun = attempt.run(steps, "run", campaign, "-o", attempt.folder, stops=True)
+    assert begun.code == 130, begun.err
+    attempt.spares_until_reached, attempt.awaits = True, lambda request: True
+    attempt.was_reached.clear()
+    return attempt.run(steps, "run", campaign, "-o", attempt.folder, "--resume", stops=True)
+
+
+STOPS = [stop, stop_writing, stop_cleaning_up, stop_clean, stop_resume]
+COMMANDS: list[Callable[[Attempt, str], End]] = [bench, clean_up, clean, resume, *STOPS]
 EXIT_CODES = {
-    bench: {0, 1}, clean_up: {0, 1}, clean: {0, 1}, stop: {1, 130}, resume: {0, 1}, probe: {0, 1},
+    bench: {0, 1}, clean_up: {0, 1}, clean: {0, 1}, resume: {0, 1}, probe: {0, 1}, dry_run: {0},
+    # A command that had come to its end, or failed, before Ctrl-C did.
+    **{each: {0, 1, 130} for each in STOPS}, stop: {1, 130},
 }  # fmt: skip
 
 Futures = dict[tuple[str, str, str], Future[End]]
@@ -235,7 +298,7 @@ def is_short(command: Callable[[Attempt, str], End], kind: str, case: Case) -> b
     if command is clean_up:
         first = {"s3": CASES + ENDLESS, "swift": OF_LOG_INS, "keystone": ()}[kind]
         return case in first or (kind == "keystone" and case.name == ONE)
-    if command in (probe, resume):
+    if command in (probe, resume, dry_run, *STOPS[1:]):
         return kind == "s3" and case.name == ONE
     return kind == "s3" and case.name in (ONE, STALLED)
 
@@ -248,8 +311,10 @@ def is_short(command: Callable[[Attempt, str], End], kind: str, case: Case) -> b
             marks=() if is_short(command, kind, case) else pytest.mark.long(cpu_s=CPU_S),
         )
         for kind, cases in SERVERS.items()
-        for command in (*COMMANDS, *([probe] if kind == "s3" else []))
+        for command in (*COMMANDS, dry_run, *([probe] if kind == "s3" else []))
         for case in cases
+        # A plan that asks nothing is the same before all of them.
+        if command is not dry_run or case.name == "half a head"
     ],
 )  # fmt: skip
 def test_a_command_ends(

@@ -38,7 +38,13 @@ class Clusters:
         answers = self._ask(probe, settings, absent)
         own = (str(settings["pool"]),) if "pool" in settings else ()
         pools = probe.pools or own
-        return {"ceph": digest(answers, pools)} if answers else {}
+        try:
+            return {"ceph": digest(answers, pools)} if answers else {}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # Whatever answers in the place of ceph: its words are no reason to end a run.
+            what = f"the answers are not those of ceph: {type(error).__name__}: {error}"
+            absent["ceph"] = secrets.hide(what, ())
+            return {}
 
     def _probe_of(self, document: Mapping[str, Any]) -> CephProbe | None:
         if not document["measured"]:
@@ -72,6 +78,6 @@ def _answers(found: Sequence[Ended], absent: dict[str, str]) -> dict[str, Any]:
                 lines = ended.said.splitlines() or [ended.state]
                 raise ValueError(lines[-1] if ended.state == "ended" else ended.state)
             answers[name] = json.loads(ended.output)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             absent[f"ceph {' '.join(question)}"] = secrets.hide(str(error), ())
     return answers

@@ -1,0 +1,107 @@
+"""Commands that ask programs, not targets, end too: whatever those print, and if they never end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.system.command import HANGS_AFTER_S, NO_STATE, loadstone, trials_of
+
+DEEP = "[" * 100_000
+PROGRAMS = {
+    "never ends": "sleep 3600",
+    "does not heed a signal": "trap '' TERM INT; sleep 3600 & wait; sleep 3600",
+    "prints without end": "yes",
+    "prints no JSON": "echo 'Traceback'; exit 0",
+    "another kind of JSON": "echo '[[1]]'",
+    "nested too deep": f"printf '%s' '{DEEP}'",
+    "values of other kinds": 'echo \'{"health": 7, "pgmap": [1], "stats": "x", "nodes": {}}\'',
+    "steers the terminal": "printf '\\033]0;x\\007\\033[2J' >&2; exit 3",
+    "is not there": None,
+}
+CAMPAIGN = """
+name: liveness
+targets: {one: {driver: "null"}}
+probes: {ceph: [{via: [PROGRAM], timeout: 500ms}]}
+dataset: {objects: 12, size: 4KiB}
+load: {threads: 2}
+phases: [{op: get, duration: DURATION}]
+"""
+
+
+def campaign(folder: Path, program: str | None, duration: str) -> Path:
+    script = folder / "program"
+    if program is not None:
+        script.write_text(f"#!/bin/sh\n{program}\n")
+        script.chmod(0o755)
+    file = folder / "campaign.yaml"
+    file.write_text(CAMPAIGN.replace("PROGRAM", str(script)).replace("DURATION", duration))
+    return file
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_run_ends_whatever_answers_for_ceph(name: str, tmp_path: Path) -> None:
+    """What it did not answer is absent from the record; the trial is as good as without it."""
+    file = campaign(tmp_path, PROGRAMS[name], "500ms")
+    said = loadstone("run", file, "-o", tmp_path / "run", "--allow-commands")
+    assert "Traceback" not in said.err
+    assert "\x1b" not in said.err
+    assert said.code in (0, 1), said.err
+    if said.code == 1:
+        assert "program" in said.err, "it says what it could not start"
+        return
+    (record,) = trials_of(tmp_path / "run")
+    assert record["summary"]["requests"] > 0
+
+
+def stopped(*arguments: str | Path, after: Path | None = None, seconds: float = 0) -> int:
+    """Send Ctrl-C once a file is there, or after some seconds; return how the command ended."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "loadstone", *map(str, arguments)],
+        env={**os.environ, "NO_COLOR": "1", "XDG_STATE_HOME": NO_STATE},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while after is not None and not after.exists() and process.poll() is None:
+        time.sleep(0.02)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    return process.wait(HANGS_AFTER_S)
+
+
+def test_ctrl_c_while_a_program_never_answers_ends_the_run(tmp_path: Path) -> None:
+    flag = tmp_path / "asked"
+    file = campaign(tmp_path, f"touch {flag}; trap '' TERM INT; sleep 3600", "1h")
+    file.write_text(file.read_text().replace("timeout: 500ms", "timeout: 1h"))
+    run = tmp_path / "run"
+    assert stopped("run", file, "-o", run, "--allow-commands", after=flag) == 130
+
+
+def test_ctrl_c_ends_a_calibration(tmp_path: Path) -> None:
+    """Its servers go with it, and nothing that was measured half is kept."""
+    kept = tmp_path / "state"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "loadstone", "calibrate", "s3", "-d", "1h"],
+        env={**os.environ, "NO_COLOR": "1", "XDG_STATE_HOME": str(kept)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    with process.stderr as said:
+        # It has said how long it takes: its loads are next.
+        assert any("this takes about" in line for line in said)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(HANGS_AFTER_S) == 130
+    assert not list(kept.rglob("*.json"))
+    left = subprocess.run(
+        ["ps", "-o", "pid=", "-s", str(process.pid)], capture_output=True, check=False
+    )
+    assert not left.stdout.split()
