@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from loadstone.cli import COMMANDS
 from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, PROJECT, USER
 from tests.system.command import HANGS_AFTER_S, NO_STATE, Said
@@ -34,12 +36,15 @@ S3_SECRET = "canary-Q3/s+5f1e7c90ab24d683"
 PASSWORD = 'canary-W8"p&<7b20fd49c1e6a835'
 HOOK_SECRET = "canary-hook-91c4be07f3d25a68"
 PROBE_SECRET = "canary-probe-e83a6d10572fbc94"
+STORE_SECRET = "canary-store-5ad07be1c94f2683"
 GIVEN = {
     "AWS_ACCESS_KEY_ID": ACCESS_KEY,
     "AWS_SECRET_ACCESS_KEY": S3_SECRET,
     "CANARY_PASSWORD": PASSWORD,
     "CANARY_HOOK": HOOK_SECRET,
     "CANARY_PROBE": PROBE_SECRET,
+    "LOADSTONE_ACCESS_KEY": ACCESS_KEY,
+    "LOADSTONE_SECRET_KEY": STORE_SECRET,
 }
 FORMS = ("terminal", "html", "markdown", "csv", "json")
 # Given to a program by name: a hook may have it, what is kept of the hook may not.
@@ -253,6 +258,8 @@ def test_a_target_that_sends_back_its_requests_gets_no_secret_told(
         loadstone(cage, "report", folders[0], "-f", form, "-o", tmp_path / "reports" / form)
     loadstone(cage, "compare", folders[0], folders[1])
     loadstone(cage, "analyse", folders[0])
+    loadstone(cage, "history", tmp_path)
+    loadstone(cage, "list", "runs", tmp_path)
     cage.check_folder(tmp_path / "reports")
     assert not cage.problems, cage.problems[:5]
 
@@ -353,15 +360,46 @@ def test_commands_that_need_no_target_tell_nothing_of_the_environment(
     """Lists, a calibration that is shown, an import of what is none."""
     broken = tmp_path / "broken.json"
     broken.write_text("{")
-    for command in (
-        ["list", "drivers"],
-        ["calibrate", "--show"],
-        ["published"],
-        ["import", "warp", broken, "-o", tmp_path / "imported"],
-        ["bench", "get", "s3+http://127.0.0.1:1", "--dry-run"],
-    ):
-        loadstone(cage, *command)
+    loadstone(cage, "list", "drivers")
+    loadstone(cage, "calibrate", "--show")
+    loadstone(cage, "published")
+    loadstone(cage, "import", "warp", broken, "-o", tmp_path / "imported")
+    loadstone(cage, "bench", "get", "s3+http://127.0.0.1:1", "--dry-run")
     assert not cage.problems, cage.problems[:5]
+
+
+def test_a_clean_up_of_what_a_parrot_kept_tells_nothing(
+    cage: Cage, store_port: int, tmp_path: Path
+) -> None:
+    """What is left is listed and deleted through a target that sends everything back."""
+    folder = tmp_path / "kept"
+    with hostile(store_port, Parrot(cage, S3_SECRET)) as server:
+        loadstone(cage, "bench", "put,get", f"s3+{server.url}", *SMALL, "--keep-data", "-o", folder)
+        assert loadstone(cage, "clean", folder, "--dry-run").code == 0
+        cleaned = loadstone(cage, "clean", folder, "--yes")
+    assert "gone" in cleaned.out, cleaned.err
+    cage.check_folder(folder)
+    assert not cage.problems, cage.problems[:5]
+
+
+def test_a_store_and_a_demo_tell_nothing_of_the_environment(cage: Cage, tmp_path: Path) -> None:
+    """A store that is given its keys by name, and one that makes up its own."""
+    strange = tmp_path / "strange"
+    strange.mkdir()
+    (strange / "letter").write_text("mine")
+    refused = loadstone(cage, "serve", "--port", "0", "--data", strange)
+    assert "no store wrote" in refused.err, "it got as far as its directory"
+    folder = tmp_path / "demo"
+    demo = loadstone(cage, "demo", "-o", folder, "--objects", "100")
+    assert demo.code == 0, demo.err
+    assert cage.check_folder(folder) > 6
+    assert not cage.problems, cage.problems[:5]
+
+
+def test_every_command_is_watched() -> None:
+    """A command without a case in this file is a hole in the cage."""
+    watched = re.findall(r'loadstone\(\s*cage,\s*"([a-z]+)"', Path(__file__).read_text())
+    assert {command.name for command in COMMANDS} == set(watched)
 
 
 def test_a_part_of_a_canary_is_found_in_every_channel(tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ import typer
 from loadstone.cli import session
 from loadstone.errors import LoadstoneError
 
+NEEDED = ("HOME", "LANG", "LC_", "LD_LIBRARY_PATH", "LOADSTONE_", "PATH", "PYTHON", "TMPDIR")
+"""Beginnings of the variables that the store's process needs."""
+
 CAMPAIGN = """\
 # The campaign of `loadstone demo`: report 1's shape on a small scale.
 name: demo
@@ -94,6 +97,8 @@ def _store() -> Iterator[str]:
     }
     store = subprocess.Popen(
         [sys.executable, "-m", "loadstone", "serve", "--port", "0"],
+        # The user's own secrets are none of the store's.
+        env={name: value for name, value in os.environ.items() if name.startswith(NEEDED)},
         stdout=subprocess.PIPE,
         text=True,
         # A Ctrl-C is for the run; the store goes when the run has written what it has.

@@ -27,6 +27,7 @@ from typing import Annotated, Any
 import typer
 
 from loadstone import units
+from loadstone.cli import plain
 from loadstone.errors import InputError, LoadstoneError
 
 PAIRS = (
@@ -91,7 +92,7 @@ def _run(start: Callable[[], Any], what: str) -> None:
         message, _, hint = str(error).partition("\nhint: ")
         raise LoadstoneError(message, hint or None) from error
     for line in getattr(server, "damage", ()):
-        print(f"warning: damaged and not served: {line}", file=sys.stderr)
+        print(plain(f"warning: damaged and not served: {line}"), file=sys.stderr)
     print(f"listening on http://{server.address} ({what})", flush=True)
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
