@@ -202,7 +202,10 @@ bench-report: $(STAMPS)/extension ## measure CPU and memory of reports against t
 	@$(BIN)/python bench/report.py
 
 .PHONY: docs
-docs: $(STAMPS)/extension ## build the documentation of the crates, and check that everything is documented
+docs: $(STAMPS)/extension ## build the documentation site into build/docs/site, and the crates' own; check both
+	$(call quietly,site,NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet)
+	$(call quietly,manual,$(BIN)/python -m tests.docs.manual build/docs/loadstone.1)
+	@echo 'build/docs/site/index.html'
 	$(call quietly,rustdoc,RUSTDOCFLAGS='-D warnings' PYO3_PYTHON="$$PWD/$(BIN)/python" cargo doc --workspace --no-deps --quiet)
 	@$(BIN)/python -m pytest -q tests/docs $(PYTEST_OPTIONS)
 

@@ -1,0 +1,183 @@
+"""Every loadstone command in the documents is read, planned as written, and run small.
+
+A page is a session: commands run in its order and in one directory, loads against the embedded
+store or a directory in the place of the hosts and mounts that the page names, with a few requests.
+What a page reports on and has not run, stands there as a run of the null target. Commands of other
+programs are not run.
+"""
+
+import itertools
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+import typer
+
+from loadstone import _loadgen, cli
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")])
+
+KEYS = {"access_key": "test", "secret_key": "a-secret-of-tests"}
+SWIFT = {"user": "tester", "password": "a-password-of-tests", "project": "test"}
+SECRETS = {
+    "AWS_ACCESS_KEY_ID": KEYS["access_key"],
+    "AWS_SECRET_ACCESS_KEY": KEYS["secret_key"],
+    "OS_USERNAME": SWIFT["user"],
+    "OS_PASSWORD": SWIFT["password"],
+    "OS_PROJECT_NAME": SWIFT["project"],
+    "AWS_ENDPOINT_URL": "http://store:9000",
+    "ST_USER": "test:tester",
+    "ST_KEY": SWIFT["password"],
+}
+SMALL = {
+    **dict.fromkeys(("-n", "--count", "--objects"), "20"),
+    **dict.fromkeys(("-d", "--duration", "--timelimit"), "100ms"),
+    **dict.fromkeys(("-s", "--size", "--obj.size"), "16KiB"),
+    **dict.fromkeys(("-t", "--threads", "--concurrent"), "2"),
+    **dict.fromkeys(("-b", "--buckets", "--containers"), "2"),
+    "--rate": "500",
+}
+ENDS = ("|", "&", "&&", ">", "<", ";")
+TWO_TARGETS = """\
+name: two
+targets: {a: {driver: "null"}, b: {driver: "null"}}
+dataset: {objects: 20, size: 4KiB}
+load: {threads: 2}
+phases: [put, get]
+blocks: 2
+"""
+SHELLS = ("", "console", "sh", "bash")
+READERS = ("report", "analyse", "compare", "history", "published", "list")
+
+
+def commands_of(page: Path) -> list[list[str]]:
+    """Return the words of each loadstone command in a page's blocks, without `loadstone` itself."""
+    found = []
+    # Fences are taken in pairs, or else the text between two blocks would pass for one.
+    for kind, block in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.M | re.S):
+        for line in block.replace("\\\n", " ").splitlines() if kind in SHELLS else ():
+            typed = re.match(r"(?:[\w-]*\$ )?(?:\.venv/bin/)?loadstone (.*)", line.strip())
+            if typed:
+                words = typed[1].replace("$(date +%F)", "2026-01-01")
+                lexer = shlex.shlex(words, posix=True, punctuation_chars=True)
+                lexer.whitespace_split = True
+                found.append(list(itertools.takewhile(lambda word: word not in ENDS, lexer)))
+    return found
+
+
+WITH_COMMANDS = [page for page in PAGES if commands_of(page)]
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[str]:
+    """A store that the loads of all pages go to."""
+    running = _loadgen.Store(json.dumps({**KEYS, **SWIFT}))
+    yield running.address
+    running.stop()
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
+def test_every_command_on_a_page_runs(
+    page: Path, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("AWS_PROFILE", "CEPH_CONF", "CEPH_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(name, value)
+    for example in (ROOT / "examples").glob("*.yaml"):
+        shutil.copy(example, tmp_path)
+    for words in commands_of(page):
+        check_words(words)
+        if "..." in words or not words or words[0].startswith("-"):
+            continue
+        try_command(words, store, tmp_path)
+
+
+def try_command(words: Sequence[str], store: str, folder: Path) -> None:
+    """Run a command as far as it can be run here."""
+    name, *rest = words
+    if name == "bench":
+        run(["bench", *rest, *([] if "--dry-run" in rest else ["--dry-run"])])
+        if "--dry-run" not in rest:
+            run(["bench", *small(rest, store, folder)])
+    elif name == "run":
+        kept = without(rest, ("-o", "--output", "--fail-if"), ("--resume", "--allow-commands"))
+        if Path(rest[0]).exists():
+            run(["run", *kept, *([] if "--dry-run" in kept else ["--dry-run"])])
+        make_run(output_of(rest))
+    elif name in READERS and not any(foreign(word) for word in rest):
+        for word in rest:
+            make_run(word if word.startswith("runs") or word == "RUN" else None)
+        run([name, *without(rest, ("--campaign",), ())])
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Read a command as the command line does, and do nothing."""
+    group = typer.main.get_command(cli.app)
+    with group.make_context("loadstone", [], resilient_parsing=True) as context:
+        if not words or words[0].startswith("-"):
+            return
+        command = group.get_command(context, words[0])  # type: ignore[attr-defined]
+        assert command is not None, f"no such command: {words[0]}"
+        command.make_context(words[0], list(words[1:]), parent=context)
+
+
+def run(words: Sequence[str]) -> None:
+    """Run a command; what a threshold or a check says of a small load is no mistake of the page."""
+    code = cli.main(list(words))
+    assert code in (0, 3), f"loadstone {shlex.join(words)} ended with {code}"
+
+
+def small(words: Sequence[str], store: str, folder: Path) -> list[str]:
+    """Return a load's words with the store as its target, and few requests."""
+    operations, target, *options = words
+    if target.startswith("/"):
+        target = str(folder / target.strip("/").replace("/", "-"))
+        Path(target).mkdir(exist_ok=True)
+    elif target.startswith("swift+"):
+        target = f"swift+http://{store}{'/auth/v1.0' if 'auth/v1.0' in target else '/v3'}"
+    elif "http" in target:
+        target = f"s3+http://{store}"
+    else:
+        target = "null"
+    kept = without(options, ("--target-set", "--prefix"), ("--allow-foreign", "--https"))
+    shrunk = [SMALL.get(before, word) for before, word in zip(["", *kept], kept, strict=False)]
+    # On a busy host an open load is late, which is no fault of the page.
+    return [operations, target, *shrunk, "--set", "expect.failures=true"]
+
+
+def without(words: Sequence[str], pairs: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """Return words without some options; those of `pairs` have a value each."""
+    kept, skip = [], False
+    for word in words:
+        if not skip and word not in (*pairs, *flags):
+            kept.append(word)
+        skip = not skip and word in pairs
+    return kept
+
+
+def foreign(word: str) -> bool:
+    """Tell whether a word names a file of another tool, or a target that only a real run has."""
+    return (":" in word and not word.startswith("published:")) or ("@" in word and "runs/" in word)
+
+
+def output_of(words: Sequence[str]) -> str | None:
+    """Return the folder that a command writes its run to."""
+    return next(
+        (words[at + 1] for at, word in enumerate(words) if word in ("-o", "--output")), None
+    )
+
+
+def make_run(folder: str | None) -> None:
+    """Put a small run where a page has one, if nothing is there."""
+    if folder is None or Path(folder).exists():
+        return
+    path = Path(folder)
+    Path("two.yaml").write_text(TWO_TARGETS)
+    run(["run", "two.yaml", "-o", str(path if path.name != "runs" else path / "one")])
