@@ -209,6 +209,16 @@ docs: $(STAMPS)/extension ## build the documentation site into build/docs/site, 
 	$(call quietly,rustdoc,RUSTDOCFLAGS='-D warnings' PYO3_PYTHON="$$PWD/$(BIN)/python" cargo doc --workspace --no-deps --quiet)
 	@$(BIN)/python -m pytest -q tests/docs $(PYTEST_OPTIONS)
 
+# Linked by zig for glibc 2.28, so that the wheel installs on older systems than this one. maturin
+# refuses to name it so where a symbol is newer.
+ARCHITECTURE ?= x86_64
+.PHONY: wheel
+wheel: $(STAMPS)/packages | tools ## build a wheel that installs without a compiler; ARCHITECTURE=aarch64 for that
+	$(call quietly,zig,$(BIN)/python -m pip install --quiet --group wheel)
+	$(call quietly,wheel,VIRTUAL_ENV="$$PWD/$(VENV)" PATH="$$PWD/$(BIN):$$PATH" $(BIN)/maturin build --release --strip \
+		--zig --compatibility manylinux_2_28 --target $(ARCHITECTURE)-unknown-linux-gnu --target-dir target/wheel --out build/wheels)
+	@ls build/wheels/*_$(ARCHITECTURE).whl
+
 .PHONY: clean
 clean: ## delete everything that the other commands made
 	@rm -rf $(VENV) target build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -118,6 +118,8 @@ def test_the_changelog_speaks_of_this_version() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())
     assert cargo["workspace"]["package"]["version"] == version
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {version}\n" in citation
     changelog = (ROOT / "CHANGELOG.md").read_text()
     section = re.search(rf"^## \[?{re.escape(version)}\]?.*?(?=^## |\Z)", changelog, re.M | re.S)
     assert section, f"CHANGELOG.md has no section for {version}"

@@ -220,6 +220,36 @@ def test_the_published_schema_accepts_a_campaign_and_refuses_a_wrong_key() -> No
     assert list(validator.iter_errors({**WHOLE, "phases": [{"op": "gett"}]}))
 
 
+@pytest.mark.parametrize(
+    ("target", "is_valid"),
+    [
+        ({"driver": "s3", "endpoint": "http://s", "secret_key": {"env": "S"}}, True),
+        ({"driver": "s3", "endpoints": ["http://a", "http://b"], "addressing": "virtual"}, True),
+        ({"driver": "file", "path": "/mnt/x", "direct": True, "replication": 3}, True),
+        ({"driver": "s3", "endpoint": "http://s", "secret_key": "literal"}, False),
+        ({"driver": "s3", "endpoint": "http://s", "addressing": "sideways"}, False),
+        ({"driver": "file", "path": "/mnt/x", "direct": "yes"}, False),
+        ({"driver": "file", "endpoint": "http://s"}, False),
+        ({"driver": "ftp"}, False),
+    ],
+)
+def test_the_published_schema_knows_the_settings_of_drivers(
+    target: dict[str, Any], is_valid: bool
+) -> None:
+    validator = jsonschema.Draft202012Validator(json_schema())
+    assert validator.is_valid({**WHOLE, "targets": {"s": target}}) == is_valid
+
+
+def test_the_schema_has_a_name_of_its_own_and_refers_to_nothing_else() -> None:
+    schema = json_schema()
+    assert schema["$id"].startswith("urn:loadstone:")
+    assert schema["$defs"]["Target"]["properties"]["driver"]["enum"] == _loadgen_drivers()
+
+
+def _loadgen_drivers() -> list[str]:
+    return [driver["name"] for driver in _loadgen.drivers()]
+
+
 def test_every_key_is_on_the_reference_page() -> None:
     page = (REFERENCE / "campaign.md").read_text(encoding="utf-8")
     schema = json_schema()

@@ -9,14 +9,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from loadstone.campaign.drivers import read_drivers
 from loadstone.campaign.reading.mistakes import KnownKeys
 from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.driver_settings import add_settings
+
+IDENTITY = "urn:loadstone:schema:campaign:1"
+"""What names the schema wherever it lies: it is fetched from nowhere."""
 
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a campaign file, for editors."""
     schema = Campaign.model_json_schema(by_alias=True)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["$id"] = IDENTITY
     schema["title"] = "loadstone campaign"
     definitions = schema["$defs"]
     # One key with two names, and short spellings that the model itself does not show.
@@ -32,6 +38,7 @@ def json_schema() -> dict[str, Any]:
             spelled = properties["on_error"]
             reference = spelled.pop("$ref", None) or spelled.pop("allOf")[0]["$ref"]
             spelled["anyOf"] = [{"enum": ["continue", "stop"]}, {"$ref": reference}]
+    add_settings(definitions["Target"], definitions, read_drivers())
     return schema
 
 
