@@ -18,6 +18,7 @@ import pytest
 import typer
 
 from loadstone import _loadgen, cli
+from loadstone.cli.fail_if import read_thresholds
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")])
@@ -102,6 +103,8 @@ def test_every_command_on_a_page_runs(
 def try_command(words: Sequence[str], store: str, folder: Path) -> None:
     """Run a command as far as it can be run here."""
     name, *rest = words
+    # A threshold is read; so few requests could not decide it.
+    read_thresholds([then for word, then in itertools.pairwise(words) if word == "--fail-if"])
     if name == "bench":
         run(["bench", *rest, *([] if "--dry-run" in rest else ["--dry-run"])])
         if "--dry-run" not in rest:
@@ -114,7 +117,7 @@ def try_command(words: Sequence[str], store: str, folder: Path) -> None:
     elif name in READERS and not any(foreign(word) for word in rest):
         for word in rest:
             make_run(word if word.startswith("runs") or word == "RUN" else None)
-        run([name, *without(rest, ("--campaign",), ())])
+        run([name, *without(rest, ("--campaign", "--fail-if"), ())])
 
 
 def check_words(words: Sequence[str]) -> None:
@@ -146,7 +149,9 @@ def small(words: Sequence[str], store: str, folder: Path) -> list[str]:
         target = f"s3+http://{store}"
     else:
         target = "null"
-    kept = without(options, ("--target-set", "--prefix"), ("--allow-foreign", "--https"))
+    kept = without(
+        options, ("--target-set", "--prefix", "--fail-if"), ("--allow-foreign", "--https")
+    )
     shrunk = [SMALL.get(before, word) for before, word in zip(["", *kept], kept, strict=False)]
     # On a busy host an open load is late, which is no fault of the page.
     return [operations, target, *shrunk, "--set", "expect.failures=true"]
