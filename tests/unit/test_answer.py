@@ -103,6 +103,10 @@ def test_size_and_threads_are_a_matrix_with_its_best_marked(sweep: tuple[Run, Fi
     lines = shown(run, many)
     assert len(lines) <= 24
     assert sum("*" in line for line in lines) == 2  # the cell, and the line on it
+    # Numbers of a column end at one place, those of the last column too.
+    head, *rows = lines[2 : 3 + len(matrix.rows)]
+    ends = {len(line.rstrip("* ")) for line in rows}
+    assert ends == {len(head.rstrip())}
 
 
 def test_what_is_left_out_is_said(rounds: tuple[Run, Findings]) -> None:

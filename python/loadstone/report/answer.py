@@ -145,11 +145,12 @@ class _Columns:
 
     heads: list[str]
     left: int
+    ends_in_words: bool = True
     rows: list[list[str]] = field(default_factory=list)
     dim: set[int] = field(default_factory=set)
 
     def draw(self, width: int) -> RichTable:
-        """Return the table; `left` columns at its beginning, and the last one, are words."""
+        """Return the table; `left` columns at its beginning, and often the last one, are words."""
         widths = [
             max(len(row[at]) for row in (self.heads, *self.rows)) for at in range(len(self.heads))
         ]
@@ -158,7 +159,7 @@ class _Columns:
         table = RichTable(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
         last = len(self.heads) - 1
         for at, head in enumerate(self.heads):
-            is_words = at < self.left or at == last
+            is_words = at < self.left or (at == last and self.ends_in_words)
             table.add_column(
                 head,
                 justify="left" if is_words else "right",
@@ -283,7 +284,8 @@ def _matrix(matrix: Matrix, width: int) -> RichTable:
     unit = "MiB/s" if is_large else "requests/s"
     heads = [f"{cell.target} {cell.operation}, {unit}"]
     heads += [f"{matrix.across[:1]}={_value(matrix.across, one)}" for one in matrix.columns]
-    columns = _Columns(heads, 1)
+    # The mark of the best stands behind its number, where the others have a blank.
+    columns = _Columns([heads[0], *(f"{head} " for head in heads[1:])], 1, ends_in_words=False)
     for row in matrix.rows:
         cells = [_value(matrix.down, row)]
         for column in matrix.columns:
