@@ -410,6 +410,10 @@ IMAGE_DEEDS = [
 HISTORIES = {"file": beside_files, "block": beside_blocks}
 
 
+# They take 4 s of CPU time, and wait much longer for the disk.
+IN_TURN = pytest.mark.long(cpu_s=20)
+
+
 def seeds_of(driver: str, seeds: range, *marks: pytest.MarkDecorator) -> Any:
     return pytest.param(driver, seeds, marks=marks, id=f"{driver}-{seeds.start}-{seeds.stop - 1}")
 
@@ -419,7 +423,7 @@ def seeds_of(driver: str, seeds: range, *marks: pytest.MarkDecorator) -> Any:
     [
         *(seeds_of(driver, range(SHORT)) for driver in HISTORIES),
         *(
-            seeds_of("file", range(begin, begin + SLICE), pytest.mark.long(cpu_s=4))
+            seeds_of("file", range(begin, begin + SLICE), IN_TURN)
             for begin in range(0, LONG, SLICE)
         ),
         seeds_of("block", range(LONG), pytest.mark.long(cpu_s=60)),
