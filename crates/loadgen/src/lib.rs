@@ -1,7 +1,7 @@
 //! The load generator: a trial document in, intervals and a summary out.
 //!
 //! In reading order: [`trial`] is what is asked, [`run`] carries it out, and `worker` is the hot
-//! loop. [`requests`] and [`schedule`] decide what is asked of the target and when, [`drivers`]
+//! loop. `requests` and [`schedule`] decide what is asked of the target and when, [`drivers`]
 //! ask it with the parts in `transport`, [`recorder`] counts. [`reactor`] is what a load thread runs
 //! on. Nothing here knows of Python, campaigns or reports.
 
