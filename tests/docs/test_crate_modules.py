@@ -116,3 +116,25 @@ def test_a_circle_is_found_through_braces_and_in_a_folder(tmp_path: Path) -> Non
     (tmp_path / "c.rs").write_text("// use crate::a;\n")
     assert _imports(tmp_path) == {"a": {"b", "c"}, "b": {"a"}, "c": set()}
     assert _circles(_imports(tmp_path)) == {"a", "b"}
+
+
+def _shown(crate: Path) -> set[str]:
+    """Return the modules that a crate shows to others."""
+    return set(re.findall(r"^pub mod (\w+);", (crate / "src" / "lib.rs").read_text(), re.M))
+
+
+def test_a_module_that_no_other_crate_names_is_private() -> None:
+    """Inside a private module `unreachable_pub` finds each item that need not be public."""
+    crates = SOURCE.parents[1]
+    for crate in (crates / "loadgen", crates / "wire"):
+        name = f"loadstone_{crate.name}"
+        others = [file for file in crates.rglob("*.rs") if not file.is_relative_to(crate / "src")]
+        named = {
+            part
+            for file in others
+            for tree in re.findall(rf"\b{name}::((?:\w+::)*(?:\{{[^;]*\}}|\w+))", file.read_text())
+            for path in _paths(re.sub(r"\s+", " ", tree))
+            for part in path.split("::")[:1]
+        }
+        assert len(_shown(crate)) > 5
+        assert _shown(crate) <= named, f"{name}: {sorted(_shown(crate) - named)}"

@@ -1,5 +1,6 @@
 """What a campaign may say: values, their limits, and the published schema of the file."""
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ import pytest
 from pydantic import ValidationError
 
 from loadstone import _loadgen
+from loadstone.campaign.operations import OPERATIONS
 from loadstone.campaign.reading.mistakes import translate
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.dataset import Dataset, read_size_law
 from loadstone.campaign.schema.json_schema import json_schema, json_schema_text, known_keys
-from loadstone.campaign.schema.phase import OPERATIONS, READ_BY, Load, Phase
+from loadstone.campaign.schema.phase import Load, Phase
 from loadstone.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -268,11 +270,23 @@ def test_every_operation_is_on_the_reference_page() -> None:
     assert [name for name in OPERATIONS if f"`{name}`" not in page] == []
 
 
-def test_options_are_read_by_operations_that_exist() -> None:
-    assert {name for readers in READ_BY.values() for name in readers} <= set(OPERATIONS)
+def test_options_that_operations_read_are_keys_of_a_phase() -> None:
+    options = {option for operation in OPERATIONS.values() for option in operation.options}
+    assert len(options) > 5
+    assert options <= set(Phase.model_fields)
     assert {name for row in _loadgen.drivers() for name in row["operations"]} <= set(OPERATIONS)
 
 
-def test_the_operations_are_those_of_the_load_generator() -> None:
-    loadgen = pytest.importorskip("loadstone._loadgen")
-    assert [row["name"] for row in loadgen.operations()] == list(OPERATIONS)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_what_cannot_repeat_or_be_mixed_is_refused(name: str) -> None:
+    operation = OPERATIONS[name]
+    needed = {"range": "4KiB", "range_count": 2, "part_size": "8MiB"}
+    options = {Phase.model_fields[option].alias or option for option in operation.options}
+    own = {key: value for key, value in needed.items() if key in options}
+    for repeated, is_allowed in (
+        ({"op": name, "iterations": 2}, operation.repeats == "always"),
+        ({"op": name, "warm_up": "1s"}, operation.repeats != "never"),
+        ({"mix": {name: 1, "put": 1, "head": 1}}, operation.is_mixed),
+    ):
+        with contextlib.nullcontext() if is_allowed else pytest.raises(ValidationError):
+            Phase.model_validate({**own, **repeated})

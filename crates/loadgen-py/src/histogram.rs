@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram as Hdr;
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
-use loadstone_loadgen::{batch, recorder};
+use loadstone_loadgen as loadgen;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -17,7 +17,7 @@ pub(crate) struct Histogram {
 impl Histogram {
     #[new]
     fn new() -> Self {
-        Self { counts: recorder::histogram() }
+        Self { counts: loadgen::histogram() }
     }
 
     /// Adds an encoded histogram.
@@ -90,7 +90,7 @@ impl Histogram {
 
     /// Returns the compressed V2 encoding.
     fn encode<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &batch::encode(&self.counts, &mut V2DeflateSerializer::new()))
+        PyBytes::new(py, &loadgen::encode(&self.counts, &mut V2DeflateSerializer::new()))
     }
 
     fn __len__(&self) -> usize {

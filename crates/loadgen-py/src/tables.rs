@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use loadstone_loadgen::drivers::{DRIVERS, DriverInfo};
 use loadstone_loadgen::operation::OPERATIONS;
 use loadstone_loadgen::settings::{Setting, SettingKind};
-use loadstone_loadgen::{credentials, dataset};
+use loadstone_loadgen::{dataset, profile_commands as commands_of};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -56,7 +56,7 @@ pub(crate) fn from_environment(
 /// Returns the commands that are run on this host to have the keys of an AWS profile.
 #[pyfunction]
 pub(crate) fn profile_commands(profile: &str) -> Vec<String> {
-    credentials::profile_commands(profile)
+    commands_of(profile)
 }
 
 /// Returns the name of a bucket of a dataset that has so many.
@@ -99,6 +99,9 @@ pub(crate) fn operations(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
             row.set_item("reads", operation.reads)?;
             row.set_item("writes", operation.writes)?;
             row.set_item("needs_objects", operation.needs_objects)?;
+            row.set_item("is_mixed", operation.is_mixed)?;
+            row.set_item("repeats", plain_values(py, &operation.repeats)?)?;
+            row.set_item("options", operation.options)?;
             Ok(row)
         })
         .collect()

@@ -3,8 +3,7 @@
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
 use arrow_array::{Array, RecordBatch, StructArray};
 use loadstone_loadgen::error::Error;
-use loadstone_loadgen::live::Live;
-use loadstone_loadgen::run::{self, Output};
+use loadstone_loadgen::run::{self, Live, Output};
 use loadstone_loadgen::trial::Trial;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;

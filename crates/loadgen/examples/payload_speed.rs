@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use loadstone_loadgen::clock::thread_cpu_ns;
 use loadstone_loadgen::payload::sealed::{SEGMENT_BYTES, SealingKey};
 use loadstone_loadgen::payload::{ObjectId, PayloadSpec, Verdict, Verifier, fill};
+use loadstone_loadgen::thread_cpu_ns;
 use loadstone_loadgen::trial::Cipher;
 use serde_json::{Map, Value, json};
 

@@ -13,7 +13,7 @@ use crate::recorder::{LogRow, Second};
 
 /// Returns the columns of a record's intervals.
 #[must_use]
-pub fn schema() -> Schema {
+pub(crate) fn schema() -> Schema {
     let text = |name| Field::new(name, DataType::Utf8, false);
     let number = |name| Field::new(name, DataType::Int64, false);
     let histogram = |name| Field::new(name, DataType::Binary, true);
@@ -41,7 +41,7 @@ pub fn schema() -> Schema {
 /// # Panics
 /// Never: the columns are built together, so they have one length.
 #[must_use]
-pub fn of_seconds(agent: &str, seconds: &[(u64, Second)]) -> Option<RecordBatch> {
+pub(crate) fn of_seconds(agent: &str, seconds: &[(u64, Second)]) -> Option<RecordBatch> {
     if seconds.is_empty() {
         return None;
     }
@@ -108,7 +108,7 @@ pub fn of_seconds(agent: &str, seconds: &[(u64, Second)]) -> Option<RecordBatch>
 /// # Panics
 /// Never: the columns are built together, so they have one length.
 #[must_use]
-pub fn of_requests(log: &[LogRow]) -> Option<RecordBatch> {
+pub(crate) fn of_requests(log: &[LogRow]) -> Option<RecordBatch> {
     if log.is_empty() {
         return None;
     }
@@ -150,7 +150,7 @@ pub fn encode(histogram: &Histogram<u64>, serializer: &mut V2DeflateSerializer) 
 
 /// As [`encode`], in base64; `None` for an empty histogram.
 #[must_use]
-pub fn encode_base64(histogram: &Histogram<u64>) -> Option<String> {
+pub(crate) fn encode_base64(histogram: &Histogram<u64>) -> Option<String> {
     if histogram.is_empty() {
         return None;
     }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::driver::{Client, Driver};
+use crate::driver::{Client, Driver, Thread};
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::output::{Output, OutputSink};
@@ -113,7 +113,7 @@ enum Job {
 
 /// What is to be done, and what was found.
 #[derive(Debug, Default)]
-struct Progress {
+struct Work {
     to_do: VecDeque<Named>,
     absent: Vec<Named>,
     unseen: Vec<Named>,
@@ -131,15 +131,15 @@ fn on_buckets<D: Driver>(
     stop: &AtomicBool,
     job: Job,
     to_do: VecDeque<Named>,
-) -> Result<Progress, Error> {
-    let reactor = driver.reactor()?;
+) -> Result<Work, Error> {
+    let thread = driver.thread()?;
+    let reactor = thread.reactor();
     reactor.expect_timeouts_of(trial.timeout_ns);
     let clients = if driver.is_blocking() { 1 } else { AT_ONCE.min(trial.load.clients()) };
-    let state = Rc::new(RefCell::new(Progress { to_do, ..Progress::default() }));
+    let state = Rc::new(RefCell::new(Work { to_do, ..Work::default() }));
     for index in 0..clients {
-        let mut client = driver.client(&reactor, index)?;
-        let (state, reactor) = (Rc::clone(&state), Rc::clone(&reactor));
-        let (inner, timeout_ns) = (Rc::clone(&reactor), trial.timeout_ns);
+        let mut client = driver.client(&thread, index)?;
+        let (state, inner, timeout_ns) = (Rc::clone(&state), Rc::clone(reactor), trial.timeout_ns);
         let allow_foreign = trial.allow_foreign;
         reactor.spawn(async move {
             loop {
@@ -172,7 +172,7 @@ fn on_buckets<D: Driver>(
     Ok(state.take())
 }
 
-impl Progress {
+impl Work {
     /// Returns what was found, or the error that ended it.
     fn well(mut self) -> Result<Self, Error> {
         self.error.take().map_or(Ok(self), Err)

@@ -3,7 +3,7 @@
 /// Turns a number into another that looks like chance (splitmix64's finaliser, Steele et al. 2014).
 #[inline]
 #[must_use]
-pub fn mix64(value: u64) -> u64 {
+pub(crate) fn mix64(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -13,6 +13,6 @@ pub fn mix64(value: u64) -> u64 {
 /// Maps 64 random bits to a number from 0 up to, not including, 1.
 #[inline]
 #[must_use]
-pub fn unit(bits: u64) -> f64 {
+pub(crate) fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 /// A source of monotonic nanoseconds.
 #[derive(Debug, Clone)]
-pub enum Clock {
+pub(crate) enum Clock {
     /// The kernel's monotonic clock.
     Real,
     /// A clock that stands still until a reactor moves it to the next timer.
@@ -15,20 +15,20 @@ pub enum Clock {
 impl Clock {
     /// Returns the kernel's clock.
     #[must_use]
-    pub fn real() -> Self {
+    pub(crate) fn real() -> Self {
         Self::Real
     }
 
     /// Returns a virtual clock that shows `start_ns`.
     #[must_use]
-    pub fn virtual_at(start_ns: u64) -> Self {
+    pub(crate) fn virtual_at(start_ns: u64) -> Self {
         Self::Virtual(Rc::new(Cell::new(start_ns)))
     }
 
     /// Returns the time in nanoseconds.
     #[inline]
     #[must_use]
-    pub fn now_ns(&self) -> u64 {
+    pub(crate) fn now_ns(&self) -> u64 {
         match self {
             Self::Real => monotonic_ns(),
             Self::Virtual(now) => now.get(),
@@ -57,13 +57,13 @@ fn read_ns(which: libc::clockid_t) -> u64 {
 /// Returns `CLOCK_MONOTONIC` in nanoseconds.
 #[inline]
 #[must_use]
-pub fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     read_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// Returns the wall clock in nanoseconds since 1970. Only ever an anchor, never a duration.
 #[must_use]
-pub fn unix_ns() -> u64 {
+pub(crate) fn unix_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
 }
 
@@ -75,7 +75,7 @@ pub fn thread_cpu_ns() -> u64 {
 
 /// Returns how long this thread was ready but had no core, in nanoseconds, if the kernel says.
 #[must_use]
-pub fn thread_run_delay_ns() -> Option<u64> {
+pub(crate) fn thread_run_delay_ns() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok()
 }

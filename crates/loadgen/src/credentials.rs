@@ -12,14 +12,14 @@ mod keeper;
 mod service;
 
 use aws::Files;
-pub use keeper::{KeyKeeper, Keys};
+pub(crate) use keeper::{AccessKeys, KeyKeeper};
 use keeper::{Source, had_or_new};
 
 /// Returns the text that a setting holds or refers to; `None` when it is absent.
 ///
 /// # Errors
 /// The environment variable is not set, or the file cannot be read.
-pub fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option<String>, Error> {
+pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option<String>, Error> {
     let what = || format!("read setting \"{key}\"");
     // Who asks is no secret, and messages need it.
     let is_name = matches!(key, "access_key" | "application_credential_id");
@@ -75,7 +75,7 @@ fn line(value: String, place: &str) -> Result<String, Error> {
 
 /// What is known of an S3 account.
 #[derive(Debug)]
-pub struct S3Account {
+pub(crate) struct S3Account {
     /// The keys, which are renewed while this lives.
     pub keys: KeyKeeper,
     /// The region, where the files or the environment name one.
@@ -84,7 +84,7 @@ pub struct S3Account {
 
 impl S3Account {
     fn of(credentials: sigv4::Credentials, region: Option<String>) -> Result<Self, Error> {
-        let keys = Keys { credentials, expires_unix_s: None };
+        let keys = AccessKeys { credentials, expires_unix_s: None };
         Ok(Self { keys: KeyKeeper::start(keys, None)?, region })
     }
 }
@@ -94,7 +94,7 @@ impl S3Account {
 ///
 /// # Errors
 /// No complete pair of keys is found, or a reference leads nowhere.
-pub fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Error> {
+pub(crate) fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Error> {
     let access_key = resolve(settings, "access_key")?;
     let secret_key = resolve(settings, "secret_key")?;
     let session_token = resolve(settings, "session_token")?;

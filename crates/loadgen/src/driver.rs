@@ -7,15 +7,16 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::operation::Operation;
-use crate::outcome::{Answer, PartEnd};
+use crate::outcome::{Completion, PartEnd};
 use crate::ownership::{BucketState, Standing, Swept};
 use crate::reactor::Reactor;
 use crate::requests::Request;
 use crate::settings::Setting;
 use crate::trial::Trial;
 
-/// What reaches one kind of target. One value serves a whole trial and is shared by its threads;
-/// each client in it has a [`Client`] of its own.
+/// What reaches one kind of target. One value serves a whole trial and is shared by its load threads.
+/// Each load thread has a [`Thread`] and makes its clients with it; each [`Client`] is one of those
+/// that the load asks for.
 pub(crate) trait Driver: Send + Sync + Sized + 'static {
     /// The name in campaigns.
     const NAME: &'static str;
@@ -31,6 +32,8 @@ pub(crate) trait Driver: Send + Sync + Sized + 'static {
     const ENCRYPTS: bool = false;
     /// Whether its time is not the host's: what the host does to a sleeper then says nothing.
     const ON_VIRTUAL_CLOCK: bool = false;
+    /// What one load thread has.
+    type Thread: Thread;
     /// One client.
     type Client: Client;
 
@@ -48,17 +51,17 @@ pub(crate) trait Driver: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Makes the reactor of one load thread: it decides what that thread waits at.
+    /// Makes what one load thread has, on that thread. Its reactor decides what the thread waits at.
     ///
     /// # Errors
     /// The kernel gave no descriptor.
-    fn reactor(&self) -> Result<Rc<Reactor>, Error>;
+    fn thread(self: &Arc<Self>) -> Result<Self::Thread, Error>;
 
-    /// Makes client number `index` (over all threads), which lives on the reactor's thread.
+    /// Makes client number `index` (over all load threads) for the thread that calls.
     ///
     /// # Errors
     /// The kernel gave no descriptor or memory.
-    fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<Self::Client, Error>;
+    fn client(self: &Arc<Self>, thread: &Self::Thread, index: u32) -> Result<Self::Client, Error>;
 
     /// Returns the log-ins that followed the first, with which the driver opened.
     fn log_ins(&self) -> LogIns {
@@ -72,10 +75,23 @@ pub(crate) trait Driver: Send + Sync + Sized + 'static {
     }
 }
 
+/// What one load thread has: its reactor, and what its clients share without a lock.
+pub(crate) trait Thread: 'static {
+    /// Returns what the thread runs on.
+    fn reactor(&self) -> &Rc<Reactor>;
+}
+
+/// A load thread whose clients share nothing but its reactor.
+impl Thread for Rc<Reactor> {
+    fn reactor(&self) -> &Rc<Reactor> {
+        self
+    }
+}
+
 /// One client of a driver: it has at most one request in flight, though perhaps several parts of it.
 pub(crate) trait Client: 'static {
-    /// Does one request. What the target does wrong is in the answer's outcome.
-    fn execute(&mut self, request: &Request) -> impl Future<Output = Answer>;
+    /// Does one request. What the target does wrong is in the completion's outcome.
+    fn execute(&mut self, request: &Request) -> impl Future<Output = Completion>;
 
     /// Looks how a bucket stands to the trial before any is made, so that those that are not there
     /// can be told of first.

@@ -170,7 +170,7 @@ impl Progress {
 mod tests {
     use super::*;
     use crate::operation::Operation;
-    use crate::outcome::Answer;
+    use crate::outcome::Completion;
     use crate::recorder::{Collector, Intended, RowKey};
 
     const MIB: u64 = 1 << 20;
@@ -193,8 +193,9 @@ mod tests {
             outcome: Outcome::OK,
         };
         for (sent_ns, ended_ns, bytes) in requests {
-            let answer = Answer { bytes, ..Answer::plain(Outcome::OK, sent_ns, 0, ended_ns) };
-            recorders[0].record(key, Intended::WhenFree, &answer);
+            let completion =
+                Completion { bytes, ..Completion::plain(Outcome::OK, sent_ns, 0, ended_ns) };
+            recorders[0].record(key, Intended::WhenFree, &completion);
         }
         recorders[0].finish();
         let mut progress = Progress::new(&trial, 0);

@@ -59,10 +59,29 @@ pub struct OperationInfo {
     pub writes: bool,
     /// Whether it needs objects that are there already.
     pub needs_objects: bool,
+    /// Whether it may stand in a mix with others.
+    pub is_mixed: bool,
+    /// How often it can be done to one object, or bucket.
+    pub repeats: Repeats,
+    /// The options of a trial that it reads.
+    pub options: &'static [&'static str],
+}
+
+/// How often an operation can be done to one object, or bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repeats {
+    /// Any number of times.
+    Always,
+    /// Until the object is full: a trial goes over its objects once, whatever a warm-up has appended.
+    UntilFull,
+    /// Once: what is gone cannot be asked for again, by a warm-up either.
+    Never,
 }
 
 macro_rules! operations {
-    ($($variant:ident, $name:literal, $summary:literal, $reads:literal, $writes:literal, $needs:literal;)*) => {
+    ($($variant:ident, $name:literal, $summary:literal, $reads:literal, $writes:literal, $needs:literal,
+        $mixed:literal, $repeats:ident, $options:expr;)*) => {
         /// Every operation, in the order in which lists show them.
         pub const OPERATIONS: &[OperationInfo] = &[$(OperationInfo {
             operation: Operation::$variant,
@@ -71,28 +90,48 @@ macro_rules! operations {
             reads: $reads,
             writes: $writes,
             needs_objects: $needs,
+            is_mixed: $mixed,
+            repeats: Repeats::$repeats,
+            options: &$options,
         }),*];
     };
 }
 
 operations! {
-    Put,           "put",             "write a whole object",                          false, true,  false;
-    Get,           "get",             "read a whole object",                           true,  false, true;
-    RangeGet,      "range_get",       "read one range of an object",                   true,  false, true;
-    MultiRangeGet, "multi_range_get", "read several ranges of an object in one request", true, false, true;
-    Head,          "head",            "read an object's metadata",                     false, false, true;
-    List,          "list",            "list one page of keys",                         false, false, true;
-    Delete,        "delete",          "delete one object",                             false, false, true;
-    BulkDelete,    "bulk_delete",     "delete many objects with one request",          false, false, true;
-    Copy,          "copy",            "copy an object inside the target",              false, false, true;
-    Post,          "post",            "replace an object's metadata",                  false, false, true;
-    MultipartPut,  "multipart_put",   "write an object in parts",                      false, true,  false;
-    MultipartGet,  "multipart_get",   "read an object in parts",                       true,  false, true;
-    CreateBucket,  "create_bucket",   "create a bucket",                               false, false, false;
-    DeleteBucket,  "delete_bucket",   "delete a bucket",                               false, false, false;
-    Read,          "read",            "read a block at an offset",                     true,  false, true;
-    Write,         "write",           "write a block at an offset",                    false, true,  false;
-    Append,        "append",        "write the next block behind an object's end",    false, true,  false;
+    Put,           "put",             "write a whole object",
+        false, true,  false, true,  Always,    [];
+    Get,           "get",             "read a whole object",
+        true,  false, true,  true,  Always,    [];
+    RangeGet,      "range_get",       "read one range of an object",
+        true,  false, true,  true,  Always,    ["range_bytes"];
+    MultiRangeGet, "multi_range_get", "read several ranges of an object in one request",
+        true,  false, true,  true,  Always,    ["range_bytes", "range_count"];
+    Head,          "head",            "read an object's metadata",
+        false, false, true,  true,  Always,    [];
+    List,          "list",            "list one page of keys",
+        false, false, true,  true,  Always,    ["page_keys", "prefix", "delimiter"];
+    Delete,        "delete",          "delete one object",
+        false, false, true,  true,  Never,     [];
+    BulkDelete,    "bulk_delete",     "delete many objects with one request",
+        false, false, true,  false, Never,     ["bulk_keys"];
+    Copy,          "copy",            "copy an object inside the target",
+        false, false, true,  true,  Always,    [];
+    Post,          "post",            "replace an object's metadata",
+        false, false, true,  true,  Always,    [];
+    MultipartPut,  "multipart_put",   "write an object in parts",
+        false, true,  false, true,  Always,    ["part_bytes", "part_concurrency"];
+    MultipartGet,  "multipart_get",   "read an object in parts",
+        true,  false, true,  true,  Always,    ["part_bytes", "part_concurrency"];
+    CreateBucket,  "create_bucket",   "create a bucket",
+        false, false, false, false, Never,     [];
+    DeleteBucket,  "delete_bucket",   "delete a bucket",
+        false, false, false, false, Never,     [];
+    Read,          "read",            "read a block at an offset",
+        true,  false, true,  true,  Always,    ["range_bytes"];
+    Write,         "write",           "write a block at an offset",
+        false, true,  false, true,  Always,    ["range_bytes"];
+    Append,        "append",          "write the next block behind an object's end",
+        false, true,  false, false, UntilFull, ["range_bytes"];
 }
 
 impl Operation {
@@ -158,6 +197,8 @@ impl Operation {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -166,5 +207,15 @@ mod tests {
             assert_eq!(row.operation as usize, number, "{}", row.name);
             assert_eq!(serde_json::to_value(row.operation).expect("a string"), row.name);
         }
+    }
+
+    #[test]
+    fn every_option_is_read_by_an_operation_and_is_one_of_a_trial() {
+        let of_trial = serde_json::to_value(crate::trial::Options::default()).expect("a map");
+        let of_trial: BTreeSet<&str> =
+            of_trial.as_object().expect("a map").keys().map(String::as_str).collect();
+        let read: BTreeSet<&str> =
+            OPERATIONS.iter().flat_map(|row| row.options.iter().copied()).collect();
+        assert_eq!(read, of_trial);
     }
 }

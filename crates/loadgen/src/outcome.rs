@@ -7,12 +7,12 @@ use crate::payload::Verdict;
 
 /// The end of a request: `OK`, a kind of failure, or an HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Outcome(u16);
+pub(crate) struct Outcome(u16);
 
 macro_rules! kinds {
     ($($number:literal $constant:ident $name:literal $doc:literal;)*) => {
         impl Outcome {
-            $(#[doc = $doc] pub const $constant: Self = Self($number);)*
+            $(#[doc = $doc] pub(crate) const $constant: Self = Self($number);)*
         }
 
         /// Every kind that is not an HTTP status: number, name, what it means.
@@ -57,39 +57,39 @@ kinds! {
 impl Outcome {
     /// Returns the outcome of an HTTP answer that was not what the request asked for.
     #[must_use]
-    pub fn http(status: u16) -> Self {
+    pub(crate) fn http(status: u16) -> Self {
         Self(status.max(100))
     }
 
     /// Tells whether the request did what it was for.
     #[inline]
     #[must_use]
-    pub fn is_ok(self) -> bool {
+    pub(crate) fn is_ok(self) -> bool {
         self == Self::OK
     }
 
     /// Tells whether the target says that the object is not there.
     #[must_use]
-    pub fn is_absent(self) -> bool {
+    pub(crate) fn is_absent(self) -> bool {
         self == Self::NOT_FOUND || self == Self::http(404)
     }
 
     /// Tells whether something went wrong with this very request: that an object is not there
     /// whose put had failed was counted with the put.
     #[must_use]
-    pub fn is_failure(self) -> bool {
+    pub(crate) fn is_failure(self) -> bool {
         !self.is_ok() && self != Self::UNWRITTEN
     }
 
     /// Returns the HTTP status, if the outcome is one.
     #[must_use]
-    pub fn http_status(self) -> Option<u16> {
+    pub(crate) fn http_status(self) -> Option<u16> {
         (self.0 >= 100).then_some(self.0)
     }
 
     /// Tells whether what came back was not what had been written.
     #[must_use]
-    pub fn is_mismatch(self) -> bool {
+    pub(crate) fn is_mismatch(self) -> bool {
         matches!(
             self,
             Self::MISMATCH
@@ -104,7 +104,7 @@ impl Outcome {
 
     /// Returns the kind's name, such as `reset` or `http_503`.
     #[must_use]
-    pub fn name(self) -> Cow<'static, str> {
+    pub(crate) fn name(self) -> Cow<'static, str> {
         match self.http_status() {
             Some(status) => Cow::Owned(format!("http_{status}")),
             None => KINDS
@@ -116,7 +116,7 @@ impl Outcome {
 
     /// Returns the outcome of a read whose bytes were checked.
     #[must_use]
-    pub fn of_verdict(verdict: Verdict) -> Self {
+    pub(crate) fn of_verdict(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Ok => Self::OK,
             Verdict::Truncated => Self::TRUNCATED,
@@ -132,7 +132,7 @@ impl Outcome {
 
     /// Returns the kind of an error of the kernel's.
     #[must_use]
-    pub fn of_io(error: &io::Error) -> Self {
+    pub(crate) fn of_io(error: &io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::ECONNREFUSED) => Self::REFUSED,
             Some(libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED) => Self::RESET,
@@ -158,9 +158,9 @@ impl Outcome {
     }
 }
 
-/// What a driver says of one finished request.
+/// One finished request, as its driver saw it.
 #[derive(Debug, Clone, Copy)]
-pub struct Answer {
+pub(crate) struct Completion {
     /// How it ended.
     pub outcome: Outcome,
     /// When its first byte was handed to the kernel.
@@ -178,17 +178,17 @@ pub struct Answer {
     pub verified_bytes: u64,
 }
 
-impl Answer {
-    /// Returns the answer to a request on one object that moved no payload.
+impl Completion {
+    /// Returns the completion of a request on one object that moved no payload.
     #[must_use]
-    pub fn plain(outcome: Outcome, sent_ns: u64, first_byte_ns: u64, ended_ns: u64) -> Self {
+    pub(crate) fn plain(outcome: Outcome, sent_ns: u64, first_byte_ns: u64, ended_ns: u64) -> Self {
         Self { outcome, sent_ns, first_byte_ns, ended_ns, bytes: 0, objects: 1, verified_bytes: 0 }
     }
 }
 
 /// How one part of an object went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PartEnd {
+pub(crate) struct PartEnd {
     /// From the first byte sent to the last received.
     pub service_ns: u64,
     /// Whether it was as it should be.

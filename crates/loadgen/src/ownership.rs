@@ -22,8 +22,8 @@ mod sweep;
 #[cfg(test)]
 mod simulation;
 
-pub(crate) use sweep::sweep;
-pub use sweep::{Left, LeftKind, Swept};
+pub use sweep::{Left, LeftKind};
+pub(crate) use sweep::{Swept, sweep};
 
 /// Version of marks.
 const FORMAT: u32 = 1;
@@ -35,7 +35,7 @@ const CLAIM: &str = ".loadstone-claim";
 
 /// What was found, or done, when a bucket was readied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BucketState {
+pub(crate) enum BucketState {
     /// It was not there; we made and marked it.
     Created,
     /// It was there and carries our mark.
@@ -264,7 +264,7 @@ pub(crate) trait Places {
 
 /// How a place stands to a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub(crate) enum Standing {
     /// Nobody has looked: the driver looks when it readies the place.
     Unseen,
     /// It is not there.

@@ -24,7 +24,7 @@ use epoll::Epoll;
 pub(crate) use epoll::Watch;
 
 /// Which task of a reactor: an index, given out in order of [`Reactor::spawn`].
-pub type TaskIndex = u32;
+pub(crate) type TaskIndex = u32;
 
 /// No deadline is set.
 const NEVER: u64 = u64::MAX;
@@ -36,7 +36,7 @@ const WAIT_NS_MAX: u64 = 50_000_000;
 const SWEEP_NS_MAX: u64 = 100_000_000;
 
 /// Where a reactor waits for the world: epoll for sockets, a ring for files.
-pub trait Park {
+pub(crate) trait Park {
     /// Waits until an event comes or `timeout_ns` have passed, and calls `wake` for each task
     /// whose event came. With a timeout of zero it only looks.
     ///
@@ -47,7 +47,7 @@ pub trait Park {
 
 /// Waits by sleeping: for drivers that have nothing to wait for but time.
 #[derive(Debug, Default)]
-pub struct Sleep;
+pub(crate) struct Sleep;
 
 impl Park for Sleep {
     fn park(&self, timeout_ns: u64, _wake: &mut dyn FnMut(TaskIndex)) -> io::Result<()> {
@@ -61,7 +61,7 @@ impl Park for Sleep {
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The executor. Shared by the tasks of one thread through an `Rc`.
-pub struct Reactor {
+pub(crate) struct Reactor {
     clock: Clock,
     latest_ns: Cell<u64>,
     park: Box<dyn Park>,
@@ -82,7 +82,7 @@ pub struct Reactor {
 
 /// Two steps of which a stop must not see only the first. Dropping it ends the pair.
 #[derive(Debug)]
-pub struct Pair(Rc<Reactor>);
+pub(crate) struct Pair(Rc<Reactor>);
 
 impl Drop for Pair {
     fn drop(&mut self) {
@@ -99,7 +99,7 @@ impl std::fmt::Debug for Reactor {
 impl Reactor {
     /// Makes a reactor that waits at `park` and reads the time from `clock`.
     #[must_use]
-    pub fn new(park: Box<dyn Park>, clock: Clock) -> Rc<Self> {
+    pub(crate) fn new(park: Box<dyn Park>, clock: Clock) -> Rc<Self> {
         Rc::new(Self::with(park, None, clock))
     }
 
@@ -107,7 +107,7 @@ impl Reactor {
     ///
     /// # Errors
     /// No descriptor is left.
-    pub fn for_sockets() -> io::Result<Rc<Self>> {
+    pub(crate) fn for_sockets() -> io::Result<Rc<Self>> {
         let epoll = Epoll::new()?;
         Ok(Rc::new(Self::with(Box::new(epoll.clone()), Some(epoll), Clock::real())))
     }
@@ -116,7 +116,7 @@ impl Reactor {
     ///
     /// # Errors
     /// The kernel refused, or this reactor is not one for sockets.
-    pub fn watch(&self, fd: std::os::fd::RawFd) -> io::Result<Watch> {
+    pub(crate) fn watch(&self, fd: &impl std::os::fd::AsFd) -> io::Result<Watch> {
         match &self.epoll {
             Some(epoll) => epoll.watch(fd),
             None => Err(io::ErrorKind::Unsupported.into()),
@@ -144,7 +144,7 @@ impl Reactor {
 
     /// Begins a pair of steps that is ended before a stop is obeyed. Once a stop was seen no pair
     /// begins any more: whoever asks for one waits, and is dropped when the others have ended.
-    pub async fn begin_pair(self: Rc<Self>) -> Pair {
+    pub(crate) async fn begin_pair(self: Rc<Self>) -> Pair {
         std::future::poll_fn(
             |_| if self.is_stopping.get() { Poll::Pending } else { Poll::Ready(()) },
         )
@@ -178,7 +178,7 @@ impl Reactor {
     /// Returns the monotonic time in nanoseconds.
     #[inline]
     #[must_use]
-    pub fn now_ns(&self) -> u64 {
+    pub(crate) fn now_ns(&self) -> u64 {
         let now_ns = self.clock.now_ns();
         self.latest_ns.set(now_ns);
         now_ns
@@ -188,12 +188,12 @@ impl Reactor {
     /// has neither waited nor worked since it was told to start.
     #[inline]
     #[must_use]
-    pub fn latest_ns(&self) -> u64 {
+    pub(crate) fn latest_ns(&self) -> u64 {
         self.latest_ns.get()
     }
 
     /// Adds a task; it is first polled by [`Reactor::run`].
-    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) -> TaskIndex {
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) -> TaskIndex {
         let mut tasks = self.tasks.borrow_mut();
         let index = tasks.len() as TaskIndex;
         tasks.push(Some(Box::pin(task)));
@@ -204,7 +204,7 @@ impl Reactor {
     }
 
     /// Adds a task that does not keep [`Reactor::run`] from ending.
-    pub fn spawn_daemon(&self, task: impl Future<Output = ()> + 'static) {
+    pub(crate) fn spawn_daemon(&self, task: impl Future<Output = ()> + 'static) {
         self.spawn(task);
         self.alive.set(self.alive.get() - 1);
     }
@@ -212,54 +212,48 @@ impl Reactor {
     /// Returns the task that is being polled now.
     #[inline]
     #[must_use]
-    pub fn current_task(&self) -> TaskIndex {
+    pub(crate) fn current_task(&self) -> TaskIndex {
         self.current.get()
     }
 
     /// Has the task polled again soon. Waking one that has ended is harmless.
     #[inline]
-    pub fn wake(&self, task: TaskIndex) {
+    pub(crate) fn wake(&self, task: TaskIndex) {
         self.ready.borrow_mut().push_back(task);
     }
 
     /// Sets the time by which the current task's waits must have ended; see [`Reactor::expired`].
     #[inline]
-    pub fn set_deadline(&self, deadline_ns: u64) {
+    pub(crate) fn set_deadline(&self, deadline_ns: u64) {
         self.deadlines.borrow_mut()[self.current.get() as usize] = deadline_ns;
-    }
-
-    /// Takes the current task's deadline away.
-    #[inline]
-    pub fn clear_deadline(&self) {
-        self.set_deadline(NEVER);
     }
 
     /// Tells whether the current task's deadline has passed. Every wait for the network asks this
     /// when it is polled, and gives up with `TimedOut`.
     #[inline]
     #[must_use]
-    pub fn expired(&self) -> bool {
+    pub(crate) fn expired(&self) -> bool {
         self.deadlines.borrow()[self.current.get() as usize] == EXPIRED
     }
 
     /// Has deadlines looked at often enough for timeouts of this length.
-    pub fn expect_timeouts_of(&self, timeout_ns: u64) {
+    pub(crate) fn expect_timeouts_of(&self, timeout_ns: u64) {
         self.sweep_ns.set((timeout_ns / 16).clamp(1_000_000, SWEEP_NS_MAX));
     }
 
     /// Has timers met to the microsecond, by staying awake before they are due.
-    pub fn expect_to_be_on_time(&self) {
+    pub(crate) fn expect_to_be_on_time(&self) {
         self.oversleep.watch();
     }
 
     /// Returns the processor time that went into staying awake.
     #[must_use]
-    pub fn awake_ns(&self) -> u64 {
+    pub(crate) fn awake_ns(&self) -> u64 {
         self.oversleep.awake_ns()
     }
 
     /// Waits until the time has come; returns at once when it has passed.
-    pub async fn sleep_until(&self, due_ns: u64) {
+    pub(crate) async fn sleep_until(&self, due_ns: u64) {
         if self.now_ns() >= due_ns {
             return;
         }
@@ -274,7 +268,7 @@ impl Reactor {
     }
 
     /// Lets every other ready task go first.
-    pub async fn turn(&self) {
+    pub(crate) async fn turn(&self) {
         let mut turned = false;
         std::future::poll_fn(|_| {
             if turned {
@@ -292,7 +286,7 @@ impl Reactor {
     ///
     /// # Errors
     /// Waiting failed.
-    pub fn run(&self, stop: &AtomicBool) -> io::Result<()> {
+    pub(crate) fn run(&self, stop: &AtomicBool) -> io::Result<()> {
         let mut next_sweep_ns = self.now_ns() + self.sweep_ns.get();
         self.is_stopping.set(false);
         while self.alive.get() > 0 && !self.must_stop(stop) {
@@ -386,7 +380,7 @@ impl Reactor {
 ///
 /// # Errors
 /// Waiting failed.
-pub fn run_to_end<T: 'static>(
+pub(crate) fn run_to_end<T: 'static>(
     reactor: &Rc<Reactor>,
     stop: &AtomicBool,
     future: impl Future<Output = T> + 'static,

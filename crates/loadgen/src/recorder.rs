@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use hdrhistogram::Histogram;
 
 use crate::operation::Operation;
-use crate::outcome::{Answer, Outcome, PartEnd};
+use crate::outcome::{Completion, Outcome, PartEnd};
 
 /// Largest latency that is told apart from larger ones: one hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
@@ -25,7 +25,7 @@ pub fn histogram() -> Histogram<u64> {
 
 /// A part of a trial, in the order of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// Load before the measured part.
     WarmUp,
     /// What counts.
@@ -37,7 +37,7 @@ pub enum Stage {
 impl Stage {
     /// Returns the name in records.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::WarmUp => "warm-up",
             Self::Measure => "measure",
@@ -48,7 +48,7 @@ impl Stage {
 
 /// What tells one row of a second from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RowKey {
+pub(crate) struct RowKey {
     /// Part of the trial.
     pub stage: Stage,
     /// From 1.
@@ -73,7 +73,7 @@ impl Ord for Operation {
 
 /// What one thread saw of one row in one second.
 #[derive(Debug)]
-pub struct Row {
+pub(crate) struct Row {
     key: RowKey,
     /// Requests that ended.
     pub requests: u64,
@@ -151,17 +151,16 @@ fn add(mine: &mut Histogram<u64>, theirs: &Histogram<u64>) {
 
 /// When a request was meant to start, and whether that differs from its start.
 #[derive(Debug, Clone, Copy)]
-pub enum Intended {
+pub(crate) enum Intended {
     /// When its client was free: a closed load.
     WhenFree,
     /// At this time: an open load.
     At(u64),
 }
 
-/// One request, for the log. Times are nanoseconds since the trial's start.
+/// One request, for the log, whose columns are documented with the record. Times are nanoseconds since the trial's start.
 #[derive(Debug, Clone, Copy)]
-#[expect(missing_docs, reason = "the columns of the log are documented with the record")]
-pub struct LogRow {
+pub(crate) struct LogRow {
     pub key: RowKey,
     pub index: u64,
     pub intended_ns: u64,
@@ -176,7 +175,7 @@ const LOG_ROWS_MAX: usize = 1 << 14;
 
 /// The rows of one second of one thread.
 #[derive(Debug)]
-pub struct Batch {
+pub(crate) struct Handover {
     /// Which thread.
     pub thread: usize,
     /// Whole seconds since the trial's start.
@@ -191,14 +190,14 @@ pub struct Batch {
 
 /// The recorder of one load thread.
 #[derive(Debug)]
-pub struct Recorder {
+pub(crate) struct Recorder {
     thread: usize,
     trial_start_ns: u64,
     second_end_ns: u64,
     second: u64,
     rows: Vec<Row>,
     spare: Receiver<Row>,
-    out: Sender<Batch>,
+    out: Sender<Handover>,
     log: Option<Vec<LogRow>>,
 }
 
@@ -207,10 +206,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 impl Recorder {
     /// Makes a recorder that sends its rows to `out` and takes emptied ones back from `spare`.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         thread: usize,
         trial_start_ns: u64,
-        out: Sender<Batch>,
+        out: Sender<Handover>,
         spare: Receiver<Row>,
     ) -> Self {
         Self {
@@ -226,27 +225,33 @@ impl Recorder {
     }
 
     /// Has every request logged from now on.
-    pub fn log_requests(&mut self) {
+    pub(crate) fn log_requests(&mut self) {
         self.log = Some(Vec::with_capacity(LOG_ROWS_MAX));
     }
 
     /// Logs one finished request, if requests are logged.
     #[inline]
-    pub fn log(&mut self, key: RowKey, index: u64, intended: Intended, answer: &Answer) {
+    pub(crate) fn log(
+        &mut self,
+        key: RowKey,
+        index: impl FnOnce() -> u64,
+        intended: Intended,
+        completion: &Completion,
+    ) {
         let Some(log) = &mut self.log else { return };
         let since = |time_ns: u64| time_ns.saturating_sub(self.trial_start_ns);
         let intended_ns = match intended {
-            Intended::WhenFree => answer.sent_ns,
+            Intended::WhenFree => completion.sent_ns,
             Intended::At(intended_ns) => intended_ns,
         };
         log.push(LogRow {
             key,
-            index,
+            index: index(),
             intended_ns: since(intended_ns),
-            sent_ns: since(answer.sent_ns),
-            first_byte_ns: since(answer.first_byte_ns),
-            ended_ns: since(answer.ended_ns),
-            bytes: answer.bytes,
+            sent_ns: since(completion.sent_ns),
+            first_byte_ns: since(completion.first_byte_ns),
+            ended_ns: since(completion.ended_ns),
+            bytes: completion.bytes,
         });
         if log.len() >= LOG_ROWS_MAX {
             self.send(Vec::new(), None);
@@ -256,39 +261,39 @@ impl Recorder {
     fn send(&mut self, rows: Vec<Row>, passed: Option<u64>) {
         let fresh = || Vec::with_capacity(LOG_ROWS_MAX);
         let log = self.log.as_mut().map_or_else(Vec::new, |log| std::mem::replace(log, fresh()));
-        let batch = Batch { thread: self.thread, second: self.second, rows, log, passed };
+        let batch = Handover { thread: self.thread, second: self.second, rows, log, passed };
         // The collector has gone only when the trial is being torn down: nobody is left to tell.
         let _ = self.out.send(batch);
     }
 
     /// Counts one finished request.
     #[inline]
-    pub fn record(&mut self, key: RowKey, intended: Intended, answer: &Answer) {
-        if answer.ended_ns >= self.second_end_ns {
-            self.hand_over(answer.ended_ns);
+    pub(crate) fn record(&mut self, key: RowKey, intended: Intended, completion: &Completion) {
+        if completion.ended_ns >= self.second_end_ns {
+            self.hand_over(completion.ended_ns);
         }
-        let service_ns = answer.ended_ns.saturating_sub(answer.sent_ns);
+        let service_ns = completion.ended_ns.saturating_sub(completion.sent_ns);
         let row = self.row(key);
         row.requests += 1;
-        row.objects += u64::from(answer.objects);
-        row.bytes += answer.bytes;
+        row.objects += u64::from(completion.objects);
+        row.bytes += completion.bytes;
         row.service.saturating_record(service_ns.max(1));
-        if answer.first_byte_ns > 0 {
-            let first_byte_ns = answer.first_byte_ns.saturating_sub(answer.sent_ns);
+        if completion.first_byte_ns > 0 {
+            let first_byte_ns = completion.first_byte_ns.saturating_sub(completion.sent_ns);
             let histogram = row.first_byte.get_or_insert_with(|| Box::new(histogram()));
             histogram.saturating_record(first_byte_ns.max(1));
         }
         if let Intended::At(intended_ns) = intended {
             let response = row.response.get_or_insert_with(|| Box::new(histogram()));
-            response.saturating_record(answer.ended_ns.saturating_sub(intended_ns).max(1));
+            response.saturating_record(completion.ended_ns.saturating_sub(intended_ns).max(1));
             let lag = row.lag.get_or_insert_with(|| Box::new(histogram()));
-            lag.saturating_record(answer.sent_ns.saturating_sub(intended_ns).max(1));
+            lag.saturating_record(completion.sent_ns.saturating_sub(intended_ns).max(1));
         }
     }
 
     /// Counts the parts of the request that was counted last.
     #[cold]
-    pub fn record_parts(&mut self, key: RowKey, parts: &[PartEnd]) {
+    pub(crate) fn record_parts(&mut self, key: RowKey, parts: &[PartEnd]) {
         let row = self.row(key);
         for part in parts {
             if part.is_ok {
@@ -301,7 +306,13 @@ impl Recorder {
     }
 
     /// Records requests that were due at one time and that nobody had sent by another.
-    pub fn record_not_sent(&mut self, key: RowKey, due_ns: u64, given_up_ns: u64, count: u64) {
+    pub(crate) fn record_not_sent(
+        &mut self,
+        key: RowKey,
+        due_ns: u64,
+        given_up_ns: u64,
+        count: u64,
+    ) {
         if count == 0 {
             return;
         }
@@ -320,7 +331,7 @@ impl Recorder {
     }
 
     /// Sends what is finished of the time before `now_ns`.
-    pub fn hand_over(&mut self, now_ns: u64) {
+    pub(crate) fn hand_over(&mut self, now_ns: u64) {
         let rows: Vec<Row> = self
             .rows
             .iter_mut()
@@ -338,12 +349,12 @@ impl Recorder {
 
     /// Tells whether a second has ended without its rows having been sent.
     #[must_use]
-    pub fn is_due(&self, now_ns: u64) -> bool {
+    pub(crate) fn is_due(&self, now_ns: u64) -> bool {
         now_ns >= self.second_end_ns
     }
 
     /// Sends the rest.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.hand_over(self.second_end_ns);
         self.send(Vec::new(), Some(u64::MAX));
     }
@@ -362,12 +373,12 @@ impl Recorder {
 }
 
 /// The rows of one second over all threads.
-pub type Second = BTreeMap<RowKey, Row>;
+pub(crate) type Second = BTreeMap<RowKey, Row>;
 
 /// Merges the threads' rows and gives out each second when all threads have passed it.
 #[derive(Debug)]
-pub struct Collector {
-    inbox: Receiver<Batch>,
+pub(crate) struct Collector {
+    inbox: Receiver<Handover>,
     spares: Vec<Sender<Row>>,
     passed: Vec<Option<u64>>,
     seconds: BTreeMap<u64, Second>,
@@ -377,7 +388,7 @@ pub struct Collector {
 impl Collector {
     /// Makes a collector and one recorder for each thread.
     #[must_use]
-    pub fn new(threads: usize, trial_start_ns: u64) -> (Self, Vec<Recorder>) {
+    pub(crate) fn new(threads: usize, trial_start_ns: u64) -> (Self, Vec<Recorder>) {
         let (sender, inbox) = channel();
         let mut spares = Vec::new();
         let recorders = (0..threads)
@@ -392,7 +403,7 @@ impl Collector {
     }
 
     /// Takes what the threads have sent and returns the seconds that are complete.
-    pub fn collect(&mut self) -> Vec<(u64, Second)> {
+    pub(crate) fn collect(&mut self) -> Vec<(u64, Second)> {
         loop {
             let batch = match self.inbox.try_recv() {
                 Ok(batch) => batch,
@@ -429,18 +440,18 @@ impl Collector {
     }
 
     /// Returns the requests logged since the last call.
-    pub fn take_log(&mut self) -> Vec<LogRow> {
+    pub(crate) fn take_log(&mut self) -> Vec<LogRow> {
         std::mem::take(&mut self.log)
     }
 
     /// Tells whether every thread has sent its last row.
     #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.passed.iter().all(|passed| *passed == Some(u64::MAX))
     }
 
     /// Gives an emptied row back to the threads, so that its memory is used again.
-    pub fn recycle(&mut self, mut row: Row) {
+    pub(crate) fn recycle(&mut self, mut row: Row) {
         row.clear();
         if let Some(spare) = self.spares.first() {
             let _ = spare.send(row);
@@ -457,8 +468,8 @@ mod tests {
         RowKey { stage: Stage::Measure, iteration: 1, operation: Operation::Get, outcome }
     }
 
-    fn answer(sent_ns: u64, ended_ns: u64) -> Answer {
-        Answer { bytes: 10, ..Answer::plain(Outcome::OK, sent_ns, ended_ns, ended_ns) }
+    fn completion(sent_ns: u64, ended_ns: u64) -> Completion {
+        Completion { bytes: 10, ..Completion::plain(Outcome::OK, sent_ns, ended_ns, ended_ns) }
     }
 
     #[test]
@@ -470,7 +481,7 @@ mod tests {
                 recorder.record(
                     key(Outcome::OK),
                     Intended::WhenFree,
-                    &answer(ended_ns - 500, ended_ns),
+                    &completion(ended_ns - 500, ended_ns),
                 );
             }
             recorder.finish();
@@ -487,8 +498,8 @@ mod tests {
     #[test]
     fn a_second_is_held_until_every_thread_has_passed_it() {
         let (mut collector, mut recorders) = Collector::new(2, 0);
-        let early = answer(0, 10);
-        let late = answer(0, 2_000_000_000);
+        let early = completion(0, 10);
+        let late = completion(0, 2_000_000_000);
         recorders[0].record(key(Outcome::OK), Intended::WhenFree, &early);
         recorders[0].record(key(Outcome::OK), Intended::WhenFree, &late);
         assert!(collector.collect().is_empty());
@@ -502,7 +513,7 @@ mod tests {
     #[test]
     fn response_runs_from_the_intended_start() {
         let (mut collector, mut recorders) = Collector::new(1, 0);
-        recorders[0].record(key(Outcome::OK), Intended::At(100), &answer(1100, 2100));
+        recorders[0].record(key(Outcome::OK), Intended::At(100), &completion(1100, 2100));
         recorders[0].finish();
         let seconds = collector.collect();
         let row = &seconds[0].1[&key(Outcome::OK)];

@@ -1,13 +1,14 @@
 //! Which request is next: an operation and what it is done to.
 //!
-//! A [`Source`] chooses the requests of one load thread. It is asked by a client for its next one, and
-//! told how each of them ended, so a source may keep what depends on outcomes, or on who asks. It may
+//! A [`Source`] chooses the requests of one load thread. It is asked by a client when its next one is due
+//! and which it is, and told how each of them ended, so a source may keep what depends on outcomes, or on who asks. It may
 //! hold no more than is bounded, and what it chooses is a function of the seed and of what it was
 //! told. To add one: a file in `requests/`, a variant of [`Source`].
 
 use crate::dataset::Object;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
+use crate::schedule::Schedule;
 use crate::trial::Trial;
 
 mod append;
@@ -168,6 +169,16 @@ impl Source {
             Self::Single(single) => !single.hand.is_empty(),
             Self::Mix(mix) => !mix.hand.is_empty(),
             Self::Append(_) => false,
+        }
+    }
+
+    /// Returns when the next request of a client is due: as these sources have no times of their own,
+    /// when the load's schedule says. A source that has (a recorded workload) answers by itself.
+    #[inline]
+    #[must_use]
+    pub(crate) fn due_ns(&self, _client: usize, schedule: &Schedule, now_ns: u64) -> u64 {
+        match self {
+            Self::Single(_) | Self::Mix(_) | Self::Append(_) => schedule.peek_ns(now_ns),
         }
     }
 

@@ -8,13 +8,15 @@ use std::time::Duration;
 use crate::batch;
 use crate::buckets::{Buckets, ready_buckets, sweep_buckets};
 use crate::clock::{ClockFacts, monotonic_ns, thread_cpu_ns, thread_run_delay_ns, unix_ns};
-use crate::driver::{Driver, LogIns, Traffic};
+use crate::driver::{Driver, LogIns, Thread, Traffic};
 use crate::drivers;
 use crate::drivers::Visitor;
 use crate::error::Error;
 use crate::hiccup::{Hiccup, Jitter};
+pub use crate::live::Live;
 use crate::live::Progress;
 pub use crate::output::{Control, Output, OutputSink};
+pub use crate::ownership::{Left, LeftKind};
 use crate::recorder::{Collector, Recorder};
 use crate::requests::Source;
 use crate::schedule::Schedule;
@@ -233,7 +235,8 @@ impl<D: Driver> LoadThread<'_, D> {
         if self.trial.log_requests {
             recorder.log_requests();
         }
-        let reactor = self.driver.reactor()?;
+        let thread = self.driver.thread()?;
+        let reactor = thread.reactor();
         reactor.expect_timeouts_of(self.trial.timeout_ns);
         if self.shared.is_open {
             reactor.expect_to_be_on_time();
@@ -241,7 +244,7 @@ impl<D: Driver> LoadThread<'_, D> {
         let clients = self.trial.load.clients() as usize;
         let mine = (clients + self.threads - 1 - self.thread) / self.threads;
         let made: Result<Vec<_>, Error> = (0..mine)
-            .map(|slot| self.driver.client(&reactor, (slot * self.threads + self.thread) as u32))
+            .map(|slot| self.driver.client(&thread, (slot * self.threads + self.thread) as u32))
             .collect();
         let made = match made {
             Ok(made) => made,
@@ -252,7 +255,7 @@ impl<D: Driver> LoadThread<'_, D> {
         };
         let source = Source::new(self.trial, self.threads, self.trial.load.clients());
         let worker =
-            Worker::new(Rc::clone(&reactor), Arc::clone(self.shared), recorder, source, made);
+            Worker::new(Rc::clone(reactor), Arc::clone(self.shared), recorder, source, made);
         let (cpu_ns, delay_ns) = (thread_cpu_ns(), thread_run_delay_ns());
         for iteration in 1..=self.trial.iterations {
             if !self.shared.gate.wait() {

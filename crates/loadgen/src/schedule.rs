@@ -5,7 +5,7 @@ use crate::trial::{Arrivals, Load, Trial};
 
 /// The times at which one load thread's requests are due.
 #[derive(Debug)]
-pub enum Schedule {
+pub(crate) enum Schedule {
     /// As soon as a client is free.
     Closed,
     /// As soon as a client is free, but not faster than this.
@@ -38,7 +38,7 @@ impl Schedule {
     /// Independent Poisson streams of a share of the rate add up to one of the whole rate; constant
     /// arrivals are staggered over the threads.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         trial: &Trial,
         thread: usize,
         threads: usize,
@@ -79,7 +79,7 @@ impl Schedule {
     /// Returns when the next request is due, without taking it.
     #[inline]
     #[must_use]
-    pub fn peek_ns(&self, now_ns: u64) -> u64 {
+    pub(crate) fn peek_ns(&self, now_ns: u64) -> u64 {
         match self {
             Self::Closed => now_ns,
             Self::Paced { next_ns, .. } => (*next_ns as u64).max(now_ns),
@@ -89,7 +89,7 @@ impl Schedule {
 
     /// Takes the next request and returns when it is due.
     #[inline]
-    pub fn take_ns(&mut self, now_ns: u64) -> u64 {
+    pub(crate) fn take_ns(&mut self, now_ns: u64) -> u64 {
         let due_ns = self.peek_ns(now_ns);
         if let Self::Paced { gap_ns, next_ns } = self {
             // Time that nobody used is not saved up: a limit bounds bursts too.
@@ -102,7 +102,7 @@ impl Schedule {
 
     /// Returns how many arrivals are expected before a time.
     #[must_use]
-    pub fn expected_until(&self, end_ns: u64) -> f64 {
+    pub(crate) fn expected_until(&self, end_ns: u64) -> f64 {
         match self {
             Self::Open { start_ns, gap_ns, next_ns, .. } => {
                 let rest_ns = end_ns.saturating_sub(*start_ns) as f64 - next_ns;
@@ -114,7 +114,7 @@ impl Schedule {
 
     /// Takes all that arrives before a time, as so many slices of it: the middle of each, and how
     /// many its law expects in it. So the work does not grow with the rate.
-    pub fn take_slices(&mut self, end_ns: u64, slices: u32) -> Vec<(u64, u64)> {
+    pub(crate) fn take_slices(&mut self, end_ns: u64, slices: u32) -> Vec<(u64, u64)> {
         let expected = self.expected_until(end_ns);
         let first_ns = self.peek_ns(0);
         let Self::Open { start_ns, next_ns, .. } = self else { return Vec::new() };
@@ -131,7 +131,7 @@ impl Schedule {
 
     /// Tells whether latency counts from the due time.
     #[must_use]
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(self, Self::Open { .. })
     }
 

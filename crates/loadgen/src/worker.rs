@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::driver::{Client, Traffic};
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::reactor::Reactor;
 use crate::recorder::{Intended, Recorder, RowKey, Stage};
 use crate::requests::{Next, Request, Source};
@@ -64,8 +64,8 @@ async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize, mut client: 
         }
         let started_ns = turn.due_ns.max(turn.taken_ns);
         worker.reactor.set_deadline(started_ns + worker.shared.timeout_ns);
-        let mut answer = client.execute(&turn.request).await;
-        worker.record(slot, &turn, &mut answer, &mut client);
+        let mut completion = client.execute(&turn.request).await;
+        worker.record(slot, &turn, &mut completion, &mut client);
         requests += 1;
     }
     worker.tally.borrow_mut().client_requests[slot] += requests;
@@ -132,17 +132,16 @@ impl<C: Client> Worker<C> {
             return None;
         }
         let now_ns = self.reactor.now_ns();
-        let mut schedule = self.schedule.borrow_mut();
+        let (mut schedule, mut source) = (self.schedule.borrow_mut(), self.source.borrow_mut());
         let window = self.window.get();
         loop {
-            let due_ns = schedule.peek_ns(now_ns);
-            let measure_over_ns = self.measure_over_ns();
+            let due_ns = source.due_ns(slot, &schedule, now_ns);
+            let measure_over_ns = self.measure_over_ns(&source);
             let Some(stage) = window.stage_at(due_ns, measure_over_ns) else { break };
             if schedule.is_open() && now_ns >= window.load_end_ns(measure_over_ns) {
                 self.record_not_sent(&mut schedule, now_ns, window.load_end_ns(measure_over_ns));
                 break;
             }
-            let mut source = self.source.borrow_mut();
             if self.stage.replace(Some(stage)) != Some(stage) {
                 source.restart(self.iteration.get(), stage as u64);
             }
@@ -167,52 +166,49 @@ impl<C: Client> Worker<C> {
     /// Returns when the count of the measured part was used up, as this thread must see it: while
     /// it holds tickets that nobody else can take, it is not.
     #[inline]
-    fn measure_over_ns(&self) -> u64 {
-        let is_holding =
-            self.stage.get() == Some(Stage::Measure) && self.source.borrow().is_holding_tickets();
+    fn measure_over_ns(&self, source: &Source) -> u64 {
+        let is_holding = self.stage.get() == Some(Stage::Measure) && source.is_holding_tickets();
         if is_holding { u64::MAX } else { self.shared.measure_over_ns.load(Ordering::Relaxed) }
     }
 
     #[inline]
-    fn record(&self, slot: usize, turn: &Turn, answer: &mut Answer, client: &mut C) {
-        if answer.outcome.is_absent() {
-            answer.outcome = self.of_absent(turn, answer.outcome);
+    fn record(&self, slot: usize, turn: &Turn, completion: &mut Completion, client: &mut C) {
+        if completion.outcome.is_absent() {
+            completion.outcome = self.of_absent(turn, completion.outcome);
         }
         let is_open = self.shared.is_open;
         let window = self.window.get();
-        let stage = window.stage_of(turn.stage, answer.ended_ns, is_open);
+        let stage = window.stage_of(turn.stage, completion.ended_ns, is_open);
         let operation = turn.request.operation;
         let iteration = self.iteration.get();
-        let key = RowKey { stage, iteration, operation, outcome: answer.outcome };
+        let key = RowKey { stage, iteration, operation, outcome: completion.outcome };
         let intended = if is_open { Intended::At(turn.due_ns) } else { Intended::WhenFree };
         let mut recorder = self.recorder.borrow_mut();
-        recorder.record(key, intended, answer);
+        recorder.record(key, intended, completion);
         if operation.is_in_parts() {
             recorder.record_parts(key, client.parts());
         }
-        recorder.log(key, turn.request.subject.number(), intended, answer);
+        recorder.log(key, || turn.request.subject.number(), intended, completion);
         drop(recorder);
         let mut tally = self.tally.borrow_mut();
         if stage == Stage::Measure {
             tally.measured_requests += 1;
-            tally.last_measured_ns = answer.ended_ns;
+            tally.last_measured_ns = completion.ended_ns;
         }
         if stage != Stage::CoolDown || !window.is_counted {
-            tally.in_flight_ns += window.measured_ns(answer.sent_ns, answer.ended_ns);
+            tally.in_flight_ns += window.measured_ns(completion.sent_ns, completion.ended_ns);
         }
-        if answer.verified_bytes > 0 {
+        if completion.verified_bytes > 0 {
             tally.verified_requests += 1;
-            tally.verified_bytes += answer.verified_bytes;
+            tally.verified_bytes += completion.verified_bytes;
         }
-        self.source.borrow_mut().note(slot, &turn.request, answer.outcome);
-        let number = turn.request.subject.number();
-        if answer.outcome.is_ok() {
+        self.source.borrow_mut().note(slot, &turn.request, completion.outcome);
+        if operation.puts_object() && completion.outcome.is_ok() {
+            self.shared.unwritten.fill(turn.request.subject.number());
+        } else if completion.outcome.is_failure() {
+            self.shared.note_failure(completion.outcome, || client.last_error());
             if operation.puts_object() {
-                self.shared.unwritten.fill(number);
-            }
-        } else if answer.outcome.is_failure() {
-            self.shared.note_failure(answer.outcome, || client.last_error());
-            if operation.puts_object() {
+                let number = turn.request.subject.number();
                 self.shared.note_unwritten(number, turn.stage, iteration);
             }
         }

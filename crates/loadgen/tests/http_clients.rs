@@ -191,7 +191,7 @@ fn page(key: &str, token: &str) -> String {
 
 #[test]
 fn a_clean_up_ends_though_the_listing_does_not_and_says_why() {
-    use loadstone_loadgen::ownership::LeftKind;
+    use loadstone_loadgen::run::LeftKind;
     type Next = fn(u64) -> String;
     let repeats: Next = |number| page(&format!("o-{number}"), "again");
     let no_new_keys: Next = |number| page("o-1", &format!("t{number}"));

@@ -5,6 +5,4 @@ mod request;
 mod response;
 
 pub use request::{Method, finish, header, header_number, request_line};
-pub use response::{
-    Event, HEAD_BYTES_MAX, Head, INTERIM_MAX, ParseError, Progress, ResponseParser,
-};
+pub use response::{Event, HEAD_BYTES_MAX, Head, INTERIM_MAX, ParseError, Parsed, ResponseParser};

@@ -14,7 +14,7 @@ use loadstone_wire::sigv4::{self, Credentials, Payload, Signer};
 use serde_json::Value;
 
 use super::given::{missing, of_credential_source, of_process, temporary, written};
-use super::keeper::Keys;
+use super::keeper::AccessKeys;
 use super::service::Service;
 use super::{env, secret};
 use crate::clock::unix_ns;
@@ -131,7 +131,7 @@ impl Files {
     }
 
     /// Has the keys of a profile; None where it names no way to have any.
-    pub(super) fn keys(&self, name: &str, stop: &AtomicBool) -> Result<Option<Keys>, Error> {
+    pub(super) fn keys(&self, name: &str, stop: &AtomicBool) -> Result<Option<AccessKeys>, Error> {
         self.keys_in_chain(name, &self.profile(name)?, &mut Vec::new(), stop)
     }
 
@@ -141,7 +141,7 @@ impl Files {
         outer: &Section,
         chain: &mut Vec<String>,
         stop: &AtomicBool,
-    ) -> Result<Option<Keys>, Error> {
+    ) -> Result<Option<AccessKeys>, Error> {
         let profile = self.profile(name)?;
         let what = format!("have the keys of profile \"{name}\"");
         if chain.len() >= CHAIN_MAX || chain.iter().any(|one| one == name) {
@@ -190,7 +190,7 @@ impl Files {
         profile: &Section,
         outer: &Section,
         stop: &AtomicBool,
-    ) -> Result<Keys, Error> {
+    ) -> Result<AccessKeys, Error> {
         let session = match profile.get("sso_session") {
             None => None,
             Some(name) => {
@@ -264,12 +264,12 @@ struct Role<'a> {
 }
 
 impl Role<'_> {
-    fn assume(&self, with: Credentials, stop: &AtomicBool) -> Result<Keys, Error> {
+    fn assume(&self, with: Credentials, stop: &AtomicBool) -> Result<AccessKeys, Error> {
         let body = self.form("AssumeRole", &[("ExternalId", self.value("external_id"))]);
         self.ask(body, Some(with), stop)
     }
 
-    fn assume_by_token(&self, file: &Path, stop: &AtomicBool) -> Result<Keys, Error> {
+    fn assume_by_token(&self, file: &Path, stop: &AtomicBool) -> Result<AccessKeys, Error> {
         let token = std::fs::read_to_string(file).map_err(|error| {
             Error::target(self.what, format!("token \"{}\": {error}", file.display()))
         })?;
@@ -307,7 +307,7 @@ impl Role<'_> {
         body: Vec<u8>,
         with: Option<Credentials>,
         stop: &AtomicBool,
-    ) -> Result<Keys, Error> {
+    ) -> Result<AccessKeys, Error> {
         let region = env("AWS_REGION").or_else(|| env("AWS_DEFAULT_REGION"));
         let region = self.outer.get("region").cloned().or(region);
         let region = region.as_deref();

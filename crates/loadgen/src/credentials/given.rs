@@ -12,7 +12,7 @@ use loadstone_wire::http1::{self, Method};
 use loadstone_wire::sigv4::Credentials;
 use serde_json::Value;
 
-use super::keeper::Keys;
+use super::keeper::AccessKeys;
 use super::service::Service;
 use super::{env, line, secret};
 use crate::error::Error;
@@ -28,12 +28,12 @@ pub(super) fn temporary(
     what: &str,
     [access_key, secret_key, session_token]: [Option<String>; 3],
     expires_unix_s: Option<u64>,
-) -> Result<Keys, Error> {
+) -> Result<AccessKeys, Error> {
     let (Some(access_key), Some(secret_key)) = (access_key, secret_key) else {
         return Err(missing(what, "a pair of keys in the answer"));
     };
     let place = "the answer";
-    Ok(Keys {
+    Ok(AccessKeys {
         credentials: Credentials {
             access_key: line(access_key, place)?,
             secret_key: secret(secret_key, place)?,
@@ -44,7 +44,7 @@ pub(super) fn temporary(
 }
 
 /// Returns keys that stand in a file.
-pub(super) fn written(what: &str, name: &str, profile: &Section) -> Result<Keys, Error> {
+pub(super) fn written(what: &str, name: &str, profile: &Section) -> Result<AccessKeys, Error> {
     let of = |key: &str| profile.get(key).cloned();
     let (Some(access_key), Some(secret_key)) =
         (of("aws_access_key_id"), of("aws_secret_access_key"))
@@ -53,7 +53,7 @@ pub(super) fn written(what: &str, name: &str, profile: &Section) -> Result<Keys,
     };
     let place = format!("profile \"{name}\"");
     let token = of("aws_session_token").map(|token| secret(token, &place)).transpose()?;
-    Ok(Keys {
+    Ok(AccessKeys {
         credentials: Credentials {
             access_key: line(access_key, &place)?,
             secret_key: secret(secret_key, &place)?,
@@ -67,7 +67,7 @@ pub(super) fn of_credential_source(
     what: &str,
     source: &str,
     stop: &AtomicBool,
-) -> Result<Keys, Error> {
+) -> Result<AccessKeys, Error> {
     match source {
         "Environment" => {
             let [access_key, secret_key, token] =
@@ -107,7 +107,7 @@ pub(super) fn of_credential_source(
 }
 
 /// Reads keys from JSON as processes and containers give them.
-fn of_document(what: &str, text: &str, token: &str) -> Result<Keys, Error> {
+fn of_document(what: &str, text: &str, token: &str) -> Result<AccessKeys, Error> {
     let document: Value = serde_json::from_str(text)
         .map_err(|_| Error::target(what, "what came back is not JSON"))?;
     let of = |key: &str| document.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -122,7 +122,11 @@ fn of_document(what: &str, text: &str, token: &str) -> Result<Keys, Error> {
 }
 
 /// Runs a command that prints keys. No shell reads it, as with AWS's own tools.
-pub(super) fn of_process(what: &str, command: &str, stop: &AtomicBool) -> Result<Keys, Error> {
+pub(super) fn of_process(
+    what: &str,
+    command: &str,
+    stop: &AtomicBool,
+) -> Result<AccessKeys, Error> {
     let hint = "run it by hand: it must print keys as JSON, Version 1";
     let failed = |text: String| Error::target(what, text).with_hint(hint);
     let words = shlex::split(command).filter(|words| !words.is_empty());

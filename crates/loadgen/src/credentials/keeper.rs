@@ -21,14 +21,14 @@ const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// Keys, and until when they hold.
 #[derive(Debug, Clone)]
-pub struct Keys {
+pub(crate) struct AccessKeys {
     /// The keys.
     pub credentials: Credentials,
     /// When they end, if they do.
     pub expires_unix_s: Option<u64>,
 }
 
-impl Keys {
+impl AccessKeys {
     /// Returns when to have new ones.
     fn renew_unix_s(&self, now_s: u64) -> Option<u64> {
         let expires_s = self.expires_unix_s?;
@@ -38,17 +38,17 @@ impl Keys {
 }
 
 /// Where keys come from. It gives up soon after the flag is set.
-pub(super) type Source = dyn Fn(&AtomicBool) -> Result<Keys, Error> + Send + Sync;
+pub(super) type Source = dyn Fn(&AtomicBool) -> Result<AccessKeys, Error> + Send + Sync;
 
 /// Keys and when to have new ones, by what they were made from.
-type Known = HashMap<String, (Keys, Option<u64>)>;
+type Known = HashMap<String, (AccessKeys, Option<u64>)>;
 
 /// Of this process.
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
 /// Returns the keys of an identity, from its source unless others have them from it already: each
 /// trial opens its driver anew, and a process that gives keys need not run for each.
-pub(super) fn had_or_new(identity: &str, source: &Source) -> Result<Keys, Error> {
+pub(super) fn had_or_new(identity: &str, source: &Source) -> Result<AccessKeys, Error> {
     let now_s = unix_ns() / 1_000_000_000;
     let known = KNOWN.lock().expect("the lock is not poisoned");
     if let Some((keys, renew_s)) = known.as_ref().and_then(|known| known.get(identity))
@@ -63,14 +63,14 @@ pub(super) fn had_or_new(identity: &str, source: &Source) -> Result<Keys, Error>
     Ok(keys)
 }
 
-fn note(identity: &str, keys: &Keys, renew_s: Option<u64>) {
+fn note(identity: &str, keys: &AccessKeys, renew_s: Option<u64>) {
     let mut known = KNOWN.lock().expect("the lock is not poisoned");
     known.get_or_insert_default().insert(identity.to_owned(), (keys.clone(), renew_s));
 }
 
 /// The keys of a target while it is used. A request only reads one number of it.
 #[derive(Debug)]
-pub struct KeyKeeper {
+pub(crate) struct KeyKeeper {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -93,7 +93,7 @@ impl KeyKeeper {
     /// # Errors
     /// The host gives no thread.
     pub(super) fn start(
-        keys: Keys,
+        keys: AccessKeys,
         renewed_by: Option<(String, Box<Source>)>,
     ) -> Result<Self, Error> {
         let shared = Arc::new(Shared {
@@ -155,7 +155,7 @@ impl Drop for KeyKeeper {
 }
 
 impl Shared {
-    fn renew_in_time(&self, keys: &Keys, identity: &str, source: &Source) {
+    fn renew_in_time(&self, keys: &AccessKeys, identity: &str, source: &Source) {
         let now_s = unix_ns() / 1_000_000_000;
         let wait_of = |renew_s: u64, now_s: u64| Duration::from_secs(renew_s.saturating_sub(now_s));
         let Some(renew_s) = keys.renew_unix_s(now_s) else { return };

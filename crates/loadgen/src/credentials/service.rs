@@ -9,11 +9,11 @@ use serde_json::{Map, json};
 
 use crate::error::Error;
 use crate::outcome::Outcome;
-use crate::reactor::{Reactor, run_to_end};
+use crate::reactor::run_to_end;
 use crate::transport::{
     connection::{Connection, Refusal, Sending},
     endpoint::{Endpoint, Url, peer_of},
-    tls,
+    socket, tls,
     transfer::{Collect, Nothing},
 };
 
@@ -59,7 +59,7 @@ impl Service {
         let tls = if self.url.is_tls { Some(trusted()?) } else { None };
         let endpoint = Endpoint::resolve(self.url.clone())?;
         let (_, peer) = peer_of(std::slice::from_ref(&endpoint), tls.as_ref(), 0)?;
-        let reactor = Reactor::for_sockets().map_err(host)?;
+        let reactor = socket::reactor()?;
         let inner = Rc::clone(&reactor);
         let (what, hint_unknown) = (self.what.clone(), self.hint_unknown);
         let job = async move {

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::dataset::Dataset;
-use crate::driver::{Client, Driver};
+use crate::driver::{Client, Driver, Thread};
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::operation::Operation;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::ownership::{BucketState, Swept};
 use crate::payload::{Held, ObjectId, PAGE_BYTES, PayloadSpec, SECTOR_BYTES, check_blocks};
 use crate::reactor::{Reactor, Sleep};
@@ -69,9 +69,18 @@ enum Medium {
     Thread { buffer: Buffer, turns: Turns },
 }
 
-thread_local! {
-    /// The ring of the reactor that this thread made last; its clients are made right after it.
-    static RING: std::cell::RefCell<Option<Rc<Ring>>> = const { std::cell::RefCell::new(None) };
+/// What the clients of one load thread share.
+#[derive(Debug)]
+pub(super) struct BlockThread {
+    reactor: Rc<Reactor>,
+    /// Where its clients' requests are in flight, unless each client blocks a thread.
+    ring: Option<Rc<Ring>>,
+}
+
+impl Thread for BlockThread {
+    fn reactor(&self) -> &Rc<Reactor> {
+        &self.reactor
+    }
 }
 
 const ENGINES: &[&str] = &["auto", "io_uring", "psync"];
@@ -102,6 +111,7 @@ impl Driver for Block {
         FLUSH_SETTINGS[3],
     ];
     const FACTS: Facts = facts::FACTS;
+    type Thread = BlockThread;
     type Client = BlockClient;
 
     fn check(trial: &Trial) -> Vec<String> {
@@ -140,25 +150,26 @@ impl Driver for Block {
         self.is_blocking
     }
 
-    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
+    fn thread(self: &Arc<Self>) -> Result<BlockThread, Error> {
         let Some(file) = self.place.file().filter(|_| !self.is_blocking) else {
-            return Ok(Reactor::new(Box::new(Sleep), Clock::real()));
+            let reactor = Reactor::new(Box::new(Sleep), Clock::real());
+            return Ok(BlockThread { reactor, ring: None });
         };
         let ring = Ring::new(file.as_raw_fd())
             .map_err(|source| Error::Host { what: "make an io_uring", source })?;
-        RING.set(Some(Rc::clone(&ring)));
-        Ok(Reactor::new(Box::new(RingPark(ring)), Clock::real()))
+        let reactor = Reactor::new(Box::new(RingPark(Rc::clone(&ring))), Clock::real());
+        Ok(BlockThread { reactor, ring: Some(ring) })
     }
 
-    fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, _: u32) -> Result<BlockClient, Error> {
+    fn client(self: &Arc<Self>, thread: &BlockThread, _: u32) -> Result<BlockClient, Error> {
         let bytes = self.buffer_bytes;
-        let medium = match RING.with_borrow(Clone::clone).filter(|_| !self.is_blocking) {
-            Some(ring) => Medium::Ring { slot: ring.take_slot(bytes), ring },
+        let medium = match &thread.ring {
+            Some(ring) => Medium::Ring { slot: ring.take_slot(bytes), ring: Rc::clone(ring) },
             None => Medium::Thread { buffer: Buffer::new(bytes), turns: Turns::default() },
         };
         Ok(BlockClient {
             block: Arc::clone(self),
-            reactor: Rc::clone(reactor),
+            reactor: Rc::clone(&thread.reactor),
             medium,
             held: Held::default(),
             writes: 0,
@@ -275,7 +286,7 @@ impl Block {
 }
 
 impl Client for BlockClient {
-    async fn execute(&mut self, request: &Request) -> Answer {
+    async fn execute(&mut self, request: &Request) -> Completion {
         let stretch = self.block.stretch(request);
         let io_bytes = stretch.bytes.next_multiple_of(self.block.place.alignment());
         let mut sent_ns = self.reactor.latest_ns();
@@ -297,18 +308,20 @@ impl Client for BlockClient {
         }
         let result = self.transfer(request.operation, &stretch, io_bytes).await;
         let ended_ns = result.as_ref().map_or_else(|_| self.reactor.now_ns(), |done| done.1);
-        let mut answer = Answer::plain(Outcome::OK, sent_ns, 0, ended_ns);
+        let mut completion = Completion::plain(Outcome::OK, sent_ns, 0, ended_ns);
         match result {
-            Ok((done, _)) => self.judge(&mut answer, request, &stretch, done.min(stretch.bytes)),
+            Ok((done, _)) => {
+                self.judge(&mut completion, request, &stretch, done.min(stretch.bytes))
+            }
             Err(error) => {
-                answer.outcome = Outcome::of_io(&error);
+                completion.outcome = Outcome::of_io(&error);
                 self.last_error = Some(self.describe(request, &stretch, &error.to_string()));
             }
         }
         if let Medium::Thread { turns, .. } = &mut self.medium {
             turns.after(ended_ns, &self.reactor).await;
         }
-        answer
+        completion
     }
 
     async fn ready_bucket(&mut self, _: &str, _: bool) -> Result<BucketState, Error> {
@@ -403,13 +416,19 @@ impl BlockClient {
         }
     }
 
-    fn judge(&mut self, answer: &mut Answer, request: &Request, stretch: &Stretch, done: usize) {
-        answer.bytes = done as u64;
+    fn judge(
+        &mut self,
+        completion: &mut Completion,
+        request: &Request,
+        stretch: &Stretch,
+        done: usize,
+    ) {
+        completion.bytes = done as u64;
         if request.operation != Operation::Read {
             return;
         }
         if done < stretch.bytes {
-            answer.outcome = Outcome::TRUNCATED;
+            completion.outcome = Outcome::TRUNCATED;
             let text = format!("{done} of {} bytes came", stretch.bytes);
             self.last_error = Some(self.describe(request, stretch, &text));
             return;
@@ -417,13 +436,13 @@ impl BlockClient {
         if !request.is_verified {
             return;
         }
-        answer.verified_bytes = done as u64;
+        completion.verified_bytes = done as u64;
         let block = Arc::clone(&self.block);
         let checked = self.with_buffer(|buffer| {
             check_blocks(&block.payload, &stretch.object, stretch.offset, &buffer[..done])
         });
         if let Err(evidence) = checked {
-            answer.outcome = Outcome::of_verdict(evidence.verdict());
+            completion.outcome = Outcome::of_verdict(evidence.verdict());
             self.last_error = Some(self.describe(request, stretch, &evidence.to_string()));
         }
     }

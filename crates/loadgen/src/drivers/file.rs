@@ -16,7 +16,7 @@ use crate::driver::{Client, Driver};
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::operation::Operation;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::ownership::{BucketState, Standing, Swept};
 use crate::payload::{Held, ObjectId, PayloadSpec, SECTOR_BYTES};
 use crate::reactor::{Reactor, Sleep};
@@ -154,6 +154,7 @@ impl Driver for FileTree {
         FLUSH_SETTINGS[3],
     ];
     const FACTS: Facts = facts::FACTS;
+    type Thread = Rc<Reactor>;
     type Client = FileClient;
 
     fn check(trial: &Trial) -> Vec<String> {
@@ -213,7 +214,7 @@ impl Driver for FileTree {
         true
     }
 
-    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
+    fn thread(self: &Arc<Self>) -> Result<Rc<Reactor>, Error> {
         Ok(Reactor::new(Box::new(Sleep), Clock::real()))
     }
 
@@ -338,21 +339,21 @@ fn name_mistakes(trial: &Trial) -> Vec<String> {
 }
 
 impl Client for FileClient {
-    async fn execute(&mut self, request: &Request) -> Answer {
-        let mut answer = Answer::plain(Outcome::OK, self.reactor.latest_ns(), 0, 0);
+    async fn execute(&mut self, request: &Request) -> Completion {
+        let mut completion = Completion::plain(Outcome::OK, self.reactor.latest_ns(), 0, 0);
         if !matches!(request.operation, Operation::Put | Operation::Write | Operation::Append) {
             self.held.forget();
         }
-        let done = self.carry_out(request, &mut answer);
-        if answer.ended_ns == 0 {
-            answer.ended_ns = self.reactor.now_ns();
+        let done = self.carry_out(request, &mut completion);
+        if completion.ended_ns == 0 {
+            completion.ended_ns = self.reactor.now_ns();
         }
         if let Err(error) = done {
-            answer.outcome = Outcome::of_io(&error);
+            completion.outcome = Outcome::of_io(&error);
             self.note(request, &error.to_string());
         }
-        self.turns.after(answer.ended_ns, &self.reactor).await;
-        answer
+        self.turns.after(completion.ended_ns, &self.reactor).await;
+        completion
     }
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
@@ -379,9 +380,9 @@ impl Client for FileClient {
 }
 
 impl FileClient {
-    fn carry_out(&mut self, request: &Request, answer: &mut Answer) -> std::io::Result<()> {
+    fn carry_out(&mut self, request: &Request, completion: &mut Completion) -> std::io::Result<()> {
         match request.operation {
-            Operation::List => return self.list(request, answer),
+            Operation::List => return self.list(request, completion),
             Operation::CreateBucket => return self.create_bucket(request),
             Operation::DeleteBucket => return self.delete_bucket(request),
             _ => {}
@@ -396,7 +397,7 @@ impl FileClient {
                 self.tree.bucket(number)?
             }
         };
-        let done = self.carry_out_in(&bucket, request, answer);
+        let done = self.carry_out_in(&bucket, request, completion);
         self.buckets[place] = Some((number, bucket));
         done
     }
@@ -406,18 +407,18 @@ impl FileClient {
         &mut self,
         bucket: &Bucket,
         request: &Request,
-        answer: &mut Answer,
+        completion: &mut Completion,
     ) -> std::io::Result<()> {
         match request.operation {
-            Operation::Put => self.put(bucket, request, answer),
-            Operation::Get => self.get(bucket, request, answer),
-            Operation::RangeGet => self.range_get(bucket, request, answer),
-            Operation::Head => self.head(bucket, request, answer),
+            Operation::Put => self.put(bucket, request, completion),
+            Operation::Get => self.get(bucket, request, completion),
+            Operation::RangeGet => self.range_get(bucket, request, completion),
+            Operation::Head => self.head(bucket, request, completion),
             Operation::Delete => self.delete(bucket, request),
             Operation::Copy => self.copy(bucket, request),
             Operation::Post => self.post(bucket, request),
-            Operation::Read => self.read_block(bucket, request, answer),
-            Operation::Write | Operation::Append => self.write_block(bucket, request, answer),
+            Operation::Read => self.read_block(bucket, request, completion),
+            Operation::Write | Operation::Append => self.write_block(bucket, request, completion),
             _ => unreachable!("Trial::check refused what is not in OPERATIONS"),
         }
     }

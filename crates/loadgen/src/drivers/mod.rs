@@ -17,6 +17,10 @@ mod rados;
 mod s3;
 mod simulated;
 mod swift;
+#[cfg(test)]
+mod toy;
+#[cfg(test)]
+mod toy_remote;
 
 /// Makes the table: a row is a file of this folder and the type in it that is the driver.
 macro_rules! drivers {
@@ -44,6 +48,10 @@ drivers! {
     block::Block,
     null::Null,
     simulated::Simulated.for_tests(),
+    #[cfg(test)]
+    toy::Toy.for_tests(),
+    #[cfg(test)]
+    toy_remote::ToyRemote.for_tests(),
 }
 
 /// Does something with whichever driver a trial names; it is compiled for each.

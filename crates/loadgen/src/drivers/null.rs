@@ -8,7 +8,7 @@ use crate::driver::{Client, Driver};
 use crate::error::Error;
 use crate::facts::{Calibration, Facts, Form, StandIn};
 use crate::operation::{OPERATIONS, Operation};
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::ownership::{BucketState, Swept};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
@@ -57,6 +57,7 @@ impl Driver for Null {
         }),
         ..Facts::PLAIN
     };
+    type Thread = Rc<Reactor>;
     type Client = NullClient;
 
     fn check(_trial: &Trial) -> Vec<String> {
@@ -67,7 +68,7 @@ impl Driver for Null {
         Ok(Self { dataset: crate::dataset::Dataset::new(trial) })
     }
 
-    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
+    fn thread(self: &Arc<Self>) -> Result<Rc<Reactor>, Error> {
         Ok(Reactor::new(Box::new(Sleep), Clock::real()))
     }
 
@@ -77,7 +78,7 @@ impl Driver for Null {
 }
 
 impl Client for NullClient {
-    async fn execute(&mut self, request: &Request) -> Answer {
+    async fn execute(&mut self, request: &Request) -> Completion {
         let sent_ns = self.reactor.now_ns();
         self.reactor.turn().await;
         let ended_ns = self.reactor.now_ns();
@@ -87,7 +88,7 @@ impl Client for NullClient {
         } else {
             0
         };
-        Answer { bytes, ..Answer::plain(Outcome::OK, sent_ns, ended_ns, ended_ns) }
+        Completion { bytes, ..Completion::plain(Outcome::OK, sent_ns, ended_ns, ended_ns) }
     }
 
     async fn ready_bucket(&mut self, _: &str, _: bool) -> Result<BucketState, Error> {

@@ -1,8 +1,8 @@
 //! Driver `rados`: objects of a Ceph pool, natively, over librados.
 //!
 //! A bucket is a namespace of the pool, so that datasets stay apart and foreign objects untouched.
-//! Requests are asynchronous: a load thread submits them and sleeps until a thread of librados
-//! leaves word in its inbox. What only exists as a blocking call is run aside.
+//! Requests are asynchronous: a load thread submits them and sleeps until a thread of librados wakes it
+//! by its inbox. What only exists as a blocking call is run aside.
 
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -10,9 +10,8 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-use crate::clock::Clock;
 use crate::dataset::Dataset;
-use crate::driver::Driver;
+use crate::driver::{Driver, Thread};
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::operation::Operation;
@@ -20,17 +19,12 @@ use crate::ownership::Title;
 use crate::payload::{Held, PayloadSpec};
 use crate::reactor::Reactor;
 use crate::settings::Setting;
-use crate::transport::{
-    huge,
-    inbox::{Inbox, InboxPark},
-    limits,
-};
+use crate::transport::{huge, inbox::Inbox, limits};
 use crate::trial::Trial;
 
 mod call;
 mod client;
 mod connection;
-mod errand;
 mod facts;
 mod library;
 mod memory;
@@ -134,10 +128,17 @@ fn bytes_moved(trial: &Trial) -> (usize, usize) {
     (in_memory(written), in_memory(read))
 }
 
-thread_local! {
-    /// The inbox of the reactor that this thread made last, and where its clients make what they
-    /// write; they are made right after it.
-    static SHARED: RefCell<Option<(Arc<Inbox>, Content)>> = const { RefCell::new(None) };
+/// What the clients of one load thread share.
+pub(super) struct RadosThread {
+    reactor: Rc<Reactor>,
+    inbox: Arc<Inbox>,
+    content: Content,
+}
+
+impl Thread for RadosThread {
+    fn reactor(&self) -> &Rc<Reactor> {
+        &self.reactor
+    }
 }
 
 /// What is written, as long as it takes to give it to librados. All clients of a thread share it:
@@ -168,6 +169,7 @@ impl Driver for Rados {
     ];
     const SETTINGS: &'static [Setting] = settings::SETTINGS;
     const FACTS: Facts = facts::FACTS;
+    type Thread = RadosThread;
     type Client = RadosClient;
 
     fn check(trial: &Trial) -> Vec<String> {
@@ -211,18 +213,15 @@ impl Driver for Rados {
         Ok(rados)
     }
 
-    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
+    fn thread(self: &Arc<Self>) -> Result<RadosThread, Error> {
         let inbox = Inbox::new(self.clients as usize);
         memory::reserve(self.clients as usize, self.bytes_written);
         let content = Draft { bytes: huge::zeroed(self.bytes_written), held: Held::default() };
-        SHARED.set(Some((Arc::clone(&inbox), Rc::new(RefCell::new(content)))));
-        Ok(Reactor::new(Box::new(InboxPark(inbox)), Clock::real()))
+        let content = Rc::new(RefCell::new(content));
+        Ok(RadosThread { reactor: inbox.reactor(), inbox, content })
     }
 
-    fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<RadosClient, Error> {
-        let shared = SHARED
-            .with_borrow(Clone::clone)
-            .expect("a thread makes its reactor before its clients");
-        Ok(RadosClient::new(self, reactor, shared, index))
+    fn client(self: &Arc<Self>, thread: &RadosThread, index: u32) -> Result<RadosClient, Error> {
+        Ok(RadosClient::new(self, thread, index))
     }
 }

@@ -13,20 +13,18 @@ use crate::driver::{Client, Driver, LogIns, Traffic};
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::operation::Operation;
-use crate::outcome::{Answer, Outcome, PartEnd};
+use crate::outcome::{Completion, Outcome, PartEnd};
 use crate::ownership::{self, BucketState, Standing, Swept, Title};
 use crate::payload::PayloadSpec;
 use crate::payload::sealed::{Opener, SealingKey};
-use crate::reactor::Reactor;
 use crate::requests::Request;
 use crate::settings::{self, Setting};
-use crate::transport::thread;
 use crate::transport::{
     connection::{Connection, Failure, Refusal, Reply, Sending},
     endpoint::{Endpoint, Url, peer_of},
     limits,
     parts::{Helpers, InParts, connections_of_a_client},
-    tls,
+    socket, tls,
     transfer::{Collect, Ignore, Upload},
 };
 use crate::trial::{Connections, Options, Trial};
@@ -116,6 +114,7 @@ impl Driver for S3 {
     const SETTINGS: &'static [Setting] = target::SETTINGS;
     const FACTS: Facts = facts::FACTS;
     const ENCRYPTS: bool = true;
+    type Thread = Rc<S3Thread>;
     type Client = S3Client;
 
     fn check(trial: &Trial) -> Vec<String> {
@@ -157,29 +156,27 @@ impl Driver for S3 {
         self.keys.renewals()
     }
 
-    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
-        Reactor::for_sockets()
-            .map_err(|source| Error::Host { what: "open an epoll instance", source })
+    fn thread(self: &Arc<Self>) -> Result<Rc<S3Thread>, Error> {
+        Ok(Rc::new(S3Thread::new(self, socket::reactor()?)))
     }
 
-    fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<S3Client, Error> {
-        let helpers = (1..self.connections).map(|_| self.lone_client(reactor, index));
+    fn client(self: &Arc<Self>, thread: &Rc<S3Thread>, index: u32) -> Result<S3Client, Error> {
+        let helpers = (1..self.connections).map(|_| self.lone_client(thread, index));
         let clients = helpers.collect::<Result<Vec<_>, _>>()?;
         let helpers = Helpers { clients, ..Helpers::default() };
-        Ok(S3Client { helpers, ..self.lone_client(reactor, index)? })
+        Ok(S3Client { helpers, ..self.lone_client(thread, index)? })
     }
 }
 
 impl S3 {
     /// Makes a client that has nobody to help it.
-    fn lone_client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<S3Client, Error> {
-        let fits = |thread: &S3Thread| Arc::ptr_eq(&thread.s3, self);
-        let thread = thread::shared(fits, || S3Thread::new(self));
+    fn lone_client(&self, thread: &Rc<S3Thread>, index: u32) -> Result<S3Client, Error> {
         let (endpoint, peer) = peer_of(&self.endpoints, self.tls.as_ref(), index)?;
         let head = HeadWriter::new(&endpoint.url, self.is_per_request);
+        let (reactor, buffers) = (&thread.reactor, &thread.buffers);
         Ok(S3Client {
-            connection: Connection::new(peer, reactor, &thread.buffers, self.is_per_request, judge),
-            thread,
+            connection: Connection::new(peer, reactor, buffers, self.is_per_request, judge),
+            thread: Rc::clone(thread),
             helpers: Helpers::default(),
             head,
             collect: Collect::default(),
@@ -213,7 +210,7 @@ fn is_throttling(code: &str) -> bool {
 }
 
 impl Client for S3Client {
-    async fn execute(&mut self, request: &Request) -> Answer {
+    async fn execute(&mut self, request: &Request) -> Completion {
         self.told = None;
         match request.operation {
             Operation::Put => self.put(request).await,

@@ -11,7 +11,7 @@ use crate::driver::{Client, Driver};
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::operation::Operation;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::ownership::{BucketState, Swept};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
@@ -86,6 +86,7 @@ impl Driver for Simulated {
     ];
     const ON_VIRTUAL_CLOCK: bool = true;
     const FACTS: Facts = Facts { keeps: false, ..Facts::PLAIN };
+    type Thread = Rc<Reactor>;
     type Client = SimulatedClient;
 
     fn check(trial: &Trial) -> Vec<String> {
@@ -106,7 +107,7 @@ impl Driver for Simulated {
         Ok(Self { law, size, start_ns: std::sync::OnceLock::new(), free_ns })
     }
 
-    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
+    fn thread(self: &Arc<Self>) -> Result<Rc<Reactor>, Error> {
         Ok(Reactor::new(Box::new(Sleep), Clock::virtual_at(self.start_ns())))
     }
 
@@ -140,14 +141,14 @@ impl Simulated {
 }
 
 impl Client for SimulatedClient {
-    async fn execute(&mut self, request: &Request) -> Answer {
+    async fn execute(&mut self, request: &Request) -> Completion {
         let sent_ns = self.reactor.now_ns();
         self.reactor.sleep_until(self.target.answered_ns(sent_ns, request.chance)).await;
         let ended_ns = self.reactor.now_ns();
         let fails = unit(mix64(request.chance)) < self.target.law.failures;
         let outcome = if fails { Outcome::http(503) } else { Outcome::OK };
         let bytes = self.target.size.size(request.object().index);
-        Answer { bytes, ..Answer::plain(outcome, sent_ns, ended_ns, ended_ns) }
+        Completion { bytes, ..Completion::plain(outcome, sent_ns, ended_ns, ended_ns) }
     }
 
     async fn ready_bucket(&mut self, _: &str, _: bool) -> Result<BucketState, Error> {

@@ -12,24 +12,23 @@ use rustls::ClientConfig;
 
 use crate::clock::unix_ns;
 use crate::dataset::Dataset;
-use crate::driver::{Client, Driver, LogIns, Traffic};
+use crate::driver::{Client, Driver, LogIns, Thread, Traffic};
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::operation::Operation;
-use crate::outcome::{Answer, Outcome, PartEnd};
+use crate::outcome::{Completion, Outcome, PartEnd};
 use crate::ownership::{self, BucketState, Standing, Swept, Title};
 use crate::payload::PayloadSpec;
 use crate::payload::sealed::{Opener, Sealer, SealingKey};
 use crate::reactor::{Reactor, run_to_end};
 use crate::requests::Request;
 use crate::settings::{self, Setting};
-use crate::transport::socket::Buffers;
-use crate::transport::thread;
 use crate::transport::{
     connection::{Connection, Failure, Refusal, Reply, Sending},
     endpoint::{Endpoint, Url, peer_of},
     limits,
     parts::{Helpers, InParts, connections_of_a_client},
+    socket::{self, Buffers},
     tls,
     transfer::{Collect, Ignore, Upload},
 };
@@ -67,11 +66,18 @@ pub(super) struct Swift {
 }
 
 /// What the Swift clients of one load thread share.
-struct SwiftThread {
+pub(super) struct SwiftThread {
     swift: Arc<Swift>,
+    reactor: Rc<Reactor>,
     dataset: Dataset,
     buffers: Rc<Buffers>,
     sealer: Option<RefCell<Sealer>>,
+}
+
+impl Thread for Rc<SwiftThread> {
+    fn reactor(&self) -> &Rc<Reactor> {
+        &self.reactor
+    }
 }
 
 /// One client of a Swift target: one connection, and one for each further part in flight.
@@ -127,6 +133,7 @@ impl Driver for Swift {
     const SETTINGS: &'static [Setting] = target::SETTINGS;
     const FACTS: Facts = facts::FACTS;
     const ENCRYPTS: bool = true;
+    type Thread = Rc<SwiftThread>;
     type Client = SwiftClient;
 
     fn check(trial: &Trial) -> Vec<String> {
@@ -189,40 +196,40 @@ impl Driver for Swift {
         })
     }
 
-    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
-        open_reactor()
+    fn thread(self: &Arc<Self>) -> Result<Rc<SwiftThread>, Error> {
+        Ok(Rc::new(SwiftThread {
+            swift: Arc::clone(self),
+            reactor: socket::reactor()?,
+            dataset: self.dataset.clone(),
+            buffers: Rc::default(),
+            sealer: self.sealing.as_ref().map(|key| RefCell::new(Sealer::new(key))),
+        }))
     }
 
     fn log_ins(&self) -> LogIns {
         self.tokens.log_ins()
     }
 
-    fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, index: u32) -> Result<SwiftClient, Error> {
-        let helpers = (1..self.connections).map(|_| self.lone_client(reactor, index));
+    fn client(
+        self: &Arc<Self>,
+        thread: &Rc<SwiftThread>,
+        index: u32,
+    ) -> Result<SwiftClient, Error> {
+        let helpers = (1..self.connections).map(|_| self.lone_client(thread, index));
         let clients = helpers.collect::<Result<Vec<_>, _>>()?;
         let helpers = Helpers { clients, ..Helpers::default() };
-        Ok(SwiftClient { helpers, ..self.lone_client(reactor, index)? })
+        Ok(SwiftClient { helpers, ..self.lone_client(thread, index)? })
     }
 }
 
 impl Swift {
     /// Makes a client that has nobody to help it.
-    fn lone_client(
-        self: &Arc<Self>,
-        reactor: &Rc<Reactor>,
-        index: u32,
-    ) -> Result<SwiftClient, Error> {
-        let fits = |thread: &SwiftThread| Arc::ptr_eq(&thread.swift, self);
-        let thread = thread::shared(fits, || SwiftThread {
-            swift: Arc::clone(self),
-            dataset: self.dataset.clone(),
-            buffers: Rc::default(),
-            sealer: self.sealing.as_ref().map(|key| RefCell::new(Sealer::new(key))),
-        });
+    fn lone_client(&self, thread: &Rc<SwiftThread>, index: u32) -> Result<SwiftClient, Error> {
         let (endpoint, peer) = peer_of(&self.endpoints, self.tls.as_ref(), index)?;
+        let (reactor, buffers) = (&thread.reactor, &thread.buffers);
         Ok(SwiftClient {
-            connection: Connection::new(peer, reactor, &thread.buffers, self.is_per_request, judge),
-            thread,
+            connection: Connection::new(peer, reactor, buffers, self.is_per_request, judge),
+            thread: Rc::clone(thread),
             helpers: Helpers::default(),
             head: Vec::new(),
             path: Vec::new(),
@@ -251,12 +258,8 @@ fn judge(status: u16, _: &Refusal) -> Outcome {
     }
 }
 
-fn open_reactor() -> Result<Rc<Reactor>, Error> {
-    Reactor::for_sockets().map_err(|source| Error::Host { what: "open an epoll instance", source })
-}
-
 fn log_in_now(service: &AuthService) -> Result<Token, Error> {
-    let reactor = open_reactor()?;
+    let reactor = socket::reactor()?;
     reactor.expect_timeouts_of(service.timeout_ns);
     let (inner, service) = (Rc::clone(&reactor), service.clone());
     let job = async move { service.log_in(&inner, &Rc::default()).await };
@@ -266,7 +269,7 @@ fn log_in_now(service: &AuthService) -> Result<Token, Error> {
 }
 
 impl Client for SwiftClient {
-    async fn execute(&mut self, request: &Request) -> Answer {
+    async fn execute(&mut self, request: &Request) -> Completion {
         self.told = None;
         let thread = Rc::clone(&self.thread);
         let tokens = &thread.swift.tokens;
@@ -274,17 +277,17 @@ impl Client for SwiftClient {
             // If this fails, the old token may still do; the target will say.
             let _ = self.renew(tokens.generation()).await;
         }
-        let answer = self.perform(request).await;
-        if answer.outcome != Outcome::http(401) {
-            return answer;
+        let completion = self.perform(request).await;
+        if completion.outcome != Outcome::http(401) {
+            return completion;
         }
         if let Err(error) = self.renew(self.token_generation).await {
             self.told = Some(error.to_string());
-            return Answer { outcome: Outcome::AUTH, ..answer };
+            return Completion { outcome: Outcome::AUTH, ..completion };
         }
         self.connection.count_repeat();
         // The time that the new token took belongs to the request that needed it.
-        Answer { sent_ns: answer.sent_ns, ..self.perform(request).await }
+        Completion { sent_ns: completion.sent_ns, ..self.perform(request).await }
     }
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
@@ -348,7 +351,7 @@ impl HeadSpec<'_> {
 }
 
 impl SwiftClient {
-    async fn perform(&mut self, request: &Request) -> Answer {
+    async fn perform(&mut self, request: &Request) -> Completion {
         match request.operation {
             Operation::Put => self.put(request).await,
             Operation::Get => self.get(request).await,

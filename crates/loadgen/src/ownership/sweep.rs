@@ -67,7 +67,7 @@ impl Left {
 
 /// What a clean-up did to one place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Swept {
+pub(crate) struct Swept {
     /// How many objects it deleted.
     pub objects: u64,
     /// Why something of the run's may still be there, if it may.

@@ -53,17 +53,17 @@ const FILLER_PAGES: u64 = 1 << 61;
 pub struct SealingKey {
     spec: PayloadSpec,
     cipher: Cipher,
-    keys: Keys,
+    keys: CipherKeys,
 }
 
-enum Keys {
+enum CipherKeys {
     Gcm(Box<LessSafeKey>),
     Cbc(Box<(EncryptingKey, DecryptingKey)>),
 }
 
-impl std::fmt::Debug for Keys {
+impl std::fmt::Debug for CipherKeys {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Keys")
+        formatter.write_str("CipherKeys")
     }
 }
 
@@ -83,9 +83,9 @@ impl SealingKey {
         let keys = match cipher {
             Cipher::Aes256Gcm => {
                 let key = UnboundKey::new(&AES_256_GCM, bytes.as_ref()).expect("32 bytes");
-                Keys::Gcm(Box::new(LessSafeKey::new(key)))
+                CipherKeys::Gcm(Box::new(LessSafeKey::new(key)))
             }
-            Cipher::Aes256Cbc => Keys::Cbc(Box::new((
+            Cipher::Aes256Cbc => CipherKeys::Cbc(Box::new((
                 EncryptingKey::cbc(block_key()).expect("AES has this mode"),
                 DecryptingKey::cbc(block_key()).expect("AES has this mode"),
             ))),
@@ -160,14 +160,14 @@ impl SealingKey {
     pub fn seal(&self, segment: &mut [u8]) {
         let plain = self.plain_range(segment.len()).expect("a segment with a plaintext");
         match &self.keys {
-            Keys::Gcm(key) => {
+            CipherKeys::Gcm(key) => {
                 let nonce = nonce_of(segment);
                 let tag = key.seal_in_place_separate_tag(nonce, Aad::empty(), &mut segment[plain]);
                 let tag = tag.expect("a segment is far below what the mode can do");
                 let tag_start = segment.len() - TAG_BYTES;
                 segment[tag_start..].copy_from_slice(tag.as_ref());
             }
-            Keys::Cbc(keys) => {
+            CipherKeys::Cbc(keys) => {
                 let padded = plain.start..plain.end + PADDING.len();
                 segment[plain.end..padded.end].copy_from_slice(&PADDING);
                 let context = EncryptionContext::Iv128(iv_of(segment).into());
@@ -184,11 +184,11 @@ impl SealingKey {
     pub fn open(&self, segment: &mut [u8]) -> Option<Range<usize>> {
         let plain = self.plain_range(segment.len())?;
         match &self.keys {
-            Keys::Gcm(key) => {
+            CipherKeys::Gcm(key) => {
                 let nonce = nonce_of(segment);
                 key.open_in_place(nonce, Aad::empty(), &mut segment[NONCE_BYTES..]).ok()?;
             }
-            Keys::Cbc(keys) => {
+            CipherKeys::Cbc(keys) => {
                 let padded = plain.start..plain.end + PADDING.len();
                 let context = DecryptionContext::Iv128(iv_of(segment).into());
                 keys.1.decrypt(&mut segment[padded.clone()], context).ok()?;

@@ -2,10 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::reactor::{Park, Reactor, TaskIndex};
 
@@ -40,7 +42,7 @@ pub(crate) struct Epoll {
 
 /// A descriptor that is being watched. Dropping it ends the watch, not the descriptor.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     epoll: Epoll,
     fd: RawFd,
     slot: usize,
@@ -53,13 +55,7 @@ impl Epoll {
     /// # Errors
     /// No descriptor is left.
     pub(crate) fn new() -> io::Result<Self> {
-        // SAFETY: no pointer is passed; the result is checked.
-        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-        let descriptor = Rc::new(unsafe { OwnedFd::from_raw_fd(fd) });
+        let descriptor = Rc::new(epoll::create(CreateFlags::CLOEXEC)?);
         let events = vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
         Ok(Self { descriptor, slots: Rc::default(), events: Rc::new(RefCell::new(events)) })
     }
@@ -68,7 +64,7 @@ impl Epoll {
     ///
     /// # Errors
     /// The kernel refused, as for a plain file.
-    pub(crate) fn watch(&self, fd: RawFd) -> io::Result<Watch> {
+    pub(crate) fn watch(&self, fd: &impl AsFd) -> io::Result<Watch> {
         let readiness = Rc::new(Readiness {
             readable: Cell::new(false),
             writable: Cell::new(false),
@@ -78,15 +74,11 @@ impl Epoll {
         });
         let mut slots = self.slots.borrow_mut();
         let slot = slots.free.pop().unwrap_or(slots.slots.len());
-        let flags = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32;
-        let mut event = libc::epoll_event { events: flags, u64: slot as u64 };
-        // SAFETY: the kernel reads one event that is ours; the descriptor was given as open.
-        let result = unsafe {
-            libc::epoll_ctl(self.descriptor.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &raw mut event)
-        };
-        if result < 0 {
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        if let Err(error) = epoll::add(&self.descriptor, fd, EventData::new_u64(slot as u64), flags)
+        {
             slots.free.push(slot);
-            return Err(io::Error::last_os_error());
+            return Err(error.into());
         }
         if slot == slots.slots.len() {
             slots.slots.push(Some(Rc::clone(&readiness)));
@@ -94,9 +86,10 @@ impl Epoll {
             slots.slots[slot] = Some(Rc::clone(&readiness));
         }
         drop(slots);
-        Ok(Watch { epoll: self.clone(), fd, slot, readiness })
+        Ok(Watch { epoll: self.clone(), fd: fd.as_fd().as_raw_fd(), slot, readiness })
     }
 
+    /// Waits to the nanosecond, for which rustix asks only kernels that it is told are new.
     fn wait(&self, events: &mut [libc::epoll_event], timeout_ns: u64) -> io::Result<usize> {
         /// Set once the kernel has said that it has no `epoll_pwait2` (before 5.11).
         static IS_COARSE: AtomicBool = AtomicBool::new(false);
@@ -180,7 +173,7 @@ impl Watch {
     ///
     /// # Errors
     /// `TimedOut` when the task's deadline has passed.
-    pub async fn readable(&self, reactor: &Reactor) -> io::Result<()> {
+    pub(crate) async fn readable(&self, reactor: &Reactor) -> io::Result<()> {
         wait_for(reactor, &self.readiness.readable, &self.readiness.reader).await
     }
 
@@ -188,27 +181,27 @@ impl Watch {
     ///
     /// # Errors
     /// `TimedOut` when the task's deadline has passed.
-    pub async fn writable(&self, reactor: &Reactor) -> io::Result<()> {
+    pub(crate) async fn writable(&self, reactor: &Reactor) -> io::Result<()> {
         wait_for(reactor, &self.readiness.writable, &self.readiness.writer).await
     }
 
     /// Notes that a read found nothing or less than asked: the next must wait for an event, unless
     /// the end has come, for which there will be no other.
     #[inline]
-    pub fn drained(&self) {
+    pub(crate) fn drained(&self) {
         self.readiness.readable.set(self.readiness.hung_up.get());
     }
 
     /// Notes that a write took less than offered: the next must wait for an event.
     #[inline]
-    pub fn filled(&self) {
+    pub(crate) fn filled(&self) {
         self.readiness.writable.set(false);
     }
 
     /// Tells whether something (data or the end) has come that nobody has read.
     #[inline]
     #[must_use]
-    pub fn has_input(&self) -> bool {
+    pub(crate) fn has_input(&self) -> bool {
         self.readiness.readable.get()
     }
 }
@@ -235,15 +228,9 @@ async fn wait_for(
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // SAFETY: removing needs no event; a descriptor that is already gone only gives an error.
-        unsafe {
-            libc::epoll_ctl(
-                self.epoll.descriptor.as_raw_fd(),
-                libc::EPOLL_CTL_DEL,
-                self.fd,
-                std::ptr::null_mut(),
-            );
-        }
+        // SAFETY: used for this call alone; a descriptor that is already gone only gives an error.
+        let fd = unsafe { BorrowedFd::borrow_raw(self.fd) };
+        let _ = epoll::delete(&self.epoll.descriptor, fd);
         let mut slots = self.epoll.slots.borrow_mut();
         slots.slots[self.slot] = None;
         slots.free.push(self.slot);

@@ -6,12 +6,12 @@ use loadstone_wire::http1::{Method, ResponseParser};
 use loadstone_wire::xml;
 
 use crate::driver::Traffic;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::reactor::Reactor;
 pub(crate) use crate::transport::failure::Failure;
 pub(crate) use crate::transport::failure::Refusal;
 use crate::transport::{
-    exchange::{Exchange, Facts, Reading},
+    exchange::{Exchange, Reading, Received},
     socket::{Buffers, Peer, SocketError, Stream},
     transfer::{Download, Upload},
 };
@@ -63,9 +63,9 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Returns the answer to a request that consisted of this one HTTP request.
-    pub(crate) fn answer(&self) -> Answer {
-        Answer::plain(self.outcome, self.sent_ns, self.first_byte_ns, self.ended_ns)
+    /// Returns the completion of a request that consisted of this one HTTP request.
+    pub(crate) fn completion(&self) -> Completion {
+        Completion::plain(self.outcome, self.sent_ns, self.first_byte_ns, self.ended_ns)
     }
 }
 
@@ -129,27 +129,29 @@ impl Connection {
         loop {
             let is_kept = self.is_open();
             if !is_kept && let Err(error) = self.connect().await {
-                return self.failed(Failure::Connect(error), Facts::default(), sent_ns);
+                return self.failed(Failure::Connect(error), Received::default(), sent_ns);
             }
-            let (facts, result) = self.attempt(&sending, upload, download).await;
-            let may_keep = facts.keep_alive && !self.is_per_request && facts.extra_bytes == 0;
+            let (received, result) = self.attempt(&sending, upload, download).await;
+            let may_keep = received.keep_alive && !self.is_per_request && received.extra_bytes == 0;
             if !(may_keep && matches!(result, Ok(true))) {
                 self.close();
             }
             return match result {
-                Ok(_) if facts.extra_bytes > 0 => {
-                    self.failed(Failure::Overlong(facts.extra_bytes), facts, sent_ns)
+                Ok(_) if received.extra_bytes > 0 => {
+                    self.failed(Failure::Overlong(received.extra_bytes), received, sent_ns)
                 }
-                Ok(_) if facts.is_expected => reply(Outcome::OK, facts, sent_ns, facts.last_ns),
-                Ok(_) => self.failed(Failure::Status(facts.status), facts, sent_ns),
+                Ok(_) if received.is_expected => {
+                    reply(Outcome::OK, received, sent_ns, received.last_ns)
+                }
+                Ok(_) => self.failed(Failure::Status(received.status), received, sent_ns),
                 Err(failure) => {
                     let is_stale = matches!(failure.outcome(), Outcome::CLOSED | Outcome::RESET);
-                    if is_kept && facts.first_ns == 0 && is_stale && may_repeat {
+                    if is_kept && received.first_ns == 0 && is_stale && may_repeat {
                         may_repeat = false;
                         self.traffic.requests_repeated += 1;
                         continue;
                     }
-                    self.failed(failure, facts, sent_ns)
+                    self.failed(failure, received, sent_ns)
                 }
             };
         }
@@ -161,14 +163,14 @@ impl Connection {
         sending: &Sending<'_>,
         upload: &U,
         download: &mut D,
-    ) -> (Facts, Result<bool, Failure>) {
+    ) -> (Received, Result<bool, Failure>) {
         self.parser.start(sending.method);
         let mut reading = Reading {
             parser: &mut self.parser,
             refusal: &mut self.refusal,
             download,
             expected: sending.expected,
-            facts: Facts::default(),
+            received: Received::default(),
             is_over: false,
             mistake: None,
         };
@@ -178,7 +180,7 @@ impl Connection {
             Ok(is_sent) => exchange.receive(&mut reading).await.map(|()| is_sent),
             Err(failure) => Err(failure),
         };
-        (reading.facts, result)
+        (reading.received, result)
     }
 
     /// Waits a little before trying again what has failed: a target that refuses connections
@@ -230,12 +232,12 @@ impl Connection {
     }
 
     #[cold]
-    fn failed(&mut self, failure: Failure, facts: Facts, sent_ns: u64) -> Reply {
+    fn failed(&mut self, failure: Failure, received: Received, sent_ns: u64) -> Reply {
         let outcome = match failure {
             Failure::Status(status) => (self.judge)(status, &self.refusal),
             _ => failure.outcome(),
         };
-        let reply = reply(outcome, facts, sent_ns, self.reactor.now_ns());
+        let reply = reply(outcome, received, sent_ns, self.reactor.now_ns());
         self.failure = Some(failure);
         reply
     }
@@ -269,14 +271,14 @@ impl Connection {
     }
 }
 
-fn reply(outcome: Outcome, facts: Facts, sent_ns: u64, ended_ns: u64) -> Reply {
+fn reply(outcome: Outcome, received: Received, sent_ns: u64, ended_ns: u64) -> Reply {
     Reply {
         outcome,
-        status: facts.status,
-        content_length: facts.content_length,
-        body_bytes: facts.body_bytes,
+        status: received.status,
+        content_length: received.content_length,
+        body_bytes: received.body_bytes,
         sent_ns,
-        first_byte_ns: facts.first_ns,
+        first_byte_ns: received.first_ns,
         ended_ns,
     }
 }

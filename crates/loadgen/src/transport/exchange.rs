@@ -17,7 +17,7 @@ const TRANSFERS_PER_TURN: u32 = 8;
 
 /// What is known of an answer so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Facts {
+pub(crate) struct Received {
     pub(crate) status: u16,
     pub(crate) content_length: Option<u64>,
     pub(crate) keep_alive: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Reading<'a, D> {
     pub(crate) refusal: &'a mut Refusal,
     pub(crate) download: &'a mut D,
     pub(crate) expected: &'static [u16],
-    pub(crate) facts: Facts,
+    pub(crate) received: Received,
     pub(crate) is_over: bool,
     pub(crate) mistake: Option<ParseError>,
 }
@@ -43,33 +43,33 @@ impl<D: Download> Reading<'_, D> {
     /// Takes bytes as they came off the connection.
     #[inline]
     fn take(&mut self, mut input: &[u8], now_ns: u64) {
-        self.facts.last_ns = now_ns;
-        if self.facts.first_ns == 0 {
-            self.facts.first_ns = now_ns;
+        self.received.last_ns = now_ns;
+        if self.received.first_ns == 0 {
+            self.received.first_ns = now_ns;
         }
         while !self.is_over && self.mistake.is_none() {
-            let progress = match self.parser.next(input) {
-                Ok(progress) => progress,
+            let parsed = match self.parser.next(input) {
+                Ok(parsed) => parsed,
                 Err(error) => return self.mistake = Some(error),
             };
-            let consumed = progress.consumed;
-            match progress.event {
+            let consumed = parsed.consumed;
+            match parsed.event {
                 Event::More => return,
                 Event::End => self.is_over = true,
                 Event::Body(bytes) => {
-                    self.facts.body_bytes += bytes.len() as u64;
-                    if self.facts.is_expected {
+                    self.received.body_bytes += bytes.len() as u64;
+                    if self.received.is_expected {
                         self.download.data(bytes);
                     } else {
                         self.refusal.data(bytes);
                     }
                 }
                 Event::Head(head) => {
-                    self.facts.status = head.status;
-                    self.facts.content_length = head.content_length;
-                    self.facts.keep_alive = head.keep_alive;
-                    self.facts.is_expected = self.expected.contains(&head.status);
-                    if self.facts.is_expected {
+                    self.received.status = head.status;
+                    self.received.content_length = head.content_length;
+                    self.received.keep_alive = head.keep_alive;
+                    self.received.is_expected = self.expected.contains(&head.status);
+                    if self.received.is_expected {
                         self.download.head(&head);
                     } else {
                         self.refusal.head(&head);
@@ -78,16 +78,16 @@ impl<D: Download> Reading<'_, D> {
             }
             input = &input[consumed..];
         }
-        self.facts.extra_bytes += input.len() as u64;
+        self.received.extra_bytes += input.len() as u64;
     }
 
     /// Counts bytes that the kernel has discarded, of those that were left of the body.
     #[inline]
     fn pass(&mut self, count: u64, left: u64, now_ns: u64) {
         let passed = count.min(left);
-        self.facts.last_ns = now_ns;
-        self.facts.body_bytes += passed;
-        self.facts.extra_bytes += count - passed;
+        self.received.last_ns = now_ns;
+        self.received.body_bytes += passed;
+        self.received.extra_bytes += count - passed;
         self.parser.skip(passed);
         self.is_over = passed == left;
     }
@@ -123,7 +123,7 @@ impl Exchange<'_> {
                     // A server that refuses a request need not read it to its end. What it said
                     // before it closed may have come all the same.
                     while !reading.is_done() && matches!(self.read(reading), Ok(Input::Bytes(_))) {}
-                    let has_answer = reading.facts.status != 0;
+                    let has_answer = reading.received.status != 0;
                     return if has_answer { Ok(false) } else { Err(Failure::Transfer(error)) };
                 }
             }
@@ -138,7 +138,7 @@ impl Exchange<'_> {
             if self.stream.has_input() {
                 match self.read(reading).map_err(Failure::Transfer)? {
                     Input::End => return end(reading).map(|()| false),
-                    Input::Bytes(_) if reading.facts.status != 0 || reading.is_done() => {
+                    Input::Bytes(_) if reading.received.status != 0 || reading.is_done() => {
                         return Ok(false);
                     }
                     _ => {}
@@ -176,14 +176,14 @@ impl Exchange<'_> {
         let reactor = self.reactor;
         if !D::IS_SEEN
             && let Some(left) = reading.parser.body_left()
-            && reading.facts.is_expected
+            && reading.received.is_expected
             && self.stream.can_discard()
         {
             // One more than the answer has would be too many, and that is to be noticed.
             let most = usize::try_from(left).map_or(usize::MAX, |left| left.saturating_add(1));
             return self.stream.discard(most, |count| reading.pass(count, left, reactor.now_ns()));
         }
-        let most = match reading.facts.status {
+        let most = match reading.received.status {
             0 => reading.download.first_read_bytes(),
             _ => usize::MAX,
         };

@@ -1,18 +1,32 @@
-//! Where librados' threads leave word for one load thread, and where that thread waits.
+//! Completions that come from threads of somebody else's: of a library, of a runtime.
+//!
+//! A driver over such threads makes one [`Inbox`] for each load thread, whose reactor waits at it. Each
+//! client takes a [`Seat`] and asks by [`Seat::ask`]: it hands the work and a [`Promise`] to the other
+//! threads, and goes on when the promise is kept. Any number of clients waits so on one load thread;
+//! how many threads the other side has is its own affair. For a tokio runtime:
+//!
+//! ```ignore
+//! seat.ask(&reactor, |promise| {
+//!     runtime.spawn(async move { promise.keep(store.get(key).await) });
+//!     Ok(())
+//! })
+//! .await
+//! ```
 
 use std::io;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::thread::Thread;
 use std::time::Duration;
 
-use crate::reactor::{Park, TaskIndex};
+use crate::clock::{Clock, monotonic_ns};
+use crate::reactor::{Park, Reactor, TaskIndex};
 
-/// The number of a client among those of its load thread.
-pub(crate) type Place = u32;
-
-/// One bit for each client whose request has ended: leaving word takes no lock, and a load thread
-/// that is awake is not woken.
+/// One bit for each client whose request has ended: telling takes no lock, and a load thread that is
+/// awake is not woken.
 pub(crate) struct Inbox {
     ended: Box<[AtomicU64]>,
     tasks: Box<[AtomicU32]>,
@@ -33,31 +47,22 @@ impl Inbox {
         })
     }
 
-    /// Gives a new client its place.
-    pub(crate) fn take_place(&self) -> Place {
-        let place = self.taken.fetch_add(1, Ordering::Relaxed);
-        assert!((place as usize) < self.tasks.len(), "made for fewer clients");
-        place
+    /// Makes a reactor that waits here.
+    pub(crate) fn reactor(self: &Arc<Self>) -> Rc<Reactor> {
+        Reactor::new(Box::new(InboxPark(Arc::clone(self))), Clock::real())
     }
 
-    /// Says which task is to be woken for the client at `place`.
-    pub(crate) fn expect(&self, place: Place, task: TaskIndex) {
-        self.tasks[place as usize].store(task, Ordering::Relaxed);
+    /// Gives a client its seat.
+    ///
+    /// # Panics
+    /// When there are more clients than the inbox was made for.
+    pub(crate) fn take_seat(self: &Arc<Self>) -> Seat {
+        let number = self.taken.fetch_add(1, Ordering::Relaxed);
+        assert!((number as usize) < self.tasks.len(), "made for fewer clients");
+        Seat { inbox: Arc::clone(self), number }
     }
 
-    /// Leaves word that something has ended for the client at `place`.
-    pub(crate) fn put(&self, place: Place) {
-        self.ended[place as usize / 64].fetch_or(1 << (place % 64), Ordering::SeqCst);
-        // The load thread says that it parks before it looks a last time: either it sees the bit
-        // or we see that it parks.
-        if self.is_parked.load(Ordering::SeqCst)
-            && let Some(thread) = self.thread.get()
-        {
-            thread.unpark();
-        }
-    }
-
-    /// Wakes the tasks of all clients with word; tells whether there was any.
+    /// Wakes the tasks of all clients whose request has ended; tells whether there was any.
     fn deliver(&self, wake: &mut dyn FnMut(TaskIndex)) -> bool {
         let mut has_any = false;
         for (word, first) in self.ended.iter().zip((0..).step_by(64)) {
@@ -66,18 +71,112 @@ impl Inbox {
             }
             let mut bits = word.swap(0, Ordering::SeqCst);
             while bits != 0 {
-                let place: usize = first + bits.trailing_zeros() as usize;
+                let number: usize = first + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
                 has_any = true;
-                wake(self.tasks[place].load(Ordering::Relaxed));
+                wake(self.tasks[number].load(Ordering::Relaxed));
             }
         }
         has_any
     }
 }
 
+/// A client's own part of an inbox, which any thread may hold.
+#[derive(Clone)]
+pub(crate) struct Seat {
+    inbox: Arc<Inbox>,
+    number: u32,
+}
+
+impl Seat {
+    /// Says which task is to be woken.
+    pub(crate) fn expect(&self, task: TaskIndex) {
+        self.inbox.tasks[self.number as usize].store(task, Ordering::Relaxed);
+    }
+
+    /// Wakes the task, from any thread. It looks for itself what has ended: after a timeout, the end
+    /// of an earlier request may wake it too.
+    pub(crate) fn notify(&self) {
+        let inbox = &self.inbox;
+        inbox.ended[self.number as usize / 64].fetch_or(1 << (self.number % 64), Ordering::SeqCst);
+        // The load thread says that it parks before it looks a last time: either it sees the bit
+        // or we see that it parks.
+        if inbox.is_parked.load(Ordering::SeqCst)
+            && let Some(thread) = inbox.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    /// Starts work on other threads and waits for its value; returns it and when it was there.
+    /// At the task's deadline the work is left to itself.
+    ///
+    /// # Errors
+    /// The work could not be started, `TimedOut` when the deadline came first, or `BrokenPipe` when
+    /// the promise was dropped: the work was cancelled, or has panicked.
+    pub(crate) async fn ask<T>(
+        &self,
+        reactor: &Reactor,
+        start: impl FnOnce(Promise<T>) -> io::Result<()>,
+    ) -> io::Result<(T, u64)> {
+        let (sender, receiver) = sync_channel(1);
+        self.expect(reactor.current_task());
+        start(Promise { seat: self.clone(), sender: Some(sender) })?;
+        std::future::poll_fn(|_| match receiver.try_recv() {
+            Ok(ended) => Poll::Ready(Ok(ended)),
+            Err(TryRecvError::Disconnected) => {
+                let lost = "the work ended without a result";
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, lost)))
+            }
+            Err(TryRecvError::Empty) if reactor.expired() => {
+                Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+            }
+            Err(TryRecvError::Empty) => Poll::Pending,
+        })
+        .await
+    }
+
+    /// Runs a call that blocks on a thread of its own, for what is rare, and waits for its value.
+    ///
+    /// # Errors
+    /// As [`Seat::ask`].
+    pub(crate) async fn run_aside<T: Send + 'static>(
+        &self,
+        reactor: &Reactor,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let thread = std::thread::Builder::new().name("aside".into());
+        let started = |promise: Promise<T>| thread.spawn(move || promise.keep(work())).map(drop);
+        self.ask(reactor, started).await.map(|(value, _)| value)
+    }
+}
+
+/// What other threads hold of a request in flight.
+pub(crate) struct Promise<T> {
+    seat: Seat,
+    sender: Option<SyncSender<(T, u64)>>,
+}
+
+impl<T> Promise<T> {
+    /// Gives the client its value.
+    pub(crate) fn keep(mut self, value: T) {
+        if let Some(sender) = self.sender.take() {
+            // The client may have given up.
+            let _ = sender.send((value, monotonic_ns()));
+        }
+    }
+}
+
+impl<T> Drop for Promise<T> {
+    fn drop(&mut self) {
+        // First, so that the task sees that nothing will come.
+        self.sender = None;
+        self.seat.notify();
+    }
+}
+
 /// Waits at an [`Inbox`].
-pub(crate) struct InboxPark(pub(crate) Arc<Inbox>);
+struct InboxPark(Arc<Inbox>);
 
 impl Park for InboxPark {
     fn park(&self, timeout_ns: u64, wake: &mut dyn FnMut(TaskIndex)) -> io::Result<()> {
@@ -99,16 +198,16 @@ impl Park for InboxPark {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reactor::run_to_end;
 
     #[test]
-    fn word_left_at_any_time_is_found() {
+    fn an_end_told_at_any_time_is_found() {
         let inbox = Inbox::new(100);
-        let places: Vec<Place> = (0..100).map(|_| inbox.take_place()).collect();
-        places.iter().for_each(|place| inbox.expect(*place, place + 1000));
-        let other = Arc::clone(&inbox);
+        let seats: Vec<Seat> = (0..100).map(|_| inbox.take_seat()).collect();
+        seats.iter().zip(1000..).for_each(|(seat, task)| seat.expect(task));
         let sender = std::thread::spawn(move || {
-            for place in 0..100 {
-                other.put(place);
+            for seat in seats {
+                seat.notify();
                 std::thread::yield_now();
             }
         });
@@ -124,6 +223,42 @@ mod tests {
     #[test]
     fn nothing_is_waited_for_with_a_timeout_of_zero() {
         let park = InboxPark(Inbox::new(1));
-        park.park(0, &mut |_| panic!("nobody left word")).expect("looking cannot fail");
+        park.park(0, &mut |_| panic!("nothing has ended")).expect("looking cannot fail");
+    }
+
+    /// Asks, with a deadline after so long, and returns the value or the kind of the error.
+    fn asked(
+        timeout_ns: u64,
+        start: impl FnOnce(Promise<u32>) + 'static,
+    ) -> Result<u32, io::ErrorKind> {
+        let inbox = Inbox::new(1);
+        let (reactor, seat) = (inbox.reactor(), inbox.take_seat());
+        reactor.expect_timeouts_of(timeout_ns);
+        let inner = Rc::clone(&reactor);
+        let job = async move {
+            inner.set_deadline(inner.now_ns().saturating_add(timeout_ns));
+            let ended = seat.ask(&inner, |promise| {
+                start(promise);
+                Ok(())
+            });
+            ended.await.map(|(value, _)| value).map_err(|error| error.kind())
+        };
+        let ended = run_to_end(&reactor, &AtomicBool::new(false), job);
+        ended.expect("parking cannot fail").expect("nothing stops it")
+    }
+
+    #[test]
+    fn a_promise_is_kept_broken_or_too_late() {
+        assert_eq!(asked(u64::MAX / 2, |promise| promise.keep(7)), Ok(7));
+        let elsewhere = |promise: Promise<u32>| {
+            std::thread::spawn(move || promise.keep(8));
+        };
+        assert_eq!(asked(u64::MAX / 2, elsewhere), Ok(8));
+        assert_eq!(asked(u64::MAX / 2, drop), Err(io::ErrorKind::BrokenPipe));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let kept_back = move |promise| sender.send(promise).expect("the test listens");
+        assert_eq!(asked(1_000_000, kept_back), Err(io::ErrorKind::TimedOut));
+        // Nobody waits any more, and nothing comes of it.
+        receiver.recv().expect("the promise").keep(9);
     }
 }

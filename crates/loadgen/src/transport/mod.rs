@@ -14,6 +14,5 @@ pub(crate) mod parts;
 pub(crate) mod reading;
 pub(crate) mod ring;
 pub(crate) mod socket;
-pub(crate) mod thread;
 pub(crate) mod tls;
 pub(crate) mod transfer;

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use crate::outcome::{Answer, Outcome, PartEnd};
+use crate::outcome::{Completion, Outcome, PartEnd};
 use crate::reactor::Reactor;
 use crate::requests::Request;
 use crate::trial::Trial;
@@ -69,23 +69,23 @@ pub(crate) trait InParts: Sized {
     /// Returns the parts of the object that a request is about.
     fn division(&self, request: &Request) -> Division;
     /// Reads an object with one request.
-    async fn get_whole(&mut self, request: &Request) -> Answer;
+    async fn get_whole(&mut self, request: &Request) -> Completion;
     /// Reads a stretch of an object.
-    async fn get_stretch(&mut self, request: &Request, stretch: Range<u64>) -> Answer;
+    async fn get_stretch(&mut self, request: &Request, stretch: Range<u64>) -> Completion;
 
     /// Does the parts of one object; `work` gives the answer about a part, and what the whole needs
     /// of it.
     async fn in_parts<T>(
         &mut self,
         count: u64,
-        work: impl AsyncFn(&mut Self, u64) -> (Answer, T),
+        work: impl AsyncFn(&mut Self, u64) -> (Completion, T),
     ) -> Whole<T> {
         let mut helpers = take(self.helpers());
         helpers.ends.clear();
         let work = async |client: &mut Self, part: u64| {
-            let (answer, value) = work(client, part).await;
-            let told = if answer.outcome.is_ok() { None } else { client.own_error() };
-            Ended { answer, value, told }
+            let (completion, value) = work(client, part).await;
+            let told = if completion.outcome.is_ok() { None } else { client.own_error() };
+            Ended { completion, value, told }
         };
         let mut whole = share(self, &mut helpers.clients, count, &mut helpers.ends, work).await;
         *self.helpers() = helpers;
@@ -94,7 +94,7 @@ pub(crate) trait InParts: Sized {
     }
 
     /// Reads an object in parts, each with a request of its own.
-    async fn get_in_parts(&mut self, request: &Request) -> Answer {
+    async fn get_in_parts(&mut self, request: &Request) -> Completion {
         let division = self.division(request);
         if division.count() == 0 {
             self.helpers().ends.clear();
@@ -103,13 +103,13 @@ pub(crate) trait InParts: Sized {
         let get_part = async |client: &mut Self, part: u64| {
             (client.get_stretch(request, division.range(part)).await, ())
         };
-        self.in_parts(division.count(), get_part).await.answer
+        self.in_parts(division.count(), get_part).await.completion
     }
 }
 
 /// What a client did about one part.
 struct Ended<T> {
-    answer: Answer,
+    completion: Completion,
     /// What is needed of it for the whole.
     value: T,
     /// What a failure was about.
@@ -120,7 +120,7 @@ struct Ended<T> {
 pub(crate) struct Whole<T> {
     /// Its times span all parts, its bytes are all that moved; it failed as the first part did
     /// that failed.
-    pub(crate) answer: Answer,
+    pub(crate) completion: Completion,
     /// In the order of the parts; those that nobody came to are missing.
     pub(crate) values: Vec<T>,
     told: Option<String>,
@@ -130,7 +130,7 @@ pub(crate) struct Whole<T> {
 struct Shared<T> {
     count: u64,
     next: Cell<u64>,
-    answer: Cell<Option<Answer>>,
+    completion: Cell<Option<Completion>>,
     told: RefCell<Option<String>>,
     values: RefCell<Vec<(u64, T)>>,
     ends: RefCell<Vec<PartEnd>>,
@@ -140,7 +140,8 @@ impl<T> Shared<T> {
     /// Hands out the next part; none once a part has failed.
     fn take(&self) -> Option<u64> {
         let part = self.next.get();
-        let has_failed = self.answer.get().is_some_and(|answer| !answer.outcome.is_ok());
+        let has_failed =
+            self.completion.get().is_some_and(|completion| !completion.outcome.is_ok());
         if part >= self.count || has_failed {
             return None;
         }
@@ -149,25 +150,25 @@ impl<T> Shared<T> {
     }
 
     fn end(&self, part: u64, ended: Ended<T>) {
-        let Ended { answer, value, told } = ended;
-        let service_ns = answer.ended_ns.saturating_sub(answer.sent_ns);
-        self.ends.borrow_mut().push(PartEnd { service_ns, is_ok: answer.outcome.is_ok() });
+        let Ended { completion, value, told } = ended;
+        let service_ns = completion.ended_ns.saturating_sub(completion.sent_ns);
+        self.ends.borrow_mut().push(PartEnd { service_ns, is_ok: completion.outcome.is_ok() });
         self.values.borrow_mut().push((part, value));
-        let whole = self.answer.get();
-        if whole.is_none_or(|whole| whole.outcome.is_ok()) && !answer.outcome.is_ok() {
+        let whole = self.completion.get();
+        if whole.is_none_or(|whole| whole.outcome.is_ok()) && !completion.outcome.is_ok() {
             *self.told.borrow_mut() = told;
         }
-        self.answer.set(Some(whole.map_or(answer, |whole| joined(&whole, &answer))));
+        self.completion.set(Some(whole.map_or(completion, |whole| joined(&whole, &completion))));
     }
 }
 
 /// Makes one answer of those of two parts.
-fn joined(whole: &Answer, part: &Answer) -> Answer {
+fn joined(whole: &Completion, part: &Completion) -> Completion {
     let first_byte_ns = match (whole.first_byte_ns, part.first_byte_ns) {
         (0, other) | (other, 0) => other,
         (one, other) => one.min(other),
     };
-    Answer {
+    Completion {
         outcome: if whole.outcome.is_ok() { part.outcome } else { whole.outcome },
         sent_ns: whole.sent_ns.min(part.sent_ns),
         first_byte_ns,
@@ -190,7 +191,7 @@ async fn share<C, T>(
     let shared = Shared {
         count,
         next: Cell::new(0),
-        answer: Cell::new(None),
+        completion: Cell::new(None),
         told: RefCell::default(),
         values: RefCell::default(),
         ends: RefCell::new(take(ends)),
@@ -216,7 +217,10 @@ async fn share<C, T>(
     let mut values = shared.values.into_inner();
     values.sort_unstable_by_key(|(part, _)| *part);
     Whole {
-        answer: shared.answer.get().unwrap_or_else(|| Answer::plain(Outcome::OK, 0, 0, 0)),
+        completion: shared
+            .completion
+            .get()
+            .unwrap_or_else(|| Completion::plain(Outcome::OK, 0, 0, 0)),
         values: values.into_iter().map(|(_, value)| value).collect(),
         told: shared.told.into_inner(),
     }
@@ -295,11 +299,11 @@ mod tests {
                     let sent_ns = inner.now_ns();
                     inner.sleep_until(sent_ns + turns.unsigned_abs() * 1000).await;
                     let outcome = if turns < 0 { Outcome::http(500) } else { Outcome::OK };
-                    let answer = Answer {
+                    let completion = Completion {
                         bytes: 10,
-                        ..Answer::plain(outcome, sent_ns, inner.now_ns(), inner.now_ns())
+                        ..Completion::plain(outcome, sent_ns, inner.now_ns(), inner.now_ns())
                     };
-                    Ended { answer, value: part, told: Some(format!("part {part}")) }
+                    Ended { completion, value: part, told: Some(format!("part {part}")) }
                 });
             let whole = whole.await;
             (whole, ends)
@@ -312,20 +316,20 @@ mod tests {
     fn parts_that_end_out_of_order_are_put_in_order() {
         let (whole, ends) = run(3, &[9, 1, 2, 3, 1]);
         assert_eq!(whole.values, [0, 1, 2, 3, 4]);
-        assert_eq!((whole.answer.bytes, ends.len()), (50, 5));
+        assert_eq!((whole.completion.bytes, ends.len()), (50, 5));
         // One takes the long part; the other two share the rest.
-        assert_eq!(whole.answer.ended_ns - whole.answer.sent_ns, 9000);
+        assert_eq!(whole.completion.ended_ns - whole.completion.sent_ns, 9000);
         let (whole, _) = run(1, &[9, 1, 2, 3, 1]);
-        assert_eq!(whole.answer.ended_ns - whole.answer.sent_ns, 16_000);
+        assert_eq!(whole.completion.ended_ns - whole.completion.sent_ns, 16_000);
     }
 
     #[test]
     fn after_a_failure_those_in_flight_end_and_no_other_begins() {
         let (whole, ends) = run(3, &[5, -1, 2, 1, 1, 1]);
-        assert_eq!(whole.answer.outcome, Outcome::http(500));
+        assert_eq!(whole.completion.outcome, Outcome::http(500));
         assert_eq!(whole.told.as_deref(), Some("part 1"));
         assert_eq!(whole.values, [0, 1, 2]);
-        assert_eq!(whole.answer.ended_ns - whole.answer.sent_ns, 5000);
+        assert_eq!(whole.completion.ended_ns - whole.completion.sent_ns, 5000);
         assert_eq!(ends.iter().filter(|end| !end.is_ok).count(), 1);
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::chance::mix64;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::payload::sealed::Opener;
 use crate::payload::{ObjectId, PayloadSpec, Verifier};
 use crate::requests::Request;
@@ -25,13 +25,13 @@ pub(crate) async fn read(
     sending: Sending<'_>,
     wanted: &Wanted<'_>,
     range: Range<u64>,
-) -> Answer {
-    let mut answer = read_stretch(connection, sending, wanted, range).await;
-    if answer.outcome == Outcome::http(200) && sending.expected == [206] {
+) -> Completion {
+    let mut completion = read_stretch(connection, sending, wanted, range).await;
+    if completion.outcome == Outcome::http(200) && sending.expected == [206] {
         let text = RangesMistake::Whole.to_string();
-        answer.outcome = connection.object_to(Failure::Told(Outcome::UNSUPPORTED, text));
+        completion.outcome = connection.object_to(Failure::Told(Outcome::UNSUPPORTED, text));
     }
-    answer
+    completion
 }
 
 async fn read_stretch(
@@ -39,29 +39,29 @@ async fn read_stretch(
     sending: Sending<'_>,
     wanted: &Wanted<'_>,
     range: Range<u64>,
-) -> Answer {
+) -> Completion {
     let expected = range.end - range.start;
     if !wanted.is_verified {
         let reply = connection.request(sending, &Nothing, &mut Discard { expected }).await;
-        let mut answer = Answer { bytes: reply.body_bytes, ..reply.answer() };
-        if answer.outcome.is_ok() && reply.body_bytes != expected {
+        let mut completion = Completion { bytes: reply.body_bytes, ..reply.completion() };
+        if completion.outcome.is_ok() && reply.body_bytes != expected {
             let failure = Failure::Length { found: reply.body_bytes, expected };
-            answer.outcome = connection.object_to(failure);
+            completion.outcome = connection.object_to(failure);
         }
-        return answer;
+        return completion;
     }
     let mut verifier = Verifier::for_range(wanted.spec, &wanted.object, range);
     let reply = connection.request(sending, &Nothing, &mut verifier).await;
-    let mut answer = Answer { bytes: reply.body_bytes, ..reply.answer() };
-    if answer.outcome.is_ok() {
+    let mut completion = Completion { bytes: reply.body_bytes, ..reply.completion() };
+    if completion.outcome.is_ok() {
         let outcome = Outcome::of_verdict(verifier.finish());
-        answer.verified_bytes = verifier.checked_bytes();
+        completion.verified_bytes = verifier.checked_bytes();
         if !outcome.is_ok() {
             let failure = Failure::Mismatch(outcome, verifier.evidence());
-            answer.outcome = connection.object_to(failure);
+            completion.outcome = connection.object_to(failure);
         }
     }
-    answer
+    completion
 }
 
 /// Reads a whole object and decrypts it: that is part of the read even if nobody checks the bytes.
@@ -70,21 +70,21 @@ pub(crate) async fn read_sealed(
     sending: Sending<'_>,
     wanted: &Wanted<'_>,
     opener: &mut Opener,
-) -> Answer {
+) -> Completion {
     opener.start(&wanted.object, wanted.is_verified);
     let reply = connection.request(sending, &Nothing, opener).await;
-    let mut answer = Answer { bytes: reply.body_bytes, ..reply.answer() };
-    if answer.outcome.is_ok() {
+    let mut completion = Completion { bytes: reply.body_bytes, ..reply.completion() };
+    if completion.outcome.is_ok() {
         let outcome = Outcome::of_verdict(opener.finish());
         if wanted.is_verified {
-            answer.verified_bytes = opener.opened_bytes();
+            completion.verified_bytes = opener.opened_bytes();
         }
         if !outcome.is_ok() {
             let failure = Failure::Mismatch(outcome, opener.evidence());
-            answer.outcome = connection.object_to(failure);
+            completion.outcome = connection.object_to(failure);
         }
     }
-    answer
+    completion
 }
 
 /// Reads several stretches of an object with one request.
@@ -93,24 +93,24 @@ pub(crate) async fn read_ranges(
     sending: Sending<'_>,
     wanted: &Wanted<'_>,
     ranges: &[(u64, u64)],
-) -> Answer {
+) -> Completion {
     // All of an object is no answer, but one to be looked at.
     let sending = Sending { expected: &[200, 206], ..sending };
     let mut check = CheckRanges::new(wanted.spec, wanted.object, ranges, wanted.is_verified);
     let reply = connection.request(sending, &Nothing, &mut check).await;
-    let mut answer = Answer { bytes: check.payload_bytes, ..reply.answer() };
-    if answer.outcome.is_ok() {
+    let mut completion = Completion { bytes: check.payload_bytes, ..reply.completion() };
+    if completion.outcome.is_ok() {
         let outcome = check.finish();
-        answer.verified_bytes = check.verified_bytes;
+        completion.verified_bytes = check.verified_bytes;
         if !outcome.is_ok() {
             let failure = match check.mistake.take() {
                 Some(mistake) => Failure::Told(outcome, mistake.to_string()),
                 None => Failure::Mismatch(outcome, None),
             };
-            answer.outcome = connection.object_to(failure);
+            completion.outcome = connection.object_to(failure);
         }
     }
-    answer
+    completion
 }
 
 /// Chooses the ranges of a request: one in each of so many equal stretches of the object, so that

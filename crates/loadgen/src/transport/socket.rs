@@ -14,6 +14,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::error::Error;
 use crate::reactor::{Reactor, Watch};
 
 /// Read at once from a socket.
@@ -65,6 +66,14 @@ impl Default for Buffers {
             output: RefCell::new(Output(vec![0; HEAD_BYTES_MAX + OUTPUT_BYTES].into_boxed_slice())),
         }
     }
+}
+
+/// Makes the reactor of a load thread whose clients wait for sockets.
+///
+/// # Errors
+/// No descriptor is left.
+pub(crate) fn reactor() -> Result<Rc<Reactor>, Error> {
+    Reactor::for_sockets().map_err(|source| Error::Host { what: "open an epoll instance", source })
 }
 
 /// Whom to connect to, and how.
@@ -133,7 +142,7 @@ impl Stream {
             }
             _ => {}
         }
-        let watch = reactor.watch(std::os::fd::AsRawFd::as_raw_fd(&socket))?;
+        let watch = reactor.watch(&socket)?;
         watch.writable(reactor).await?;
         if let Some(error) = socket.take_error()? {
             return Err(error.into());

@@ -88,14 +88,8 @@ impl Trial {
                  it has put itself, so delete may not weigh more than put"
             ));
         }
-        let alone = [
-            Operation::BulkDelete,
-            Operation::CreateBucket,
-            Operation::DeleteBucket,
-            Operation::Append,
-        ];
         for share in &self.mix {
-            if self.mix.len() > 1 && alone.contains(&share.operation) {
+            if self.mix.len() > 1 && !share.operation.info().is_mixed {
                 mistakes.push(format!("mix: {} cannot be mixed", share.operation.name()));
             }
         }

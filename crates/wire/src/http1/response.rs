@@ -65,7 +65,7 @@ enum State {
 
 /// One step of reading.
 #[derive(Debug)]
-pub struct Progress<'a> {
+pub struct Parsed<'a> {
     /// How many bytes of the input are used up, the event's own bytes included.
     pub consumed: usize,
     /// What they held.
@@ -163,31 +163,31 @@ impl ResponseParser {
     /// # Errors
     ///
     /// Whatever is not a response. The connection is of no more use then.
-    pub fn next<'a>(&'a mut self, input: &'a [u8]) -> Result<Progress<'a>, ParseError> {
+    pub fn next<'a>(&'a mut self, input: &'a [u8]) -> Result<Parsed<'a>, ParseError> {
         if input.is_empty() && !matches!(self.state, State::Length(0) | State::Done) {
-            return Ok(Progress { consumed: 0, event: Event::More });
+            return Ok(Parsed { consumed: 0, event: Event::More });
         }
         match &mut self.state {
             State::Head => self.next_head(input),
             State::Length(0) | State::Done => {
                 self.state = State::Done;
-                Ok(Progress { consumed: 0, event: Event::End })
+                Ok(Parsed { consumed: 0, event: Event::End })
             }
             State::Length(left) => {
                 let take = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
                 *left -= take as u64;
-                Ok(Progress { consumed: take, event: Event::Body(&input[..take]) })
+                Ok(Parsed { consumed: take, event: Event::Body(&input[..take]) })
             }
-            State::UntilClose => Ok(Progress { consumed: input.len(), event: Event::Body(input) }),
+            State::UntilClose => Ok(Parsed { consumed: input.len(), event: Event::Body(input) }),
             State::Chunked(chunked) => Ok(match chunked.step(input)? {
-                Piece::More(consumed) => Progress { consumed, event: Event::More },
-                Piece::Data(skip, length) => Progress {
+                Piece::More(consumed) => Parsed { consumed, event: Event::More },
+                Piece::Data(skip, length) => Parsed {
                     consumed: skip + length,
                     event: Event::Body(&input[skip..skip + length]),
                 },
                 Piece::End(consumed) => {
                     self.state = State::Done;
-                    Progress { consumed, event: Event::End }
+                    Parsed { consumed, event: Event::End }
                 }
             }),
         }
@@ -229,7 +229,7 @@ impl ResponseParser {
         }
     }
 
-    fn next_head<'a>(&'a mut self, input: &'a [u8]) -> Result<Progress<'a>, ParseError> {
+    fn next_head<'a>(&'a mut self, input: &'a [u8]) -> Result<Parsed<'a>, ParseError> {
         self.has_begun = true;
         let mut position = 0;
         loop {
@@ -238,17 +238,17 @@ impl ResponseParser {
                 break;
             }
             if rest.is_empty() {
-                return Ok(Progress { consumed: position, event: Event::More });
+                return Ok(Parsed { consumed: position, event: Event::More });
             }
             // Nearly every head comes in one piece, and is read where it lies.
-            let Some((mut facts, length)) = read_whole(rest)? else {
+            let Some((mut framing, length)) = read_whole(rest)? else {
                 break;
             };
             position += length;
-            if !self.is_interim(facts.status)? {
-                self.state = self.framing(&mut facts);
-                let head = facts.head(&rest[..length]);
-                return Ok(Progress { consumed: position, event: Event::Head(head) });
+            if !self.is_interim(framing.status)? {
+                self.state = self.framing(&mut framing);
+                let head = framing.head(&rest[..length]);
+                return Ok(Parsed { consumed: position, event: Event::Head(head) });
             }
         }
         self.next_split_head(input, position)
@@ -259,18 +259,18 @@ impl ResponseParser {
         &'a mut self,
         input: &'a [u8],
         mut position: usize,
-    ) -> Result<Progress<'a>, ParseError> {
+    ) -> Result<Parsed<'a>, ParseError> {
         loop {
             let rest = &input[position..];
             let Some(length) = stash_head(&mut self.stash, rest)? else {
-                return Ok(Progress { consumed: input.len(), event: Event::More });
+                return Ok(Parsed { consumed: input.len(), event: Event::More });
             };
             position += length;
-            let (mut facts, _) = read_whole(&self.stash)?.ok_or(ParseError::BadHead)?;
-            if !self.is_interim(facts.status)? {
-                self.state = self.framing(&mut facts);
-                let head = facts.head(&self.stash);
-                return Ok(Progress { consumed: position, event: Event::Head(head) });
+            let (mut framing, _) = read_whole(&self.stash)?.ok_or(ParseError::BadHead)?;
+            if !self.is_interim(framing.status)? {
+                self.state = self.framing(&mut framing);
+                let head = framing.head(&self.stash);
+                return Ok(Parsed { consumed: position, event: Event::Head(head) });
             }
             self.stash.clear();
         }
@@ -287,15 +287,15 @@ impl ResponseParser {
         }
     }
 
-    fn framing(&self, facts: &mut Facts) -> State {
-        if self.is_bodiless || matches!(facts.status, 204 | 304) {
+    fn framing(&self, framing: &mut Framing) -> State {
+        if self.is_bodiless || matches!(framing.status, 204 | 304) {
             return State::Length(0);
         }
-        match (facts.is_chunked, facts.content_length) {
+        match (framing.is_chunked, framing.content_length) {
             (true, _) => State::Chunked(Chunked::new()),
             (false, Some(length)) => State::Length(length),
             (false, None) => {
-                facts.keep_alive = false;
+                framing.keep_alive = false;
                 State::UntilClose
             }
         }
@@ -303,14 +303,14 @@ impl ResponseParser {
 }
 
 /// What matters for the framing, copied out of a head.
-struct Facts {
+struct Framing {
     status: u16,
     content_length: Option<u64>,
     is_chunked: bool,
     keep_alive: bool,
 }
 
-impl Facts {
+impl Framing {
     fn head<'a>(&self, raw: &'a [u8]) -> Head<'a> {
         Head {
             status: self.status,
@@ -323,7 +323,7 @@ impl Facts {
 }
 
 /// Reads a head that lies in the input as a whole; None when its end is not there yet.
-fn read_whole(input: &[u8]) -> Result<Option<(Facts, usize)>, ParseError> {
+fn read_whole(input: &[u8]) -> Result<Option<(Framing, usize)>, ParseError> {
     // httparse would skip empty lines first; a response never starts with one.
     if !input.starts_with(START) {
         return if START.starts_with(input) { Ok(None) } else { Err(ParseError::NotHttp) };
@@ -337,8 +337,8 @@ fn read_whole(input: &[u8]) -> Result<Option<(Facts, usize)>, ParseError> {
     );
     match parsed {
         Ok(httparse::Status::Complete(length)) if length <= HEAD_BYTES_MAX => {
-            let facts = read_facts(&response)?;
-            Ok(Some((facts, length)))
+            let framing = read_framing(&response)?;
+            Ok(Some((framing, length)))
         }
         Ok(_) => Ok(None),
         // The same bytes must fail the same way however they were cut, so an error counts only
@@ -353,12 +353,12 @@ fn read_whole(input: &[u8]) -> Result<Option<(Facts, usize)>, ParseError> {
     }
 }
 
-fn read_facts(response: &httparse::Response<'_, '_>) -> Result<Facts, ParseError> {
+fn read_framing(response: &httparse::Response<'_, '_>) -> Result<Framing, ParseError> {
     let status = response.code.ok_or(ParseError::BadHead)?;
     if status < 100 {
         return Err(ParseError::BadHead);
     }
-    let mut facts = Facts {
+    let mut framing = Framing {
         status,
         content_length: None,
         is_chunked: false,
@@ -369,14 +369,14 @@ fn read_facts(response: &httparse::Response<'_, '_>) -> Result<Facts, ParseError
         // The length tells most headers apart, before a byte is looked at.
         match header.name.len() {
             10 if header.name.eq_ignore_ascii_case("connection") => {
-                read_connection(header.value, &mut facts.keep_alive);
+                read_connection(header.value, &mut framing.keep_alive);
             }
             14 if header.name.eq_ignore_ascii_case("content-length") => {
                 let length = read_length(header.value)?;
-                if facts.content_length.is_some_and(|earlier| earlier != length) {
+                if framing.content_length.is_some_and(|earlier| earlier != length) {
                     return Err(ParseError::BadContentLength);
                 }
-                facts.content_length = Some(length);
+                framing.content_length = Some(length);
             }
             17 if header.name.eq_ignore_ascii_case("transfer-encoding") => {
                 let coding = header.value.trim_ascii();
@@ -388,12 +388,12 @@ fn read_facts(response: &httparse::Response<'_, '_>) -> Result<Facts, ParseError
             _ => {}
         }
     }
-    facts.is_chunked = is_coded;
-    if is_coded && facts.content_length.take().is_some() {
+    framing.is_chunked = is_coded;
+    if is_coded && framing.content_length.take().is_some() {
         // Both at once: chunked holds, and the connection is not to be trusted any further.
-        facts.keep_alive = false;
+        framing.keep_alive = false;
     }
-    Ok(facts)
+    Ok(framing)
 }
 
 fn read_connection(value: &[u8], keep_alive: &mut bool) {

@@ -16,7 +16,7 @@ from loadstone.campaign.planning.lifecycle import (
     whole_requests,
 )
 from loadstone.campaign.planning.placement import content_document
-from loadstone.campaign.schema.phase import ONLY_ONCE, Phase
+from loadstone.campaign.schema.phase import Phase
 
 FORMAT = 1
 
@@ -272,7 +272,7 @@ def _stop(phase: Phase, dataset: Mapping[str, Any], options: Mapping[str, Any]) 
     whole = whole_requests(phase.op or "mix", dataset, options)
     if requests is None and phase.duration_ns is None:
         requests = whole
-    if phase.op in ONLY_ONCE:
+    if phase.only_once is not None:
         # Every object is gone, or full, then: nothing is left to ask for, whatever the clock says.
         requests = whole if requests is None else min(requests, whole)
     return {"requests": requests, "duration_ns": phase.duration_ns}

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 from loadstone import _loadgen
 from loadstone.campaign.drivers import DriverTable, read_drivers
+from loadstone.campaign.operations import OPERATIONS, readers_of
 from loadstone.campaign.reading.parse import campaign_of
 from loadstone.campaign.reading.source import Document
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.campaign.schema.phase import OPERATIONS, READ_BY
 from loadstone.errors import CampaignError, Mistake
 
 THREADS = 16
@@ -264,10 +264,10 @@ def _own(operations: Sequence[str], flags: Flags, *, is_only: bool) -> dict[str,
     so that a useless one is refused instead of ignored.
     """
     given = {
-        "range": (flags.get("block"), _usual_range(operations, flags)),
-        "range_count": (flags.get("range_count"), RANGE_COUNT),
-        "part_size": (flags.get("part_size"), PART_SIZE),
-        "part_concurrency": (flags.get("part_concurrency"), None),
+        "range": ("range_bytes", flags.get("block"), _usual_range(operations, flags)),
+        "range_count": ("range_count", flags.get("range_count"), RANGE_COUNT),
+        "part_size": ("part_bytes", flags.get("part_size"), PART_SIZE),
+        "part_concurrency": ("part_concurrency", flags.get("part_concurrency"), None),
     }
     keys: dict[str, Any] = {}
     if list(operations) == ["list"] and flags.get("duration") is None:
@@ -275,8 +275,9 @@ def _own(operations: Sequence[str], flags: Flags, *, is_only: bool) -> dict[str,
         keys["requests"] = COUNT if flags.get("count") is None else flags.get("count")
     if is_only or READS.issuperset(operations):
         keys["iterations"] = flags.get("iterations")
-    for key, (value, usual) in given.items():
-        is_read = any(operation in READ_BY[key] for operation in operations)
+    for key, (option, value, usual) in given.items():
+        readers = readers_of(option)
+        is_read = any(operation in readers for operation in operations)
         if is_read or is_only:
             keys[key] = usual if is_read and value is None else value
     return _given(keys)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from loadstone import _loadgen
+from loadstone.campaign.operations import OPERATIONS, readers_of
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
 from loadstone.campaign.schema.capacity import Capacity
 from loadstone.campaign.schema.dataset import SizeLawValue
@@ -24,32 +24,13 @@ from loadstone.campaign.schema.values import (
 )
 from loadstone.errors import InputError, shown
 
-OPERATIONS: tuple[str, ...] = tuple(row["name"] for row in _loadgen.operations())
 if TYPE_CHECKING:
     OperationName = str
 else:
-    OperationName = Literal[OPERATIONS]
+    OperationName = Literal[tuple(OPERATIONS)]
 
 RESERVED_NAMES = ("prepare", "clean-up")
 
-# Why an operation goes over its objects only once. What is gone after one request cannot be asked
-# for again by a warm-up either; a warm-up of appends is not measured, and the objects grow on.
-_GONE = ("delete", "bulk_delete", "create_bucket", "delete_bucket")
-ONLY_ONCE = {name: f"{name} can happen to an object only once" for name in _GONE}
-ONLY_ONCE["append"] = "append fills each object only once"
-NOT_MIXED = frozenset({"bulk_delete", "create_bucket", "delete_bucket", "append"})
-
-# A key that no operation of the phase reads would be believed and do nothing.
-READ_BY = {
-    "range": ("range_get", "multi_range_get", "read", "write", "append"),
-    "range_count": ("multi_range_get",),
-    "part_size": ("multipart_put", "multipart_get"),
-    "part_concurrency": ("multipart_put", "multipart_get"),
-    "page_keys": ("list",),
-    "prefix": ("list",),
-    "delimiter": ("list",),
-    "bulk_keys": ("bulk_delete",),
-}
 REQUIRED = ("range", "range_count", "part_size")
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid")
@@ -225,6 +206,11 @@ class Phase(BaseModel):
         """The operations that requests of this phase may have."""
         return (self.op,) if self.op is not None else tuple(self.mix or ())
 
+    @property
+    def only_once(self) -> str | None:
+        """Why the phase goes over its objects only once; None where it may repeat."""
+        return None if self.op is None else OPERATIONS[self.op].only_once
+
     def shares(self) -> list[dict[str, Any]]:
         """Return the mix as a trial document spells it."""
         return [{"operation": name, "weight": weight} for name, weight in self._weights().items()]
@@ -251,7 +237,7 @@ class Phase(BaseModel):
         mistakes += [
             KeyMistake(path=("mix", name), found=name, allowed=f"{name} as a phase of its own")
             for name in mix
-            if name in NOT_MIXED
+            if not OPERATIONS[name].is_mixed
         ]
         if mix.get("delete", 0) > mix.get("put", 0):
             mistakes.append(
@@ -266,15 +252,15 @@ class Phase(BaseModel):
         return mistakes
 
     def _wrong_options(self) -> list[KeyMistake]:
-        written = {
-            Phase.model_fields[name].alias or name: value
-            for name, value in self
-            if name in self.model_fields_set
-        }
         mistakes = []
-        for key, readers in READ_BY.items():
+        # A key that no operation of the phase reads would be believed and do nothing.
+        for option, field in Phase.model_fields.items():
+            readers, key = readers_of(option), field.alias or option
+            if not readers:
+                continue
+            written = getattr(self, option) if option in self.model_fields_set else None
             is_read = any(name in readers for name in self.operations)
-            if written.get(key) is not None and not is_read:
+            if written is not None and not is_read:
                 mistakes.append(
                     KeyMistake(
                         path=(key,),
@@ -282,7 +268,7 @@ class Phase(BaseModel):
                         allowed=f"{key} with {' or '.join(readers)}",
                     )
                 )
-            if key in REQUIRED and is_read and written.get(key) is None:
+            if key in REQUIRED and is_read and written is None:
                 reader = next(name for name in self.operations if name in readers)
                 mistakes.append(
                     KeyMistake(path=(key,), found="nothing", allowed=f"a value; {reader} needs it")
@@ -294,7 +280,7 @@ class Phase(BaseModel):
         return mistakes
 
     def _wrong_repeats(self) -> list[KeyMistake]:
-        if self.op not in ONLY_ONCE:
+        if self.only_once is None:
             return []
         mistakes = []
         if self.iterations > 1:
@@ -302,7 +288,7 @@ class Phase(BaseModel):
         if self.keys.order != "sequential":
             order = shown(self.keys.order)
             mistakes.append(self._only_once(("keys", "order"), order, '"sequential"'))
-        if self.op in _GONE:
+        if OPERATIONS[self.op or ""].repeats == "never":
             stages = {"warm_up": self.warm_up_ns, "cool_down": self.cool_down_ns}
             mistakes += [
                 self._only_once(key, "a duration", "none") for key, value in stages.items() if value
@@ -311,15 +297,15 @@ class Phase(BaseModel):
 
     def _only_once(self, key: str | tuple[str, ...], found: str, allowed: str) -> KeyMistake:
         path = (key,) if isinstance(key, str) else key
-        why = ONLY_ONCE[self.op or ""]
-        return KeyMistake(path=path, found=found, allowed=f"{allowed}, because {why}")
+        why = f"{allowed}, because {self.only_once}"
+        return KeyMistake(path=path, found=found, allowed=why)
 
     def _wrong_capacity(self) -> list[KeyMistake]:
         """A search sets lengths and loads itself, and asks for its objects over and over."""
         if self.capacity is None:
             return []
         mistakes = []
-        if self.op in ONLY_ONCE:
+        if self.only_once is not None:
             mistakes.append(self._only_once("capacity", f"it with {self.op}", "none"))
         for key, value in (
             ("requests", self.requests),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use super::FileClient;
 use super::bucket::Bucket;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::payload::{ObjectId, check_blocks};
 use crate::requests::Request;
 use crate::transport::disk;
@@ -53,23 +53,23 @@ impl FileClient {
         &mut self,
         bucket: &Bucket,
         request: &Request,
-        answer: &mut Answer,
+        completion: &mut Completion,
     ) -> io::Result<()> {
         let object = self.at_object(request.object());
         let (offset, bytes) = self.block_of(request, &object);
         let file = self.open_block_file(bucket, request.object().index)?;
         let asked = if self.tree.is_direct { bytes.next_multiple_of(512) } else { bytes };
         let read = disk::read_full_at(file.as_fd(), &mut self.buffer[..asked], offset)?.min(bytes);
-        answer.ended_ns = self.reactor.now_ns();
-        answer.bytes = read as u64;
+        completion.ended_ns = self.reactor.now_ns();
+        completion.bytes = read as u64;
         if read < bytes {
-            answer.outcome = Outcome::TRUNCATED;
+            completion.outcome = Outcome::TRUNCATED;
             self.note(request, &format!("{read} of {bytes} bytes came at {offset}"));
         } else if request.is_verified {
-            answer.verified_bytes = read as u64;
+            completion.verified_bytes = read as u64;
             let found = &self.buffer[..read];
             if let Err(evidence) = check_blocks(&self.tree.payload, &object, offset, found) {
-                answer.outcome = Outcome::of_verdict(evidence.verdict());
+                completion.outcome = Outcome::of_verdict(evidence.verdict());
                 self.note(request, &evidence.to_string());
             }
         }
@@ -80,12 +80,12 @@ impl FileClient {
         &mut self,
         bucket: &Bucket,
         request: &Request,
-        answer: &mut Answer,
+        completion: &mut Completion,
     ) -> io::Result<()> {
         let object = self.at_object(request.object());
         let (offset, bytes) = self.block_of(request, &object);
         self.held.fill(&self.tree.payload, &object, offset, &mut self.buffer[..bytes]);
-        answer.sent_ns = self.reactor.now_ns();
+        completion.sent_ns = self.reactor.now_ns();
         let file = self.open_block_file(bucket, request.object().index)?;
         if self.tree.is_direct && bytes % 512 != 0 {
             // The end of an odd object: a file of its own, so that the others stay direct.
@@ -95,7 +95,7 @@ impl FileClient {
         } else {
             disk::write_at(file.as_fd(), &self.buffer[..bytes], offset)?;
         }
-        answer.bytes = bytes as u64;
+        completion.bytes = bytes as u64;
         self.writes += 1;
         if self.tree.flush.is_due(self.writes) {
             disk::flush(file.as_fd(), self.tree.flush.is_data_only)?;

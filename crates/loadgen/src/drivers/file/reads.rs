@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use super::bucket::{Bucket, CLAIM_SUFFIX};
 use super::directory::look;
 use super::{COPY_SUFFIX, FileClient};
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::payload::Verifier;
 use crate::requests::Request;
 use crate::transport::disk;
@@ -17,7 +17,7 @@ impl FileClient {
         &mut self,
         bucket: &Bucket,
         request: &Request,
-        answer: &mut Answer,
+        completion: &mut Completion,
     ) -> io::Result<()> {
         let object = self.at_object(request.object());
         let file = disk::open_at(bucket.keys.as_fd(), self.name(), self.read_flags())?;
@@ -34,10 +34,10 @@ impl FileClient {
             let bytes = disk::read_at(file.as_fd(), &mut self.buffer[..asked], offset)?;
             let now_ns = self.reactor.now_ns();
             if offset == 0 {
-                answer.first_byte_ns = now_ns;
+                completion.first_byte_ns = now_ns;
             }
-            answer.ended_ns = now_ns;
-            answer.bytes += bytes as u64;
+            completion.ended_ns = now_ns;
+            completion.bytes += bytes as u64;
             if let Some(verifier) = &mut verifier {
                 verifier.update(&self.buffer[..bytes]);
             }
@@ -51,15 +51,15 @@ impl FileClient {
             }
         }
         match verifier {
-            Some(verifier) => self.conclude(request, verifier, answer),
-            None => answer.outcome = length_outcome(answer.bytes, object.length),
+            Some(verifier) => self.conclude(request, verifier, completion),
+            None => completion.outcome = length_outcome(completion.bytes, object.length),
         }
         Ok(())
     }
 
-    fn conclude(&mut self, request: &Request, mut verifier: Verifier, answer: &mut Answer) {
-        answer.outcome = Outcome::of_verdict(verifier.finish());
-        answer.verified_bytes = verifier.checked_bytes();
+    fn conclude(&mut self, request: &Request, mut verifier: Verifier, completion: &mut Completion) {
+        completion.outcome = Outcome::of_verdict(verifier.finish());
+        completion.verified_bytes = verifier.checked_bytes();
         if let Some(evidence) = verifier.evidence() {
             self.note(request, &evidence.to_string());
         }
@@ -69,7 +69,7 @@ impl FileClient {
         &mut self,
         bucket: &Bucket,
         request: &Request,
-        answer: &mut Answer,
+        completion: &mut Completion,
     ) -> io::Result<()> {
         let object = self.at_object(request.object());
         let range_bytes = self.tree.block_bytes;
@@ -80,17 +80,17 @@ impl FileClient {
         let start = first - first % alignment;
         let asked = usize::try_from((end - start).next_multiple_of(alignment)).expect("a range");
         let bytes = disk::read_full_at(file.as_fd(), &mut self.buffer[..asked], start)?;
-        answer.ended_ns = self.reactor.now_ns();
+        completion.ended_ns = self.reactor.now_ns();
         let skipped = usize::try_from(first - start).expect("below a sector").min(bytes);
         let wanted = usize::try_from(end - first).expect("a range");
         let found = &self.buffer[skipped..bytes.min(skipped + wanted)];
-        answer.bytes = found.len() as u64;
+        completion.bytes = found.len() as u64;
         if request.is_verified {
             let mut verifier = Verifier::for_range(&self.tree.payload, &object, first..end);
             verifier.update(found);
-            self.conclude(request, verifier, answer);
+            self.conclude(request, verifier, completion);
         } else {
-            answer.outcome = length_outcome(answer.bytes, end - first);
+            completion.outcome = length_outcome(completion.bytes, end - first);
         }
         Ok(())
     }
@@ -105,22 +105,26 @@ impl FileClient {
         &mut self,
         bucket: &Bucket,
         request: &Request,
-        answer: &mut Answer,
+        completion: &mut Completion,
     ) -> io::Result<()> {
         let object = self.at_object(request.object());
         let found = look(bucket.keys.as_fd(), self.name())?;
         let length = u64::try_from(found.st_size).unwrap_or(0);
         if request.is_verified {
-            answer.outcome = length_outcome(length, object.length);
+            completion.outcome = length_outcome(length, object.length);
         }
-        if !answer.outcome.is_ok() {
+        if !completion.outcome.is_ok() {
             self.note(request, &format!("it has {length} bytes instead of {}", object.length));
         }
         Ok(())
     }
 
     /// Lists the directory in which the keys with the wanted prefix lie, up to one page of them.
-    pub(super) fn list(&mut self, request: &Request, answer: &mut Answer) -> io::Result<()> {
+    pub(super) fn list(
+        &mut self,
+        request: &Request,
+        completion: &mut Completion,
+    ) -> io::Result<()> {
         self.at_bucket(request.bucket());
         let tree = std::sync::Arc::clone(&self.tree);
         let prefix = match &tree.options.prefix {
@@ -138,7 +142,7 @@ impl FileClient {
             keys += u32::from(is_key);
             keys < keys_max
         })?;
-        answer.objects = keys;
+        completion.objects = keys;
         Ok(())
     }
 }

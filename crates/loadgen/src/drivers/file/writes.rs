@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use super::bucket::Bucket;
 use super::directory::look;
 use super::{COPY_SUFFIX, FileClient, Layout};
-use crate::outcome::Answer;
+use crate::outcome::Completion;
 use crate::payload::ObjectId;
 use crate::requests::Request;
 use crate::transport::disk;
@@ -20,15 +20,15 @@ impl FileClient {
         &mut self,
         bucket: &Bucket,
         request: &Request,
-        answer: &mut Answer,
+        completion: &mut Completion,
     ) -> io::Result<()> {
         let object = self.at_object(request.object());
         self.writes += 1;
         if self.tree.layout == Layout::InPlace {
-            return self.write_file(bucket, &object, answer);
+            return self.write_file(bucket, &object, completion);
         }
         let written = self
-            .write_file(bucket, &object, answer)
+            .write_file(bucket, &object, completion)
             .and_then(|()| bucket.guard(self.name()))
             .and_then(|()| disk::rename_at(bucket.keys.as_fd(), &self.temporary, self.name()));
         if written.is_err() {
@@ -48,7 +48,7 @@ impl FileClient {
         &mut self,
         bucket: &Bucket,
         object: &ObjectId,
-        answer: &mut Answer,
+        completion: &mut Completion,
     ) -> io::Result<()> {
         let chunk_bytes = self.tree.chunk_bytes;
         let mut file = None;
@@ -60,13 +60,13 @@ impl FileClient {
             let opened = match file.take() {
                 Some(file) => file,
                 None => {
-                    answer.sent_ns = self.reactor.now_ns();
+                    completion.sent_ns = self.reactor.now_ns();
                     self.create_file(bucket)?
                 }
             };
             self.write_chunk(&opened, bytes, offset)?;
             offset += bytes as u64;
-            answer.bytes = offset;
+            completion.bytes = offset;
             if offset >= object.length {
                 if self.tree.flush.is_due(self.writes) {
                     disk::flush(opened.as_fd(), self.tree.flush.is_data_only)?;

@@ -8,21 +8,18 @@ use std::time::{Duration, Instant};
 
 use super::call::Call;
 use super::connection::PoolContext;
-use super::library::{Completion, Context, Library, kernel_text};
+use super::library::{AioCompletion, Context, Library, kernel_text};
 use super::slot::{GivenUp, Slot};
-use super::{Content, Draft, Rados, errand};
+use super::{Content, Draft, Rados, RadosThread};
 use crate::driver::Client;
 use crate::error::Error;
 use crate::operation::Operation;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::ownership::{self, BucketState, Standing, Swept};
 use crate::payload::{Held, ObjectId, Verifier};
 use crate::reactor::Reactor;
 use crate::requests::Request;
-use crate::transport::{
-    huge,
-    inbox::{Inbox, Place},
-};
+use crate::transport::{huge, inbox::Seat};
 
 /// How long a client that ends waits for librados to let go of its requests.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -35,15 +32,14 @@ const READY_BYTES_MAX: usize = 1 << 30;
 pub(crate) struct RadosClient {
     pub(super) rados: Arc<Rados>,
     pub(super) reactor: Rc<Reactor>,
-    pub(super) inbox: Arc<Inbox>,
-    pub(super) place: Place,
+    pub(super) seat: Seat,
     pub(super) instance: usize,
     library: &'static Library,
     content: Content,
     /// Namespaces opened by name, apart from those of the dataset.
     pub(super) contexts: Vec<(String, Arc<PoolContext>)>,
     slot: Arc<Slot>,
-    in_flight: Option<(Context, Completion, Call)>,
+    in_flight: Option<(Context, AioCompletion, Call)>,
     given_up: Vec<GivenUp>,
     /// The object's name, with a zero byte behind it.
     name: Vec<u8>,
@@ -77,7 +73,7 @@ impl Drop for RadosClient {
 }
 
 impl Client for RadosClient {
-    async fn execute(&mut self, request: &Request) -> Answer {
+    async fn execute(&mut self, request: &Request) -> Completion {
         if request.operation == Operation::List {
             return self.list_page(request.bucket()).await;
         }
@@ -103,14 +99,14 @@ impl Client for RadosClient {
         }
         let sent_ns = self.reactor.now_ns();
         let (result, ended_ns) = self.perform(context, call).await;
-        let mut answer = Answer::plain(Outcome::OK, sent_ns, 0, ended_ns);
+        let mut completion = Completion::plain(Outcome::OK, sent_ns, 0, ended_ns);
         if result < 0 {
-            answer.outcome = Outcome::of_io(&std::io::Error::from_raw_os_error(-result));
+            completion.outcome = Outcome::of_io(&std::io::Error::from_raw_os_error(-result));
             self.note_failure(call, -result);
         } else {
-            self.judge(&mut answer, call, result, request.is_verified, &object);
+            self.judge(&mut completion, call, result, request.is_verified, &object);
         }
-        answer
+        completion
     }
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
@@ -131,29 +127,23 @@ impl Client for RadosClient {
 }
 
 impl RadosClient {
-    pub(super) fn new(
-        rados: &Arc<Rados>,
-        reactor: &Rc<Reactor>,
-        (inbox, content): (Arc<Inbox>, Content),
-        index: u32,
-    ) -> Self {
-        let place = inbox.take_place();
+    pub(super) fn new(rados: &Arc<Rados>, thread: &RadosThread, index: u32) -> Self {
+        let seat = thread.inbox.take_seat();
         let instance = index as usize % rados.instances.len();
         let library = rados.instances[instance].connection.library;
-        let slot = Slot::new(Arc::clone(&inbox), place, library);
+        let slot = Slot::new(seat.clone(), library);
         if rados.clients as usize * rados.bytes_read <= READY_BYTES_MAX {
             // SAFETY: the slot is new.
             unsafe { slot.buffer(rados.bytes_read) };
         }
         Self {
             rados: Arc::clone(rados),
-            reactor: Rc::clone(reactor),
+            reactor: Rc::clone(&thread.reactor),
             slot,
-            inbox,
-            place,
+            seat,
             instance,
             library,
-            content,
+            content: Rc::clone(&thread.content),
             contexts: Vec::new(),
             in_flight: None,
             given_up: Vec::new(),
@@ -230,9 +220,9 @@ impl RadosClient {
         .await;
         match end {
             Some(end) => {
-                if let Some((_, completion, _)) = self.in_flight.take() {
+                if let Some((_, aio, _)) = self.in_flight.take() {
                     // SAFETY: ours, submitted and ended; released here only.
-                    unsafe { (self.library.rados_aio_release)(completion) };
+                    unsafe { (self.library.rados_aio_release)(aio) };
                 }
                 end
             }
@@ -249,8 +239,8 @@ impl RadosClient {
         let content = self.content.borrow();
         let given = content.bytes.as_ptr().cast::<c_char>();
         assert!(!call.is_write() || content.bytes.len() >= call.length(), "made for this call");
-        self.inbox.expect(self.place, self.reactor.current_task());
-        let completion = self.slot.arm()?;
+        self.seat.expect(self.reactor.current_task());
+        let aio = self.slot.arm()?;
         let (library, name) = (self.library, self.name.as_ptr().cast::<c_char>());
         // SAFETY: librados copies the name and what is written before it returns; buffer and stat
         // live in the slot, which the callback keeps alive, and nobody else touches them until it
@@ -258,32 +248,32 @@ impl RadosClient {
         let result = unsafe {
             match call {
                 Call::WriteFull { length } => {
-                    (library.rados_aio_write_full)(io, name, completion, given, length)
+                    (library.rados_aio_write_full)(io, name, aio, given, length)
                 }
                 Call::WriteAt { offset, length } => {
-                    (library.rados_aio_write)(io, name, completion, given, length, offset)
+                    (library.rados_aio_write)(io, name, aio, given, length, offset)
                 }
                 Call::Append { length, .. } => {
-                    (library.rados_aio_append)(io, name, completion, given, length)
+                    (library.rados_aio_append)(io, name, aio, given, length)
                 }
                 Call::Read { offset, length } => {
-                    (library.rados_aio_read)(io, name, completion, buffer.cast(), length, offset)
+                    (library.rados_aio_read)(io, name, aio, buffer.cast(), length, offset)
                 }
                 Call::Stat => {
                     let stat = self.slot.stat.get();
                     let (size, time) = (&raw mut (*stat).0, &raw mut (*stat).1);
-                    (library.rados_aio_stat)(io, name, completion, size, time)
+                    (library.rados_aio_stat)(io, name, aio, size, time)
                 }
-                Call::Remove => (library.rados_aio_remove)(io, name, completion),
+                Call::Remove => (library.rados_aio_remove)(io, name, aio),
             }
         };
         if result < 0 {
             drop(content);
-            self.slot.refuse(completion);
+            self.slot.refuse(aio);
             return Err(-result);
         }
         drop(content);
-        self.in_flight = Some((io, completion, call));
+        self.in_flight = Some((io, aio, call));
         Ok(())
     }
 
@@ -291,20 +281,20 @@ impl RadosClient {
     /// late; the next request gets a fresh one. A write may have reached the cluster all the same.
     fn give_up(&mut self) {
         self.given_up.retain(|old| !old.is_over());
-        let Some((context, completion, call)) = self.in_flight.take() else { return };
+        let Some((context, aio, call)) = self.in_flight.take() else { return };
         // SAFETY: the context is open, and the completion was submitted and is not released yet.
         // An error means that the request has just ended.
-        unsafe { (self.library.rados_aio_cancel)(context, completion) };
-        let fresh = Slot::new(Arc::clone(&self.inbox), self.place, self.library);
+        unsafe { (self.library.rados_aio_cancel)(context, aio) };
+        let fresh = Slot::new(self.seat.clone(), self.library);
         let old = std::mem::replace(&mut self.slot, fresh);
         let is_read = matches!(call, Call::Read { .. });
-        self.given_up.push(GivenUp::new(old, completion, is_read));
+        self.given_up.push(GivenUp::new(old, aio, is_read));
     }
 
     #[expect(clippy::cast_sign_loss, reason = "the caller saw that it is no error")]
     fn judge(
         &mut self,
-        answer: &mut Answer,
+        completion: &mut Completion,
         call: Call,
         result: c_int,
         is_verified: bool,
@@ -314,22 +304,22 @@ impl RadosClient {
             Call::WriteFull { length }
             | Call::WriteAt { length, .. }
             | Call::Append { length, .. } => {
-                answer.bytes = length as u64;
+                completion.bytes = length as u64;
             }
             Call::Read { offset, length } => {
-                answer.bytes = result as u64;
+                completion.bytes = result as u64;
                 if is_verified {
                     let range = offset..offset + length as u64;
                     let mut verifier = Verifier::for_range(&self.rados.payload, object, range);
                     // SAFETY: the request has ended.
                     verifier.update(unsafe { self.slot.buffer(result as usize) });
-                    answer.outcome = Outcome::of_verdict(verifier.finish());
-                    answer.verified_bytes = verifier.checked_bytes();
-                    if !answer.outcome.is_ok() {
+                    completion.outcome = Outcome::of_verdict(verifier.finish());
+                    completion.verified_bytes = verifier.checked_bytes();
+                    if !completion.outcome.is_ok() {
                         self.last_error = verifier.evidence().map(|evidence| evidence.to_string());
                     }
                 } else if (result as usize) < length {
-                    answer.outcome = Outcome::TRUNCATED;
+                    completion.outcome = Outcome::TRUNCATED;
                 }
             }
             Call::Stat | Call::Remove => {}
@@ -337,37 +327,37 @@ impl RadosClient {
     }
 
     /// Lists the first page of a namespace.
-    async fn list_page(&mut self, bucket: u64) -> Answer {
+    async fn list_page(&mut self, bucket: u64) -> Completion {
         let sent_ns = self.reactor.now_ns();
         let (rados, instance) = (Arc::clone(&self.rados), self.instance);
-        let listed = errand::run((&self.inbox, self.place), &self.reactor, move || {
+        let list = move || {
             let context = rados.instances[instance].open(&rados, bucket)?;
             let (mut names, mut keys) = (context.list()?, 0);
             while keys < rados.page_keys && names.next()?.is_some() {
                 keys += 1;
             }
             Ok::<u32, c_int>(keys)
-        })
-        .await;
+        };
+        let listed = self.seat.run_aside(&self.reactor, list).await;
         let ended_ns = self.reactor.now_ns();
         let error = match listed {
             Ok(Ok(keys)) => {
-                let answer = Answer::plain(Outcome::OK, sent_ns, 0, ended_ns);
-                return Answer { objects: keys, ..answer };
+                let completion = Completion::plain(Outcome::OK, sent_ns, 0, ended_ns);
+                return Completion { objects: keys, ..completion };
             }
             Ok(Err(number)) => std::io::Error::from_raw_os_error(number),
             Err(error) => error,
         };
         self.last_error.get_or_insert_with(|| format!("list: {error}"));
-        Answer::plain(Outcome::of_io(&error), sent_ns, 0, ended_ns)
+        Completion::plain(Outcome::of_io(&error), sent_ns, 0, ended_ns)
     }
 
     /// Answers a request that could not be made.
-    fn refused(&mut self, number: c_int) -> Answer {
+    fn refused(&mut self, number: c_int) -> Completion {
         let now_ns = self.reactor.now_ns();
         self.last_error.get_or_insert_with(|| kernel_text(number));
         let outcome = Outcome::of_io(&std::io::Error::from_raw_os_error(number));
-        Answer::plain(outcome, now_ns, 0, now_ns)
+        Completion::plain(outcome, now_ns, 0, now_ns)
     }
 
     /// Words a failure for the record: what was asked, what came back, and what that may mean.

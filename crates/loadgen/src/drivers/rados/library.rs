@@ -7,9 +7,9 @@ use crate::error::Error;
 
 pub(super) type Cluster = *mut c_void;
 pub(super) type Context = *mut c_void;
-pub(super) type Completion = *mut c_void;
+pub(super) type AioCompletion = *mut c_void;
 pub(super) type Listing = *mut c_void;
-pub(super) type Callback = extern "C" fn(Completion, *mut c_void);
+pub(super) type Callback = extern "C" fn(AioCompletion, *mut c_void);
 
 /// The name under which every release since 14 (Nautilus) installs it.
 const SONAME: &str = "librados.so.2";
@@ -59,16 +59,16 @@ functions! {
     rados_ioctx_destroy: fn(Context) -> ();
     rados_ioctx_pool_requires_alignment2: fn(Context, *mut c_int) -> c_int;
     rados_ioctx_pool_required_alignment2: fn(Context, *mut u64) -> c_int;
-    rados_aio_create_completion2: fn(*mut c_void, Option<Callback>, *mut Completion) -> c_int;
-    rados_aio_release: fn(Completion) -> ();
-    rados_aio_cancel: fn(Context, Completion) -> c_int;
-    rados_aio_get_return_value: fn(Completion) -> c_int;
-    rados_aio_write_full: fn(Context, *const c_char, Completion, *const c_char, usize) -> c_int;
-    rados_aio_write: fn(Context, *const c_char, Completion, *const c_char, usize, u64) -> c_int;
-    rados_aio_append: fn(Context, *const c_char, Completion, *const c_char, usize) -> c_int;
-    rados_aio_read: fn(Context, *const c_char, Completion, *mut c_char, usize, u64) -> c_int;
-    rados_aio_stat: fn(Context, *const c_char, Completion, *mut u64, *mut i64) -> c_int;
-    rados_aio_remove: fn(Context, *const c_char, Completion) -> c_int;
+    rados_aio_create_completion2: fn(*mut c_void, Option<Callback>, *mut AioCompletion) -> c_int;
+    rados_aio_release: fn(AioCompletion) -> ();
+    rados_aio_cancel: fn(Context, AioCompletion) -> c_int;
+    rados_aio_get_return_value: fn(AioCompletion) -> c_int;
+    rados_aio_write_full: fn(Context, *const c_char, AioCompletion, *const c_char, usize) -> c_int;
+    rados_aio_write: fn(Context, *const c_char, AioCompletion, *const c_char, usize, u64) -> c_int;
+    rados_aio_append: fn(Context, *const c_char, AioCompletion, *const c_char, usize) -> c_int;
+    rados_aio_read: fn(Context, *const c_char, AioCompletion, *mut c_char, usize, u64) -> c_int;
+    rados_aio_stat: fn(Context, *const c_char, AioCompletion, *mut u64, *mut i64) -> c_int;
+    rados_aio_remove: fn(Context, *const c_char, AioCompletion) -> c_int;
     rados_nobjects_list_open: fn(Context, *mut Listing) -> c_int;
     rados_nobjects_list_next: fn(Listing, *mut *const c_char, *mut *const c_char, *mut *const c_char) -> c_int;
     rados_nobjects_list_close: fn(Listing) -> ();

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use super::call::Call;
 use super::client::RadosClient;
 use super::connection::PoolContext;
-use super::errand;
 use super::library::kernel_text;
 use crate::error::Error;
 use crate::ownership::{Look, Made, Page, Places, Removed, Scope, Title};
@@ -72,7 +71,7 @@ impl Places for RadosClient {
         let context = open(self, place)?;
         renew_deadline(self);
         let (title, name_of_place) = (self.title(), place.to_owned());
-        let errand = errand::run((&self.inbox, self.place), &self.reactor, move || {
+        let list = move || {
             let (mut names, mut page) = (context.list()?, Page::default());
             let mut is_over = true;
             while let Some(name) = names.next()? {
@@ -88,9 +87,9 @@ impl Places for RadosClient {
             }
             drop(names);
             Ok::<(Page, bool), c_int>((page, is_over))
-        });
+        };
         let what = || format!("list {}", shown(self, place));
-        let (page, is_over) = match errand.await {
+        let (page, is_over) = match self.seat.run_aside(&self.reactor, list).await {
             Ok(found) => found.map_err(|number| refusal(what(), number))?,
             Err(error) if error.kind() == std::io::ErrorKind::TimedOut => {
                 return Err(refusal(what(), libc::ETIMEDOUT));

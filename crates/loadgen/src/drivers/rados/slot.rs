@@ -6,12 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::library::{Completion, Library};
+use super::library::{AioCompletion, Library};
 use crate::clock::monotonic_ns;
-use crate::transport::{
-    huge,
-    inbox::{Inbox, Place},
-};
+use crate::transport::{huge, inbox::Seat};
 
 /// How long the buffer of a read that was given up is kept: librados of release 14 may be receiving
 /// into it when the read is cancelled, and says nothing when it stops.
@@ -20,8 +17,7 @@ const KEPT: Duration = Duration::from_secs(30);
 /// A callback may run after the task that waited has given up (a timeout, a stop), so it holds a
 /// count of its own, and a request that was given up leaves its slot behind.
 pub(super) struct Slot {
-    inbox: Arc<Inbox>,
-    place: Place,
+    seat: Seat,
     library: &'static Library,
     is_done: AtomicBool,
     result: AtomicI32,
@@ -39,10 +35,9 @@ unsafe impl Send for Slot {}
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    pub(super) fn new(inbox: Arc<Inbox>, place: Place, library: &'static Library) -> Arc<Self> {
+    pub(super) fn new(seat: Seat, library: &'static Library) -> Arc<Self> {
         Arc::new(Self {
-            inbox,
-            place,
+            seat,
             library,
             is_done: AtomicBool::new(true),
             result: AtomicI32::new(0),
@@ -67,26 +62,26 @@ impl Slot {
         &mut buffer[..length]
     }
 
-    /// Makes a completion that ends in this slot.
-    pub(super) fn arm(self: &Arc<Self>) -> Result<Completion, c_int> {
+    /// Makes what librados calls a completion, which ends in this slot.
+    pub(super) fn arm(self: &Arc<Self>) -> Result<AioCompletion, c_int> {
         self.is_done.store(false, Ordering::Relaxed);
-        let mut completion = std::ptr::null_mut();
+        let mut aio = std::ptr::null_mut();
         let argument = Arc::into_raw(Arc::clone(self)).cast_mut().cast::<c_void>();
         // SAFETY: the callback takes back the count that `into_raw` gave away.
         let result = unsafe {
-            (self.library.rados_aio_create_completion2)(argument, Some(done), &raw mut completion)
+            (self.library.rados_aio_create_completion2)(argument, Some(done), &raw mut aio)
         };
         if result < 0 {
             self.disarm(argument);
             return Err(-result);
         }
-        Ok(completion)
+        Ok(aio)
     }
 
     /// Takes back what [`Slot::arm`] gave when librados refused the request: no callback comes.
-    pub(super) fn refuse(self: &Arc<Self>, completion: Completion) {
+    pub(super) fn refuse(self: &Arc<Self>, aio: AioCompletion) {
         // SAFETY: the completion is ours and was not submitted.
-        unsafe { (self.library.rados_aio_release)(completion) };
+        unsafe { (self.library.rados_aio_release)(aio) };
         self.disarm(Arc::as_ptr(self).cast_mut().cast());
     }
 
@@ -105,28 +100,28 @@ impl Slot {
 }
 
 /// Runs on a thread of librados': notes the result and wakes the task.
-extern "C" fn done(completion: Completion, argument: *mut c_void) {
+extern "C" fn done(aio: AioCompletion, argument: *mut c_void) {
     // SAFETY: the count that `arm` gave away for exactly this call.
     let slot = unsafe { Arc::from_raw(argument.cast::<Slot>().cast_const()) };
     // SAFETY: librados lends the completion to its callback.
-    let result = unsafe { (slot.library.rados_aio_get_return_value)(completion) };
+    let result = unsafe { (slot.library.rados_aio_get_return_value)(aio) };
     slot.ended_ns.store(monotonic_ns(), Ordering::Relaxed);
     slot.result.store(result, Ordering::Relaxed);
     slot.is_done.store(true, Ordering::Release);
-    slot.inbox.put(slot.place);
+    slot.seat.notify();
 }
 
 /// A request that nobody waits for any more; librados may still be at work on it.
 pub(super) struct GivenUp {
     slot: Arc<Slot>,
-    completion: Completion,
+    aio: AioCompletion,
     is_read: bool,
     since: Instant,
 }
 
 impl GivenUp {
-    pub(super) fn new(slot: Arc<Slot>, completion: Completion, is_read: bool) -> Self {
-        Self { slot, completion, is_read, since: Instant::now() }
+    pub(super) fn new(slot: Arc<Slot>, aio: AioCompletion, is_read: bool) -> Self {
+        Self { slot, aio, is_read, since: Instant::now() }
     }
 
     /// Tells whether librados has called back.
@@ -148,7 +143,7 @@ impl Drop for GivenUp {
         }
         if self.has_ended() {
             // SAFETY: ours, submitted and ended; released here only.
-            unsafe { (self.slot.library.rados_aio_release)(self.completion) };
+            unsafe { (self.slot.library.rados_aio_release)(self.aio) };
         }
     }
 }

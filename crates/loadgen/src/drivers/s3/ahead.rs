@@ -16,26 +16,30 @@ const PIECE_BYTES: usize = OUTPUT_BYTES / LANES;
 /// Longer bodies are hashed by themselves: the thread's other clients wait meanwhile.
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
 
-/// Digests of bodies that have a number, by which they are asked for in their order.
+/// Digests of bodies that have a number, by which they are asked for in their order, and a version.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    known: Vec<(u64, [u8; 32])>,
-    /// The number that will be asked for if they are asked for in order, from zero on.
-    next: u64,
+    known: Vec<(Numbered, [u8; 32])>,
+    /// What will be asked for if bodies are asked for in order, from number zero on.
+    next: Option<Numbered>,
 }
 
+/// A body's version, and its number.
+type Numbered = (u64, u64);
+
 impl Ahead {
-    /// Returns the SHA-256 of a body, and hashes those of the next numbers with it if numbers are
-    /// asked for in order just now. `body` tells the body of any number.
+    /// Returns the SHA-256 of a body, and hashes those of the next numbers in its version with it if
+    /// they are asked for in order just now. `body` tells the body of any number in that version.
     pub(super) fn sha256<'a>(
         &mut self,
-        number: u64,
+        (version, number): Numbered,
         body: impl Fn(u64) -> Payload<'a>,
         buffers: &Buffers,
     ) -> [u8; 32] {
-        let is_in_order = std::mem::replace(&mut self.next, number + 1) == number;
-        if let Some(place) = self.known.iter().position(|(known, _)| *known == number) {
-            return self.known.swap_remove(place).1;
+        let next = self.next.replace((version, number + 1));
+        let is_in_order = next.map_or(number == 0, |next| next == (version, number));
+        if let Some(found) = self.known.iter().position(|(known, _)| *known == (version, number)) {
+            return self.known.swap_remove(found).1;
         }
         self.known.clear();
         if !is_in_order || !Sha256Lanes::are_faster() {
@@ -46,7 +50,7 @@ impl Ahead {
             return sha256(&bodies[0], buffers);
         }
         let digests = side_by_side(&bodies, buffers);
-        self.known.extend((number..).zip(digests).skip(1));
+        self.known.extend((number..).map(|number| (version, number)).zip(digests).skip(1));
         digests[0]
     }
 }
@@ -106,9 +110,24 @@ mod tests {
         for length in [0, 1, 63, 64, 4096, PIECE_BYTES as u64, 100_001] {
             let (mut ahead, buffers) = (Ahead::default(), Buffers::default());
             for number in numbers {
-                let found = ahead.sha256(number, |number| body(&spec, length, number), &buffers);
-                assert_eq!(found, alone(&body(&spec, length, number)), "{number} of {length}");
+                let body = |number| body(&spec, length, number);
+                let found = ahead.sha256((1, number), body, &buffers);
+                assert_eq!(found, alone(&body(number)), "{number} of {length}");
             }
+        }
+    }
+
+    #[test]
+    fn versions_of_one_number_are_told_apart() {
+        let spec = PayloadSpec::new([7; 16], 3, 0.0, 0.0);
+        let (mut ahead, buffers) = (Ahead::default(), Buffers::default());
+        for (version, number) in [(1, 0), (2, 1), (1, 2), (2, 2), (2, 3), (1, 3)] {
+            let body = |number| {
+                let object = ObjectId::new(number, version, 4096);
+                Payload { spec: &spec, sealer: None, object, start: 0, length: 4096 }
+            };
+            let found = ahead.sha256((version, number), body, &buffers);
+            assert_eq!(found, alone(&body(number)), "{number} in version {version}");
         }
     }
 
@@ -117,7 +136,7 @@ mod tests {
         let spec = PayloadSpec::new([7; 16], 3, 0.0, 0.0);
         let (mut ahead, buffers) = (Ahead::default(), Buffers::default());
         let mut known_after = |number| {
-            ahead.sha256(number, |number| body(&spec, 4096, number), &buffers);
+            ahead.sha256((1, number), |number| body(&spec, 4096, number), &buffers);
             ahead.known.len()
         };
         let numbers = [0, 5, 6, 7, 8, 9, 10, 3, 20, 96, 97, 98, 99, 100, 101];

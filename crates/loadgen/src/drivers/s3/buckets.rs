@@ -10,7 +10,7 @@ use super::S3Client;
 use super::head::HeadSpec;
 use super::objects;
 use crate::error::Error;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
 use crate::requests::Request;
@@ -125,12 +125,12 @@ impl Places for S3Client {
             return self.delete_versions(bucket, keys).await;
         }
         self.renew_deadline();
-        let answer = match keys.iter().all(|key| xml::is_writable(key)) {
+        let deleted = match keys.iter().all(|key| xml::is_writable(key)) {
             true => Some(self.delete_keys(bucket, keys).await),
             // A list of keys is XML.
             false => None,
         };
-        match answer {
+        match deleted {
             Some((reply, Ok(failed))) if reply.outcome.is_ok() => {
                 Ok((keys.len() - failed.len()) as u64)
             }
@@ -238,23 +238,23 @@ impl S3Client {
 
     /// Creates a bucket as load; the mark follows outside of the time that is taken, and before a
     /// stop is obeyed.
-    pub(super) async fn create_bucket(&mut self, request: &Request) -> Answer {
+    pub(super) async fn create_bucket(&mut self, request: &Request) -> Completion {
         let bucket = self.thread.dataset.bucket(request.bucket());
         let pair = self.reactor().begin_pair().await;
-        let mut answer = self.create_it(&bucket).await.answer();
-        if answer.outcome.is_ok() {
+        let mut completion = self.create_it(&bucket).await.completion();
+        if completion.outcome.is_ok() {
             if let Err(error) = ownership::mark_new(self, &bucket, pair).await {
                 let failure = Failure::Told(Outcome::EXISTS, error.to_string());
-                answer.outcome = self.connection.object_to(failure);
+                completion.outcome = self.connection.object_to(failure);
             }
         } else {
             self.told = self.connection.last_error(&self.head.bytes);
         }
-        answer
+        completion
     }
 
     /// Deletes a bucket as load, if it carries our mark, which goes first and untimed.
-    pub(super) async fn delete_bucket(&mut self, request: &Request) -> Answer {
+    pub(super) async fn delete_bucket(&mut self, request: &Request) -> Completion {
         let bucket = self.thread.dataset.bucket(request.bucket());
         let _pair = self.reactor().begin_pair().await;
         let started_ns = self.connection.reactor().now_ns();
@@ -264,23 +264,23 @@ impl S3Client {
                 let failure = Failure::Told(Outcome::DENIED, error.to_string());
                 let outcome = self.connection.object_to(failure);
                 let now_ns = self.connection.reactor().now_ns();
-                return Answer::plain(outcome, started_ns, 0, now_ns);
+                return Completion::plain(outcome, started_ns, 0, now_ns);
             }
         };
-        let answer = match self.delete_mark(&bucket).await {
-            Ok(()) => self.remove_it(&bucket).await.answer(),
+        let completion = match self.delete_mark(&bucket).await {
+            Ok(()) => self.remove_it(&bucket).await.completion(),
             Err(error) => {
                 let failure = Failure::Told(Outcome::DENIED, error.to_string());
                 let outcome = self.connection.object_to(failure);
-                Answer::plain(outcome, started_ns, 0, self.connection.reactor().now_ns())
+                Completion::plain(outcome, started_ns, 0, self.connection.reactor().now_ns())
             }
         };
-        if !answer.outcome.is_ok() {
+        if !completion.outcome.is_ok() {
             self.told = self.connection.last_error(&self.head.bytes);
             // It stays, so it must stay known as ours; a failure shows in the clean-up.
             let _ = self.write_mark(&bucket, &text).await;
         }
-        answer
+        completion
     }
 
     /// Gives each step of a longer job the time of one request.
@@ -318,7 +318,7 @@ impl S3Client {
             // An answer to HEAD has no body that could say more.
             ("", 400) => {
                 return error.with_hint(format!(
-                    "stores answer so to a region that is not theirs (requests are signed for \
+                    "stores completion so to a region that is not theirs (requests are signed for \
                  \"{}\"): set region; or to keys or a bucket's name that they do not \
                      like, or to plain HTTP where the port speaks TLS: say https then",
                     self.thread.s3.region

@@ -14,15 +14,17 @@ use super::ahead::Ahead;
 use super::target::Checksum;
 use crate::clock::unix_ns;
 use crate::dataset::Dataset;
+use crate::driver::Thread;
 use crate::payload::sealed::Sealer;
+use crate::reactor::Reactor;
 use crate::transport::endpoint::Url;
 use crate::transport::socket::{Buffers, OUTPUT_BYTES};
 use crate::transport::transfer::Upload;
 
 /// What the S3 clients of one load thread share.
-pub(super) struct S3Thread {
-    /// Whose it is: one thread may serve one target after another.
+pub(crate) struct S3Thread {
     pub(super) s3: Arc<S3>,
+    pub(super) reactor: Rc<Reactor>,
     pub(super) dataset: Dataset,
     pub(super) buffers: Rc<Buffers>,
     pub(super) sealer: Option<RefCell<Sealer>>,
@@ -33,10 +35,17 @@ pub(super) struct S3Thread {
     generation: Cell<u64>,
 }
 
+impl Thread for Rc<S3Thread> {
+    fn reactor(&self) -> &Rc<Reactor> {
+        &self.reactor
+    }
+}
+
 impl S3Thread {
-    pub(super) fn new(s3: &Arc<S3>) -> Self {
+    pub(super) fn new(s3: &Arc<S3>, reactor: Rc<Reactor>) -> Self {
         Self {
             s3: Arc::clone(s3),
+            reactor,
             dataset: s3.dataset.clone(),
             buffers: Rc::default(),
             sealer: s3.sealing.as_ref().map(|key| RefCell::new(Sealer::new(key))),

@@ -11,7 +11,7 @@ use loadstone_wire::xml::{self, UploadedPart};
 use super::S3Client;
 use super::ahead::Ahead;
 use super::head::HeadSpec;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::requests::Request;
 use crate::transport::connection::Reply;
 use crate::transport::parts::{InParts, Whole, allow_last_step, hurried, unless_stopped};
@@ -24,7 +24,7 @@ impl S3Client {
     /// Uploads an object in parts. The answer's times span all of its HTTP requests.
     ///
     /// A stop is obeyed when the store has been told to drop what has begun.
-    pub(super) async fn multipart_put(&mut self, request: &Request) -> Answer {
+    pub(super) async fn multipart_put(&mut self, request: &Request) -> Completion {
         self.helpers.ends.clear();
         let reactor = Rc::clone(self.connection.reactor());
         let pair = Rc::clone(&reactor).begin_pair().await;
@@ -35,15 +35,15 @@ impl S3Client {
         let headers = headers.as_slice();
         let spec = HeadSpec { query: b"uploads", headers, ..HeadSpec::new(Method::Post) };
         let first = hurried(&reactor, self.ask_for_body(&spec, &Nothing, &[])).await;
-        let mut answer = first.answer();
-        if !answer.outcome.is_ok() {
-            return answer;
+        let mut completion = first.completion();
+        if !completion.outcome.is_ok() {
+            return completion;
         }
         let upload_id = match xml::parse_upload_id(&self.collect.body) {
             Ok(id) => id,
             Err(error) => {
-                answer.outcome = self.misread(&error);
-                return answer;
+                completion.outcome = self.misread(&error);
+                return completion;
             }
         };
         let last = unless_stopped(&reactor, self.upload(request, &upload_id)).await;
@@ -56,9 +56,9 @@ impl S3Client {
             // Nothing is known of this request: the reactor drops it.
             return std::future::pending().await;
         };
-        let Answer { outcome, ended_ns, bytes, .. } = last;
-        answer = Answer { outcome, ended_ns, bytes, ..answer };
-        if !answer.outcome.is_ok() {
+        let Completion { outcome, ended_ns, bytes, .. } = last;
+        completion = Completion { outcome, ended_ns, bytes, ..completion };
+        if !completion.outcome.is_ok() {
             // What the failure was about must be known before the next request hides it.
             if self.told.is_none() {
                 self.told = self.connection.last_error(&self.head.bytes);
@@ -67,17 +67,17 @@ impl S3Client {
             self.renew_deadline();
             hurried(&reactor, self.give_up(&upload_id)).await;
         }
-        answer
+        completion
     }
 
     /// Uploads all parts and completes the object.
-    async fn upload(&mut self, request: &Request, id: &str) -> Answer {
+    async fn upload(&mut self, request: &Request, id: &str) -> Completion {
         let whole = self.upload_parts(request, id).await;
-        if !whole.answer.outcome.is_ok() {
-            return whole.answer;
+        if !whole.completion.outcome.is_ok() {
+            return whole.completion;
         }
         let last = self.complete(id, &whole.values).await;
-        Answer { outcome: last.outcome, ended_ns: last.ended_ns, ..whole.answer }
+        Completion { outcome: last.outcome, ended_ns: last.ended_ns, ..whole.completion }
     }
 
     async fn upload_parts(&mut self, request: &Request, id: &str) -> Whole<UploadedPart> {
@@ -95,7 +95,8 @@ impl S3Client {
         let algorithm = thread.s3.settings.checksum.of_parts();
         let upload_part = async |client: &mut Self, part: u64| {
             let upload = body(part);
-            let sha256 = is_signed.then(|| ahead.borrow_mut().sha256(part, body, &thread.buffers));
+            let sha256 = is_signed
+                .then(|| ahead.borrow_mut().sha256((object.version, part), body, &thread.buffers));
             let mut number = Vec::new();
             write_number(&mut number, part + 1);
             let mut query = Vec::new();
@@ -106,16 +107,16 @@ impl S3Client {
             let spec = HeadSpec { query: &query, is_object: true, sha256, ..put };
             client.head.at_object(&thread.dataset, request.object().index);
             let reply = client.ask_for_body(&spec, &upload, &["etag"]).await;
-            let mut answer = Answer { bytes: upload.length, ..reply.answer() };
+            let mut completion = Completion { bytes: upload.length, ..reply.completion() };
             let etag = client.collect.header("etag").map(str::to_owned);
-            if answer.outcome.is_ok() && etag.is_none() {
-                answer.outcome = client.misread(&xml::XmlError::Missing("ETag"));
+            if completion.outcome.is_ok() && etag.is_none() {
+                completion.outcome = client.misread(&xml::XmlError::Missing("ETag"));
             }
             let value = UploadedPart {
                 etag: etag.unwrap_or_default(),
                 checksum: algorithm.map(|(_, element)| (element, client.head.checksum())),
             };
-            (answer, value)
+            (completion, value)
         };
         // An object of no bytes has one part, of no bytes.
         self.in_parts(division.count().max(1), upload_part).await

@@ -10,7 +10,7 @@ use loadstone_wire::xml;
 use super::S3Client;
 use super::head::HeadSpec;
 use crate::dataset::Object;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::requests::Request;
 use crate::transport::reading::{
     Wanted, choose_ranges, read, read_ranges, read_sealed, write_ranges,
@@ -48,11 +48,11 @@ impl InParts for S3Client {
         Division::new(bytes, thread.s3.options.part_bytes)
     }
 
-    async fn get_whole(&mut self, request: &Request) -> Answer {
+    async fn get_whole(&mut self, request: &Request) -> Completion {
         self.get(request).await
     }
 
-    async fn get_stretch(&mut self, request: &Request, stretch: Range<u64>) -> Answer {
+    async fn get_stretch(&mut self, request: &Request, stretch: Range<u64>) -> Completion {
         let object = self.thread.dataset.id(request.object());
         self.ranges.clear();
         self.ranges.push((stretch.start, stretch.end));
@@ -74,7 +74,7 @@ pub(super) struct Page<'a> {
 }
 
 impl S3Client {
-    pub(super) async fn put(&mut self, request: &Request) -> Answer {
+    pub(super) async fn put(&mut self, request: &Request) -> Completion {
         let (spec, thread) = (self.payload, Rc::clone(&self.thread));
         let Object { index, version } = request.object();
         let body = |index| {
@@ -86,15 +86,15 @@ impl S3Client {
             .s3
             .settings
             .is_payload_signed
-            .then(|| thread.ahead.borrow_mut().sha256(index, body, &thread.buffers));
+            .then(|| thread.ahead.borrow_mut().sha256((version, index), body, &thread.buffers));
         let upload = body(index);
         self.head.at_object(&thread.dataset, request.object().index);
         let head = HeadSpec { is_object: true, sha256, ..HeadSpec::new(Method::Put) };
         let reply = self.ask(&head, &upload, &[200, 201]).await;
-        Answer { bytes: upload.length, ..reply.answer() }
+        Completion { bytes: upload.length, ..reply.completion() }
     }
 
-    pub(super) async fn get(&mut self, request: &Request) -> Answer {
+    pub(super) async fn get(&mut self, request: &Request) -> Completion {
         let object = self.thread.dataset.id(request.object());
         self.head.at_object(&self.thread.dataset, request.object().index);
         self.head.write(&self.thread, &HeadSpec::new(Method::Get), &Nothing);
@@ -106,7 +106,7 @@ impl S3Client {
         }
     }
 
-    pub(super) async fn range_get(&mut self, request: &Request) -> Answer {
+    pub(super) async fn range_get(&mut self, request: &Request) -> Completion {
         let object = self.thread.dataset.id(request.object());
         if object.length == 0 {
             return self.get(request).await;
@@ -117,7 +117,7 @@ impl S3Client {
         self.get_stretch(request, first..end).await
     }
 
-    pub(super) async fn multi_range_get(&mut self, request: &Request) -> Answer {
+    pub(super) async fn multi_range_get(&mut self, request: &Request) -> Completion {
         let object = self.thread.dataset.id(request.object());
         if object.length == 0 {
             return self.get(request).await;
@@ -140,28 +140,30 @@ impl S3Client {
         self.head.write(&self.thread, &spec, &Nothing);
     }
 
-    pub(super) async fn head_object(&mut self, request: &Request) -> Answer {
+    pub(super) async fn head_object(&mut self, request: &Request) -> Completion {
         let expected = self.thread.dataset.size(request.object().index);
         self.head.at_object(&self.thread.dataset, request.object().index);
         let reply = self.ask(&HeadSpec::new(Method::Head), &Nothing, &[200]).await;
-        let mut answer = reply.answer();
+        let mut completion = reply.completion();
         match reply.content_length {
-            Some(found) if request.is_verified && answer.outcome.is_ok() && found != expected => {
-                answer.outcome = self.connection.object_to(Failure::Length { found, expected });
+            Some(found)
+                if request.is_verified && completion.outcome.is_ok() && found != expected =>
+            {
+                completion.outcome = self.connection.object_to(Failure::Length { found, expected });
             }
             _ => {}
         }
-        answer
+        completion
     }
 
-    pub(super) async fn delete(&mut self, request: &Request) -> Answer {
+    pub(super) async fn delete(&mut self, request: &Request) -> Completion {
         self.head.at_object(&self.thread.dataset, request.object().index);
         let spec = HeadSpec::new(Method::Delete);
-        self.ask(&spec, &Nothing, &[200, 202, 204]).await.answer()
+        self.ask(&spec, &Nothing, &[200, 202, 204]).await.completion()
     }
 
     /// Lists the next page of a bucket; after the last page the first comes again.
-    pub(super) async fn list(&mut self, request: &Request) -> Answer {
+    pub(super) async fn list(&mut self, request: &Request) -> Completion {
         let thread = Rc::clone(&self.thread);
         let (options, dataset) = (&thread.s3.options, &thread.dataset);
         let bucket = dataset.bucket(request.bucket());
@@ -176,20 +178,20 @@ impl S3Client {
             is_encoded: !xml::is_writable(prefix),
         };
         let reply = self.ask_for_page(&bucket, &page).await;
-        let mut answer = reply.answer();
-        if answer.outcome.is_ok() {
+        let mut completion = reply.completion();
+        if completion.outcome.is_ok() {
             match xml::parse_list_page(&self.collect.body, |_, _| {}) {
                 Ok(page) => {
                     let entries = page.objects + page.prefixes;
-                    answer.objects = u32::try_from(entries).unwrap_or(u32::MAX);
+                    completion.objects = u32::try_from(entries).unwrap_or(u32::MAX);
                     if let Some(token) = page.next_token.filter(|_| page.is_truncated) {
                         self.list_tokens.insert(request.bucket(), token);
                     }
                 }
-                Err(error) => answer.outcome = self.misread(&error),
+                Err(error) => completion.outcome = self.misread(&error),
             }
         }
-        answer
+        completion
     }
 
     pub(super) async fn ask_for_page(&mut self, bucket: &str, page: &Page<'_>) -> Reply {
@@ -213,7 +215,7 @@ impl S3Client {
         reply
     }
 
-    pub(super) async fn bulk_delete(&mut self, request: &Request) -> Answer {
+    pub(super) async fn bulk_delete(&mut self, request: &Request) -> Completion {
         let thread = Rc::clone(&self.thread);
         let dataset = &thread.dataset;
         let buckets = dataset.spec().buckets;
@@ -226,10 +228,10 @@ impl S3Client {
         let names: Vec<String> = (0..u64::from(keys)).map(key).collect();
         let bucket = dataset.bucket(dataset.bucket_of(first));
         let (reply, failed) = self.delete_keys(&bucket, &names).await;
-        let mut answer = Answer { objects: keys, ..reply.answer() };
+        let mut completion = Completion { objects: keys, ..reply.completion() };
         match failed {
-            _ if !answer.outcome.is_ok() => {}
-            Err(error) => answer.outcome = self.misread(&error),
+            _ if !completion.outcome.is_ok() => {}
+            Err(error) => completion.outcome = self.misread(&error),
             Ok(failed) => {
                 if let Some((key, error)) = failed.first() {
                     let text = format!(
@@ -238,11 +240,11 @@ impl S3Client {
                         names.len()
                     );
                     let failure = Failure::Told(Outcome::PARTIAL, text);
-                    answer.outcome = self.connection.object_to(failure);
+                    completion.outcome = self.connection.object_to(failure);
                 }
             }
         }
-        answer
+        completion
     }
 
     /// Deletes keys with one request; returns those that failed.
@@ -272,12 +274,12 @@ impl S3Client {
     }
 
     /// Copies an object to a key beside it.
-    pub(super) async fn copy(&mut self, request: &Request) -> Answer {
+    pub(super) async fn copy(&mut self, request: &Request) -> Completion {
         self.copy_to(request, COPY_SUFFIX, &[]).await
     }
 
     /// Replaces an object's metadata, which S3 does by copying it onto itself.
-    pub(super) async fn post(&mut self, request: &Request) -> Answer {
+    pub(super) async fn post(&mut self, request: &Request) -> Completion {
         let value = format!("{:016x}", request.chance);
         let headers = [
             ("x-amz-meta-loadstone", value.as_bytes()),
@@ -291,7 +293,7 @@ impl S3Client {
         request: &Request,
         suffix: &[u8],
         more: &[(&str, &[u8])],
-    ) -> Answer {
+    ) -> Completion {
         let mut source = std::mem::take(&mut self.scratch);
         self.head.at_object(&self.thread.dataset, request.object().index);
         self.head.write_copy_source(&mut source);
@@ -301,13 +303,13 @@ impl S3Client {
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put) };
         let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
         self.scratch = source;
-        let mut answer = reply.answer();
-        if answer.outcome.is_ok() {
+        let mut completion = reply.completion();
+        if completion.outcome.is_ok() {
             // A copy may fail after the status of success was sent.
             if let Err(error) = xml::check_late_answer(&self.collect.body) {
-                answer.outcome = self.misread(&error);
+                completion.outcome = self.misread(&error);
             }
         }
-        answer
+        completion
     }
 }

@@ -10,7 +10,7 @@ use loadstone_wire::json::ContainerEntry;
 use super::objects;
 use super::{HeadSpec, SwiftClient};
 use crate::error::Error;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
 use crate::requests::Request;
@@ -188,33 +188,33 @@ impl SwiftClient {
 
     /// Creates a container as load; the mark follows outside of the time that is taken, and before
     /// a stop is obeyed. One that is there already is not marked by the attempt.
-    pub(super) async fn create_bucket(&mut self, request: &Request) -> Answer {
+    pub(super) async fn create_bucket(&mut self, request: &Request) -> Completion {
         let container = self.thread.dataset.bucket(request.bucket());
         let pair = self.reactor().begin_pair().await;
         let reply = self.create_it(&container).await;
-        let mut answer = reply.answer();
+        let mut completion = reply.completion();
         let text = match reply.status {
             201 => match ownership::mark_new(self, &container, pair).await {
-                Ok(_) => return answer,
+                Ok(_) => return completion,
                 Err(error) => error.to_string(),
             },
             202 => format!("container \"{container}\" was there already"),
-            _ => return answer,
+            _ => return completion,
         };
-        answer.outcome = self.connection.object_to(Failure::Told(Outcome::EXISTS, text));
-        answer
+        completion.outcome = self.connection.object_to(Failure::Told(Outcome::EXISTS, text));
+        completion
     }
 
     /// Deletes a container as load, if it carries our mark.
-    pub(super) async fn delete_bucket(&mut self, request: &Request) -> Answer {
+    pub(super) async fn delete_bucket(&mut self, request: &Request) -> Completion {
         let container = self.thread.dataset.bucket(request.bucket());
         let started_ns = self.connection.reactor().now_ns();
         let text = match ownership::mark_of(self, &container).await {
-            Ok(_) => return self.remove_it(&container).await.answer(),
+            Ok(_) => return self.remove_it(&container).await.completion(),
             Err(error) => error.to_string(),
         };
         let outcome = self.connection.object_to(Failure::Told(Outcome::DENIED, text));
-        Answer::plain(outcome, started_ns, 0, self.connection.reactor().now_ns())
+        Completion::plain(outcome, started_ns, 0, self.connection.reactor().now_ns())
     }
 
     /// Gives each step of a longer job the time of one request.

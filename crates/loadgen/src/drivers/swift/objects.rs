@@ -10,7 +10,7 @@ use loadstone_wire::json::{
 };
 
 use super::{HeadSpec, SwiftClient};
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Completion, Outcome};
 use crate::requests::Request;
 use crate::transport::reading::{
     Wanted, choose_ranges, read, read_ranges, read_sealed, write_ranges,
@@ -36,17 +36,17 @@ pub(super) fn plain_name(name: &str) -> &str {
 }
 
 impl SwiftClient {
-    pub(super) async fn put(&mut self, request: &Request) -> Answer {
+    pub(super) async fn put(&mut self, request: &Request) -> Completion {
         let object = self.thread.dataset.id(request.object());
         let (spec, thread) = (self.payload, Rc::clone(&self.thread));
         let sealer = thread.sealer.as_ref();
         let upload = Payload { spec: &spec, sealer, object, start: 0, length: object.length };
         self.at_object(request.object().index);
         let reply = self.ask(&HeadSpec::new(Method::Put, &[201]), &upload).await;
-        Answer { bytes: object.length, ..reply.answer() }
+        Completion { bytes: object.length, ..reply.completion() }
     }
 
-    pub(super) async fn get(&mut self, request: &Request) -> Answer {
+    pub(super) async fn get(&mut self, request: &Request) -> Completion {
         let object = self.thread.dataset.id(request.object());
         self.at_object(request.object().index);
         self.write_head(&HeadSpec::new(Method::Get, &[]), &Nothing);
@@ -60,7 +60,7 @@ impl SwiftClient {
         }
     }
 
-    pub(super) async fn range_get(&mut self, request: &Request) -> Answer {
+    pub(super) async fn range_get(&mut self, request: &Request) -> Completion {
         let object = self.thread.dataset.id(request.object());
         if object.length == 0 {
             return self.get(request).await;
@@ -71,7 +71,7 @@ impl SwiftClient {
         self.get_stretch(request, first..end).await
     }
 
-    pub(super) async fn multi_range_get(&mut self, request: &Request) -> Answer {
+    pub(super) async fn multi_range_get(&mut self, request: &Request) -> Completion {
         let object = self.thread.dataset.id(request.object());
         if object.length == 0 {
             return self.get(request).await;
@@ -96,27 +96,29 @@ impl SwiftClient {
         self.scratch = value;
     }
 
-    pub(super) async fn head_object(&mut self, request: &Request) -> Answer {
+    pub(super) async fn head_object(&mut self, request: &Request) -> Completion {
         let expected = self.thread.dataset.size(request.object().index);
         self.at_object(request.object().index);
         let reply = self.ask(&HeadSpec::new(Method::Head, &[200, 204]), &Nothing).await;
-        let mut answer = reply.answer();
+        let mut completion = reply.completion();
         match reply.content_length {
-            Some(found) if request.is_verified && answer.outcome.is_ok() && found != expected => {
-                answer.outcome = self.connection.object_to(Failure::Length { found, expected });
+            Some(found)
+                if request.is_verified && completion.outcome.is_ok() && found != expected =>
+            {
+                completion.outcome = self.connection.object_to(Failure::Length { found, expected });
             }
             _ => {}
         }
-        answer
+        completion
     }
 
-    pub(super) async fn delete(&mut self, request: &Request) -> Answer {
+    pub(super) async fn delete(&mut self, request: &Request) -> Completion {
         self.at_object(request.object().index);
-        self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204]), &Nothing).await.answer()
+        self.ask(&HeadSpec::new(Method::Delete, &[200, 202, 204]), &Nothing).await.completion()
     }
 
     /// Lists the next page of a container; after the last page the first comes again.
-    pub(super) async fn list(&mut self, request: &Request) -> Answer {
+    pub(super) async fn list(&mut self, request: &Request) -> Completion {
         let thread = Rc::clone(&self.thread);
         let (options, dataset) = (&thread.swift.options, &thread.dataset);
         let container = dataset.bucket(request.bucket());
@@ -128,20 +130,20 @@ impl SwiftClient {
             names_max: options.page_keys,
         };
         let (reply, page) = self.ask_for_page(&container, &page).await;
-        let mut answer = reply.answer();
-        if answer.outcome.is_ok() {
+        let mut completion = reply.completion();
+        if completion.outcome.is_ok() {
             match page {
                 Ok(entries) => {
-                    answer.objects = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-                    let is_full = answer.objects >= options.page_keys;
+                    completion.objects = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+                    let is_full = completion.objects >= options.page_keys;
                     if let Some(last) = entries.last().filter(|_| is_full) {
                         self.list_markers.insert(request.bucket(), last.name().to_owned());
                     }
                 }
-                Err(error) => answer.outcome = self.misread(format!("the listing: {error}")),
+                Err(error) => completion.outcome = self.misread(format!("the listing: {error}")),
             }
         }
-        answer
+        completion
     }
 
     pub(super) async fn ask_for_page(
@@ -170,7 +172,7 @@ impl SwiftClient {
         (reply, parse_container_page(body))
     }
 
-    pub(super) async fn bulk_delete(&mut self, request: &Request) -> Answer {
+    pub(super) async fn bulk_delete(&mut self, request: &Request) -> Completion {
         let mut body = Vec::new();
         let buckets = self.thread.dataset.spec().buckets;
         let (first, keys) = request.batch();
@@ -180,14 +182,14 @@ impl SwiftClient {
             body.push(b'\n');
         }
         let (reply, failed) = self.delete_names(&body).await;
-        let mut answer = Answer { objects: keys, ..reply.answer() };
-        if answer.outcome.is_ok()
+        let mut completion = Completion { objects: keys, ..reply.completion() };
+        if completion.outcome.is_ok()
             && let Err(text) = failed
         {
             let failure = Failure::Told(Outcome::PARTIAL, text);
-            answer.outcome = self.connection.object_to(failure);
+            completion.outcome = self.connection.object_to(failure);
         }
-        answer
+        completion
     }
 
     /// Deletes objects with one request; says what went wrong with some of them.
@@ -202,39 +204,39 @@ impl SwiftClient {
         let reply = self.ask_for_body(&spec, &body, &[]).await;
         let result = match parse_bulk_answer(&self.collect.body) {
             Err(error) => Err(format!("the answer: {error}")),
-            Ok(answer) => match answer.errors.first() {
+            Ok(found) => match found.errors.first() {
                 Some((name, status)) => {
-                    Err(format!("{} names failed; \"{name}\": {status}", answer.errors.len()))
+                    Err(format!("{} names failed; \"{name}\": {status}", found.errors.len()))
                 }
-                None if answer.status == 200 => Ok(answer.deleted + answer.not_found),
-                None => Err(format!("the bulk request ended with status {}", answer.status)),
+                None if found.status == 200 => Ok(found.deleted + found.not_found),
+                None => Err(format!("the bulk request ended with status {}", found.status)),
             },
         };
         (reply, result)
     }
 
     /// Copies an object to a name beside it.
-    pub(super) async fn copy(&mut self, request: &Request) -> Answer {
+    pub(super) async fn copy(&mut self, request: &Request) -> Completion {
         self.at_object(request.object().index);
         let mut source = b"/".to_vec();
         write_path(&mut source, &self.name);
         self.name.extend_from_slice(COPY_SUFFIX.as_bytes());
         let headers = [("x-copy-from", source.as_slice())];
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201]) };
-        self.ask(&spec, &Nothing).await.answer()
+        self.ask(&spec, &Nothing).await.completion()
     }
 
     /// Replaces an object's metadata.
-    pub(super) async fn post(&mut self, request: &Request) -> Answer {
+    pub(super) async fn post(&mut self, request: &Request) -> Completion {
         let value = format!("{:016x}", request.chance);
         let headers = [("x-object-meta-loadstone", value.as_bytes())];
         self.at_object(request.object().index);
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Post, &[200, 202, 204]) };
-        self.ask(&spec, &Nothing).await.answer()
+        self.ask(&spec, &Nothing).await.completion()
     }
 
     /// Writes an object as segments and a manifest. The times span all of its HTTP requests.
-    pub(super) async fn multipart_put(&mut self, request: &Request) -> Answer {
+    pub(super) async fn multipart_put(&mut self, request: &Request) -> Completion {
         let thread = Rc::clone(&self.thread);
         let (object, payload) = (self.thread.dataset.id(request.object()), self.payload);
         // A manifest cannot name a segment of no bytes: an object of none has no segments.
@@ -250,13 +252,13 @@ impl SwiftClient {
             let path = format!("/{}", String::from_utf8_lossy(&client.name));
             let spec = HeadSpec::new(Method::Put, &[201]);
             let reply = client.ask_for_body(&spec, &upload, &["etag"]).await;
-            let answer = Answer { bytes: length, ..reply.answer() };
+            let completion = Completion { bytes: length, ..reply.completion() };
             let etag = client.collect.header("etag").unwrap_or_default().trim_matches('"');
             let value = Segment { path, etag: etag.to_owned(), size_bytes: length };
-            (answer, value)
+            (completion, value)
         };
         let whole = self.in_parts(division.count(), put_segment).await;
-        let segments = whole.answer;
+        let segments = whole.completion;
         if !segments.outcome.is_ok() {
             return segments;
         }
@@ -264,9 +266,9 @@ impl SwiftClient {
         self.at_object(request.object().index);
         let spec =
             HeadSpec { query: b"multipart-manifest=put", ..HeadSpec::new(Method::Put, &[201]) };
-        let last = self.ask(&spec, &manifest.as_slice()).await.answer();
+        let last = self.ask(&spec, &manifest.as_slice()).await.completion();
         let first = if division.count() > 0 { segments } else { last };
-        Answer { outcome: last.outcome, ended_ns: last.ended_ns, ..first }
+        Completion { outcome: last.outcome, ended_ns: last.ended_ns, ..first }
     }
 }
 
@@ -289,11 +291,11 @@ impl InParts for SwiftClient {
         Division::new(bytes, thread.swift.options.part_bytes)
     }
 
-    async fn get_whole(&mut self, request: &Request) -> Answer {
+    async fn get_whole(&mut self, request: &Request) -> Completion {
         self.get(request).await
     }
 
-    async fn get_stretch(&mut self, request: &Request, stretch: Range<u64>) -> Answer {
+    async fn get_stretch(&mut self, request: &Request, stretch: Range<u64>) -> Completion {
         let object = self.thread.dataset.id(request.object());
         self.ranges.clear();
         self.ranges.push((stretch.start, stretch.end));

@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::driver::{Client, Driver};
 use crate::error::Error;
 use crate::operation::Operation;
-use crate::outcome::Answer;
+use crate::outcome::Completion;
 use crate::ownership::BucketState;
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
@@ -115,6 +115,7 @@ impl Driver for Target {
     const SUMMARY: &'static str = "";
     const OPERATIONS: &'static [Operation] = &[];
     const SETTINGS: &'static [Setting] = &[];
+    type Thread = Rc<Reactor>;
     type Client = TargetClient;
 
     fn check(_: &Trial) -> Vec<String> {
@@ -125,7 +126,7 @@ impl Driver for Target {
         unreachable!("the simulation makes its own")
     }
 
-    fn reactor(&self) -> Result<Rc<Reactor>, Error> {
+    fn thread(self: &Arc<Self>) -> Result<Rc<Reactor>, Error> {
         Ok(Reactor::new(Box::new(Sleep), Clock::virtual_at(1)))
     }
 
@@ -135,7 +136,7 @@ impl Driver for Target {
 }
 
 impl Client for TargetClient {
-    async fn execute(&mut self, _: &Request) -> Answer {
+    async fn execute(&mut self, _: &Request) -> Completion {
         unreachable!("the simulation loads by itself")
     }
 

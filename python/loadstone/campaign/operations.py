@@ -1,0 +1,49 @@
+"""What is true of each operation: the load generator's table.
+
+`OPERATIONS` has the operations by name, in the order in which lists show them.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from loadstone import _loadgen
+
+
+class Operation(BaseModel):
+    """One kind of request."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str
+    is_mixed: bool
+    """Whether it may stand in a mix with others."""
+
+    repeats: Literal["always", "until_full", "never"]
+    """How often it can be done to one object, or bucket."""
+
+    options: tuple[str, ...]
+    """The options of a trial document that it reads."""
+
+    @property
+    def only_once(self) -> str | None:
+        """Why a phase goes over its objects only once; None where it may repeat."""
+        if self.repeats == "always":
+            return None
+        if self.repeats == "until_full":
+            return f"{self.name} fills each object only once"
+        return f"{self.name} can happen to an object only once"
+
+
+def _operations() -> Mapping[str, Operation]:
+    rows = [Operation.model_validate(row) for row in _loadgen.operations()]
+    return {row.name: row for row in rows}
+
+
+OPERATIONS: Mapping[str, Operation] = _operations()
+
+
+def readers_of(option: str) -> tuple[str, ...]:
+    """Return the operations that read an option of a trial document."""
+    return tuple(name for name, operation in OPERATIONS.items() if option in operation.options)
