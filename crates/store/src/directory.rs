@@ -15,10 +15,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::body::{Body, ExtentFile, Source};
@@ -103,8 +103,7 @@ impl Directory {
             .truncate(false)
             .open(&marker)
             .map_err(|error| failed(&marker, error))?;
-        // SAFETY: flock on a descriptor that `lock` owns.
-        if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(StoreError::Directory {
                 path: root.to_owned(),
                 problem: "is in use by another store".to_owned(),

@@ -93,16 +93,10 @@ impl Disk {
 
     /// Flushes everything: what was found at a start may never have been.
     pub(crate) fn sync_all(&self) -> io::Result<()> {
-        use std::os::fd::AsRawFd;
         if !self.is_synced {
             return Ok(());
         }
-        let root = File::open(&self.root)?;
-        // SAFETY: a descriptor that `root` owns during the call.
-        match unsafe { libc::syncfs(root.as_raw_fd()) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        Ok(rustix::fs::syncfs(File::open(&self.root)?)?)
     }
 
     /// Puts a file of these bytes at `path`: a crash leaves the old one or the new one.

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use loadstone_store::{NullConfig, NullServer, Store, StoreConfig, StoreError};
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 const USAGE: &str = "\
 usage: loadstone-store serve CONFIG.json   the object store (S3 and Swift)
@@ -83,15 +84,10 @@ fn start(json: &str) -> Result<Store, StoreError> {
 
 /// Lifts the soft limit of open files to the hard one: each connection needs a descriptor.
 fn raise_descriptor_limit() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a live value for the time of both calls.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            // Where this is refused the old limit stays, which is an ordinary state of affairs.
-            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
-        }
-    }
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // Where this is refused the old limit stays, which is an ordinary state of affairs.
+    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 fn announce(line: &str) -> io::Result<()> {

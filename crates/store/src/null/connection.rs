@@ -1,7 +1,7 @@
 //! One connection of the null server: what arrived, what is to be dropped, what is to be sent.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use super::content::{Content, PATTERN_BYTES};
@@ -70,8 +70,8 @@ impl Connection {
         }
     }
 
-    fn fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// Goes on after the socket became ready.
@@ -87,7 +87,7 @@ impl Connection {
     fn read(&mut self, bench: &mut Workbench<'_>) -> io::Result<Next> {
         if let Some((Body::Length(left), _)) = &mut self.body {
             let dropped = poll::discard(
-                self.socket.as_raw_fd(),
+                self.socket.as_fd(),
                 DISCARD_BYTES.min(usize::try_from(*left).unwrap_or(DISCARD_BYTES)),
             )?;
             if dropped == 0 {
@@ -310,7 +310,7 @@ enum Served {
 
 /// Sends a head and the beginning of the bytes behind it.
 fn send_slice(
-    fd: RawFd,
+    fd: BorrowedFd<'_>,
     head: &[u8],
     slice: Slice,
     bench: &mut Workbench<'_>,
@@ -325,7 +325,7 @@ fn send_slice(
         }
         let at = slice.at % PATTERN_BYTES as u64;
         let length = left.min(PATTERN_BYTES as u64 - at) as usize;
-        return poll::send_file(fd, file.as_raw_fd(), at, length);
+        return poll::send_file(fd, file, at, length);
     }
     let made = &mut bench.made[..left.min(MADE_BYTES as u64) as usize];
     bench.shared.content.fill(slice.object, slice.at, made);

@@ -14,7 +14,7 @@ mod request;
 mod worker;
 
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -135,7 +135,7 @@ impl NullServer {
             std::thread::available_parallelism().map_or(1, |threads| threads.get())
         });
         for _ in 0..threads.max(1) {
-            let poll = watching(&[stop.as_raw_fd()]).map_err(system("make an epoll"))?;
+            let poll = watching(&[stop.as_fd()]).map_err(system("make an epoll"))?;
             let counters = Arc::new(Counters::default());
             let inbox = Arc::new(Inbox::new(&poll, counters.clone()));
             server.counters.push(counters);
@@ -143,8 +143,7 @@ impl NullServer {
             let (shared, stop) = (shared.clone(), stop.clone());
             server.spawn(move || worker::serve(poll, &shared, &inbox, &stop))?;
         }
-        let poll =
-            watching(&[stop.as_raw_fd(), listener.as_raw_fd()]).map_err(system("make an epoll"))?;
+        let poll = watching(&[stop.as_fd(), listener.as_fd()]).map_err(system("make an epoll"))?;
         server.spawn(move || worker::accept(&listener, poll, &inboxes, &stop))?;
         Ok(server)
     }
@@ -218,15 +217,14 @@ fn listen(config: &NullConfig) -> Result<TcpListener, StoreError> {
     let listener = TcpListener::bind((bind, port)).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     // The standard library's backlog is too short for ten thousand clients that start at once.
-    // SAFETY: listen on a descriptor that `listener` owns; it only changes the backlog.
-    unsafe { libc::listen(listener.as_raw_fd(), 16_384) };
+    rustix::net::listen(&listener, 16_384).map_err(|error| failed(error.into()))?;
     Ok(listener)
 }
 
-fn watching(descriptors: &[i32]) -> std::io::Result<Poll> {
+fn watching(descriptors: &[BorrowedFd<'_>]) -> std::io::Result<Poll> {
     let poll = Poll::new()?;
     for descriptor in descriptors {
-        poll::watch(poll.descriptor(), *descriptor, Interest::Read)?;
+        poll.watches().add(descriptor, Interest::Read)?;
     }
     Ok(poll)
 }

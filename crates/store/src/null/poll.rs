@@ -1,16 +1,27 @@
-//! The system calls of the null server, each wrapped once.
+//! What the null server asks of the kernel: which connections are ready, and to move their bytes.
 
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, memfd_create, sendfile};
+use rustix::net::{self, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, sockopt};
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 256;
 
 /// A level-triggered epoll instance, told apart by descriptors.
 pub(super) struct Poll {
-    epoll: OwnedFd,
-    events: Vec<libc::epoll_event>,
+    watches: Watches,
+    events: Vec<Event>,
 }
+
+/// By which any thread changes what an epoll instance watches.
+#[derive(Clone)]
+pub(super) struct Watches(Arc<OwnedFd>);
 
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,155 +31,126 @@ pub(super) enum Interest {
 }
 
 impl Interest {
-    fn bits(self) -> u32 {
+    fn flags(self) -> EventFlags {
         match self {
-            Interest::Read => (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
-            Interest::Write => libc::EPOLLOUT as u32,
+            Interest::Read => EventFlags::IN | EventFlags::RDHUP,
+            Interest::Write => EventFlags::OUT,
         }
     }
-}
-
-/// Turns a negative result into the error that it stands for.
-fn check(result: i64) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
 impl Poll {
     pub(super) fn new() -> io::Result<Poll> {
-        // SAFETY: no pointer is passed; the result is checked.
-        let fd = check(i64::from(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }))?;
-        // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-        let epoll = unsafe { OwnedFd::from_raw_fd(fd as RawFd) };
-        Ok(Poll { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX] })
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        Ok(Poll { watches: Watches(Arc::new(epoll)), events: Vec::with_capacity(EVENTS_MAX) })
     }
 
-    /// Returns the epoll's own descriptor, by which another thread can add connections.
-    pub(super) fn descriptor(&self) -> RawFd {
-        self.epoll.as_raw_fd()
+    pub(super) fn watches(&self) -> &Watches {
+        &self.watches
     }
 
     /// Waits for events and returns how many there are.
     pub(super) fn wait(&mut self) -> io::Result<usize> {
-        let (fd, capacity) = (self.epoll.as_raw_fd(), self.events.len() as i32);
-        // SAFETY: the kernel writes at most `capacity` events to memory of ours.
-        let count = unsafe { libc::epoll_wait(fd, self.events.as_mut_ptr(), capacity, -1) };
-        match check(i64::from(count)) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
-            other => other,
+        self.events.clear();
+        match epoll::wait(&self.watches.0, spare_capacity(&mut self.events), None) {
+            Err(rustix::io::Errno::INTR) => Ok(0),
+            other => Ok(other?),
         }
     }
 
-    /// Returns the descriptor that an event is of.
-    pub(super) fn event(&self, index: usize) -> RawFd {
-        self.events[index].u64 as RawFd
+    /// Returns the number of the descriptor that an event is of.
+    pub(super) fn event(&self, index: usize) -> usize {
+        self.events[index].data.u64() as usize
     }
 }
 
-/// Starts watching a descriptor in an epoll, perhaps that of another thread.
-pub(super) fn watch(epoll: RawFd, fd: RawFd, interest: Interest) -> io::Result<()> {
-    control(epoll, libc::EPOLL_CTL_ADD, fd, interest)
+impl Watches {
+    /// Starts watching a descriptor.
+    pub(super) fn add(&self, fd: impl AsFd, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.0, &fd, data(&fd), interest.flags())?)
+    }
+
+    /// Changes what a descriptor is watched for.
+    pub(super) fn change(&self, fd: impl AsFd, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.0, &fd, data(&fd), interest.flags())?)
+    }
 }
 
-/// Changes what a descriptor is watched for.
-pub(super) fn rewatch(epoll: RawFd, fd: RawFd, interest: Interest) -> io::Result<()> {
-    control(epoll, libc::EPOLL_CTL_MOD, fd, interest)
+fn data(fd: &impl AsFd) -> EventData {
+    EventData::new_u64(number(fd) as u64)
 }
 
-fn control(epoll: RawFd, operation: i32, fd: RawFd, interest: Interest) -> io::Result<()> {
-    let mut event = libc::epoll_event { events: interest.bits(), u64: fd as u64 };
-    // SAFETY: the kernel reads one event that is ours.
-    check(i64::from(unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) })).map(drop)
+/// Returns the number of a descriptor, by which events tell it.
+pub(super) fn number(fd: &impl AsFd) -> usize {
+    usize::try_from(fd.as_fd().as_raw_fd()).expect("an open descriptor is not negative")
 }
 
 /// An eventfd: one thread wakes another by it.
 pub(super) fn wake_channel() -> io::Result<OwnedFd> {
-    // SAFETY: no pointer is passed; the result is checked.
-    let fd = check(i64::from(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }))?;
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
 /// Makes an eventfd readable, for good.
 pub(super) fn wake(channel: &OwnedFd) {
-    let one = 1u64;
-    // SAFETY: eight bytes of ours are read. A full counter is readable already.
-    unsafe { libc::write(channel.as_raw_fd(), (&raw const one).cast(), 8) };
+    // It fails only when the counter is full, and then the channel is readable already.
+    let _ = rustix::io::write(channel, &1_u64.to_ne_bytes());
 }
 
 /// Accepts a connection: non-blocking, without Nagle's delay.
-pub(super) fn accept(listener: RawFd) -> io::Result<OwnedFd> {
-    let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    let nobody = std::ptr::null_mut();
-    // SAFETY: the kernel may be told of no buffer for the peer's address.
-    let fd = unsafe { libc::accept4(listener, nobody, std::ptr::null_mut(), flags) };
-    let fd = check(i64::from(fd))? as RawFd;
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let on: libc::c_int = 1;
-    let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the kernel reads one integer of ours. Without the option we are slower, not wrong.
-    unsafe {
-        libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, (&raw const on).cast(), length)
-    };
+pub(super) fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
+    let socket = net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+    // Without the option we are slower, not wrong.
+    let _ = sockopt::set_tcp_nodelay(&socket, true);
     Ok(socket)
 }
 
 /// Reads into `buffer`; 0 is the end.
-pub(super) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the kernel writes at most the buffer's length to it.
-    check(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) } as i64)
+pub(super) fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(net::recv(fd, buffer, RecvFlags::empty())?.0)
 }
 
 /// Drops up to `length` bytes that have arrived, without copying them; 0 is the end.
-pub(super) fn discard(fd: RawFd, length: usize) -> io::Result<usize> {
+pub(super) fn discard(fd: BorrowedFd<'_>, length: usize) -> io::Result<usize> {
     // SAFETY: with MSG_TRUNC the kernel writes nothing, so there need not be a buffer.
-    check(unsafe { libc::recv(fd, std::ptr::null_mut(), length, libc::MSG_TRUNC) } as i64)
+    let dropped =
+        unsafe { libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), length, libc::MSG_TRUNC) };
+    usize::try_from(dropped).map_err(|_| io::Error::last_os_error())
 }
 
 /// Sends what the socket takes of one piece.
-pub(super) fn send(fd: RawFd, bytes: &[u8], is_more_to_come: bool) -> io::Result<usize> {
-    // SAFETY: the kernel reads at most the slice's length from it.
-    check(unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags(is_more_to_come)) }
-        as i64)
+pub(super) fn send(fd: BorrowedFd<'_>, bytes: &[u8], is_more_to_come: bool) -> io::Result<usize> {
+    Ok(net::send(fd, bytes, flags(is_more_to_come))?)
 }
 
-fn flags(is_more_to_come: bool) -> libc::c_int {
-    libc::MSG_NOSIGNAL | if is_more_to_come { libc::MSG_MORE } else { 0 }
+fn flags(is_more_to_come: bool) -> SendFlags {
+    let more = if is_more_to_come { SendFlags::MORE } else { SendFlags::empty() };
+    SendFlags::NOSIGNAL | more
 }
 
 /// Sends what the socket takes of two pieces.
 pub(super) fn send_both(
-    fd: RawFd,
+    fd: BorrowedFd<'_>,
     first: &[u8],
     second: &[u8],
     is_more_to_come: bool,
 ) -> io::Result<usize> {
-    let mut pieces = [
-        libc::iovec { iov_base: first.as_ptr().cast_mut().cast(), iov_len: first.len() },
-        libc::iovec { iov_base: second.as_ptr().cast_mut().cast(), iov_len: second.len() },
-    ];
-    // SAFETY: all zero is a valid message without address and control data.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = pieces.as_mut_ptr();
-    message.msg_iovlen = pieces.len();
-    // SAFETY: the kernel reads the pieces, which live until the call returns.
-    check(unsafe { libc::sendmsg(fd, &raw const message, flags(is_more_to_come)) } as i64)
+    let pieces = [IoSlice::new(first), IoSlice::new(second)];
+    Ok(net::sendmsg(fd, &pieces, &mut SendAncillaryBuffer::default(), flags(is_more_to_come))?)
 }
 
 /// Sends what the socket takes of a file, without copying it through this process.
-pub(super) fn send_file(fd: RawFd, file: RawFd, offset: u64, length: usize) -> io::Result<usize> {
-    let mut offset = offset as libc::off_t;
-    // SAFETY: the kernel updates the offset, which is ours.
-    check(unsafe { libc::sendfile(fd, file, &raw mut offset, length) } as i64)
+pub(super) fn send_file(
+    fd: BorrowedFd<'_>,
+    file: impl AsFd,
+    mut offset: u64,
+    length: usize,
+) -> io::Result<usize> {
+    Ok(sendfile(fd, file, Some(&mut offset), length)?)
 }
 
 /// Makes a file that exists in memory only, with these bytes.
 pub(super) fn memory_file(bytes: &[u8]) -> io::Result<std::fs::File> {
-    // SAFETY: the name is a C string.
-    let fd = unsafe { libc::memfd_create(c"loadstone-null".as_ptr(), libc::MFD_CLOEXEC) };
-    let fd = check(i64::from(fd))? as RawFd;
-    // SAFETY: the kernel just gave us this descriptor and nobody else has it.
-    let mut file = unsafe { std::fs::File::from_raw_fd(fd) };
+    let mut file = std::fs::File::from(memfd_create(c"loadstone-null", MemfdFlags::CLOEXEC)?);
     io::Write::write_all(&mut file, bytes)?;
     Ok(file)
 }

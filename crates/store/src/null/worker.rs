@@ -1,7 +1,7 @@
 //! A thread of the null server: one epoll, and the connections that were given to it.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::Counters;
 use super::connection::{Connection, MADE_BYTES, Next, Workbench};
 use super::content::Content;
 use super::control::Memory;
-use super::poll::{self, Interest, Poll};
+use super::poll::{self, Interest, Poll, Watches};
 
 /// Bytes read from a socket at once.
 const INPUT_BYTES: usize = 64 << 10;
@@ -24,22 +24,23 @@ pub(super) struct Shared {
 
 /// Where other threads reach a worker.
 pub(super) struct Inbox {
-    epoll: RawFd,
+    watches: Watches,
     sockets: Mutex<Vec<OwnedFd>>,
     pub(super) counters: Arc<Counters>,
 }
 
 impl Inbox {
     pub(super) fn new(poll: &Poll, counters: Arc<Counters>) -> Inbox {
-        Inbox { epoll: poll.descriptor(), sockets: Mutex::default(), counters }
+        Inbox { watches: poll.watches().clone(), sockets: Mutex::default(), counters }
     }
 
     /// Gives a connection to the worker, which learns of it when something arrives.
     fn give(&self, socket: OwnedFd) -> io::Result<()> {
-        let fd = socket.as_raw_fd();
-        // In this order, so that the worker finds the socket when its first event comes.
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
-        poll::watch(self.epoll, fd, Interest::Read)
+        // Under the lock, so that the worker finds the socket when its first event comes.
+        let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
+        self.watches.add(&socket, Interest::Read)?;
+        sockets.push(socket);
+        Ok(())
     }
 }
 
@@ -52,25 +53,24 @@ pub(super) fn serve(mut poll: Poll, shared: &Shared, inbox: &Inbox, stop: &Owned
     loop {
         let Ok(count) = poll.wait() else { return };
         for index in 0..count {
-            let fd = poll.event(index);
-            if fd == stop.as_raw_fd() {
+            let number = poll.event(index);
+            if number == poll::number(stop) {
                 return;
             }
-            let place = fd as usize;
-            if connections.get(place).is_none_or(Option::is_none) {
+            if connections.get(number).is_none_or(Option::is_none) {
                 adopt(inbox, &mut connections);
             }
-            let Some(Some(connection)) = connections.get_mut(place) else { continue };
+            let Some(Some(connection)) = connections.get_mut(number) else { continue };
             let next = connection.advance(&mut bench);
             let is_writing = next == Next::Write;
             if next == Next::Close {
-                connections[place] = None;
+                connections[number] = None;
                 counters.close();
             } else if is_writing != connection.is_writing {
                 connection.is_writing = is_writing;
                 let interest = if is_writing { Interest::Write } else { Interest::Read };
-                if poll::rewatch(poll.descriptor(), fd, interest).is_err() {
-                    connections[place] = None;
+                if poll.watches().change(connection.fd(), interest).is_err() {
+                    connections[number] = None;
                     counters.close();
                 }
             }
@@ -82,11 +82,11 @@ pub(super) fn serve(mut poll: Poll, shared: &Shared, inbox: &Inbox, stop: &Owned
 fn adopt(inbox: &Inbox, connections: &mut Vec<Option<Box<Connection>>>) {
     let mut sockets = inbox.sockets.lock().unwrap_or_else(PoisonError::into_inner);
     for socket in sockets.drain(..) {
-        let place = socket.as_raw_fd() as usize;
-        if connections.len() <= place {
-            connections.resize_with(place + 1, || None);
+        let number = poll::number(&socket);
+        if connections.len() <= number {
+            connections.resize_with(number + 1, || None);
         }
-        connections[place] = Some(Box::new(Connection::new(socket)));
+        connections[number] = Some(Box::new(Connection::new(socket)));
     }
 }
 
@@ -99,11 +99,11 @@ pub(super) fn accept(
 ) {
     loop {
         let Ok(count) = poll.wait() else { return };
-        if (0..count).any(|index| poll.event(index) == stop.as_raw_fd()) {
+        if (0..count).any(|index| poll.event(index) == poll::number(stop)) {
             return;
         }
         loop {
-            let socket = match poll::accept(listener.as_raw_fd()) {
+            let socket = match poll::accept(listener) {
                 Ok(socket) => socket,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => {

@@ -66,9 +66,8 @@ impl Tokens {
 /// Returns a name that nobody can guess.
 pub(super) fn random_name() -> String {
     let mut bytes = [0u8; 16];
-    // SAFETY: the buffer is valid for its length.
-    let filled = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    assert_eq!(filled, 16, "the system's random numbers never run short of 16 bytes");
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    assert_eq!(filled, Ok(16), "the system's random numbers never run short of 16 bytes");
     hex(&bytes)
 }
 
