@@ -176,11 +176,9 @@ const LOG_ROWS_MAX: usize = 1 << 14;
 /// The rows of one second of one thread.
 #[derive(Debug)]
 pub(crate) struct Handover {
-    /// Which thread.
     pub thread: usize,
     /// Whole seconds since the trial's start.
     pub second: u64,
-    /// Its rows.
     pub rows: Vec<Row>,
     /// Its requests one by one, when they are logged.
     pub log: Vec<LogRow>,

@@ -63,7 +63,7 @@ impl Ran {
     }
 
     fn histogram(&self, column: &str) -> Histogram<u64> {
-        let mut merged = loadstone_loadgen::recorder::histogram();
+        let mut merged = loadstone_loadgen::histogram();
         for batch in &self.rows {
             let values = batch.column_by_name(column).expect("a column").as_binary::<i32>();
             for bytes in values.iter().flatten() {

@@ -1,9 +1,8 @@
 //! Driver `block`: blocks at offsets of one large file or a block device.
 //!
 //! Objects lie side by side from 1 MiB on; the first and the last MiB are the mark that says whose the
-//! file or device is. Where the kernel gives an io_uring, all clients of a load
-//! thread share one, and their number is the queue's depth; otherwise each client blocks a thread
-//! of its own.
+//! file or device is. Where the kernel gives an io_uring, all clients of a load thread share one, and
+//! their number is the queue's depth; otherwise each client blocks a thread of its own.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::rc::Rc;
@@ -52,7 +51,6 @@ pub(super) struct Block {
     refusal: Option<String>,
 }
 
-/// A client of [`Block`].
 #[derive(Debug)]
 pub(super) struct BlockClient {
     block: Arc<Block>,
@@ -69,11 +67,10 @@ enum Medium {
     Thread { buffer: Buffer, turns: Turns },
 }
 
-/// What the clients of one load thread share.
+/// What the clients of one load thread share. There is no ring where each client blocks a thread.
 #[derive(Debug)]
 pub(super) struct BlockThread {
     reactor: Rc<Reactor>,
-    /// Where its clients' requests are in flight, unless each client blocks a thread.
     ring: Option<Rc<Ring>>,
 }
 
@@ -152,13 +149,13 @@ impl Driver for Block {
 
     fn thread(self: &Arc<Self>) -> Result<BlockThread, Error> {
         let Some(file) = self.place.file().filter(|_| !self.is_blocking) else {
-            let reactor = Reactor::new(Box::new(Sleep), Clock::real());
-            return Ok(BlockThread { reactor, ring: None });
+            let park = Box::new(Sleep);
+            return Ok(BlockThread { reactor: Reactor::new(park, Clock::real()), ring: None });
         };
-        let ring = Ring::new(file.as_raw_fd())
-            .map_err(|source| Error::Host { what: "make an io_uring", source })?;
-        let reactor = Reactor::new(Box::new(RingPark(Rc::clone(&ring))), Clock::real());
-        Ok(BlockThread { reactor, ring: Some(ring) })
+        let refused = |source| Error::Host { what: "make an io_uring", source };
+        let ring = Ring::new(file.as_raw_fd()).map_err(refused)?;
+        let park = Box::new(RingPark(Rc::clone(&ring)));
+        Ok(BlockThread { reactor: Reactor::new(park, Clock::real()), ring: Some(ring) })
     }
 
     fn client(self: &Arc<Self>, thread: &BlockThread, _: u32) -> Result<BlockClient, Error> {

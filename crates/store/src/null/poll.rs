@@ -1,10 +1,10 @@
 //! What the null server asks of the kernel: which connections are ready, and to move their bytes.
 
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, memfd_create, sendfile};
@@ -16,7 +16,8 @@ const EVENTS_MAX: usize = 256;
 /// A level-triggered epoll instance, told apart by descriptors.
 pub(super) struct Poll {
     watches: Watches,
-    events: Vec<Event>,
+    /// The numbers of the descriptors that are ready.
+    ready: Vec<usize>,
 }
 
 /// By which any thread changes what an epoll instance watches.
@@ -42,7 +43,7 @@ impl Interest {
 impl Poll {
     pub(super) fn new() -> io::Result<Poll> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        Ok(Poll { watches: Watches(Arc::new(epoll)), events: Vec::with_capacity(EVENTS_MAX) })
+        Ok(Poll { watches: Watches(Arc::new(epoll)), ready: Vec::new() })
     }
 
     pub(super) fn watches(&self) -> &Watches {
@@ -51,16 +52,22 @@ impl Poll {
 
     /// Waits for events and returns how many there are.
     pub(super) fn wait(&mut self) -> io::Result<usize> {
-        self.events.clear();
-        match epoll::wait(&self.watches.0, spare_capacity(&mut self.events), None) {
-            Err(rustix::io::Errno::INTR) => Ok(0),
-            other => Ok(other?),
+        // Made here: as they may hold pointers, events cannot go from one thread to another.
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS_MAX];
+        self.ready.clear();
+        match epoll::wait(&self.watches.0, &mut events[..], None) {
+            Ok((found, _)) => {
+                self.ready.extend(found.iter().map(|event| event.data.u64() as usize));
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
+        Ok(self.ready.len())
     }
 
     /// Returns the number of the descriptor that an event is of.
     pub(super) fn event(&self, index: usize) -> usize {
-        self.events[index].data.u64() as usize
+        self.ready[index]
     }
 }
 
