@@ -67,9 +67,8 @@ impl FileTree {
             .map_err(|error| failed("look for the mark in", error))?;
         let (kind, reason) = match standing {
             Standing::Ours { owner } => return self.sweep_ours(bucket, &directory, owner),
-            Standing::Another(mark) => {
-                let reason = format!("{}; that one's clean-up removes it", self.whose(&mark));
-                (LeftKind::OtherRun, reason)
+            Standing::AnotherRun(run) => {
+                (LeftKind::OtherRun, format!("run {run} made it; that run's clean-up removes it"))
             }
             // What a kill left between its making and its mark.
             Standing::Foreign if self.is_bare(bucket, &directory) => {
@@ -170,9 +169,9 @@ impl FileTree {
             looked => looked?,
         };
         let owner = match self.mark_in(keys.as_fd(), &claim)? {
-            Some((mark, owner)) if self.takes(&mark) => owner,
-            Some((mark, _)) => {
-                let reason = format!("the dataset's names are claimed: {}", self.whose(&mark));
+            Some((run, owner)) if self.is_named(&run) => owner,
+            Some((run, _)) => {
+                let reason = format!("run {run} has claimed the dataset's names");
                 return stays(LeftKind::OtherRun, reason);
             }
             None => {
