@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from dataclasses import replace
 
 import pytest
 
@@ -157,6 +158,72 @@ def test_a_foreign_bucket_is_used_only_when_allowed_and_never_deleted(
     assert place.view.read(stranger, "theirs") == b"precious"
     assert set(place.view.objects(stranger)) == {"theirs"}
     assert dataset.bucket_names[0] not in place.view.buckets()
+
+
+@needs_view
+def test_what_others_put_after_the_claim_is_neither_written_over_nor_deleted(
+    place: Place, dataset: Dataset
+) -> None:
+    """Puts of a new object are conditional; what is ours may be put again, deleted and put anew."""
+    if not isinstance(place.view, S3View):
+        pytest.skip("only S3 says whose an object in another's bucket is")
+    stranger, _ = dataset.where(1)
+    place.view.make_bucket(stranger)
+    place.view.write(stranger, "theirs", b"precious")
+    trials.prepare(place, dataset, allow_foreign=True)
+    more = replace(dataset, objects=dataset.objects + 2)
+    _, key = more.where(more.objects - 1)
+    place.view.write(stranger, key, b"precious")
+
+    def outcomes(operation: str, version: int = 1) -> dict[str, int]:
+        trial = trials.document(place, more, operation, allow_foreign=True)
+        trial["dataset"]["version"] = version
+        trial["options"]["part_bytes"] = place.smallest_part_bytes
+        return trials.run(trial).outcomes()
+
+    ours = more.objects - 1
+    for operation, version in (("put", 1), ("put", 2), ("multipart_put", 3), ("post", 3)):
+        assert outcomes(operation, version) == {"ok": ours, "exists": 1}, operation
+    assert outcomes("delete") == {"ok": ours, "denied": 1}
+    assert outcomes("put") == {"ok": ours, "exists": 1}
+    swept = trials.clean_up(place, more, allow_foreign=True)
+    assert {row["kind"] for row in swept.summary["places_left"]} == {"other_objects"}
+    assert set(place.view.objects(stranger)) == {"theirs", key}
+    assert place.view.read(stranger, key) == b"precious"
+
+
+@needs_view
+def test_an_upload_that_others_have_begun_is_not_dropped(place: Place, dataset: Dataset) -> None:
+    """A listing of objects does not show it: what is uploading under our keys refuses the claim."""
+    if not isinstance(place.view, S3View):
+        pytest.skip("only S3 keeps uploads that were not completed")
+    stranger, key = dataset.where(3)
+    client = place.view.client
+    place.view.make_bucket(stranger)
+    client.create_multipart_upload(Bucket=stranger, Key=key)
+    with pytest.raises(_loadgen.TargetError) as caught:
+        trials.prepare(place, dataset, allow_foreign=True)
+    assert key in str(caught.value)
+    trials.clean_up(place, dataset, allow_foreign=True)
+    left = client.list_multipart_uploads(Bucket=stranger).get("Uploads", [])
+    assert [upload["Key"] for upload in left] == [key]
+
+
+@needs_view
+def test_two_targets_of_one_run_that_lead_to_one_store_are_told_apart(
+    place: Place, dataset: Dataset
+) -> None:
+    """Under another address the same bucket looks like one of ours: its mark names the target."""
+    if place.driver == "block":
+        pytest.skip("a device is held by the target that opened it")
+    trials.prepare(place, dataset)
+    target = trials.document(place, dataset, "put")["target"] | {"name": "second"}
+    with pytest.raises(_loadgen.TargetError) as caught:
+        trials.prepare(place, dataset, target=target)
+    assert "another target of this run" in str(caught.value)
+    swept = trials.clean_up(place, dataset, target=target)
+    assert {row["kind"] for row in swept.summary["places_left"]} == {"other_run"}
+    assert place.view.objects(dataset.bucket_names[0])
 
 
 @needs_view

@@ -10,6 +10,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use loadstone_wire::digest::sha256;
+use loadstone_wire::encode::hex_of_sha256;
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::Dataset;
@@ -30,6 +32,8 @@ const FORMAT: u32 = 1;
 /// A new place may take a moment to be seen by all of a store's servers, and by other hosts.
 const TRIES: u32 = 10;
 const TRY_AGAIN_NS: u64 = 300_000_000;
+/// Digits of a target's digest in a mark.
+const TARGET_DIGITS: usize = 16;
 /// The claim's key, behind the prefix of the dataset's keys.
 const CLAIM: &str = ".loadstone-claim";
 
@@ -49,6 +53,9 @@ pub(crate) enum BucketState {
 pub(crate) struct Mark {
     loadstone: u32,
     pub(crate) run: String,
+    /// Stands for the name of the run's target: two targets may lead to one store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
 }
 
 impl Mark {
@@ -58,9 +65,18 @@ impl Mark {
         (mark.loadstone == FORMAT).then_some(mark)
     }
 
-    pub(crate) fn of(run: &str) -> String {
-        let mark = Self { loadstone: FORMAT, run: run.to_owned() };
-        serde_json::to_string(&mark).expect("a number and a text")
+    /// Writes the mark of a run's target.
+    pub(crate) fn of(run: &str, target: &str) -> String {
+        let digest = hex_of_sha256(&sha256(target.as_bytes()));
+        let digest = String::from_utf8_lossy(&digest[..TARGET_DIGITS]).into_owned();
+        let mark = Self { loadstone: FORMAT, run: run.to_owned(), target: Some(digest) };
+        serde_json::to_string(&mark).expect("a number and texts")
+    }
+
+    /// Tells whether it may be what a target of that name has written: older marks name none.
+    pub(crate) fn fits(&self, target: &str) -> bool {
+        let digest = hex_of_sha256(&sha256(target.as_bytes()));
+        self.target.as_ref().is_none_or(|found| found.as_bytes() == &digest[..TARGET_DIGITS])
     }
 }
 
@@ -68,6 +84,8 @@ impl Mark {
 #[derive(Debug)]
 pub(crate) struct Title {
     pub(crate) run: String,
+    /// The target's name.
+    target: String,
     ownership: Ownership,
     pub(crate) allow_foreign: bool,
     dataset: Dataset,
@@ -80,6 +98,7 @@ impl Title {
     pub(crate) fn of(trial: &Trial, plain: fn(&str) -> &str) -> Self {
         Self {
             run: trial.run.clone(),
+            target: trial.target.name.clone(),
             ownership: trial.ownership.clone(),
             allow_foreign: trial.allow_foreign,
             dataset: Dataset::new(trial),
@@ -91,6 +110,25 @@ impl Title {
     /// Tells whether a run is this one, or one that the user has named.
     pub(crate) fn is_ours(&self, run: &str) -> bool {
         run == self.run || self.ownership.runs.iter().any(|named| named == run)
+    }
+
+    /// Tells whether a place with this mark is this run's on this target, or a named run's.
+    pub(crate) fn takes(&self, mark: &Mark) -> bool {
+        self.is_ours(&mark.run) && (mark.run != self.run || mark.fits(&self.target))
+    }
+
+    /// Returns the mark of what this run makes on this target.
+    pub(crate) fn mark(&self) -> String {
+        Mark::of(&self.run, &self.target)
+    }
+
+    /// Says whose a mark is that is not taken.
+    fn whose(&self, mark: &Mark) -> String {
+        if mark.run == self.run {
+            "another target of this run made it: both lead to the same store".to_owned()
+        } else {
+            format!("run {} made it", mark.run)
+        }
     }
 
     /// Tells whether the run's journal holds a place, so that a bare one is what a kill left.
@@ -107,11 +145,16 @@ impl Title {
         is_written && self.dataset.bucket(self.dataset.bucket_of(index)) == place
     }
 
+    /// Tells whether a key has the form of the dataset's, whatever its number.
+    pub(crate) fn is_alike(&self, key: &str) -> bool {
+        self.dataset.index_of((self.plain)(key)).is_some()
+    }
+
     pub(crate) fn prefix(&self) -> &str {
         &self.dataset.spec().object_prefix
     }
 
-    fn claim_key(&self) -> String {
+    pub(crate) fn claim_key(&self) -> String {
         format!("{}{CLAIM}", self.prefix())
     }
 
@@ -147,7 +190,7 @@ impl Title {
         is_mark: impl Fn(&str) -> bool,
         page: &mut Page,
     ) {
-        if page.alike.is_none() && self.dataset.index_of((self.plain)(&key)).is_some() {
+        if page.alike.is_none() && self.is_alike(&key) {
             page.alike = Some(key.clone());
         }
         if self.owns(place, &key) {
@@ -252,6 +295,20 @@ pub(crate) trait Places {
     async fn read(&mut self, place: &str, key: &str) -> Result<Option<String>, Error>;
     /// Writes a small object; only where none is, if the store can tell.
     async fn write(&mut self, place: &str, key: &str, text: &str) -> Result<(), Error>;
+    /// Takes note that the trial writes in another's place, in which its claim, of this text, lies
+    /// under this key: what it writes there is to be known from what others write.
+    async fn write_beside(&mut self, _place: &str, _key: &str, _text: &str) -> Result<(), Error> {
+        Ok(())
+    }
+    /// Returns those of some keys in a claimed place whose objects are ours, as far as the driver
+    /// can tell.
+    async fn ours_of(&mut self, _place: &str, keys: &[String]) -> Result<Vec<String>, Error> {
+        Ok(keys.to_vec())
+    }
+    /// Returns a key of the dataset's form that somebody is uploading in parts.
+    async fn upload_alike(&mut self, _place: &str) -> Result<Option<String>, Error> {
+        Ok(None)
+    }
     /// Removes what listings do not show of ours: uploads that were never completed.
     async fn sweep_hidden(&mut self, _place: &str) -> Result<(), Error> {
         Ok(())
@@ -289,8 +346,8 @@ pub(crate) async fn look<P: Places>(places: &mut P, place: &str) -> Result<Stand
         Look::There(text) => text,
     };
     match text.as_deref().and_then(Mark::parse) {
-        Some(mark) if title.is_ours(&mark.run) => return Ok(Standing::Ours),
-        Some(mark) => return Err(another_run::<P>(place, &mark.run)),
+        Some(mark) if title.takes(&mark) => return Ok(Standing::Ours),
+        Some(mark) => return Err(not_taken::<P>(place, &mark, &title)),
         None => {}
     }
     if title.adopts(place) {
@@ -312,13 +369,16 @@ pub(crate) async fn look<P: Places>(places: &mut P, place: &str) -> Result<Stand
 async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<(), Error> {
     let key = title.claim_key();
     let refuse = |found| match found {
-        Claim::Absent => Ok(false),
-        Claim::Ours => Ok(true),
-        Claim::OtherRun(run) => Err(another_run::<P>(place, &run)),
+        Claim::Absent => Ok(None),
+        Claim::Ours(text) => Ok(Some(text)),
+        Claim::Other(mark) => Err(not_taken::<P>(place, &mark, title)),
         Claim::Stranger => Err(taken::<P>(place, &key)),
     };
-    if refuse(claim_in(places, place, title).await?)? {
-        return Ok(());
+    if let Some(text) = refuse(claim_in(places, place, title).await?)? {
+        return places.write_beside(place, &key, &text).await;
+    }
+    if let Some(key) = places.upload_alike(place).await? {
+        return Err(taken::<P>(place, &key));
     }
     let mut listing = sweep::Listing::new(title);
     loop {
@@ -337,18 +397,21 @@ async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<
             }
         }
     }
-    places.write(place, &key, &Mark::of(&title.run)).await?;
+    places.write(place, &key, &title.mark()).await?;
     // Two runs may claim at once where the store knows no conditional writes: the last one has it.
-    let is_ours = refuse(claim_in(places, place, title).await?)?;
-    if is_ours { Ok(()) } else { Err(taken::<P>(place, &key)) }
+    match refuse(claim_in(places, place, title).await?)? {
+        Some(text) => places.write_beside(place, &key, &text).await,
+        None => Err(taken::<P>(place, &key)),
+    }
 }
 
 /// What stands where a place's claim would be.
 enum Claim {
     Absent,
-    Ours,
-    /// That of this run, which the user has not named.
-    OtherRun(String),
+    /// One of ours, and its text.
+    Ours(String),
+    /// That of a run that the user has not named, or of another target.
+    Other(Mark),
     /// An object that is no claim.
     Stranger,
 }
@@ -358,8 +421,8 @@ async fn claim_in<P: Places>(places: &mut P, place: &str, title: &Title) -> Resu
         return Ok(Claim::Absent);
     };
     Ok(match Mark::parse(&text) {
-        Some(mark) if title.is_ours(&mark.run) => Claim::Ours,
-        Some(mark) => Claim::OtherRun(mark.run),
+        Some(mark) if title.takes(&mark) => Claim::Ours(text),
+        Some(mark) => Claim::Other(mark),
         None => Claim::Stranger,
     })
 }
@@ -370,9 +433,13 @@ fn taken<P: Places>(place: &str, key: &str) -> Error {
         .with_hint("choose another object prefix: loadstone never writes over another's objects")
 }
 
-fn another_run<P: Places>(place: &str, run: &str) -> Error {
-    let what = format!("use {} \"{place}\"", P::PLACE);
-    Error::target(what, format!("run {run} made it")).with_hint(format!(
+fn not_taken<P: Places>(place: &str, mark: &Mark, title: &Title) -> Error {
+    let error = Error::target(format!("use {} \"{place}\"", P::PLACE), title.whose(mark));
+    let run = &mark.run;
+    if *run == title.run {
+        return error.with_hint("leave one of the two targets out, or run each on its own");
+    }
+    error.with_hint(format!(
         "remove it with `loadstone clean` and that run's folder, name the run with `--reuse {run}` \
          to go on with its data, or choose another bucket prefix"
     ))
@@ -387,8 +454,8 @@ pub(crate) async fn mark_of<P: Places>(places: &mut P, place: &str) -> Result<St
     match places.look(place).await? {
         Look::Absent => Err(Error::target(what(), "it is not there")),
         Look::There(Some(text)) => match Mark::parse(&text) {
-            Some(mark) if places.title().is_ours(&mark.run) => Ok(text),
-            Some(mark) => Err(another_run::<P>(place, &mark.run)),
+            Some(mark) if places.title().takes(&mark) => Ok(text),
+            Some(mark) => Err(not_taken::<P>(place, &mark, &places.title())),
             None => Err(Error::target(what(), "it does not carry our mark")),
         },
         Look::There(None) => Err(Error::target(what(), "it does not carry our mark")),
@@ -438,14 +505,14 @@ pub(crate) async fn mark_new<P: Places>(
 
 async fn mark<P: Places>(places: &mut P, place: &str) -> Result<(), Error> {
     let title = places.title();
-    let text = Mark::of(&title.run);
+    let text = title.mark();
     for _ in 0..TRIES {
         if places.write_mark(place, &text).await? {
             // Another run may have come at the same moment; one of the two marks stands.
             return match places.look(place).await? {
                 Look::There(Some(found)) => match Mark::parse(&found) {
-                    Some(mark) if title.is_ours(&mark.run) => Ok(()),
-                    Some(mark) => Err(another_run::<P>(place, &mark.run)),
+                    Some(mark) if title.takes(&mark) => Ok(()),
+                    Some(mark) => Err(not_taken::<P>(place, &mark, &title)),
                     None => Err(unmarked::<P>(place)),
                 },
                 // What is not seen yet was written all the same.

@@ -63,6 +63,7 @@ pub(super) struct FileTree {
     writes_blocks: bool,
     appends: bool,
     run: String,
+    target: String,
     ownership: Ownership,
     /// The directories that the dataset's prefix names, and where the rest of it begins.
     parents: String,
@@ -196,6 +197,7 @@ impl Driver for FileTree {
             appends: has(Operation::Append),
             options: trial.options.clone(),
             run: trial.run.clone(),
+            target: trial.target.name.clone(),
             ownership: trial.ownership.clone(),
             parents: prefix[..leaf_start].to_owned(),
             leaf_start,

@@ -30,6 +30,7 @@ use crate::transport::{
 use crate::trial::{Connections, Options, Trial};
 
 mod ahead;
+mod beside;
 mod buckets;
 mod facts;
 mod head;
@@ -38,6 +39,7 @@ mod objects;
 mod target;
 mod versions;
 
+use beside::{Beside, Manner};
 use head::{HeadSpec, HeadWriter, S3Thread};
 use target::S3Settings;
 
@@ -57,6 +59,8 @@ pub(super) struct S3 {
     sealing: Option<Arc<SealingKey>>,
     options: Options,
     title: Arc<Title>,
+    /// What is known of others' buckets, where the trial may write into them.
+    beside: Option<Arc<Beside>>,
     timeout_ns: u64,
     is_per_request: bool,
 }
@@ -79,6 +83,8 @@ pub(super) struct S3Client {
     versions: HashMap<String, Vec<String>>,
     payload: PayloadSpec,
     opener: Option<Opener>,
+    /// What puts say of themselves.
+    manner: Manner,
     /// What the last failure was about, where later requests would hide it.
     told: Option<String>,
 }
@@ -147,6 +153,9 @@ impl Driver for S3 {
             sealing: SealingKey::of_trial(trial),
             options: trial.options.clone(),
             title: Arc::new(Title::of(trial, objects::plain_key)),
+            beside: trial
+                .allow_foreign
+                .then(|| Arc::new(Beside::new(&Dataset::new(trial), &trial.run))),
             timeout_ns: trial.timeout_ns,
             is_per_request: trial.connections == Connections::PerRequest,
         })
@@ -187,6 +196,7 @@ impl S3 {
             versions: HashMap::new(),
             payload: self.payload,
             opener: self.sealing.as_ref().map(Opener::new),
+            manner: Manner::default(),
             told: None,
         })
     }
@@ -212,25 +222,10 @@ fn is_throttling(code: &str) -> bool {
 impl Client for S3Client {
     async fn execute(&mut self, request: &Request) -> Completion {
         self.told = None;
-        match request.operation {
-            Operation::Put => self.put(request).await,
-            Operation::Get => self.get(request).await,
-            Operation::RangeGet => self.range_get(request).await,
-            Operation::MultiRangeGet => self.multi_range_get(request).await,
-            Operation::Head => self.head_object(request).await,
-            Operation::List => self.list(request).await,
-            Operation::Delete => self.delete(request).await,
-            Operation::BulkDelete => self.bulk_delete(request).await,
-            Operation::Copy => self.copy(request).await,
-            Operation::Post => self.post(request).await,
-            Operation::MultipartPut => self.multipart_put(request).await,
-            Operation::MultipartGet => self.get_in_parts(request).await,
-            Operation::CreateBucket => self.create_bucket(request).await,
-            Operation::DeleteBucket => self.delete_bucket(request).await,
-            Operation::Read | Operation::Write | Operation::Append => {
-                unreachable!("Trial::check refused what is not in OPERATIONS")
-            }
-        }
+        let Some(beside) = self.beside(request) else { return self.perform(request).await };
+        let answer = self.perform_beside(request, &beside).await;
+        self.manner = Manner::default();
+        answer
     }
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
@@ -268,6 +263,28 @@ impl Client for S3Client {
 }
 
 impl S3Client {
+    async fn perform(&mut self, request: &Request) -> Completion {
+        match request.operation {
+            Operation::Put => self.put(request).await,
+            Operation::Get => self.get(request).await,
+            Operation::RangeGet => self.range_get(request).await,
+            Operation::MultiRangeGet => self.multi_range_get(request).await,
+            Operation::Head => self.head_object(request).await,
+            Operation::List => self.list(request).await,
+            Operation::Delete => self.delete(request).await,
+            Operation::BulkDelete => self.bulk_delete(request).await,
+            Operation::Copy => self.copy(request).await,
+            Operation::Post => self.post(request).await,
+            Operation::MultipartPut => self.multipart_put(request).await,
+            Operation::MultipartGet => self.get_in_parts(request).await,
+            Operation::CreateBucket => self.create_bucket(request).await,
+            Operation::DeleteBucket => self.delete_bucket(request).await,
+            Operation::Read | Operation::Write | Operation::Append => {
+                unreachable!("Trial::check refused what is not in OPERATIONS")
+            }
+        }
+    }
+
     /// Sends a request on where the head writer points at, and passes over the answer's body.
     async fn ask<U: Upload>(
         &mut self,

@@ -119,7 +119,7 @@ impl History {
             let mut world = self.world.lock().expect("one thread");
             world.places.entry(place.clone()).or_default();
             if kind == 0 {
-                let mark = Object { writer: OTHER, text: Mark::of(OTHER) };
+                let mark = Object { writer: OTHER, text: Mark::of(OTHER, "places") };
                 world.places.get_mut(&place).expect("made").insert(MARK.to_owned(), mark);
             } else if kind == 1 {
                 // What an older loadstone, or somebody who copies it, has put there.

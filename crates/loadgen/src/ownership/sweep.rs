@@ -161,9 +161,9 @@ pub(crate) async fn sweep<P: Places>(places: &mut P, place: &str) -> Result<Swep
         Look::There(text) => text,
     };
     match text.as_deref().and_then(Mark::parse) {
-        Some(mark) if title.is_ours(&mark.run) => sweep_ours(places, place).await,
+        Some(mark) if title.takes(&mark) => sweep_ours(places, place).await,
         Some(mark) => {
-            let reason = format!("run {} made it; that run's clean-up removes it", mark.run);
+            let reason = format!("{}; that one's clean-up removes it", title.whose(&mark));
             let left = Left::new(place, LeftKind::OtherRun, reason);
             Ok(Swept { left: Some(left), ..Swept::default() })
         }
@@ -205,16 +205,18 @@ async fn sweep_unmarked<P: Places>(
         }
         // Nothing is written before the claim, and the claim is the last to go.
         Claim::Absent => return Ok(Swept { is_foreign: true, ..Swept::default() }),
-        Claim::Ours => sweep_objects(places, place).await?,
-        Claim::OtherRun(run) => {
-            return left(LeftKind::OtherRun, format!("run {run} has claimed the dataset's keys"));
+        Claim::Ours(_) => sweep_objects(places, place, Others::MayHaveWritten).await?,
+        Claim::Other(mark) => {
+            let reason = format!("the dataset's keys are claimed: {}", title.whose(&mark));
+            return left(LeftKind::OtherRun, reason);
         }
         Claim::Stranger => {
             let reason = format!("\"{}\" is there, and is no claim", title.claim_key());
             return left(LeftKind::Foreign, reason);
         }
     };
-    if swept.left.is_none() {
+    // What others have put there under the dataset's keys stays, and is no reason to stay.
+    if swept.left.as_ref().is_none_or(|left| left.kind == LeftKind::OtherObjects) {
         places.sweep_hidden(place).await?;
         if places.keeps_versions(place).await {
             // The claim stays with them: by it a later clean-up knows whose they are.
@@ -239,7 +241,7 @@ fn hidden(place: &str) -> Left {
 }
 
 async fn sweep_ours<P: Places>(places: &mut P, place: &str) -> Result<Swept, Error> {
-    let mut swept = sweep_objects(places, place).await?;
+    let mut swept = sweep_objects(places, place, Others::HaveNoPart).await?;
     if swept.left.is_some() {
         return Ok(swept);
     }
@@ -252,7 +254,7 @@ async fn sweep_ours<P: Places>(places: &mut P, place: &str) -> Result<Swept, Err
         }
         if !page.owned.is_empty() {
             // A listing that is behind may still show what is gone, or show it late.
-            let more = sweep_objects(places, place).await?;
+            let more = sweep_objects(places, place, Others::HaveNoPart).await?;
             swept.objects += more.objects;
             if more.left.is_some() {
                 return Ok(Swept { left: more.left, ..swept });
@@ -278,7 +280,7 @@ pub(crate) async fn remove<P: Places>(places: &mut P, place: &str) -> Result<Rem
     let _pair = places.reactor().begin_pair().await;
     let mark = match places.look(place).await? {
         Look::There(Some(text)) => text,
-        Look::There(None) => Mark::of(&places.title().run),
+        Look::There(None) => places.title().mark(),
         Look::Absent => return Ok(Removed::Gone),
     };
     let removed = match places.delete_mark(place).await {
@@ -301,16 +303,37 @@ pub(crate) async fn remove<P: Places>(places: &mut P, place: &str) -> Result<Rem
     removed
 }
 
+/// Who else writes in a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Others {
+    HaveNoPart,
+    /// Objects with the dataset's keys are ours only if they show it.
+    MayHaveWritten,
+}
+
 /// Deletes the dataset's objects that a place lists.
-async fn sweep_objects<P: Places>(places: &mut P, place: &str) -> Result<Swept, Error> {
+async fn sweep_objects<P: Places>(
+    places: &mut P,
+    place: &str,
+    others: Others,
+) -> Result<Swept, Error> {
     let title = places.title();
     let mut listing = Listing::new(&title);
     let (mut swept, mut fruitless) = (0, 0);
+    let mut theirs = Page::default();
     loop {
         let begun_ns = places.reactor().now_ns();
         let page = places.page(place, Scope::Dataset, listing.token()).await?;
         let mut gone = 0;
-        for batch in page.owned.chunks(KEYS_AT_ONCE) {
+        let owned = match others {
+            Others::HaveNoPart => page.owned.clone(),
+            Others::MayHaveWritten => places.ours_of(place, &page.owned).await?,
+        };
+        theirs.others += (page.owned.len() - owned.len()) as u64;
+        if theirs.stranger.is_none() {
+            theirs.stranger = page.owned.iter().find(|key| !owned.contains(key)).cloned();
+        }
+        for batch in owned.chunks(KEYS_AT_ONCE) {
             let deleted = places.delete(place, batch).await?;
             fruitless = if deleted == 0 { fruitless + 1 } else { 0 };
             gone += deleted;
@@ -320,7 +343,7 @@ async fn sweep_objects<P: Places>(places: &mut P, place: &str) -> Result<Swept, 
         }
         swept += gone;
         let left = |kind, reason: &str| {
-            let objects = (!page.owned.is_empty()).then_some(page.owned.len() as u64 - gone);
+            let objects = (!owned.is_empty()).then_some(owned.len() as u64 - gone);
             let left = Left::new(place, kind, reason);
             Some(Left { objects: objects.filter(|count| *count > 0), has_more: true, ..left })
         };
@@ -331,7 +354,10 @@ async fn sweep_objects<P: Places>(places: &mut P, place: &str) -> Result<Swept, 
         let spent_ns = places.reactor().now_ns() - begun_ns;
         match listing.turn(&page, if gone == 0 { spent_ns } else { 0 }) {
             Ok(true) => {}
-            Ok(false) => return Ok(Swept { objects: swept, ..Swept::default() }),
+            Ok(false) => {
+                let left = (theirs.others > 0).then(|| strangers(place, &theirs));
+                return Ok(Swept::leaving(swept, left));
+            }
             Err(reason) => {
                 let left = left(LeftKind::Listing, reason);
                 return Ok(Swept::leaving(swept, left));

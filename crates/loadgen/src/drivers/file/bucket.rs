@@ -9,13 +9,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, RenameFlags, Stat, fstat, renameat_with, unlinkat};
-use serde::{Deserialize, Serialize};
 
 use super::directory::{c_name, look, names_in, open_directory, open_nested};
 use super::{FileClient, FileTree, TEMPORARY};
 use crate::error::Error;
-use crate::ownership::BucketState;
 use crate::ownership::Standing as Found;
+use crate::ownership::{BucketState, Mark};
 use crate::requests::Request;
 use crate::transport::disk;
 
@@ -23,8 +22,6 @@ use crate::transport::disk;
 pub(super) const MARK: &CStr = c".loadstone-mark";
 /// What the mark in a foreign directory has behind the prefix of the dataset's files.
 pub(super) const CLAIM_SUFFIX: &str = ".loadstone-claim";
-/// The version of marks.
-const FORMAT: u32 = 1;
 const MARK_BYTES_MAX: usize = 4096;
 
 /// Buckets that a trial keeps open for all its clients together.
@@ -41,18 +38,12 @@ pub(super) struct Bucket {
     pub(super) is_guarded: bool,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Mark {
-    loadstone: u32,
-    run: String,
-}
-
 /// How a directory stands to a trial.
 pub(super) enum Standing {
     /// It is marked by this run, or one that it may reuse, and only we can write to it.
     Ours { owner: u32 },
     /// Another run has marked it.
-    AnotherRun(String),
+    Another(Mark),
     /// It has our mark, but others may have put it there.
     Unsafe,
     /// It has no mark.
@@ -132,7 +123,7 @@ impl FileTree {
             return Ok(Bucket { keys, owner, is_guarded: false });
         }
         match self.mark_in(keys.as_fd(), &self.claim_name())? {
-            Some((run, owner)) if self.is_foreign_allowed && self.is_named(&run) => {
+            Some((mark, owner)) if self.is_foreign_allowed && self.takes(&mark) => {
                 Ok(Bucket { keys, owner, is_guarded: true })
             }
             // What is only read may be anybody's.
@@ -165,6 +156,20 @@ impl FileTree {
         run == self.run || self.ownership.runs.iter().any(|named| named == run)
     }
 
+    /// Tells whether a mark is this run's on this target, or a named run's.
+    pub(super) fn takes(&self, mark: &Mark) -> bool {
+        self.is_named(&mark.run) && (mark.run != self.run || mark.fits(&self.target))
+    }
+
+    /// Says whose a mark is that is not taken.
+    pub(super) fn whose(&self, mark: &Mark) -> String {
+        if mark.run == self.run {
+            "another target of this run made it: both lead to the same directory".to_owned()
+        } else {
+            format!("run {} made it", mark.run)
+        }
+    }
+
     pub(super) fn standing(&self, directory: BorrowedFd<'_>) -> io::Result<Standing> {
         let found = fstat(directory)?;
         match look(directory, MARK) {
@@ -172,7 +177,7 @@ impl FileTree {
             looked => looked?,
         };
         match self.mark_in(directory, MARK)? {
-            Some((run, _)) if !self.is_named(&run) => Ok(Standing::AnotherRun(run)),
+            Some((mark, _)) if !self.takes(&mark) => Ok(Standing::Another(mark)),
             Some((_, owner)) if self.is_safe(&found) => Ok(Standing::Ours { owner }),
             _ => Ok(Standing::Unsafe),
         }
@@ -183,7 +188,7 @@ impl FileTree {
         &self,
         directory: BorrowedFd<'_>,
         name: &CStr,
-    ) -> io::Result<Option<(String, u32)>> {
+    ) -> io::Result<Option<(Mark, u32)>> {
         let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let Ok(file) = disk::open_at(directory, name, flags) else { return Ok(None) };
         let found = fstat(&file)?;
@@ -193,9 +198,8 @@ impl FileTree {
         }
         let mut text = [0; MARK_BYTES_MAX];
         let bytes = disk::read_full_at(file.as_fd(), &mut text, 0)?;
-        let mark = serde_json::from_slice(&text[..bytes]).ok();
-        let mark = mark.filter(|mark: &Mark| mark.loadstone == FORMAT);
-        Ok(mark.map(|mark| (mark.run, found.st_uid)))
+        let mark = std::str::from_utf8(&text[..bytes]).ok().and_then(Mark::parse);
+        Ok(mark.map(|mark| (mark, found.st_uid)))
     }
 
     /// Tells whether only this user can have written to a file or directory. A server may map users
@@ -309,8 +313,7 @@ impl FileTree {
     pub(super) fn write_mark(&self, directory: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
         let file = disk::open_at(directory, name, flags)?;
-        let mark = Mark { loadstone: FORMAT, run: self.run.clone() };
-        let text = serde_json::to_string(&mark).expect("a number and a text") + "\n";
+        let text = Mark::of(&self.run, &self.target) + "\n";
         disk::write_at(file.as_fd(), text.as_bytes(), 0)?;
         disk::close(file)
     }
@@ -328,8 +331,8 @@ impl FileTree {
         let standing = self.standing(directory.as_fd());
         match standing.map_err(|error| failed("look for the mark in", error))? {
             Standing::Ours { .. } => Ok(Found::Ours),
-            Standing::AnotherRun(run) => refuse(
-                format!("run {run} made it"),
+            Standing::Another(mark) => refuse(
+                self.whose(&mark),
                 "clean up after that run, name it as one to reuse, or choose another bucket prefix",
             ),
             Standing::Foreign if self.is_bare(bucket, directory) => Ok(Found::Bare),
@@ -367,11 +370,11 @@ impl FileTree {
             keys => keys.map_err(failed)?,
         };
         match self.mark_in(keys.as_fd(), &claim).map_err(failed)? {
-            Some((run, _)) if self.is_named(&run) => return Ok(Found::Foreign),
-            Some((run, _)) => {
+            Some((mark, _)) if self.takes(&mark) => return Ok(Found::Foreign),
+            Some((mark, _)) => {
                 return Err(Error::target(
                     self.what("write beside what is in", bucket),
-                    format!("run {run} writes objects of these names there"),
+                    format!("these names are claimed: {}", self.whose(&mark)),
                 )
                 .with_hint("clean up after that run, or choose another object prefix"));
             }

@@ -67,8 +67,9 @@ impl FileTree {
             .map_err(|error| failed("look for the mark in", error))?;
         let (kind, reason) = match standing {
             Standing::Ours { owner } => return self.sweep_ours(bucket, &directory, owner),
-            Standing::AnotherRun(run) => {
-                (LeftKind::OtherRun, format!("run {run} made it; that run's clean-up removes it"))
+            Standing::Another(mark) => {
+                let reason = format!("{}; that one's clean-up removes it", self.whose(&mark));
+                (LeftKind::OtherRun, reason)
             }
             // What a kill left between its making and its mark.
             Standing::Foreign if self.is_bare(bucket, &directory) => {
@@ -169,9 +170,9 @@ impl FileTree {
             looked => looked?,
         };
         let owner = match self.mark_in(keys.as_fd(), &claim)? {
-            Some((run, owner)) if self.is_named(&run) => owner,
-            Some((run, _)) => {
-                let reason = format!("run {run} has claimed the dataset's names");
+            Some((mark, owner)) if self.takes(&mark) => owner,
+            Some((mark, _)) => {
+                let reason = format!("the dataset's names are claimed: {}", self.whose(&mark));
                 return stays(LeftKind::OtherRun, reason);
             }
             None => {

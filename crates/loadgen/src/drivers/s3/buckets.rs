@@ -7,6 +7,7 @@ use loadstone_wire::http1::Method;
 use loadstone_wire::xml;
 
 use super::S3Client;
+use super::beside::{IF_NONE, Manner};
 use super::head::HeadSpec;
 use super::objects;
 use crate::error::Error;
@@ -174,6 +175,20 @@ impl Places for S3Client {
         }
     }
 
+    async fn write_beside(&mut self, bucket: &str, key: &str, text: &str) -> Result<(), Error> {
+        self.try_claim(bucket, key, text).await
+    }
+
+    async fn ours_of(&mut self, bucket: &str, keys: &[String]) -> Result<Vec<String>, Error> {
+        self.keys_of_ours(bucket, keys).await
+    }
+
+    async fn upload_alike(&mut self, bucket: &str) -> Result<Option<String>, Error> {
+        let title = self.title();
+        let uploads = self.uploads(bucket).await;
+        Ok(uploads.into_iter().map(|(key, _)| key).find(|key| title.is_alike(key)))
+    }
+
     async fn sweep_hidden(&mut self, bucket: &str) -> Result<(), Error> {
         self.sweep_uploads(bucket).await;
         Ok(())
@@ -216,7 +231,10 @@ impl S3Client {
     /// Writes a small object where none is; stores that know no such condition just write it.
     async fn write_text(&mut self, bucket: &str, key: &str, text: &str) -> Reply {
         self.renew_deadline();
-        let headers = [("if-none-match", b"*".as_slice())];
+        let s3 = Arc::clone(&self.thread.s3);
+        let named = s3.beside.as_ref().map(|beside| beside.headers(Manner::Named));
+        let named = named.unwrap_or_default();
+        let headers: Vec<_> = [IF_NONE].into_iter().chain(named.iter().copied()).collect();
         self.head.at(bucket, key);
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put) };
         let reply = self.ask(&spec, &text.as_bytes(), &[200, 201]).await;
@@ -227,7 +245,8 @@ impl S3Client {
         }
         self.renew_deadline();
         self.head.at(bucket, key);
-        self.ask(&HeadSpec::new(Method::Put), &text.as_bytes(), &[200, 201]).await
+        let spec = HeadSpec { headers: &named, ..HeadSpec::new(Method::Put) };
+        self.ask(&spec, &text.as_bytes(), &[200, 201]).await
     }
 
     async fn remove_it(&mut self, bucket: &str) -> Reply {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use loadstone_wire::encode::{write_number, write_query};
 use loadstone_wire::http1::Method;
@@ -32,6 +33,9 @@ impl S3Client {
         // S3 refuses checksums of parts unless the upload was begun with their algorithm.
         let algorithm = self.thread.s3.settings.checksum.of_parts();
         let headers = algorithm.map(|(name, _)| ("x-amz-checksum-algorithm", name.as_bytes()));
+        let s3 = Arc::clone(&self.thread.s3);
+        let named = s3.beside.iter().flat_map(|beside| beside.headers(self.manner));
+        let headers: Vec<_> = headers.into_iter().chain(named).collect();
         let headers = headers.as_slice();
         let spec = HeadSpec { query: b"uploads", headers, ..HeadSpec::new(Method::Post) };
         let first = hurried(&reactor, self.ask_for_body(&spec, &Nothing, &[])).await;
@@ -140,7 +144,20 @@ impl S3Client {
     /// a bucket. Stores that cannot list uploads have none to drop, or keep them.
     pub(super) async fn sweep_uploads(&mut self, bucket: &str) {
         let thread = Rc::clone(&self.thread);
+        for (key, id) in self.uploads(bucket).await {
+            if thread.s3.title.owns(bucket, &key) {
+                self.renew_deadline();
+                self.head.at(bucket, &key);
+                self.give_up(&id).await;
+            }
+        }
+    }
+
+    /// Returns the uploads that have begun in a bucket, as far as the store tells: keys and ids.
+    pub(super) async fn uploads(&mut self, bucket: &str) -> Vec<(String, String)> {
+        let thread = Rc::clone(&self.thread);
         let prefix = thread.dataset.spec().object_prefix.as_bytes();
+        let mut found = Vec::new();
         let mut after: Option<(String, String)> = None;
         // A listing that comes back to where it was, or never ends, is given up.
         let mut seen = HashSet::new();
@@ -164,20 +181,14 @@ impl S3Client {
             let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
             let page = match xml::parse_upload_page(&self.collect.body) {
                 Ok(page) if reply.outcome.is_ok() => page,
-                _ => return,
+                _ => return found,
             };
-            for (key, id) in &page.uploads {
-                if thread.s3.title.owns(bucket, key) {
-                    self.renew_deadline();
-                    self.head.at(bucket, key);
-                    self.give_up(id).await;
-                }
-            }
+            found.extend(page.uploads);
             if page.next.is_none()
                 || seen.len() >= UPLOAD_PAGES_MAX
                 || !seen.insert(page.next.clone())
             {
-                return;
+                return found;
             }
             after = page.next;
         }

@@ -89,7 +89,10 @@ impl S3Client {
             .then(|| thread.ahead.borrow_mut().sha256((version, index), body, &thread.buffers));
         let upload = body(index);
         self.head.at_object(&thread.dataset, request.object().index);
-        let head = HeadSpec { is_object: true, sha256, ..HeadSpec::new(Method::Put) };
+        let beside = thread.s3.beside.as_ref();
+        let headers = beside.map(|beside| beside.headers(self.manner)).unwrap_or_default();
+        let headers = headers.as_slice();
+        let head = HeadSpec { is_object: true, sha256, headers, ..HeadSpec::new(Method::Put) };
         let reply = self.ask(&head, &upload, &[200, 201]).await;
         Completion { bytes: upload.length, ..reply.completion() }
     }
@@ -281,10 +284,11 @@ impl S3Client {
     /// Replaces an object's metadata, which S3 does by copying it onto itself.
     pub(super) async fn post(&mut self, request: &Request) -> Completion {
         let value = format!("{:016x}", request.chance);
-        let headers = [
-            ("x-amz-meta-loadstone", value.as_bytes()),
-            ("x-amz-metadata-directive", b"REPLACE".as_slice()),
-        ];
+        let thread = Rc::clone(&self.thread);
+        let beside = thread.s3.beside.as_ref();
+        let mut headers = vec![("x-amz-meta-loadstone", value.as_bytes())];
+        headers.extend(beside.into_iter().flat_map(|beside| beside.headers(self.manner)));
+        headers.push(("x-amz-metadata-directive", b"REPLACE".as_slice()));
         self.copy_to(request, b"", &headers).await
     }
 
