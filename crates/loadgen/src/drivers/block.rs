@@ -27,6 +27,7 @@ use crate::transport::{
 };
 use crate::trial::Trial;
 
+mod engine;
 mod facts;
 mod mark;
 mod place;
@@ -48,6 +49,8 @@ pub(super) struct Block {
     /// From one object to the next.
     stride_bytes: u64,
     is_blocking: bool,
+    /// Whether a read may meet a write of its block halfway: the page cache keeps them not apart.
+    may_tear: bool,
     refusal: Option<String>,
 }
 
@@ -81,8 +84,8 @@ impl Thread for BlockThread {
 }
 
 const ENGINES: &[&str] = &["auto", "io_uring", "psync"];
-/// The most clients that get threads of their own because the page cache answers them.
-const CACHED_THREADS_MAX: u32 = 128;
+/// How often a block is read again that may have been written meanwhile: each time it may be again.
+const LOOKS_AGAIN: usize = 8;
 
 impl Driver for Block {
     const NAME: &'static str = "block";
@@ -126,7 +129,7 @@ impl Driver for Block {
         let data_bytes = stride_bytes.saturating_mul(trial.dataset.objects);
         let flush = Flush::of_settings(settings);
         let place = Place::open(trial, data_bytes, flush.open_flags())?;
-        let (is_blocking, refusal) = choose_engine(trial, &place)?;
+        let (is_blocking, refusal) = engine::choose(trial, &place)?;
         let block_bytes = trial.options.range_bytes.unwrap_or(largest).clamp(1, stride_bytes);
         place.check_alignment(block_bytes, largest)?;
         let buffer_bytes = if moves_data(trial) { block_bytes } else { 0 };
@@ -138,6 +141,7 @@ impl Driver for Block {
             buffer_bytes: usize::try_from(buffer_bytes).expect("checked against the limit"),
             stride_bytes,
             is_blocking,
+            may_tear: !place.is_direct() && writes(trial),
             refusal,
             place,
         })
@@ -186,44 +190,13 @@ impl Driver for Block {
     }
 }
 
-/// Decides whether clients block threads, and why if the host decides it.
-///
-/// Where the page cache answers, calls return at once, and a ring costs twice as much as the call
-/// itself; past some number threads cost more than they save. Where a device answers, a ring costs
-/// even a single client less than a call that blocks.
-fn choose_engine(trial: &Trial, place: &Place) -> Result<(bool, Option<String>), Error> {
-    let engine = settings::text(&trial.target.settings, "engine").unwrap_or("auto");
-    if engine == "psync" || place.file().is_none() {
-        return Ok((true, None));
-    }
-    if place.only_discards() {
-        if engine == "auto" {
-            return Ok((true, None));
-        }
-        return Err(Error::target(
-            format!("delete on target \"{}\" with io_uring", trial.target.name),
-            "this device can only discard (BLKDISCARD), which is a call that blocks",
-        )
-        .with_hint("choose engine auto or psync"));
-    }
-    match Ring::refusal() {
-        Some(error) if engine == "io_uring" => Err(Error::target(
-            format!("make an io_uring for target \"{}\"", trial.target.name),
-            error.to_string(),
-        )
-        .with_hint("choose engine psync, or allow io_uring_setup to this process")),
-        Some(error) => Ok((true, Some(error.to_string()))),
-        None => {
-            let clients = trial.load.clients();
-            let is_cached = !place.is_direct() && clients <= CACHED_THREADS_MAX;
-            Ok((engine == "auto" && is_cached, None))
-        }
-    }
-}
-
 /// Tells whether requests have blocks. A delete takes an object at once, however large it is.
 fn moves_data(trial: &Trial) -> bool {
     trial.mix.iter().any(|share| share.operation != Operation::Delete)
+}
+
+fn writes(trial: &Trial) -> bool {
+    trial.mix.iter().any(|share| share.operation == Operation::Write)
 }
 
 fn block_mistakes(trial: &Trial) -> Vec<String> {
@@ -308,7 +281,10 @@ impl Client for BlockClient {
         let mut completion = Completion::plain(Outcome::OK, sent_ns, 0, ended_ns);
         match result {
             Ok((done, _)) => {
-                self.judge(&mut completion, request, &stretch, done.min(stretch.bytes))
+                self.judge(&mut completion, request, &stretch, done.min(stretch.bytes));
+                if self.block.may_tear && completion.verified_bytes > 0 {
+                    self.look_again(&mut completion, request, &stretch, io_bytes).await;
+                }
             }
             Err(error) => {
                 completion.outcome = Outcome::of_io(&error);
@@ -441,6 +417,28 @@ impl BlockClient {
         if let Err(evidence) = checked {
             completion.outcome = Outcome::of_verdict(evidence.verdict());
             self.last_error = Some(self.describe(request, stretch, &evidence.to_string()));
+        }
+    }
+
+    /// Reads a block again that was not whole, which counts in no time: a read that met a write of
+    /// its block is whole then, and what the page cache has wrong stays wrong.
+    async fn look_again(
+        &mut self,
+        completion: &mut Completion,
+        request: &Request,
+        stretch: &Stretch,
+        io_bytes: usize,
+    ) {
+        for _ in 0..LOOKS_AGAIN {
+            if completion.outcome.is_ok() {
+                return;
+            }
+            let Ok((done, _)) = self.transfer(request.operation, stretch, io_bytes).await else {
+                return;
+            };
+            completion.outcome = Outcome::OK;
+            self.last_error = None;
+            self.judge(completion, request, stretch, done.min(stretch.bytes));
         }
     }
 
