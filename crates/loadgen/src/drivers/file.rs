@@ -38,6 +38,7 @@ mod writes;
 
 use blocks::OpenFiles;
 use bucket::Bucket;
+use writes::Layout;
 
 /// What a copy's name has behind its object's.
 const COPY_SUFFIX: &[u8] = b".copy";
@@ -74,15 +75,6 @@ pub(super) struct FileTree {
     buckets: Mutex<HashMap<u64, Arc<Bucket>>>,
     /// What a directory looks like that we make ourselves.
     made: OnceLock<Option<rustix::fs::Stat>>,
-}
-
-/// How a file comes to stand under its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Layout {
-    /// It is written there.
-    InPlace,
-    /// It is written under another name and renamed, so that nobody sees it half.
-    Rename,
 }
 
 /// A client of [`FileTree`].

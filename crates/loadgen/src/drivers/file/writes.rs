@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use super::bucket::Bucket;
 use super::directory::look;
-use super::{COPY_SUFFIX, FileClient, Layout};
+use super::{COPY_SUFFIX, FileClient};
 use crate::outcome::Completion;
 use crate::payload::ObjectId;
 use crate::requests::Request;
@@ -14,6 +14,15 @@ use crate::transport::disk;
 
 /// The attribute that `post` replaces.
 const ATTRIBUTE: &CStr = c"user.loadstone";
+
+/// How a file comes to stand under its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// It is written there.
+    InPlace,
+    /// It is written under another name and renamed, so that nobody sees it half.
+    Rename,
+}
 
 impl FileClient {
     pub(super) fn put(
