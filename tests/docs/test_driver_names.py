@@ -31,6 +31,7 @@ MEANT_OTHERWISE = {
     "campaign/planning/ceiling_plan.py": {"rados"},
     "campaign/planning/trial.py": {"block"},
     "campaign/reading/source.py": {"null"},
+    "campaign/schema/driver_settings.py": {"file"},
     "campaign/schema/target.py": {"file"},
     "cli/preview.py": {"block"},
     "execution/secrets.py": {"file"},

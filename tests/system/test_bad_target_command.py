@@ -199,4 +199,4 @@ def test_a_store_that_hides_buckets_from_unknown_keys_is_not_one_without_them(
     assert (said.code, "gone" in said.out) == (1, False)
     assert "XAdminUserNotFound" in said.err
     cleaned = loadstone("clean", run, "--yes", environment=SECRETS)
-    assert "12 objects deleted, 2 buckets gone" in cleaned.out
+    assert "12 objects and 2 buckets gone" in cleaned.out

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -162,7 +162,7 @@ class Parrot:
         exchange.send_status(status, location, body=body.encode())
 
 
-def loadstone(cage: Cage, *arguments: str | Path, without: str = "") -> Said:
+def loadstone(cage: Cage, *arguments: str | Path, without: Collection[str] = ()) -> Said:
     """Run a command to its end, and watch all that it starts."""
     environment = {
         name: value
@@ -175,7 +175,7 @@ def loadstone(cage: Cage, *arguments: str | Path, without: str = "") -> Said:
             **environment,
             "NO_COLOR": "1",
             "XDG_STATE_HOME": NO_STATE,
-            **{name: value for name, value in GIVEN.items() if name != without},
+            **{name: value for name, value in GIVEN.items() if name not in without},
         },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -319,22 +319,22 @@ def test_hooks_and_exporters_that_tell_what_they_were_given_are_not_believed(
 ) -> None:
     """A campaign is planned, stopped by a hook, resumed and reported."""
     # A variable that a campaign does not name is none of its secrets.
-    other = "CANARY_PASSWORD"
+    others = ("CANARY_PASSWORD", "LOADSTONE_SECRET_KEY")
     folder, flag, file = tmp_path / "run", tmp_path / "flag", tmp_path / "campaign.yaml"
     flag.write_text("#!/bin/sh\nexit 3\n")
     flag.chmod(0o755)
     with hostile(store_port, Exporter(cage, S3_SECRET)) as server:
         file.write_text(CAMPAIGN.format(url=server.url, key=ACCESS_KEY, flag=flag))
-        assert loadstone(cage, "run", file, "--dry-run", without=other).code == 0
-        refused = loadstone(cage, "run", file, "-o", folder, without=other)
+        assert loadstone(cage, "run", file, "--dry-run", without=others).code == 0
+        refused = loadstone(cage, "run", file, "-o", folder, without=others)
         assert refused.code == 1
         assert "--allow-commands" in refused.err
         assert not folder.exists()
-        stopped = loadstone(cage, "run", file, "-o", folder, "--allow-commands", without=other)
+        stopped = loadstone(cage, "run", file, "-o", folder, "--allow-commands", without=others)
         assert stopped.code == 1, stopped.err
         flag.write_text("#!/bin/sh\nexit 0\n")
         resumed = loadstone(
-            cage, "run", file, "-o", folder, "--allow-commands", "--resume", without=other
+            cage, "run", file, "-o", folder, "--allow-commands", "--resume", without=others
         )
         assert resumed.code == 0, resumed.err
     assert cage.check_folder(folder) > 6

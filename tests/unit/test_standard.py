@@ -127,13 +127,13 @@ def test_a_ratio_needs_the_same_key_and_what_only_people_can_say(tmp_path: Path)
 
 
 def test_targets_that_differ_in_several_fields_are_not_comparable(tmp_path: Path) -> None:
-    one = stated(write_two(tmp_path / "one", 6, tls="on"))
+    one = stated(write_two(tmp_path / "one", 6, addressing="path"))
     assert answer(one, RATIO)[0] == "met"
-    assert "differ in setting tls alone" in answer(one, RATIO)[1]
-    two = stated(write_two(tmp_path / "two", 6, tls="on", checksum="crc32c"))
+    assert "differ in setting addressing alone" in answer(one, RATIO)[1]
+    two = stated(write_two(tmp_path / "two", 6, addressing="path", checksum="crc32c"))
     status, because = answer(two, RATIO)
     assert status == "not met"
-    assert "setting checksum, setting tls" in because
+    assert "setting addressing, setting checksum" in because
 
 
 def test_n_is_read_from_the_blocks_of_the_trials(tmp_path: Path) -> None:
