@@ -59,7 +59,7 @@ pub(crate) fn ready_buckets<D: Driver>(
     if made.error.is_some() {
         made.refused.extend(made.to_do.drain(..).map(|(_, name)| name));
         made.refused.retain(|name| intended.contains(name));
-        // What is told here is only kept: the error ends the trial in any case.
+        // The sink's answer does not matter: the error ends the trial in any case.
         let _ = sink(Output::Unmade(&made.refused));
     }
     let made = made.well()?.buckets;

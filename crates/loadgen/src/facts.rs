@@ -148,7 +148,7 @@ pub struct Calibration {
     pub stand_in: StandIn,
     /// The settings that lead there; `{address}` stands for its host and port.
     pub settings: &'static [(&'static str, &'static str)],
-    /// The operations that are tried when nobody says.
+    /// The operations that a calibration tries by default.
     pub usual: &'static [Operation],
     /// All that can be tried.
     pub can: &'static [Operation],

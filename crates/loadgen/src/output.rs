@@ -27,8 +27,8 @@ pub enum Output<'a> {
     Seconds(Option<RecordBatch>, &'a Live),
     /// Requests one by one, when they are logged.
     Requests(RecordBatch),
-    /// Places that are not there and will be made as soon as this returns: whoever keeps a journal
-    /// writes them into it first. Told at most once in a trial; `false` ends it before any is made.
+    /// Places that do not exist and are made as soon as this returns: a caller with a journal writes
+    /// them there first. Sent at most once in a trial; `false` ends it before any is made.
     Intent(&'a [String]),
     /// Of these, the places that the target refused to make, or that were not asked for any more.
     Unmade(&'a [String]),

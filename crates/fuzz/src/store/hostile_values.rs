@@ -1,4 +1,4 @@
-//! Every parameter and header that the store reads, with values that nobody should send.
+//! Every parameter and header that the store reads, with invalid values.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -178,7 +178,7 @@ impl Driver for S3 {
 }
 
 impl S3 {
-    /// Makes a client that has nobody to help it.
+    /// Makes a client without helpers for the parts of an object.
     fn lone_client(&self, thread: &Rc<S3Thread>, index: u32) -> Result<S3Client, Error> {
         let (endpoint, peer) = peer_of(&self.endpoints, self.tls.as_ref(), index)?;
         let head = HeadWriter::new(&endpoint.url, self.is_per_request);

@@ -223,7 +223,7 @@ impl Driver for Swift {
 }
 
 impl Swift {
-    /// Makes a client that has nobody to help it.
+    /// Makes a client without helpers for the parts of an object.
     fn lone_client(&self, thread: &Rc<SwiftThread>, index: u32) -> Result<SwiftClient, Error> {
         let (endpoint, peer) = peer_of(&self.endpoints, self.tls.as_ref(), index)?;
         let (reactor, buffers) = (&thread.reactor, &thread.buffers);

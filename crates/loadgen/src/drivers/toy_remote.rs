@@ -1,5 +1,5 @@
 //! Driver `toy_remote`, of tests alone: requests that a tokio runtime answers. It shows how a driver over
-//! somebody else's runtime fits: any number of requests in flight, and no thread for any of them.
+//! a foreign runtime fits: any number of requests in flight, and no thread for any of them.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Completions that come from threads of somebody else's: of a library, of a runtime.
+//! Completions that come from foreign threads: a library's or a runtime's.
 //!
 //! A driver over such threads makes one [`Inbox`] for each load thread, whose reactor waits at it. Each
 //! client takes a [`Seat`] and asks by [`Seat::ask`]: it hands the work and a [`Promise`] to the other

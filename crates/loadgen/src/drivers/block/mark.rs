@@ -78,8 +78,8 @@ pub(super) fn read(file: BorrowedFd<'_>, bytes: u64) -> io::Result<Ends> {
     })
 }
 
-/// Tells whether what is `bytes` long was marked at a lesser length, and made longer by nobody but
-/// us: its growth and its new mark are two steps, and a kill can come at any moment of them.
+/// Tells whether what is `bytes` long was marked when it was shorter, and only zeros or our own mark
+/// were added: its growth and its new mark are two steps, and a kill can come at any moment of them.
 fn is_growing(file: BorrowedFd<'_>, run: &str, bytes: u64) -> io::Result<bool> {
     let mut found = Buffer::new(MARK_BYTES as usize);
     if disk::read_full_at(file, &mut found, 0)? < found.len() {

@@ -20,7 +20,7 @@ const ATTRIBUTE: &CStr = c"user.loadstone";
 pub(super) enum Layout {
     /// It is written there.
     InPlace,
-    /// It is written under another name and renamed, so that nobody sees it half.
+    /// It is written under a temporary name and renamed, so that readers never see a partial file.
     Rename,
 }
 

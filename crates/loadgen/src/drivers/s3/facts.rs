@@ -72,7 +72,7 @@ const CALIBRATED: &[Operation] =
     &[Operation::Put, Operation::Get, Operation::Head, Operation::Delete];
 
 /// Credentials are filled as a set or not at all: half of a file's and half of the environment's
-/// would belong to nobody.
+/// are no valid pair.
 fn fill(filling: &mut Filling<'_>) {
     filling.fill(PLACE);
     if filling.has_any(&["access_key", "secret_key", "session_token", "profile"]) {
