@@ -116,7 +116,8 @@ def try_command(words: Sequence[str], store: str, folder: Path) -> None:
         make_run(output_of(rest))
     elif name in READERS and not any(foreign(word) for word in rest):
         for word in rest:
-            make_run(word if word.startswith("runs") or word == "RUN" else None)
+            folder_of_run = word.rpartition("=")[2]
+            make_run(folder_of_run if folder_of_run.startswith(("runs", "RUN")) else None)
         run([name, *without(rest, ("--campaign", "--fail-if"), ())])
 
 

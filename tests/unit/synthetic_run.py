@@ -294,8 +294,8 @@ class Folder:
         """Plan a trial that never runs."""
         self.plan.append(document)
 
-    def close(self, *, campaign, campaign_file, state="finished"):
-        """Write the manifest, which makes the folder a run."""
+    def close(self, *, campaign, campaign_file, state="finished", **others):
+        """Write the manifest, which makes the folder a run; `others` are keys of it."""
         manifest = {
             "format": 1,
             "loadstone": "0.1.0",
@@ -310,6 +310,7 @@ class Folder:
             "started": "2026-01-01T08:00:00Z",
             "ended": "2026-01-01T10:00:00Z",
             "versions": {"loadstone": "0.1.0", "python": "3.11.9"},
+            **others,
         }
         (self.path / "manifest.json").write_text(json.dumps(manifest, indent=1))
         return self.path

@@ -57,18 +57,3 @@ def test_the_ending_of_a_file_tells_its_format(run: str, suffix: str, tmp_path: 
 def test_charts_are_no_one_file(run: str, tmp_path: Path) -> None:
     assert main(["report", run, "-o", str(tmp_path / "x.png")]) == 1
     assert not (tmp_path / "x.png").exists()
-
-
-def test_charts_of_several_runs_do_not_overwrite_each_other(run: str, tmp_path: Path) -> None:
-    other = write_run(tmp_path / "elsewhere" / "one", rate=900)
-    third = write_run(tmp_path / "three", rate=700)
-    folder = tmp_path / "charts"
-    names = [run, str(other), str(third)]
-    assert main(["report", *names, "-f", "svg", "-o", str(folder)]) == 0
-    found = sorted(path.name for path in folder.iterdir())
-    of_one = [name for name in found if name.startswith("three-")]
-    assert of_one
-    assert len(found) == 3 * len(of_one)
-    assert main(["report", run, "-f", "svg", "-o", str(tmp_path / "single")]) == 0
-    alone = sorted(path.name for path in (tmp_path / "single").iterdir())
-    assert [f"three-{name}" for name in alone] == of_one

@@ -4,11 +4,11 @@
 from a Run alone, so that all of them can be made again from the run folder at any time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loadstone.analysis import timeline
+from loadstone.analysis import several, timeline
 from loadstone.analysis.finding import Finding
 from loadstone.analysis.instrument import resources
 from loadstone.analysis.judgement import judge_measured
@@ -67,7 +67,44 @@ class Findings:
 
 
 def analyse(run: Run) -> Findings:
-    """Return what a run says."""
+    """Return what a run says, or what the runs say that it was merged from."""
+    return _joined(run, [analyse(one) for one in run.members]) if run.members else _analysed(run)
+
+
+def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
+    targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
+
+    def cells(kind: str) -> tuple[Cell, ...]:
+        return in_order((cell for one in members for cell in getattr(one, kind)), targets)
+
+    def every(kind: str) -> tuple[Any, ...]:
+        return tuple(entry for one in members for entry in getattr(one, kind))
+
+    return Findings(
+        cells=cells("cells"),
+        totals=cells("totals"),
+        mixes=cells("mixes"),
+        cases=cells("cases"),
+        trials=every("trials"),
+        timelines=every("timelines"),
+        resources=every("resources"),
+        findings=several.join_findings(
+            {own.client: one.findings for own, one in zip(run.members, members, strict=True)}
+        ),
+        searches=every("searches"),
+        changes=every("changes"),
+        verdicts={key: one.verdicts[key] for one in members for key in one.verdicts},
+        ceilings=every("ceilings"),
+        hooks=every("hooks"),
+        client=", ".join(one.client for one in members),
+        exporters=several.join_exporters(one.exporters for one in members),
+        mistakes=several.join_mistakes(
+            {own.client: one.mistakes for own, one in zip(run.members, members, strict=True)}
+        ),
+    )
+
+
+def _analysed(run: Run) -> Findings:
     measured, contradictory = Measured(), list[tuple[str, str]]()
     lines, series = list[timeline.Timeline](), list[resources.ResourceSeries]()
     facts: dict[str, TrialFacts] = {}
@@ -108,7 +145,7 @@ def analyse(run: Run) -> Findings:
         ceilings=read_measured_ceilings(run),
         hooks=tuple(run.hooks),
         changes=judged.changes,
-        client=_client(run.manifest.get("host") or {}),
+        client=_client(run),
         exporters=watch.kept(probe_points),
         mistakes=linter.lint(judged.account),
     )
@@ -120,9 +157,10 @@ def _with_missing(run: Run, facts: Mapping[str, TrialFacts]) -> tuple[TrialFacts
     return tuple(fact for _, fact in sorted(({**facts, **missing}).items()))
 
 
-def _client(host: Mapping[str, Any]) -> str:
+def _client(run: Run) -> str:
     """Return where the load came from, as an axis names it: "client-1 (16 cores)"."""
-    name = host.get("hostname") or host.get("name") or "the client"
+    host: Mapping[str, Any] = run.manifest.get("host") or {}
+    name = run.client or host.get("hostname") or host.get("name") or "the client"
     cores = (host.get("cpu") or {}).get("cores")
     return f"{name} ({cores} cores)" if cores else str(name)
 

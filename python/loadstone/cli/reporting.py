@@ -71,13 +71,8 @@ def write(
     findings: Findings,
     options: Options,
     output: Path | None,
-    *,
-    prefix: str = "",
 ) -> None:
-    """Render a report and write it to a file, a folder, or the screen.
-
-    `prefix` begins the names of files in a folder that holds reports of several runs.
-    """
+    """Render a report and write it to a file, a folder, or the screen."""
     try:
         if output is None:
             content = report.render(run, findings, options)
@@ -87,7 +82,7 @@ def write(
         elif report.is_folder:
             output.mkdir(parents=True, exist_ok=True)
             for name, content in report.render_files(run, findings, options).items():
-                (output / f"{prefix}{name}").write_bytes(content)
+                (output / name).write_bytes(content)
         else:
             content = report.render(run, findings, options)
             output.parent.mkdir(parents=True, exist_ok=True)

@@ -355,7 +355,7 @@ def _next_step(run: Run, findings: Findings, answer: Answer) -> Iterable[Text]:
 
 def _step(run: Run, findings: Findings, answer: Answer) -> tuple[str, str] | None:
     typed = str(run.manifest.get("command") or "")
-    folder = shlex.quote(str(run.path))
+    folder = _folders(run)
     words = shlex.split(typed)
     kind = words[1] if len(words) > 1 else ""
     effects = {one.effect: one for one in answer.cautions}
@@ -393,8 +393,14 @@ def _without_output(words: Sequence[str]) -> str:
 
 
 def _paths(run: Run) -> Iterable[Text]:
-    page = run.path / "report.html"
-    yield Text(f" run     {run.path}", style="dim")
-    if page.exists():
-        yield Text(f" report  {page}", style="dim")
-    yield Text(f" more    loadstone report {shlex.quote(str(run.path))} --full", style="dim")
+    for path in run.paths:
+        yield Text(f" run     {path}", style="dim")
+        if (page := path / "report.html").exists():
+            yield Text(f" report  {page}", style="dim")
+    yield Text(f" more    loadstone report {_folders(run)} --full", style="dim")
+
+
+def _folders(run: Run) -> str:
+    return shlex.join(
+        [f"{member.client}={member.path}" for member in run.members] or [str(run.path)]
+    )

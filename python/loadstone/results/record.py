@@ -122,6 +122,8 @@ class Run:
     """One execution of a plan, as its folder keeps it; records stand in the plan's order.
 
     `altered` are the files that are not as they were written; records that they concern say so.
+    `members` are the runs that this one was merged from (`results/several.py`); such a member's
+    client is called `client`.
     """
 
     path: Path
@@ -131,6 +133,13 @@ class Run:
     ceilings: tuple[CeilingRecord, ...] = ()
     hooks: Sequence[Mapping[str, Any]] = ()
     altered: tuple[str, ...] = ()
+    members: "tuple[Run, ...]" = ()
+    client: str = ""
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """Return the folders of the run: one, or those that it was merged from."""
+        return [member.path for member in self.members] or [self.path]
 
     @property
     def name(self) -> str:

@@ -1,5 +1,7 @@
 """Render what a run measured, from its folder alone.
 
+Runs of one campaign that were made on several clients come as one report, with the client as a
+parameter; NAME=RUN says what to call a client, which is its host's name otherwise.
 published:NAME is a published report; datasafe:FILE and tpch:FILE are logs of other tools that hold
 no requests. All of them also come as markdown, json, html, svg and png. With --fail-if the exit
 code is 3 when a case did what must not be, and 1 when that cannot be decided.
@@ -12,6 +14,7 @@ Examples:
   loadstone report runs/demo -f json | jq '.cases[].requests_per_s'
   loadstone report runs/demo --table hummingbird --head "4 KB 5 nodes Results"
   loadstone report runs/nightly --fail-if "get p99 > 50ms"
+  loadstone report m5.large=runs/a c5n.large=runs/b -f html -o clients.html
   loadstone report published:theflash -f html -o theflash.html
   loadstone report datasafe:m5.large=a.log datasafe:c5n.large=b.log -f html -o clients.html
 """
@@ -19,7 +22,7 @@ Examples:
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,13 +30,17 @@ from loadstone.cli import exit_code, fail_if
 from loadstone.cli.fail_if import FailIf
 from loadstone.errors import InputError
 
+if TYPE_CHECKING:
+    from loadstone.results import Run
+
 # What most people mean by the name of a report.
 ALIASES = {"text": "terminal", "md": "markdown"}
 
 
 def command(
     runs: Annotated[
-        list[str], typer.Argument(help="Run folders, or published:NAME.", metavar="RUN...")
+        list[str],
+        typer.Argument(help="Run folders, NAME=RUN, or published:NAME.", metavar="RUN..."),
     ],
     form: Annotated[
         str | None,
@@ -66,38 +73,45 @@ def command(
     if any(":" in name for name in runs) and _print_accounts(runs, form, output, conditions):
         return
     from loadstone.cli.reporting import find_report, render, report_options, write
-    from loadstone.results.store import read_run
+    from loadstone.results.several import merge_runs
 
     report = find_report(form)
-    if len(runs) > 1 and output is not None and not report.is_folder:
-        raise InputError("several runs cannot be written to one file", "name one run, or no file")
-    is_altered, code = False, 0
-    for name, prefix in zip(runs, _prefixes(runs), strict=True):
-        run = read_run(name)
-        options = report_options(
-            run,
-            report,
-            table=table,
-            head=head,
-            spread=spread,
-            decimal_comma=decimal_comma,
-            megabyte=megabyte,
-            is_full=full,
-            is_terminal=output is None and sys.stdout.isatty(),
-        )
-        run, findings = render(run)
-        write(report, run, findings, options, output, prefix=prefix)
-        code = max(code, fail_if.judge_all(thresholds, findings))
-        for file in run.altered:
+    named = [_read(name) for name in runs]
+    run = merge_runs(named) if len(named) > 1 else named[0][1]
+    options = report_options(
+        run,
+        report,
+        table=table,
+        head=head,
+        spread=spread,
+        decimal_comma=decimal_comma,
+        megabyte=megabyte,
+        is_full=full,
+        is_terminal=output is None and sys.stdout.isatty(),
+    )
+    run, findings = render(run)
+    write(report, run, findings, options, output)
+    code = fail_if.judge_all(thresholds, findings)
+    for one in run.members or (run,):
+        for file in one.altered:
             print(
-                f'warning: "{run.path / file}" is not the file that loadstone wrote: its SHA-256'
+                f'warning: "{one.path / file}" is not the file that loadstone wrote: its SHA-256'
                 " does not match\n"
                 "hint: do not use its numbers; take the file from a copy of the run",
                 file=sys.stderr,
             )
-        is_altered = is_altered or bool(run.altered)
-    if is_altered or code:
-        raise typer.Exit(exit_code.FAILED if is_altered else code)
+    if run.altered or code:
+        raise typer.Exit(exit_code.FAILED if run.altered else code)
+
+
+def _read(name: str) -> tuple[str, "Run"]:
+    """Return a run with what its client is called: RUN, or NAME=RUN."""
+    from loadstone.results.store import read_run
+
+    client, is_named, folder = name.partition("=")
+    if is_named and not Path(name).exists():
+        return client, read_run(folder)
+    return "", read_run(name)
 
 
 def _print_accounts(
@@ -137,16 +151,3 @@ def _form_of(output: Path | None) -> str:
                 )
             return report.name
     return "terminal"
-
-
-def _prefixes(runs: Sequence[str]) -> list[str]:
-    """Return how the files of each run begin in one folder: none overwrites another's."""
-    if len(runs) == 1:
-        return [""]
-    names: list[str] = []
-    for run in runs:
-        name, number = Path(run).resolve().name, 1
-        while (found := name if number == 1 else f"{name}-{number}") in names:
-            number += 1
-        names.append(found)
-    return [f"{name}-" for name in names]

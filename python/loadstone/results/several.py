@@ -1,0 +1,175 @@
+"""Several runs of one campaign, each from a client host of its own, as one run.
+
+Each trial's case gets the parameter `client`, and its number begins with the client's name, so that
+none of two runs are taken for each other. The runs themselves stay in `Run.members`: what a client
+can do, and what it saw, is its own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+from loadstone.errors import InputError
+from loadstone.results.ceiling_record import CeilingRecord
+from loadstone.results.documents import Manifest, TrialDocument
+from loadstone.results.record import Record, Run
+
+CLIENT = "client"
+
+# What a campaign may say differently: how a run is described, judged and shown.
+OF_NO_MATTER = frozenset({"description", "expect", "statements", "report"})
+
+# From the best to the worst.
+STATES = ("finished", "running", "interrupted", "failed")
+
+# What a manifest keeps by the number of a trial, and as a list of entries.
+BY_TRIAL = ("failed", "skipped", "searches")
+LISTS = ("problems", "resumed", "cleaned")
+
+
+def merge_runs(runs: Sequence[tuple[str, Run]]) -> Run:
+    """Return named runs as one; an empty name stands for the host that the run was made on.
+
+    InputError names what keeps them apart: two campaigns, one client twice, one run twice.
+    """
+    _refuse_other_campaigns([run for _, run in runs])
+    names = _client_names(runs)
+    members = tuple(_of_client(run, name) for name, (_, run) in zip(names, runs, strict=True))
+    return Run(
+        path=members[0].path,
+        manifest=_manifest(members, names),
+        records=tuple(record for member in members for record in member.records),
+        is_being_written=any(member.is_being_written for member in members),
+        ceilings=tuple(one for member in members for one in member.ceilings),
+        hooks=tuple(entry for member in members for entry in member.hooks),
+        altered=tuple(file for member in members for file in member.altered),
+        members=members,
+    )
+
+
+def _client_names(runs: Sequence[tuple[str, Run]]) -> list[str]:
+    names = [name or _host(run) or run.path.resolve().name for name, run in runs]
+    if len(set(names)) < len(names):
+        # Runs of one host differ by their folders.
+        names = [
+            name or run.path.resolve().name if names.count(found) > 1 else found
+            for found, (name, run) in zip(names, runs, strict=True)
+        ]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(
+            f'two runs are of a client "{twice}"', "name each client: NAME=RUN NAME=RUN …"
+        )
+    return names
+
+
+def _host(run: Run) -> str:
+    host: Mapping[str, Any] = run.manifest.get("host") or {}
+    return str(host.get("hostname") or host.get("name") or "")
+
+
+def _refuse_other_campaigns(runs: Sequence[Run]) -> None:
+    first = runs[0]
+    for run in runs[1:]:
+        if run.manifest.get("run") and run.manifest.get("run") == first.manifest.get("run"):
+            raise InputError(f'"{run.path}" and "{first.path}" are the same run')
+        campaigns = [dict(one.manifest.get("campaign") or {}) for one in (first, run)]
+        keys = sorted({*campaigns[0], *campaigns[1]} - OF_NO_MATTER)
+        wrong = [key for key in keys if campaigns[0].get(key) != campaigns[1].get(key)]
+        if run.name != first.name or wrong:
+            what = ", ".join(wrong) or "their names"
+            raise InputError(
+                f'"{first.path}" and "{run.path}" are of two campaigns, which differ in: {what}',
+                "one report is of one campaign, run on several clients; report each run by itself, "
+                "or use: loadstone compare",
+            )
+
+
+def _of_client(run: Run, client: str) -> Run:
+    return replace(
+        run,
+        manifest=cast(
+            Manifest,
+            {
+                **run.manifest,
+                "plan": [_document(one, client) for one in run.manifest["plan"]],
+                **{
+                    key: {f"{client}:{of}": entry for of, entry in kept.items()}
+                    for key in BY_TRIAL
+                    if (kept := cast(Mapping[str, Any], run.manifest.get(key)))
+                },
+            },
+        ),
+        records=tuple(_record(one, client) for one in run.records),
+        ceilings=tuple(_ceiling(one, client) for one in run.ceilings),
+        hooks=tuple(_entry(one, client) for one in run.hooks),
+        client=client,
+    )
+
+
+def _document(document: TrialDocument, client: str) -> TrialDocument:
+    case = document.get("case") or {}
+    changed: dict[str, Any] = {
+        **document,
+        "id": f"{client}:{document['id']}",
+        "case": {**case, "parameters": {**case.get("parameters", {}), CLIENT: client}},
+    }
+    if "of" in (search := document.get("search") or {}):
+        changed["search"] = {**search, "of": f"{client}:{search['of']}"}
+    return cast(TrialDocument, changed)
+
+
+def _record(record: Record, client: str) -> Record:
+    return replace(
+        record,
+        trial=_document(record.trial, client),
+        hooks=tuple(_entry(one, client) for one in record.hooks),
+    )
+
+
+def _ceiling(one: CeilingRecord, client: str) -> CeilingRecord:
+    name = f"{one.ceiling.get('name', '')} ({client})"
+    return replace(
+        one, ceiling={**one.ceiling, "id": f"{client}:{one.ceiling['id']}", "name": name}
+    )
+
+
+def _entry(entry: Mapping[str, Any], client: str) -> Mapping[str, Any]:
+    trial = entry.get("trial")
+    return {**entry, "trial": f"{client}:{trial}"} if trial else entry
+
+
+def _manifest(members: Sequence[Run], names: Sequence[str]) -> Manifest:
+    """Return what holds for all: the first one's campaign, the times of all, what hosts share."""
+    manifests = [member.manifest for member in members]
+    first: Mapping[str, Any] = manifests[0]
+    merged: dict[str, Any] = {key: first[key] for key in first if _is_common(key, manifests)}
+    merged |= {
+        "campaign": first.get("campaign"),
+        "name": first["name"],
+        "run": "+".join(str(one.get("run") or "") for one in manifests),
+        "state": max((member.state for member in members), key=STATES.index),
+        "started": min(filter(None, (one.get("started") for one in manifests)), default=None),
+        "ended": max(filter(None, (one.get("ended") for one in manifests)), default=None),
+        "plan": [document for one in manifests for document in one["plan"]],
+        "host": {**_common_host(manifests), "name": ", ".join(names)},
+        "failed_requests": sum(one.get("failed_requests") or 0 for one in manifests),
+    }
+    for key in BY_TRIAL:
+        merged[key] = dict(
+            pair
+            for one in manifests
+            for pair in cast(Mapping[str, Any], one.get(key) or {}).items()
+        )
+    for key in LISTS:
+        merged[key] = [entry for one in manifests for entry in cast(list[Any], one.get(key) or [])]
+    return cast(Manifest, merged)
+
+
+def _is_common(key: str, documents: Iterable[Mapping[str, Any]]) -> bool:
+    return len({repr(one.get(key)) for one in documents}) == 1
+
+
+def _common_host(manifests: Sequence[Manifest]) -> dict[str, Any]:
+    hosts: list[Mapping[str, Any]] = [one.get("host") or {} for one in manifests]
+    return {key: hosts[0][key] for key in hosts[0] if _is_common(key, hosts)}
