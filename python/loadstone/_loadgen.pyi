@@ -54,6 +54,9 @@ class Histogram:
     def quantile(self, quantile: float) -> int:
         """Return the upper edge of the bucket that holds the quantile, 0 to 1, by nearest rank."""
 
+    def at_ranks(self, ranks: list[int]) -> list[int]:
+        """Return the upper edges of the buckets with the values of these ranks, least first."""
+
     def count_at_or_below(self, value_ns: int) -> int:
         """Return how many values lie at or below a value."""
 

@@ -1,8 +1,9 @@
 //! Histograms for analysis: merged by adding counts, never by averaging.
 
 use hdrhistogram::Histogram as Hdr;
-use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+use hdrhistogram::serialization::V2DeflateSerializer;
 use loadstone_loadgen as loadgen;
+use loadstone_loadgen::encoded::Sum;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -10,33 +11,30 @@ use pyo3::types::PyBytes;
 /// Counts of nanoseconds, 1 to one hour, with three significant digits.
 #[pyclass(module = "loadstone._loadgen")]
 pub(crate) struct Histogram {
-    counts: Hdr<u64>,
+    sum: Sum,
 }
 
 #[pymethods]
 impl Histogram {
     #[new]
     fn new() -> Self {
-        Self { counts: loadgen::histogram() }
+        Self { sum: Sum::default() }
     }
 
     /// Adds an encoded histogram.
     fn add(&mut self, encoded: &[u8]) -> PyResult<()> {
-        let other: Hdr<u64> = Deserializer::new()
-            .deserialize(&mut &encoded[..])
-            .map_err(|error| PyValueError::new_err(format!("not a V2 HDR histogram: {error}")))?;
-        self.add_counts(&other)
+        self.sum.add(encoded).map_err(PyValueError::new_err)
     }
 
     /// Adds the counts of another histogram.
     fn merge(&mut self, other: &Self) -> PyResult<()> {
-        self.add_counts(&other.counts)
+        self.sum.merge(other.counts()).map_err(PyValueError::new_err)
     }
 
     /// Counts one value, or the same value several times.
     #[pyo3(signature = (value_ns, count = 1))]
     fn record(&mut self, value_ns: u64, count: u64) {
-        self.counts.saturating_record_n(value_ns.max(1), count);
+        self.sum.counts_mut().saturating_record_n(value_ns.max(1), count);
     }
 
     /// Returns the upper edge of the smallest bucket with at least the share `quantile` at or below.
@@ -44,45 +42,59 @@ impl Histogram {
         if !(0.0..=1.0).contains(&quantile) {
             return Err(PyValueError::new_err(format!("quantile {quantile}: allowed: 0 to 1")));
         }
-        Ok(self.counts.value_at_quantile(quantile).min(self.counts.max()))
+        Ok(self.counts().value_at_quantile(quantile).min(self.counts().max()))
     }
 
     /// Returns how many values lie at or below a value.
     fn count_at_or_below(&self, value_ns: u64) -> u64 {
-        self.counts
+        self.counts()
             .iter_recorded()
             .take_while(|step| step.value_iterated_to() <= value_ns)
             .fold(0, |count, step| count + step.count_at_value())
     }
 
+    /// Returns the upper edges of the buckets that hold the values of these ranks, 1 being the least.
+    fn at_ranks(&self, mut ranks: Vec<u64>) -> Vec<u64> {
+        ranks.sort_unstable();
+        let mut found = Vec::with_capacity(ranks.len());
+        let mut reached = 0;
+        for step in self.counts().iter_recorded() {
+            reached += step.count_at_value();
+            while ranks.get(found.len()).is_some_and(|&rank| rank <= reached) {
+                found.push(step.value_iterated_to().min(self.counts().max()));
+            }
+        }
+        found
+    }
+
     #[getter]
     fn count(&self) -> u64 {
-        self.counts.len()
+        self.counts().len()
     }
 
     #[getter]
     fn mean(&self) -> f64 {
-        self.counts.mean()
+        self.counts().mean()
     }
 
     #[getter]
     fn stdev(&self) -> f64 {
-        self.counts.stdev()
+        self.counts().stdev()
     }
 
     #[getter]
     fn min(&self) -> u64 {
-        if self.counts.is_empty() { 0 } else { self.counts.min() }
+        if self.counts().is_empty() { 0 } else { self.counts().min() }
     }
 
     #[getter]
     fn max(&self) -> u64 {
-        self.counts.max()
+        self.counts().max()
     }
 
     /// Returns the upper edges of the buckets that hold something, and their counts.
     fn buckets(&self) -> (Vec<u64>, Vec<u64>) {
-        self.counts
+        self.counts()
             .iter_recorded()
             .map(|step| (step.value_iterated_to(), step.count_at_value()))
             .unzip()
@@ -90,22 +102,20 @@ impl Histogram {
 
     /// Returns the compressed V2 encoding.
     fn encode<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &loadgen::encode(&self.counts, &mut V2DeflateSerializer::new()))
+        PyBytes::new(py, &loadgen::encode(self.counts(), &mut V2DeflateSerializer::new()))
     }
 
     fn __len__(&self) -> usize {
-        usize::try_from(self.counts.len()).unwrap_or(usize::MAX)
+        usize::try_from(self.counts().len()).unwrap_or(usize::MAX)
     }
 
     fn __repr__(&self) -> String {
-        format!("<Histogram of {} values>", self.counts.len())
+        format!("<Histogram of {} values>", self.counts().len())
     }
 }
 
 impl Histogram {
-    fn add_counts(&mut self, other: &Hdr<u64>) -> PyResult<()> {
-        self.counts.add(other).map_err(|error| {
-            PyValueError::new_err(format!("histogram beyond one hour or of other digits: {error}"))
-        })
+    fn counts(&self) -> &Hdr<u64> {
+        self.sum.counts()
     }
 }

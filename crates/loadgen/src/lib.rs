@@ -7,6 +7,7 @@
 
 pub mod dataset;
 pub mod drivers;
+pub mod encoded;
 pub mod error;
 pub mod facts;
 pub mod operation;

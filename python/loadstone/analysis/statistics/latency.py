@@ -4,12 +4,11 @@ Percentiles of seconds, clients or hosts are never averaged: counts are added, a
 read from the sum.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from loadstone import units
 from loadstone.analysis.validity import TAIL_PRINTED, may_print_quantile
@@ -161,14 +160,11 @@ def _timed_out(timeouts: Timeouts) -> str:
 
 def _curve(histogram: "Histogram") -> tuple[CurvePoint, ...]:
     """Return points that stand evenly on an axis of 1/(1-q), up to where ten values lie beyond."""
+    evenly = (1 - 0.5 ** (number / CURVE_STEPS_PER_HALVING) for number in itertools.count())
+    quantiles = list(itertools.takewhile(lambda q: may_print_quantile(q, histogram.count), evenly))
     # All points in one pass over the buckets: asked for one by one, each would be a pass.
-    edges, counts = histogram.buckets()
-    ranks = np.cumsum(counts)
-    points: list[CurvePoint] = []
-    while True:
-        q = 1 - 0.5 ** (len(points) / CURVE_STEPS_PER_HALVING)
-        if not may_print_quantile(q, histogram.count):
-            return tuple(points)
-        index = int(np.searchsorted(ranks, max(1, math.ceil(q * histogram.count - 1e-9))))
-        value_ns = min(int(edges[index]), histogram.max)
-        points.append(CurvePoint(quantile=q, value_ns=value_ns))
+    ranks = [max(1, math.ceil(q * histogram.count - 1e-9)) for q in quantiles]
+    return tuple(
+        CurvePoint(quantile=q, value_ns=value_ns)
+        for q, value_ns in zip(quantiles, histogram.at_ranks(ranks), strict=True)
+    )
