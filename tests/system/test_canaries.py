@@ -365,6 +365,7 @@ def test_commands_that_need_no_target_tell_nothing_of_the_environment(
     loadstone(cage, "published")
     loadstone(cage, "import", "warp", broken, "-o", tmp_path / "imported")
     loadstone(cage, "bench", "get", "s3+http://127.0.0.1:1", "--dry-run")
+    loadstone(cage, "script", "make", "users", "-o", tmp_path / "users.csv")
     assert not cage.problems, cage.problems[:5]
 
 

@@ -53,6 +53,11 @@ COMMANDS = (
         module="loadstone.cli.commands.bench",
     ),
     Command(
+        name="script",
+        summary="Make, show, check and convert scripts of users' actions, and traces.",
+        module="loadstone.cli.commands.script",
+    ),
+    Command(
         name="clean",
         summary="Remove what a run left on its targets.",
         module="loadstone.cli.commands.clean",

@@ -21,7 +21,7 @@ from loadstone.formats.reading import FileLine
 from loadstone.importers.completions import Completions
 
 LINE_MAX = 1 << 20
-COLUMNS = (
+LINE_COLUMNS = (
     "idx", "thread", "op", "client_id", "n_objects", "bytes", "endpoint", "file", "error",
     "start", "first_byte", "last_byte", "end", "duration_ns", "cat",
 )  # fmt: skip
@@ -82,7 +82,7 @@ def _add(
     operation = OPERATIONS.get(row["op"], row["op"].lower())
     group = groups.setdefault(operation, _Group(Completions(origin_ns=origin_ns)))
     size = reading.whole(place, "bytes", row["bytes"])
-    first_byte = _time(place, "first_byte", row["first_byte"]) if row["first_byte"] else None
+    first_byte = time_of(place, "first_byte", row["first_byte"]) if row["first_byte"] else None
     group.completions.add(
         operation,
         _outcome(row["error"]),
@@ -98,24 +98,32 @@ def _add(
 
 def _rows(path: Path) -> Iterator[tuple[FileLine, Mapping[str, str] | str]]:
     """Yield the requests, and the command line that warp appends as a comment."""
-    lines = _lines(path)
-    head = next(lines, "")
-    if head.rstrip("\n").split("\t") != list(COLUMNS):
-        FileLine(path, 1).refuse(
-            f'has the unknown head "{head[:60].rstrip()}"', "give the .csv.zst that warp wrote"
-        )
     expected = 0
-    for number, line in enumerate(lines, start=2):
-        place = FileLine(path, number)
+    for place, line in lines_of(path, with_comments=True):
         if line.startswith("#"):
             yield place, line.lstrip("# ").rstrip("\n")
             continue
-        rows = reading.read_csv(path, [line], COLUMNS, delimiter="\t", first_line=number)
+        rows = reading.read_csv(
+            path, [line], LINE_COLUMNS, delimiter="\t", first_line=place.line or 0
+        )
         for _, row in rows:
             if reading.whole(place, "idx", row["idx"]) != expected:
                 place.refuse(f"found {row['idx']}, expected {expected}", reading.EDITED, "idx")
             expected += 1
             yield place, row
+
+
+def lines_of(path: Path, *, with_comments: bool = False) -> Iterator[tuple[FileLine, str]]:
+    """Yield the lines under the head, each with its place."""
+    lines = _lines(path)
+    head = next(lines, "")
+    if head.rstrip("\n").split("\t") != list(LINE_COLUMNS):
+        FileLine(path, 1).refuse(
+            f'has the unknown head "{head[:60].rstrip()}"', "give the .csv.zst that warp wrote"
+        )
+    for number, line in enumerate(lines, start=2):
+        if with_comments or not line.startswith("#"):
+            yield FileLine(path, number), line
 
 
 def _json_text(path: Path) -> str | None:
@@ -200,7 +208,7 @@ def _of_totals(place: FileLine, name: str, node: Node) -> _Totals:
     if failed > requests:
         place.refuse(f"{name}: {failed} of {requests} requests failed", reading.EDITED)
     start_ns, end_ns = (
-        _time(place, key, str(node.at(key).value)) for key in ("start_time", "end_time")
+        time_of(place, key, str(node.at(key).value)) for key in ("start_time", "end_time")
     )
     if end_ns <= start_ns:
         place.refuse(f"{name}: ends before it starts", reading.EDITED)
@@ -281,8 +289,8 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _times(place: FileLine, row: Mapping[str, str]) -> tuple[int, int]:
-    start_ns = _time(place, "start", row["start"])
-    end_ns = _time(place, "end", row["end"])
+    start_ns = time_of(place, "start", row["start"])
+    end_ns = time_of(place, "end", row["end"])
     duration_ns = reading.whole(place, "duration_ns", row["duration_ns"])
     slack_ns = max(DURATION_SLACK_NS, DURATION_SLACK * duration_ns)
     if abs(end_ns - start_ns - duration_ns) > slack_ns:
@@ -294,7 +302,7 @@ def _times(place: FileLine, row: Mapping[str, str]) -> tuple[int, int]:
     return end_ns - duration_ns, end_ns
 
 
-def _time(place: FileLine, column: str, text: str) -> int:
+def time_of(place: FileLine, column: str, text: str) -> int:
     """Return RFC 3339 with up to nine decimals in nanoseconds, which datetime cannot hold."""
     match = re.fullmatch(r"(.{19})(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", text)
     try:

@@ -1,0 +1,270 @@
+"""Make, show, check and convert scripts: tables of actions that depend on each other.
+
+\b
+  make GENERATOR        write a script by a generator, from settings and a seed
+  convert FORMAT FILE   make a script of what another program recorded
+  show FILE             say what a script holds
+  check FILE            find all mistakes of a script, each with row and column
+
+A file is Parquet, or CSV where its name ends in .csv; its columns: docs/reference/script.md.
+
+\b
+Examples:
+  loadstone script make users -o users.parquet --set copies=4 --set size=100KiB
+  loadstone script show users.parquet
+  loadstone script check mine.csv
+  loadstone script convert s3-log access.log -o trace.parquet --size 64KiB
+  loadstone script convert warp warp-get.csv.zst -o trace.csv --malformed skip
+"""
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from loadstone import units
+from loadstone.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from loadstone.script.compiled import Checked
+    from loadstone.script.trace import Losses
+
+SIZE = "4KiB"
+
+
+class Verb(StrEnum):
+    """What to do with a script."""
+
+    MAKE = "make"
+    CONVERT = "convert"
+    SHOW = "show"
+    CHECK = "check"
+
+
+class SessionsBy(StrEnum):
+    """What the requests of a session of a trace have in common."""
+
+    KEY = "key"
+    CLIENT = "client"
+
+
+class Malformed(StrEnum):
+    """What is done with lines that cannot be read."""
+
+    REFUSE = "refuse"
+    SKIP = "skip"
+
+
+def command(
+    verb: Annotated[Verb, typer.Argument(help="What to do.", show_default=False)],
+    names: Annotated[
+        list[str],
+        typer.Argument(help="A generator; a format and its files; or a script.", metavar="NAME..."),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="make, convert: the file to write.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="make: one setting of the generator.", metavar="KEY=VALUE"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="make: all chance comes from it.")] = 1,
+    size: Annotated[
+        str | None, typer.Option(help="Size of objects where nothing else tells it.")
+    ] = None,
+    sessions_by: Annotated[
+        SessionsBy, typer.Option(help="convert: what a session keeps in order.")
+    ] = SessionsBy.KEY,
+    sessions: Annotated[
+        int, typer.Option(help="convert: sessions that keys are dealt to.", min=1)
+    ] = 64,
+    anonymise: Annotated[
+        str | None,
+        typer.Option(
+            help="convert: hash the steps of keys with this; equal keys stay equal.", metavar="SALT"
+        ),
+    ] = None,
+    no_times: Annotated[
+        bool, typer.Option("--no-times", help="convert: keep the order only, not the times.")
+    ] = False,
+    malformed: Annotated[
+        Malformed, typer.Option(help="convert: what to do with lines that cannot be read.")
+    ] = Malformed.REFUSE,
+    rows: Annotated[int, typer.Option(help="show: so many of its actions too.", min=0)] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="show, check: print JSON.")] = False,
+) -> int:
+    match verb:
+        case Verb.MAKE:
+            return _make(names, _needed(output, verb), settings or (), seed, size)
+        case Verb.CONVERT:
+            from loadstone.script.trace import TraceOptions
+
+            options = TraceOptions(
+                sessions_by=sessions_by.value,
+                sessions=sessions,
+                size_bytes=None if size is None else units.parse_size(size),
+                salt=anonymise,
+                has_times=not no_times,
+            )
+            may_skip = malformed is Malformed.SKIP
+            return _convert(names, _needed(output, verb), options, may_skip=may_skip)
+        case Verb.SHOW | Verb.CHECK:
+            return _show(names, rows, as_json=as_json, is_check=verb is Verb.CHECK)
+
+
+def _needed(output: Path | None, verb: Verb) -> Path:
+    if output is None:
+        raise InputError(f"{verb} has no file to write", f"loadstone script {verb} ... -o FILE")
+    return output
+
+
+def _make(
+    names: Sequence[str], output: Path, settings: Sequence[str], seed: int, size: str | None
+) -> int:
+    from loadstone.cli.settings import parse_settings
+    from loadstone.script.generators import find_generator, read_settings
+    from loadstone.script.table import writing
+
+    if len(names) != 1:
+        raise InputError("a script is made by one generator", "loadstone script make users -o FILE")
+    generator = find_generator(names[0])
+    given = {"size": size or SIZE, "copies": 1, **parse_settings(settings)}
+    read = read_settings(generator, given)
+    with writing(output) as writer:
+        for action in generator.make(read, seed):
+            writer.add(action)
+    print(f"{output}: {units.counted(writer.count, 'action')} by {generator.name}, seed {seed}")
+    print(f"see: loadstone script show {output}")
+    return 0
+
+
+def _convert(names: Sequence[str], output: Path, options: Any, *, may_skip: bool) -> int:
+    from loadstone.script.converters import find_converter
+    from loadstone.script.table import writing
+    from loadstone.script.trace import Losses, script_of
+
+    converter = find_converter(names[0])
+    if len(names) < 2:
+        raise InputError(
+            "there is no file to convert", f"loadstone script convert {names[0]} FILE -o SCRIPT"
+        )
+    losses = Losses(may_skip=may_skip)
+    requests = itertools.chain.from_iterable(
+        converter.read(Path(name), losses) for name in names[1:]
+    )
+    with writing(output) as writer:
+        for action in script_of(requests, options, losses):
+            writer.add(action)
+    print(f"{output}: {units.counted(writer.count, 'action')} from {converter.name}")
+    _print_losses(losses)
+    print(f"see: loadstone script show {output}")
+    return 0
+
+
+def _print_losses(losses: "Losses") -> None:
+    for why, count in losses.left_out.most_common():
+        print(f"left out: {count:,} × {why}")
+    if losses.malformed:
+        print(f"malformed lines skipped: {losses.malformed:,}")
+        for line in losses.examples:
+            print(f"  {line}")
+        if losses.malformed > len(losses.examples):
+            print(f"  and {losses.malformed - len(losses.examples):,} more")
+
+
+def _show(names: Sequence[str], rows: int, *, as_json: bool, is_check: bool) -> int:
+    from loadstone.script.summary import summarise
+
+    for name in names:
+        checked = check_file(Path(name))
+        summary = summarise(checked)
+        if as_json:
+            print(json.dumps(summary.document(), indent=2))
+        elif is_check:
+            actions = units.counted(checked.requests.action_count, "action")
+            sessions = units.counted(summary.sessions, "session")
+            print(f"{name}: {actions} in {sessions}, no mistake")
+        else:
+            _print_summary(name, summary)
+            _print_rows(Path(name), rows)
+    return 0
+
+
+def check_file(path: Path) -> "Checked":
+    """Return a script of a file, or raise all of its mistakes."""
+    from loadstone.script.compiled import check
+    from loadstone.script.mistakes import Mistakes
+    from loadstone.script.table import read_actions
+
+    mistakes = Mistakes(str(path))
+    return check(read_actions(path, mistakes), str(path), mistakes)
+
+
+def _print_summary(name: str, summary: Any) -> None:
+    from loadstone.cli.output import print_table
+
+    total = sum(one.actions for one in summary.actions)
+    print(f"{name}: {total:,} actions in {units.counted(summary.sessions, 'session')}\n")
+    print_table(
+        ("action", "actions", "share", "requests", "bytes put"),
+        [
+            (
+                one.action,
+                f"{one.actions:,}",
+                f"{100 * one.actions / total:.1f} %",
+                f"{one.requests:,}",
+                units.format_bytes(one.bytes_put) if one.bytes_put else "–",
+            )
+            for one in summary.actions
+        ],
+        numbers={1, 2, 3, 4},
+    )
+    print()
+    for line in _facts(summary):
+        print(line)
+
+
+def _facts(summary: Any) -> Iterator[str]:
+    yield (
+        f"sessions: {summary.first_sessions} first, {summary.last_sessions} last,"
+        f" the longest has {units.counted(summary.longest_session, 'action')}"
+    )
+    yield (
+        f"objects: {summary.objects:,}, of {units.counted(summary.users, 'user')} in"
+        f" {units.counted(summary.places, 'place')}; {summary.overwrites:,} are written over"
+    )
+    if summary.prepared:
+        size = units.format_bytes(summary.prepared_bytes)
+        yield f"there before the script begins: {units.counted(summary.prepared, 'object')}, {size}"
+    if summary.lists:
+        yield f"listings: {summary.lists:,}, the exact set is known of {summary.lists_checked:,}"
+    if summary.span_ns is not None:
+        yield f"times: recorded, over {units.format_duration(summary.span_ns)}"
+    else:
+        yield "times: none; each action follows the one before in its session"
+
+
+def _print_rows(path: Path, rows: int) -> None:
+    if not rows:
+        return
+    from loadstone.cli.output import print_table
+    from loadstone.script.mistakes import Mistakes
+    from loadstone.script.table import COLUMNS, read_actions
+
+    taken = list(itertools.islice(read_actions(path, Mistakes(str(path))), rows))
+    used = [name for name in COLUMNS.names if any(getattr(one, name) is not None for one in taken)]
+    print()
+    print_table(
+        ("row", *used),
+        [(str(one.row), *(_cell(getattr(one, name)) for name in used)) for one in taken],
+    )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return ";".join(value)
+    return "" if value is None else shown(value).strip('"')

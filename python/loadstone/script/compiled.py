@@ -1,0 +1,349 @@
+"""A script as the load generator runs it: Arrow files of requests and of their subjects.
+
+The files are mapped, not read: uncompressed, batches of equal length, sorted by session. Three
+scripts share one file of subjects: what prepares, what is measured, and what cleans up.
+"""
+
+import hashlib
+import itertools
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.ipc
+
+from loadstone.errors import ResultError
+from loadstone.script.expansion import (
+    ANY,
+    ARROW,
+    DELETE,
+    NONE,
+    OPERATIONS,
+    PUT,
+    Requests,
+    Subjects,
+    Words,
+    as_json,
+    expand,
+)
+from loadstone.script.expected import Expected, expect
+from loadstone.script.mistakes import Mistakes
+from loadstone.script.table import Action
+
+FORMAT = 1
+BATCH_ROWS = 65_536
+TEXT_BYTES_MAX = 2**31 - 1
+DEALT_SESSIONS = 64
+"""Sessions that what is prepared, and what is cleaned up, is dealt to."""
+
+REQUESTS = pa.schema(
+    [
+        pa.field("session", pa.uint32(), nullable=False),
+        pa.field("action", pa.uint8(), nullable=False),
+        pa.field("is_last", pa.bool_(), nullable=False),
+        pa.field("operation", pa.uint8(), nullable=False),
+        pa.field("subject", pa.uint32(), nullable=False),
+        pa.field("size", pa.uint64(), nullable=False),
+        pa.field("version", pa.uint32(), nullable=False),
+        pa.field("expect", pa.uint8(), nullable=False),
+        pa.field("entries", pa.uint32()),
+        pa.field("entries_hash", pa.uint64()),
+        pa.field("wrap", pa.uint8(), nullable=False),
+        pa.field("user", pa.uint32(), nullable=False),
+        pa.field("due_ns", pa.uint64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """One file of requests: its name by its hash, and what a trial document says of it."""
+
+    path: Path
+    sha256: str
+    actions: int
+    requests: int
+    sessions: int
+    shares: Mapping[str, int]
+    has_times: bool
+    subjects: int
+
+    def document(self, *, order: str, speed: float | None) -> dict[str, Any]:
+        """Return the key `script` of a trial document."""
+        return {
+            "path": f"{self.path.parent.name}/{self.path.name}",
+            "sha256": self.sha256,
+            "actions": self.actions,
+            "requests": self.requests,
+            "sessions": self.sessions,
+            "order": order,
+            "speed": speed,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledScript:
+    """A script's three files; `prepare` is absent where nothing must be there before."""
+
+    measured: Compiled
+    prepare: Compiled | None
+    clean_up: Compiled
+    places: int
+    can_share_buckets: bool
+    lists: int
+    lists_checked: int
+    bytes_put: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A script without mistakes: its requests, their subjects, and what is expected."""
+
+    requests: Requests
+    subjects: Subjects
+    expected: Expected
+
+
+def check(actions: Iterable[Action], name: str, mistakes: Mistakes | None = None) -> Checked:
+    """Return a script's requests and expectations; raise all of its mistakes at once."""
+    mistakes = mistakes or Mistakes(name)
+    requests, subjects = expand(actions, mistakes)
+    return Checked(
+        requests=requests, subjects=subjects, expected=expect(requests, subjects, mistakes)
+    )
+
+
+def compile_script(checked: Checked, folder: Path) -> CompiledScript:
+    """Write the files of a script into a folder, each under its hash, and describe them."""
+    requests, subjects, expected = checked.requests, checked.subjects, checked.expected
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        subjects_sha = _write_subjects(subjects, expected, folder)
+        known = {"subjects_sha256": subjects_sha}
+        count = len(subjects.coded)
+        measured = _write(_measured(requests, expected), requests, known, folder, count)
+        prepare = None
+        if expected.prepared:
+            puts = _puts(requests, expected)
+            prepare = _write_dealt(puts, "PREPARE", known, folder, count)
+        clean_up = _write_dealt(_deletes(expected), "CLEAN_UP", known, folder, count)
+    except OSError as error:
+        raise ResultError(f'cannot write the script to "{folder}": {error.strerror}') from error
+    sizes = zip(requests.size, requests.operation, strict=True)
+    return CompiledScript(
+        measured=measured,
+        prepare=prepare,
+        clean_up=clean_up,
+        places=subjects.places_named,
+        can_share_buckets=subjects.has_spaces_only,
+        lists=expected.lists,
+        lists_checked=expected.lists_checked,
+        bytes_put=sum(size for size, operation in sizes if operation == PUT),
+    )
+
+
+def _measured(requests: Requests, expected: Expected) -> dict[str, pa.Array]:
+    return {
+        "session": _arrow(requests.session),
+        "action": _arrow(requests.action),
+        "is_last": _arrow(requests.is_last).cast(pa.bool_()),
+        "operation": _arrow(requests.operation),
+        "subject": _arrow(requests.subject).cast(pa.uint32()),
+        "size": _arrow(requests.size).cast(pa.uint64()),
+        "version": _arrow(expected.version),
+        "expect": _arrow(requests.expect),
+        "entries": _present(expected.entries, pa.uint32()),
+        "entries_hash": _arrow(expected.entries_hash),
+        "wrap": _arrow(requests.wrap),
+        "user": _arrow(requests.user),
+        "due_ns": _present(requests.due_ns, pa.uint64()),
+    }
+
+
+def _arrow(column: Words) -> pa.Array:
+    return pa.Array.from_buffers(ARROW[column.typecode], len(column), [None, pa.py_buffer(column)])
+
+
+def _present(column: Words, kind: pa.DataType) -> pa.Array:
+    """Return a column with nulls in the place of what is not stated."""
+    values = _arrow(column)
+    absent = pa.scalar(None, values.type)
+    return pc.if_else(pc.equal(values, NONE), absent, values).cast(kind)
+
+
+def _puts(requests: Requests, expected: Expected) -> dict[str, pa.Array]:
+    """Return a put of each object that must be there before the script begins."""
+    order = _deal(expected.prepared)
+    at = [expected.prepared_at[one] for one in order]
+    return {
+        "operation": _same(PUT, pa.uint8(), len(order)),
+        "subject": _arrow(array("I", (expected.prepared[one] for one in order))),
+        "size": pa.array((expected.prepared_sizes[one] for one in order), pa.uint64()),
+        "version": _same(1, pa.uint32(), len(order)),
+        "wrap": pa.array((requests.wrap[one] for one in at), pa.uint8()),
+        "user": pa.array((requests.user[one] for one in at), pa.uint32()),
+    }
+
+
+def _deletes(expected: Expected) -> dict[str, pa.Array]:
+    """Return a delete of every object that the script, or what prepares it, may leave."""
+    order = _deal(expected.objects)
+    return {
+        "operation": _same(DELETE, pa.uint8(), len(order)),
+        "subject": _arrow(array("I", (expected.objects[one] for one in order))),
+        "size": _same(0, pa.uint64(), len(order)),
+        "version": _same(0, pa.uint32(), len(order)),
+        "wrap": _same(0, pa.uint8(), len(order)),
+        "user": _same(0, pa.uint32(), len(order)),
+    }
+
+
+def _deal(chosen: Words) -> Words:
+    """Return places in a list in the order in which they are dealt to sessions."""
+    count = max(1, min(DEALT_SESSIONS, len(chosen)))
+    return array("I", itertools.chain(*(range(one, len(chosen), count) for one in range(count))))
+
+
+def _same(value: Any, kind: pa.DataType, length: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), length)
+
+
+def _write_dealt(
+    columns: Mapping[str, pa.Array], action: str, known: Mapping[str, str], folder: Path, count: int
+) -> Compiled:
+    length = len(columns["subject"])
+    sessions = min(DEALT_SESSIONS, length)
+    dealt = (array("I", [one]) * len(range(one, length, sessions)) for one in range(sessions))
+    whole = {
+        "session": _arrow(array("I", itertools.chain(*dealt))),
+        "action": _same(0, pa.uint8(), length),
+        "is_last": _same(True, pa.bool_(), length),
+        "expect": _same(ANY, pa.uint8(), length),
+        "entries": pa.nulls(length, pa.uint32()),
+        "entries_hash": pa.nulls(length, pa.uint64()),
+        "due_ns": pa.nulls(length, pa.uint64()),
+        **columns,
+    }
+    requests = Requests(actions=[action], sessions=sessions, action_count=length)
+    return _write(whole, requests, known, folder, count)
+
+
+def _write(
+    columns: Mapping[str, pa.Array],
+    requests: Requests,
+    known: Mapping[str, str],
+    folder: Path,
+    subjects: int,
+) -> Compiled:
+    length = len(columns["session"])
+    metadata = {
+        "format": str(FORMAT),
+        "actions": as_json(requests.actions),
+        "operations": as_json(OPERATIONS),
+        "first_sessions": str(requests.first_sessions),
+        "last_sessions": str(requests.last_sessions),
+        "sessions": str(requests.sessions),
+        "rows": str(length),
+        "action_count": str(requests.action_count),
+        **known,
+    }
+    schema = REQUESTS.with_metadata(metadata)
+    arrays = [columns[name] for name in REQUESTS.names]
+    batches = (
+        pa.RecordBatch.from_arrays(
+            [column.slice(start, BATCH_ROWS) for column in arrays], schema=schema
+        )
+        for start in range(0, length, BATCH_ROWS)
+    )
+    sha256 = _write_file(folder, ".arrow", schema, batches)
+    counted = {
+        one["values"].as_py(): one["counts"].as_py()
+        for one in pc.value_counts(columns["operation"])
+    }
+    return Compiled(
+        path=folder / f"{sha256}.arrow",
+        sha256=sha256,
+        actions=requests.action_count,
+        requests=length,
+        sessions=requests.sessions,
+        shares={name: counted[at] for at, name in enumerate(OPERATIONS) if at in counted},
+        has_times=columns["due_ns"].null_count < length,
+        subjects=subjects,
+    )
+
+
+def _write_subjects(subjects: Subjects, expected: Expected, folder: Path) -> str:
+    text = pa.utf8() if subjects.coded.nbytes < TEXT_BYTES_MAX else pa.large_utf8()
+    schema = pa.schema(
+        [
+            pa.field("place", pa.uint32(), nullable=False),
+            pa.field("space", pa.uint32(), nullable=False),
+            pa.field("key", text, nullable=False),
+        ],
+        metadata={"format": str(FORMAT)},
+    )
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, len(subjects.coded), BATCH_ROWS):
+            coded = subjects.coded.slice(start, BATCH_ROWS).to_pylist()
+            end = start + len(coded)
+            yield pa.RecordBatch.from_arrays(
+                [
+                    _arrow(subjects.places[start:end]),
+                    _arrow(expected.spaces[start:end]),
+                    pa.array([one[one.index("/") + 1 :] for one in coded], text),
+                ],
+                schema=schema,
+            )
+
+    return _write_file(folder, ".subjects.arrow", schema, batches())
+
+
+class _Hashing:
+    """A file that is hashed while it is written."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self.digest = hashlib.sha256()
+        self.closed = False
+
+    def write(self, content: Any) -> int:
+        self.digest.update(content)
+        return self._file.write(content)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self.closed = True
+
+
+def _write_file(
+    folder: Path, suffix: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> str:
+    """Write an Arrow file under its hash; one that is there already is the same."""
+    partial = folder / f"partial-{os.getpid()}{suffix}"
+    hashing = _Hashing(partial)
+    try:
+        with pa.ipc.new_file(hashing, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        hashing.close()
+        sha256 = hashing.digest.hexdigest()
+        partial.replace(folder / f"{sha256}{suffix}")
+    finally:
+        partial.unlink(missing_ok=True)
+    return sha256
+
+
+def files_of(script: CompiledScript) -> Sequence[Path]:
+    """Return the files that trials of a script need, the subjects apart."""
+    return [one.path for one in (script.measured, script.prepare, script.clean_up) if one]

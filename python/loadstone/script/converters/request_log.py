@@ -1,0 +1,58 @@
+"""loadstone's own log of requests: the trials of a run folder that were run with log_requests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from loadstone.errors import InputError
+from loadstone.results.record import Record
+from loadstone.results.store import read_run
+from loadstone.script.trace import Losses, Traced
+
+ACTIONS = {
+    "put": "WRITE", "multipart_put": "WRITE", "get": "READ", "multipart_get": "READ",
+    "head": "HEAD", "delete": "DELETE", "list": "LIST",
+}  # fmt: skip
+
+
+def read(path: Path, losses: Losses) -> Iterator[Traced]:
+    """Yield the requests of a run, trial after trial, as they were sent."""
+    folder, trial = (path, None) if path.is_dir() else (path.parent, path.name)
+    run = read_run(folder)
+    chosen = [one for one in run.records if trial in (None, one.id)]
+    if not chosen:
+        known = ", ".join(one.id for one in run.records)
+        raise InputError(f'"{folder}" has no trial "{trial}"', f"it has {known}")
+    logged = [one for one in chosen if one.operations_path is not None]
+    if not logged:
+        raise InputError(
+            f'"{path}" keeps no log of requests', "run with log_requests: true, or --log-requests"
+        )
+    for one in logged:
+        yield from _of_trial(one, losses)
+
+
+def _of_trial(record: Record, losses: Losses) -> Iterator[Traced]:
+    dataset, begun_ns = record.trial.get("dataset") or {}, record.summary.get("started_unix_ns", 0)
+    buckets, prefix = dataset.get("buckets", 1), dataset.get("object_prefix", "")
+    line = 0
+    for batch in record.read_requests():
+        for row in batch.to_pylist():
+            line += 1
+            action = ACTIONS.get(row["operation"])
+            if action is None:
+                losses.leave_out(f"{row['operation']}: no action of a script")
+                continue
+            if row["outcome"] not in ("ok", "http_404"):
+                losses.leave_out(f"requests that failed ({row['outcome']})")
+                continue
+            number = row["object"]
+            yield Traced(
+                line=line,
+                start_ns=begun_ns + row["sent_ns"],
+                action=action,
+                place=str(number % buckets),
+                key=prefix if action == "LIST" else f"{prefix}{number}",
+                size=row["bytes"] if action in ("WRITE", "READ") else None,
+                client="",
+                status=200 if row["outcome"] == "ok" else 404,
+            )

@@ -1,0 +1,173 @@
+"""S3 server access logs: a line per request, as AWS delivers them.
+
+versitygw writes the same fields without quotes, and names operations as its programs do; nginx
+writes what its log_format says. Times are of whole seconds: requests of one second are spread over
+it evenly, in their order.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from loadstone import regular_file
+from loadstone.errors import InputError
+from loadstone.formats.imported import SECOND_NS
+from loadstone.formats.reading import FileLine, whole
+from loadstone.script.trace import Losses, Traced
+
+LINE_MAX = 1 << 16
+
+_LINE = re.compile(
+    r"(?P<owner>\S+) (?P<bucket>\S+) \[(?P<time>[^\]]+)\] (?P<ip>\S+) (?P<requester>\S+) "
+    r'(?P<id>\S+) (?P<operation>\S+) (?P<key>.+?) (?P<uri>"[^"]*"|-|/\S*) '
+    r"(?P<status>\d{3}|-) (?P<error>\S+) (?P<sent>\d+|-) (?P<size>\d+|-) (?P<took>\d+|-) "
+)
+_TIME = re.compile(r"(\d\d)/([A-Z][a-z]{2})[a-z]*/(\d{4}):(\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+ACTIONS = {
+    "REST.PUT.OBJECT": "WRITE",
+    "REST.POST.UPLOAD": "WRITE",
+    "REST.GET.OBJECT": "READ",
+    "REST.HEAD.OBJECT": "HEAD",
+    "REST.DELETE.OBJECT": "DELETE",
+    "BATCH.DELETE.OBJECT": "DELETE",
+    "REST.GET.BUCKET": "LIST",
+    "s3_PutObject": "WRITE",
+    "s3_CompleteMultipartUpload": "WRITE",
+    "s3_GetObject": "READ",
+    "s3_HeadObject": "HEAD",
+    "s3_DeleteObject": "DELETE",
+    "s3_ListObjects": "LIST",
+    "s3_ListObjectsV2": "LIST",
+}
+TELLS_NO_SIZE_READ = "s3_"
+"""Logs with such operations have sizes of what was written only."""
+
+_PARTIAL, _ERROR, _NOT_FOUND = 206, 400, 404
+_MARK = ".loadstone-mark"
+
+
+def read(path: Path, losses: Losses) -> Iterator[Traced]:
+    """Yield the requests of a log; a second's are told once the next one begins."""
+    second: int | None = None
+    waiting: list[Traced] = []
+    for number, line in _lines(path):
+        place = FileLine(path, number)
+        try:
+            one = _request(place, line, losses)
+        except InputError as error:
+            losses.malform(error)
+            continue
+        if one is None:
+            continue
+        if second is not None and one.start_ns != second:
+            yield from _spread(waiting)
+            waiting = []
+        second = one.start_ns
+        waiting.append(one)
+    yield from _spread(waiting)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        regular_file.check(path)
+        with path.open(encoding="utf-8", errors="replace") as file:
+            number = 0
+            while line := file.readline(LINE_MAX):
+                number += 1
+                if line.strip() and not line.startswith("log starts "):
+                    yield number, line.rstrip("\r\n") + " "
+    except OSError as error:
+        raise InputError(f'cannot read "{path}": {error.strerror}') from error
+
+
+def _spread(waiting: list[Traced]) -> Iterator[Traced]:
+    for place, one in enumerate(waiting):
+        yield one._replace(start_ns=one.start_ns + place * SECOND_NS // len(waiting))
+
+
+def _request(place: FileLine, line: str, losses: Losses) -> Traced | None:
+    found = _LINE.match(line)
+    if found is None:
+        place.refuse("no line of an S3 access log", "its fields are those of AWS's format")
+    start_ns = _time(place, found["time"])
+    action = ACTIONS.get(found["operation"])
+    if action is None:
+        losses.leave_out(f"{found['operation']}: no action of a script")
+        return None
+    status = 0 if found["status"] == "-" else int(found["status"])
+    if status == _PARTIAL:
+        losses.leave_out("reads of a range (206)")
+        return None
+    if status >= _ERROR and status != _NOT_FOUND:
+        losses.leave_out(f"requests that failed ({status} {found['error']})")
+        return None
+    if action in ("WRITE", "LIST") and status == _NOT_FOUND:
+        losses.leave_out(f"requests that failed ({status} {found['error']})")
+        return None
+    is_terse = found["operation"].startswith(TELLS_NO_SIZE_READ)
+    text = found["sent"] if action == "READ" and found["size"] == "-" else found["size"]
+    has_size = text != "-" and not (is_terse and action != "WRITE") and status != _NOT_FOUND
+    key = _prefix(found["uri"], losses) if action == "LIST" else _key(place, found, is_terse)
+    if key is None or key == _MARK:
+        return None
+    return Traced(
+        line=place.line or 0,
+        start_ns=start_ns,
+        action=action,
+        place=found["bucket"],
+        key=key,
+        size=whole(place, "object size", text) if has_size else None,
+        client=f"{found['ip']} {found['requester']}",
+        status=status,
+    )
+
+
+def _key(place: FileLine, found: re.Match[str], is_terse: bool) -> str:
+    key = found["key"]
+    if key == "-":
+        place.refuse(f"{found['operation']} without a key", None, "key")
+    return key if is_terse else unquote(key)
+
+
+def _prefix(uri: str, losses: Losses) -> str | None:
+    words = uri.strip('"').split(" ")
+    query = parse_qs(urlsplit(words[1] if len(words) > 1 else words[0]).query)
+    if any(name in query for name in ("continuation-token", "marker", "start-after")):
+        losses.leave_out("further pages of a listing: LIST asks for them itself")
+        return None
+    if query.get("max-keys") == ["0"]:
+        losses.leave_out("listings of no key")
+        return None
+    return query.get("prefix", [""])[0]
+
+
+def _time(place: FileLine, text: str) -> int:
+    seconds = _seconds(text)
+    if seconds is None:
+        expected = "a time like 06/Feb/2026:00:00:38 +0000"
+        place.refuse(f'found "{text}", expected {expected}', None, "time")
+    return seconds * SECOND_NS
+
+
+@lru_cache(maxsize=64)
+def _seconds(text: str) -> int | None:
+    """Return a time as whole seconds since 1970; months are English, whatever the locale says."""
+    found = _TIME.fullmatch(text)
+    if found is None or found[2] not in _MONTHS:
+        return None
+    try:
+        moment = datetime(
+            int(found[3]), 1 + _MONTHS.index(found[2]), int(found[1]),
+            int(found[4]), int(found[5]), int(found[6]), tzinfo=UTC,
+        )  # fmt: skip
+        zone = timezone((1 if found[7] == "+" else -1) * timedelta(
+            hours=int(found[8]), minutes=int(found[9])
+        ))  # fmt: skip
+    except ValueError:
+        return None
+    return int(moment.replace(tzinfo=zone).timestamp())

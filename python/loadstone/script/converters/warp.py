@@ -1,0 +1,41 @@
+"""warp's .csv.zst: a line per request, with the times of its start and end to the nanosecond."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from loadstone.errors import InputError
+from loadstone.formats import reading
+from loadstone.importers.warp import LINE_COLUMNS, lines_of, time_of
+from loadstone.script.trace import Losses, Traced
+
+ACTIONS = {"PUT": "WRITE", "GET": "READ", "STAT": "HEAD", "DELETE": "DELETE"}
+
+
+def read(path: Path, losses: Losses) -> Iterator[Traced]:
+    """Yield the requests of a file; those that failed are left out."""
+    for place, line in lines_of(path):
+        try:
+            rows = reading.read_csv(
+                path, [line], LINE_COLUMNS, delimiter="\t", first_line=place.line or 0
+            )
+            for _, row in rows:
+                action = ACTIONS.get(row["op"])
+                if action is None:
+                    losses.leave_out(f"{row['op']}: no action of a script on one object")
+                elif row["error"]:
+                    losses.leave_out("requests that failed")
+                else:
+                    yield Traced(
+                        line=place.line or 0,
+                        start_ns=time_of(place, "start", row["start"]),
+                        action=action,
+                        place="",
+                        key=row["file"],
+                        size=reading.whole(place, "bytes", row["bytes"])
+                        if action in ("WRITE", "READ")
+                        else None,
+                        client=f"{row['client_id']} {row['thread']}",
+                        status=200,
+                    )
+        except InputError as error:
+            losses.malform(error)

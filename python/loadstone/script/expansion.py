@@ -1,0 +1,338 @@
+"""Actions → the requests they are made of, and the subjects of those.
+
+Columns are arrays of machine words, so that ten million requests fit into memory; the keys are
+numbered by Arrow, which holds each of them once.
+"""
+
+import itertools
+import json
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from loadstone.script.mistakes import Mistakes
+from loadstone.script.table import ACTIONS, EXPECTATIONS, SPACES, Action
+
+if TYPE_CHECKING:
+    Words = array[int]
+else:
+    # The class itself takes no parameter before Python 3.14.
+    Words = array
+
+OPERATIONS = ("put", "get", "head", "delete", "list")
+PUT, GET, HEAD, DELETE, LIST = range(len(OPERATIONS))
+
+ANY, EXISTS, ABSENT, DERIVED = range(4)
+"""What is expected of a subject; derived is what follows from the script."""
+
+NO_WRAP, OWN, INBOX = range(3)
+
+PROFILE = (("keystore", 4096, OWN), ("profile/private", 1024, OWN), ("profile/public", 1024, OWN))
+"""What a user is made of: objects, their sizes in bytes, and how they are sealed."""
+
+KEY_BYTES_MAX = 1024
+ONE_OPERATION = {"WRITE": PUT, "READ": GET, "HEAD": HEAD, "DELETE": DELETE, "LIST": LIST,
+                 "AUDIT": LIST}  # fmt: skip
+NONE = -1
+
+_CHUNK = 65_536
+
+
+@dataclass(slots=True)
+class Requests:
+    """The requests of a script, a column each, in the order of the sessions' turns.
+
+    `first_sessions` run before all others one by one, `last_sessions` after them. `rows` are the
+    actions' rows in the written script. Times and entries that are not stated are -1.
+    """
+
+    session: Words = field(default_factory=lambda: array("I"))
+    row: Words = field(default_factory=lambda: array("I"))
+    action: Words = field(default_factory=lambda: array("B"))
+    is_last: Words = field(default_factory=lambda: array("B"))
+    operation: Words = field(default_factory=lambda: array("B"))
+    size: Words = field(default_factory=lambda: array("q"))
+    expect: Words = field(default_factory=lambda: array("B"))
+    wrap: Words = field(default_factory=lambda: array("B"))
+    user: Words = field(default_factory=lambda: array("I"))
+    due_ns: Words = field(default_factory=lambda: array("q"))
+    entries: Words = field(default_factory=lambda: array("q"))
+    subject: Words = field(default_factory=lambda: array("i"))
+    actions: list[str] = field(default_factory=list)
+    users: list[str] = field(default_factory=list)
+    sessions: int = 0
+    first_sessions: int = 0
+    last_sessions: int = 0
+    action_count: int = 0
+
+    def __len__(self) -> int:
+        return len(self.session)
+
+
+@dataclass(slots=True)
+class Subjects:
+    """Objects and listed prefixes by their number; each of `coded` is `oPLACE/KEY` or `pPLACE/KEY`.
+
+    Places may share a bucket where all objects lie in spaces: their keys begin with the user.
+    """
+
+    places: Words
+    coded: pa.Array
+    places_named: int
+    has_spaces_only: bool
+
+
+_COLUMNS = ("session", "row", "action", "is_last", "operation", "size", "expect", "wrap", "user",
+            "due_ns", "entries", "subject")  # fmt: skip
+
+
+class _Keys:
+    """Gathers keys, and numbers them once all are there."""
+
+    def __init__(self) -> None:
+        self._fresh: list[str] = []
+        self._chunks: list[pa.Array] = []
+        self.places: dict[int, int] = {}
+
+    def add(self, place: int, kind: str, key: str) -> None:
+        self.places.setdefault(place, place)
+        self._fresh.append(f"{kind}{place}/{key}")
+        if len(self._fresh) >= _CHUNK:
+            self._close()
+
+    def _close(self) -> None:
+        self._chunks.append(pa.array(self._fresh, pa.large_utf8()))
+        self._fresh = []
+
+    def number(self) -> tuple[Words, pa.Array]:
+        """Return the number of each key that was added, and the keys by number."""
+        self._close()
+        coded = pa.chunked_array(self._chunks, pa.large_utf8()).dictionary_encode()
+        self._chunks = []
+        numbers = array("i")
+        for chunk in coded.chunks:
+            numbers.frombytes(memoryview(chunk.indices.cast(pa.int32()).buffers()[1])[
+                4 * chunk.indices.offset : 4 * (chunk.indices.offset + len(chunk))
+            ])  # fmt: skip
+        return numbers, coded.chunk(coded.num_chunks - 1).dictionary
+
+
+class _Expansion:
+    def __init__(self, mistakes: Mistakes) -> None:
+        self.requests = Requests()
+        self.keys = _Keys()
+        self.mistakes = mistakes
+        self.created: dict[str, tuple[int, int]] = {}
+        self.users: dict[str, int] = {}
+        self.sessions: dict[int, int] = {}
+        self.kinds: list[int] = []
+        self.due_ns: list[int] = []
+        self.actions: dict[str, int] = {}
+        self.has_times: bool | None = None
+        self.has_plain_keys = False
+        self.named: dict[str, dict[int, tuple[int, str]]] = {}
+
+    def add(self, one: Action) -> None:
+        kind = ACTIONS.get(one.action)
+        if kind is None:
+            self.mistakes.add(one.row, "action", f'"{one.action}"', ", ".join(ACTIONS))
+            return
+        if not self._is_whole(one, kind.needs):
+            return
+        session = self.sessions.setdefault(one.session, len(self.sessions))
+        if session == len(self.kinds):
+            self.kinds.append(0)
+            self.due_ns.append(0)
+        self.kinds[session] |= {"CREATE_USER": 1, "AUDIT": 4}.get(one.action, 2)
+        self._check_time(one, session)
+        self.requests.action_count += 1
+        match one.action:
+            case "CREATE_USER":
+                self._create_user(one, session)
+            case "SHARE":
+                self._share(one, session)
+            case _:
+                self._simple(one, session)
+        self.requests.is_last[-1] = 1
+
+    def _is_whole(self, one: Action, needs: Sequence[str]) -> bool:
+        before = self.mistakes.count
+        for name in needs:
+            value = getattr(one, name)
+            if value is None or value == "" or value == []:
+                allowed = "a recipient or more" if name == "recipients" else "a value"
+                self.mistakes.add(one.row, name, "nothing", f"{allowed}; {one.action} needs it")
+        if one.space is not None and one.space not in SPACES:
+            self.mistakes.add(one.row, "space", f'"{one.space}"', " or ".join(SPACES))
+        if one.space is not None and one.user is None:
+            self.mistakes.add(one.row, "user", "nothing", "the user whose space it is")
+        if one.expect is not None and one.expect not in EXPECTATIONS:
+            self.mistakes.add(one.row, "expect", f'"{one.expect}"', ", ".join(EXPECTATIONS))
+        if one.place is not None and (one.space is not None or one.action in OF_USERS):
+            self.mistakes.add(
+                one.row, "place", str(one.place), "none: a user's place is the user's number"
+            )
+        for who in [one.user, *(one.recipients or ())]:
+            if who is not None and ("/" in who or ";" in who or not who.isprintable()):
+                column = "user" if who == one.user else "recipients"
+                self.mistakes.add(one.row, column, f'"{who}"', 'a name without "/" and ";"')
+        if one.recipients and len(set(one.recipients)) < len(one.recipients):
+            self.mistakes.add(one.row, "recipients", "one of them twice", "each once")
+        widest = max(["", *(one.recipients or ())], key=len)
+        size = len(one.key.encode()) + (len(widest.encode()) if one.action == "SHARE" else 0)
+        if size > KEY_BYTES_MAX:
+            allowed = f"keys of at most {KEY_BYTES_MAX} bytes"
+            self.mistakes.add(one.row, "object", f"{size} bytes", allowed)
+        return self.mistakes.count == before
+
+    def _check_time(self, one: Action, session: int) -> None:
+        has_time = one.due_ns is not None
+        if self.has_times is None:
+            self.has_times = has_time
+        if has_time != self.has_times:
+            found = "a time" if has_time else "nothing"
+            self.mistakes.add(one.row, "due_ns", found, "times in all rows, or in none")
+        if one.due_ns is not None:
+            if one.due_ns < self.due_ns[session]:
+                self.mistakes.add(
+                    one.row, "due_ns", str(one.due_ns),
+                    f"{self.due_ns[session]} or more: an earlier action of the session is due then",
+                )  # fmt: skip
+            self.due_ns[session] = one.due_ns
+
+    def _create_user(self, one: Action, session: int) -> None:
+        assert one.user is not None, "checked"
+        if one.user in self.created:
+            row = self.created[one.user][0]
+            self.mistakes.add(one.row, "user", f'"{one.user}", whom row {row} makes', "users once")
+        self.created.setdefault(one.user, (one.row, session))
+        user = self.users.setdefault(one.user, len(self.users))
+        self._append(one, session, HEAD, user, f"{one.user}/{PROFILE[-1][0]}", user, expect=ABSENT)
+        for name, size, wrap in PROFILE:
+            self._append(one, session, PUT, user, f"{one.user}/{name}", user, size=size, wrap=wrap)
+
+    def _share(self, one: Action, session: int) -> None:
+        for recipient in one.recipients or ():
+            user = self._user(one, session, recipient, "recipients")
+            self._append(
+                one, session, PUT, user, f"{recipient}/inbox/{one.object}", user,
+                size=one.size or 0, wrap=INBOX,
+            )  # fmt: skip
+        self._user(one, session, one.user or "", "user")
+
+    def _simple(self, one: Action, session: int) -> None:
+        operation = ONE_OPERATION[one.action]
+        user = 0 if one.user is None else self._user(one, session, one.user, "user")
+        if one.space is None:
+            self.has_plain_keys = True
+        place = user if one.space is not None else one.place or 0
+        wrap = {None: NO_WRAP, "private": OWN, "inbox": INBOX}[one.space]
+        self._append(
+            one, session, operation, place, one.key, user,
+            size=NONE if one.size is None else one.size,
+            wrap=wrap if operation in (PUT, GET) else NO_WRAP,
+            expect=DERIVED if one.expect is None else EXPECTATIONS.index(one.expect),
+        )  # fmt: skip
+
+    def _user(self, one: Action, session: int, name: str, column: str) -> int:
+        self.named.setdefault(name, {}).setdefault(session, (one.row, column))
+        return self.users.setdefault(name, len(self.users))
+
+    def _check_users(self) -> None:
+        """A user must be made before use: in the same session, or in one that runs first."""
+        for name, uses in self.named.items() if self.created else ():
+            made_row, made_in = self.created.get(name, (0, -1))
+            for session, (row, column) in uses.items():
+                if made_in < 0:
+                    self.mistakes.add(row, column, f'"{name}"', "a user that a CREATE_USER makes")
+                elif self.kinds[made_in] != 1 and (session != made_in or row < made_row):
+                    self.mistakes.add(
+                        row, column, f'"{name}", whom row {made_row} makes meanwhile',
+                        "users of the same session, or of one that does nothing but make users",
+                    )  # fmt: skip
+
+    def _append(
+        self, one: Action, session: int, operation: int, place: int, key: str, user: int,
+        *, size: int = NONE, wrap: int = NO_WRAP, expect: int = DERIVED,
+    ) -> None:  # fmt: skip
+        requests = self.requests
+        requests.session.append(session)
+        requests.row.append(one.row)
+        requests.action.append(self.actions.setdefault(one.action, len(self.actions)))
+        requests.is_last.append(0)
+        requests.operation.append(operation)
+        requests.size.append(size)
+        requests.expect.append(expect)
+        requests.wrap.append(wrap)
+        requests.user.append(user)
+        requests.due_ns.append(NONE if one.due_ns is None else one.due_ns)
+        requests.entries.append(NONE if one.entries is None else one.entries)
+        self.keys.add(place, "p" if operation == LIST else "o", key)
+
+    def finish(self) -> tuple[Requests, Subjects]:
+        self._check_users()
+        self.mistakes.stop_if_any()
+        requests = self.requests
+        requests.actions, requests.users = list(self.actions), list(self.users)
+        requests.sessions = len(self.sessions)
+        requests.subject, coded = self.keys.number()
+        _order_sessions(requests, self.kinds)
+        places = array("I")
+        for start in range(0, len(coded), _CHUNK):
+            texts = coded.slice(start, _CHUNK).to_pylist()
+            places.extend(int(text[1 : text.index("/")]) for text in texts)
+        return requests, Subjects(
+            places=places, coded=coded, places_named=1 + max(self.keys.places, default=0),
+            has_spaces_only=not self.has_plain_keys,
+        )  # fmt: skip
+
+
+OF_USERS = ("CREATE_USER", "SHARE")
+
+
+def expand(actions: Iterable[Action], mistakes: Mistakes) -> tuple[Requests, Subjects]:
+    """Return the requests of a script; raise all that its rows lack by themselves."""
+    expansion = _Expansion(mistakes)
+    for one in actions:
+        expansion.add(one)
+    if not expansion.requests.action_count:
+        mistakes.stop_if_any()
+        mistakes.add(None, None, "no action", "one or more")
+    return expansion.finish()
+
+
+def _order_sessions(requests: Requests, kinds: Sequence[int]) -> None:
+    """Number the sessions in the order of their turns, and put the requests into that order."""
+    groups = [0 if kind == 1 else 2 if kind == 4 else 1 for kind in kinds]
+    order = sorted(range(len(groups)), key=lambda session: groups[session])
+    requests.first_sessions, requests.last_sessions = groups.count(0), groups.count(2)
+    if requests.last_sessions == len(groups):
+        requests.last_sessions = 0
+    number = array("I", bytes(4 * len(order)))
+    for new, old in enumerate(order):
+        number[old] = new
+    requests.session = array("I", map(number.__getitem__, requests.session))
+    if all(one <= after for one, after in itertools.pairwise(requests.session)):
+        return
+    indices = pc.sort_indices(pa.array(requests.session, pa.uint32()))
+    for name in _COLUMNS:
+        column = getattr(requests, name)
+        kind = pa.array(column[:0], ARROW[column.typecode]).type
+        values = pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(column)])
+        taken = values.take(indices)
+        fresh = array(column.typecode)
+        fresh.frombytes(memoryview(taken.buffers()[1])[: len(column) * column.itemsize])
+        setattr(requests, name, fresh)
+
+
+ARROW = {"I": pa.uint32(), "i": pa.int32(), "B": pa.uint8(), "q": pa.int64(), "Q": pa.uint64()}
+"""The Arrow type of each kind of array."""
+
+
+def as_json(names: Iterable[str]) -> str:
+    """Return names as metadata keep them."""
+    return json.dumps(list(names))

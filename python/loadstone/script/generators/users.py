@@ -1,0 +1,270 @@
+"""Users of a vault: each has a private space and an inbox, and shares objects with others.
+
+The counts are those of a published long run of an encrypting vault, whose sequence of actions was
+random but the same for every thread: 155 writes, 296 reads, 281 lists, 214 deletes and 63 shares,
+with 215 objects written over. Other lengths keep the proportions; an action that finds no object to
+act on, as with few recipients, is left out.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from loadstone.campaign.schema.script import Users
+from loadstone.script.table import Action
+
+COUNTS: Mapping[tuple[str, str], int] = {
+    ("WRITE", "private"): 155,
+    ("READ", "private"): 176,
+    ("READ", "inbox"): 120,
+    ("LIST", "private"): 151,
+    ("LIST", "inbox"): 130,
+    ("DELETE", "private"): 108,
+    ("DELETE", "inbox"): 106,
+    ("SHARE", "inbox"): 63,
+}
+OVERWRITES = {"private": 35, "inbox": 180}
+"""Objects written over: 215 in all, dealt to the spaces by what their deletes leave."""
+
+RECIPIENTS_MEAN = 5.5
+"""Of 1 to 9 recipients; the middle of other bounds is moved by as much."""
+
+TRIES = 64
+NAMES_LOOKED_AT = 32
+
+
+def make(settings: Users, seed: int) -> Iterator[Action]:
+    """Yield the script: users are made first, then copies run beside each other, then an audit."""
+    assert settings.copies is not None, "who asks knows how many threads there are"
+    assert settings.size_bytes is not None, "who asks knows a size"
+    steps = sequence(settings, seed)
+    users = [f"user-{number}" for number in range(settings.users)]
+    row = 0
+    for user in users:
+        row += 1
+        yield Action(row, 0, "CREATE_USER", user)
+    for copy in range(1, settings.copies + 1):
+        for step in steps:
+            row += 1
+            yield _action(row, copy, step, users, settings.size_bytes)
+    for copy in range(1, settings.copies + 1):
+        for user in users:
+            for space in ("private", "inbox"):
+                row += 1
+                prefix = f"copy-{copy}/"
+                yield Action(row, settings.copies + 1, "AUDIT", user, space, prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class UserStep:
+    """One action of the sequence, before it is copied; `holders` are the recipients of a share."""
+
+    action: str
+    space: str
+    user: int
+    name: str | None = None
+    content: int | None = None
+    holders: tuple[int, ...] = ()
+
+
+def _action(row: int, copy: int, step: UserStep, users: Sequence[str], size: int) -> Action:
+    is_put = step.action in ("WRITE", "SHARE")
+    return Action(
+        row=row,
+        session=copy,
+        action=step.action,
+        user=users[step.user],
+        space=None if step.action == "SHARE" else step.space,
+        object=f"copy-{copy}/{step.name or ''}",
+        size=size if is_put else None,
+        recipients=[users[one] for one in step.holders] if step.holders else None,
+        content=step.content,
+    )
+
+
+def sequence(settings: Users, seed: int) -> list[UserStep]:
+    """Return one copy; of several draws the first that writes over as many objects as it should."""
+    best: _Walk | None = None
+    for number in range(TRIES):
+        walk = _Walk(settings, random.Random(f"{seed}/users/{number}"))
+        walk.go()
+        if best is None or walk.missed < best.missed:
+            best = walk
+        if not walk.missed:
+            break
+    assert best is not None, "there is a first"
+    return best.steps
+
+
+def scaled(counts: Mapping[tuple[str, str], int], total: int) -> dict[tuple[str, str], int]:
+    """Return counts with another sum in the same proportions, the largest remainders rounded up."""
+    whole = sum(counts.values())
+    exact = {name: count * total / whole for name, count in counts.items()}
+    rounded = {name: int(value) for name, value in exact.items()}
+    order = sorted(counts, key=lambda name: exact[name] - rounded[name], reverse=True)
+    for name in order[: total - sum(rounded.values())]:
+        rounded[name] += 1
+    return rounded
+
+
+@dataclass(slots=True)
+class _Space:
+    """The objects of all users' spaces of one kind, and what is left to be written to them."""
+
+    writes: int
+    overwrites: int
+    objects: list[tuple[int, str]] = field(default_factory=list)
+    places: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def add(self, one: tuple[int, str]) -> None:
+        self.writes -= 1
+        if one in self.places:
+            self.overwrites -= 1
+            return
+        self.places[one] = len(self.objects)
+        self.objects.append(one)
+
+    def remove(self, one: tuple[int, str]) -> None:
+        place = self.places.pop(one)
+        last = self.objects.pop()
+        if last != one:
+            self.objects[place] = last
+            self.places[last] = place
+
+    @property
+    def share(self) -> float:
+        return self.overwrites / self.writes if self.writes else 0.0
+
+
+class _Walk:
+    def __init__(self, settings: Users, chance: random.Random) -> None:
+        self.settings, self.chance = settings, chance
+        self.left = scaled(COUNTS, settings.actions)
+        self.steps: list[UserStep] = []
+        self.recipients = self._recipients(self.left["SHARE", "inbox"])
+        scale = settings.actions / sum(COUNTS.values())
+        writes = {"private": self.left["WRITE", "private"], "inbox": sum(self.recipients)}
+        self.spaces = {
+            name: _Space(
+                writes[name], min(round(count * scale), max(0, writes[name] - self._least(name)))
+            )
+            for name, count in OVERWRITES.items()
+        }
+        self.holders: dict[str, set[int]] = {}
+        self.shared: list[str] = []
+        self.made = 0
+
+    def _least(self, space: str) -> int:
+        """Objects that must be made, so that there is one for each delete and one to read."""
+        return self.left["DELETE", space] + (self.left["READ", space] > 0)
+
+    def _recipients(self, shares: int) -> list[int]:
+        fewest, most = self.settings.recipients
+        middle = fewest + (most - fewest) * (RECIPIENTS_MEAN - 1) / 8
+        counts = [self.chance.randint(fewest, most) for _ in range(shares)]
+        wanted = round(middle * shares)
+        while sum(counts) != wanted:
+            step = 1 if sum(counts) < wanted else -1
+            able = [at for at, count in enumerate(counts) if fewest <= count + step <= most]
+            for at in self.chance.sample(able, min(len(able), abs(wanted - sum(counts)))):
+                counts[at] += step
+        return counts
+
+    @property
+    def missed(self) -> int:
+        """How many overwrites, and actions, could not be placed."""
+        return sum(abs(space.overwrites) for space in self.spaces.values()) + sum(
+            self.left.values()
+        )
+
+    def go(self) -> None:
+        names = list(self.left)
+        while True:
+            weights = [self.left[name] if self._can(*name) else 0 for name in names]
+            if not any(weights):
+                return
+            action, space = self.chance.choices(names, weights)[0]
+            self.left[action, space] -= 1
+            self._take(action, space)
+
+    def _can(self, action: str, space: str) -> bool:
+        objects = len(self.spaces[space].objects)
+        if action == "READ":
+            return objects > 0
+        if action == "DELETE":
+            # One is left to those that read, and to those that write over it.
+            left = self.left["READ", space] or self.spaces[space].overwrites
+            return objects > (1 if left else 0)
+        return True
+
+    def _take(self, action: str, space: str) -> None:
+        user = self.chance.randrange(self.settings.users)
+        match action:
+            case "WRITE":
+                self.steps.append(self._write(user))
+            case "SHARE":
+                self.steps.append(self._share(user))
+            case "LIST":
+                self.steps.append(UserStep(action, space, user))
+            case _:
+                held = self.spaces[space]
+                user, name = self.chance.choice(held.objects)
+                if action == "DELETE":
+                    held.remove((user, name))
+                    self.holders.get(name, set()).discard(user)
+                self.steps.append(UserStep(action, space, user, name))
+
+    def _write(self, user: int) -> UserStep:
+        space = self.spaces["private"]
+        if space.objects and self.chance.random() < space.share:
+            user, name = self.chance.choice(space.objects)
+        else:
+            name = self._new_name("file")
+        space.add((user, name))
+        return UserStep("WRITE", "private", user, name, self._content())
+
+    def _share(self, user: int) -> UserStep:
+        space, count = self.spaces["inbox"], self.recipients.pop()
+        others = [one for one in range(self.settings.users) if one != user]
+        wanted = sum(self.chance.random() < space.share for _ in range(count))
+        least = count - (space.writes - space.overwrites)
+        wanted = min(count, max(0, min(wanted, space.overwrites), least))
+        name, again = self._name_held(others, count, wanted)
+        fresh = [one for one in others if one not in self.holders[name]]
+        holders = [*again, *self.chance.sample(fresh, count - len(again))]
+        self.chance.shuffle(holders)
+        for one in holders:
+            space.add((one, name))
+        self.holders[name].update(holders)
+        return UserStep("SHARE", "inbox", user, name, self._content(), tuple(holders))
+
+    def _name_held(self, others: Sequence[int], count: int, wanted: int) -> tuple[str, list[int]]:
+        """Return an object that so many of the others have, and those; a new one if there is none.
+
+        The nearest of some that are looked at is taken.
+        """
+        best: tuple[int, str, list[int]] | None = None
+        looked = self.chance.sample(self.shared, min(len(self.shared), NAMES_LOOKED_AT))
+        for name in looked if wanted else ():
+            held = [one for one in others if one in self.holders[name]]
+            again = max(min(wanted, len(held)), count - (len(others) - len(held)))
+            far = abs(wanted - again)
+            if again <= len(held) and (best is None or far < best[0]):
+                best = far, name, held
+                if not far:
+                    break
+        if best is None or best[0] >= wanted:
+            name = self._new_name("shared")
+            self.holders[name] = set()
+            self.shared.append(name)
+            return name, []
+        _, name, held = best
+        again = max(min(wanted, len(held)), count - (len(others) - len(held)))
+        return name, self.chance.sample(held, again)
+
+    def _new_name(self, kind: str) -> str:
+        self.made += 1
+        return f"{kind}-{self.made}"
+
+    def _content(self) -> int:
+        return self.chance.randrange(self.settings.contents)

@@ -1,0 +1,92 @@
+"""A checked script in numbers: what people ask of it before they run it."""
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.script.compiled import Checked
+from loadstone.script.expansion import NONE, PUT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionSummary:
+    """One kind of action: how often, and the requests and bytes that it means."""
+
+    action: str
+    actions: int
+    requests: int
+    bytes_put: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptSummary:
+    """A whole script; `span_ns` is from the first action's time to the last one's."""
+
+    actions: tuple[ActionSummary, ...]
+    sessions: int
+    first_sessions: int
+    last_sessions: int
+    longest_session: int
+    users: int
+    objects: int
+    prepared: int
+    prepared_bytes: int
+    overwrites: int
+    places: int
+    lists: int
+    lists_checked: int
+    span_ns: int | None
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        own = {name: getattr(self, name) for name in self.__slots__ if name != "actions"}
+        kinds = {
+            one.action: {
+                "actions": one.actions,
+                "requests": one.requests,
+                "bytes_put": one.bytes_put,
+            }
+            for one in self.actions
+        }
+        return {"actions": kinds, **own}
+
+
+def summarise(checked: Checked) -> ScriptSummary:
+    """Count what a script holds."""
+    requests, expected = checked.requests, checked.expected
+    counts: Counter[int] = Counter()
+    parts: Counter[int] = Counter(requests.action)
+    put: Counter[int] = Counter()
+    sessions = array("I", bytes(4 * max(1, requests.sessions)))
+    overwrites, first_ns, last_ns = 0, None, 0
+    for at, action in enumerate(requests.action):
+        if requests.is_last[at]:
+            counts[action] += 1
+            sessions[requests.session[at]] += 1
+        if requests.operation[at] == PUT:
+            put[action] += requests.size[at]
+            overwrites += expected.version[at] > 1
+        due_ns = requests.due_ns[at]
+        if due_ns != NONE:
+            first_ns = due_ns if first_ns is None else min(first_ns, due_ns)
+            last_ns = max(last_ns, due_ns)
+    return ScriptSummary(
+        actions=tuple(
+            ActionSummary(action=name, actions=counts[at], requests=parts[at], bytes_put=put[at])
+            for at, name in enumerate(requests.actions)
+        ),
+        sessions=requests.sessions,
+        first_sessions=requests.first_sessions,
+        last_sessions=requests.last_sessions,
+        longest_session=max(sessions),
+        users=len(requests.users),
+        objects=len(expected.objects),
+        prepared=len(expected.prepared),
+        prepared_bytes=sum(expected.prepared_sizes),
+        overwrites=overwrites,
+        places=checked.subjects.places_named,
+        lists=expected.lists,
+        lists_checked=expected.lists_checked,
+        span_ns=None if first_ns is None else last_ns - first_ns,
+    )

@@ -1,0 +1,289 @@
+"""A written script: its columns, its kinds of action, and reading and writing it.
+
+One row is one action. A file is Parquet, or CSV where its name ends in .csv; recipients stand
+there with semicolons between them.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from loadstone import regular_file
+from loadstone.errors import InputError, ResultError
+from loadstone.script.mistakes import Mistakes
+
+BATCH_ROWS = 65_536
+
+COLUMNS = pa.schema(
+    [
+        pa.field("session", pa.uint32(), nullable=False),
+        pa.field("action", pa.utf8(), nullable=False),
+        pa.field("user", pa.utf8()),
+        pa.field("space", pa.utf8()),
+        pa.field("object", pa.utf8()),
+        pa.field("place", pa.uint32()),
+        pa.field("size", pa.int64()),
+        pa.field("recipients", pa.list_(pa.utf8())),
+        pa.field("content", pa.uint32()),
+        pa.field("due_ns", pa.int64()),
+        pa.field("expect", pa.utf8()),
+        pa.field("entries", pa.uint32()),
+    ]
+)
+"""What docs/reference/script.md explains."""
+
+SPACES = ("private", "inbox")
+EXPECTATIONS = ("any", "exists", "absent")
+
+
+class Action(NamedTuple):
+    """One row; `row` counts from 1. What is absent follows from the script."""
+
+    row: int
+    session: int
+    action: str
+    user: str | None = None
+    space: str | None = None
+    object: str | None = None
+    place: int | None = None
+    size: int | None = None
+    recipients: Sequence[str] | None = None
+    content: int | None = None
+    due_ns: int | None = None
+    expect: str | None = None
+    entries: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The key of its object, or the prefix that it lists."""
+        if self.space is None:
+            return self.object or ""
+        return f"{self.user}/{self.space}/{self.object or ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionKind:
+    """One kind of action: what it does, and the columns that it cannot do without."""
+
+    summary: str
+    needs: tuple[str, ...]
+    is_read: bool = False
+    is_change: bool = False
+
+
+ACTIONS: Mapping[str, ActionKind] = {
+    "CREATE_USER": ActionKind(
+        summary="makes a user: looks for its profile, and puts a keystore and two profiles",
+        needs=("user",),
+    ),
+    "WRITE": ActionKind(
+        summary="puts an object, over the one that is there", needs=("object", "size"),
+        is_change=True,
+    ),
+    "READ": ActionKind(summary="gets an object whole", needs=("object",), is_read=True),
+    "HEAD": ActionKind(summary="asks for an object's headers", needs=("object",), is_read=True),
+    "SHARE": ActionKind(
+        summary="puts an object into the inbox of each recipient",
+        needs=("user", "object", "size", "recipients"),
+    ),
+    "LIST": ActionKind(summary="lists all keys under a prefix", needs=()),
+    "DELETE": ActionKind(
+        summary="deletes an object", needs=("object",), is_read=True, is_change=True
+    ),
+    "AUDIT": ActionKind(summary="lists likewise, after all other sessions", needs=()),
+}  # fmt: skip
+
+
+class ScriptWriter:
+    """Writes actions to a file, a batch at a time; `row` is not kept, it is the row's place."""
+
+    def __init__(self, stream: Any, *, is_csv: bool) -> None:
+        """Use `writing`."""
+        self._stream = stream
+        self._rows: list[Action] = []
+        self._csv = None
+        self._parquet = None
+        if is_csv:
+            self._text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+            self._csv = csv.writer(self._text, lineterminator="\n")
+            self._csv.writerow(COLUMNS.names)
+        else:
+            self._parquet = pa.parquet.ParquetWriter(stream, COLUMNS, compression="zstd")
+        self.count = 0
+
+    def add(self, action: Action) -> None:
+        """Append one action."""
+        self._rows.append(action)
+        self.count += 1
+        if len(self._rows) >= BATCH_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._csv is not None:
+            self._csv.writerows(
+                [";".join(cell) if isinstance(cell, (list, tuple)) else cell for cell in row[1:]]
+                for row in self._rows
+            )
+        elif self._parquet is not None:
+            self._parquet.write_batch(batch_of(self._rows))
+        self._rows.clear()
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._flush()
+        if self._csv is not None:
+            self._text.flush()
+            self._text.detach()
+        elif self._parquet is not None:
+            self._parquet.close()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[ScriptWriter]:
+    """Write a script beside its place, and put it there once it is whole."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as stream:
+            writer = ScriptWriter(stream, is_csv=path.suffix == ".csv")
+            yield writer
+            writer.close()
+        partial.replace(path)
+    except OSError as error:
+        raise ResultError(f'cannot write the script to "{path}": {error.strerror}') from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def batch_of(actions: Sequence[Action]) -> pa.RecordBatch:
+    """Return actions as a batch of a written script."""
+    columns: list[Any] = list(zip(*actions, strict=True))[1:] if actions else [()] * len(COLUMNS)
+    arrays = [pa.array(cells, field.type) for cells, field in zip(columns, COLUMNS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=COLUMNS)
+
+
+def read_actions(path: Path, mistakes: Mistakes) -> Iterator[Action]:
+    """Yield the actions of a file; cells of the wrong kind are mistakes, and read as absent."""
+    try:
+        regular_file.check(path)
+        if path.suffix == ".csv":
+            yield from _read_csv(path, mistakes)
+        else:
+            yield from _read_parquet(path, mistakes)
+    except OSError as error:
+        raise InputError(f'cannot read "{path}": {error.strerror or error}') from error
+    except UnicodeDecodeError as error:
+        raise InputError(f'"{path}" is no text: byte {error.start} is not UTF-8') from error
+
+
+def _read_parquet(path: Path, mistakes: Mistakes) -> Iterator[Action]:
+    try:
+        with pa.parquet.ParquetFile(path) as file:
+            _check_columns(file.schema_arrow.names, mistakes)
+            present = [name for name in COLUMNS.names if name in file.schema_arrow.names]
+            row = 0
+            for batch in file.iter_batches(BATCH_ROWS, columns=present):
+                columns = [_column(batch, field, row, mistakes) for field in COLUMNS]
+                for cells in zip(*columns, strict=True):
+                    row += 1
+                    yield Action(row, *cells)
+    except pa.ArrowException as error:
+        raise InputError(
+            f'"{path}" is no script in Parquet: {error}', "name it .csv if it is a table of text"
+        ) from error
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field, row: int, mistakes: Mistakes) -> Sequence[Any]:
+    if field.name not in batch.schema.names:
+        return [_MISSING.get(field.name)] * batch.num_rows
+    column = batch.column(field.name)
+    try:
+        cells = column.cast(field.type).to_pylist()
+    except pa.ArrowException:
+        cells = [
+            _cell(field.name, str(cell), row + place, mistakes) if cell is not None else None
+            for place, cell in enumerate(column.to_pylist(), start=1)
+        ]
+    if not field.nullable and None in cells:
+        for place, cell in enumerate(cells, start=1):
+            if cell is None:
+                mistakes.add(row + place, field.name, "nothing", "a value")
+        cells = [_MISSING[field.name] if cell is None else cell for cell in cells]
+    return cells  # type: ignore[no-any-return]
+
+
+_MISSING: Mapping[str, Any] = {"session": 0, "action": ""}
+
+
+def _read_csv(path: Path, mistakes: Mistakes) -> Iterator[Action]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(file, strict=True)
+        row = 0
+        try:
+            head = next(lines, [])
+            _check_columns(head, mistakes)
+            places = [head.index(name) if name in head else None for name in COLUMNS.names]
+            for cells in lines:
+                if not cells:
+                    continue
+                row += 1
+                if len(cells) != len(head):
+                    mistakes.add(row, None, f"{len(cells)} cells", f"{len(head)}, as in the head")
+                    continue
+                read = [
+                    _cell(name, cells[place] if place is not None else "", row, mistakes)
+                    for name, place in zip(COLUMNS.names, places, strict=True)
+                ]
+                yield Action(row, *read)
+        except csv.Error as error:
+            raise InputError(f'"{path}", row {row + 1}: no line of a table: {error}') from error
+
+
+def _check_columns(names: Sequence[str], mistakes: Mistakes) -> None:
+    known = COLUMNS.names
+    for name in ("session", "action"):
+        if name not in names:
+            mistakes.add(None, name, "no such column", "it in every script")
+    for name in names:
+        if name not in known or names.count(name) > 1:
+            what = "it twice" if name in known else "this column"
+            mistakes.add(None, name, what, f"columns once each: {', '.join(known)}")
+    mistakes.stop_if_any()
+
+
+_WHOLE: Mapping[str, int] = {
+    "session": 2**32 - 1, "place": 2**32 - 1, "size": 2**63 - 1, "content": 2**32 - 1,
+    "due_ns": 2**63 - 1, "entries": 2**32 - 1,
+}  # fmt: skip
+
+
+def _cell(name: str, text: str, row: int, mistakes: Mistakes) -> Any:
+    """Return the value of a cell of text; None where it is empty or wrong."""
+    if name in _WHOLE:
+        if text == "" and name != "session":
+            return None
+        try:
+            value = int(text)
+        except ValueError:
+            value = -1
+        if not 0 <= value <= _WHOLE[name]:
+            found = f'"{text}"' if text else "nothing"
+            mistakes.add(row, name, found, f"a whole number from 0 to {_WHOLE[name]}")
+            return _MISSING.get(name)
+        return value
+    if name == "recipients":
+        return text.split(";") if text else None
+    return text if text or name == "action" else None
+
+
+def actions_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[Action]:
+    """Yield actions from maps of columns, numbered from 1."""
+    for number, row in enumerate(rows, start=1):
+        yield Action(row=number, **row)

@@ -1,0 +1,285 @@
+"""A trace → a script: who asked what of which object, and when, in sessions with expectations.
+
+Requests are told apart by key, put into the order of their starts, and dealt to sessions: by key,
+so that all that is done to one object stays in order, or as the trace names its clients. What is
+read before it is written must be there before the script begins.
+"""
+
+import hashlib
+import hmac
+import itertools
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from loadstone.errors import InputError
+from loadstone.script.expansion import ARROW, KEY_BYTES_MAX, Words
+from loadstone.script.table import Action
+
+SHOWN_MAX = 20
+ANONYMOUS_DIGITS = 16
+NOT_FOUND, FAILED = 404, 400
+
+UNKNOWN_SIZE = "objects of unknown size (give --size)"
+
+_KINDS = ("WRITE", "READ", "HEAD", "DELETE", "LIST")
+_WRITE, _READ, _HEAD, _DELETE, _LIST = range(len(_KINDS))
+_UNKNOWN, _THERE, _GONE = range(3)
+_NOBODY, _MANY = 2**32 - 1, 2**32 - 2
+_CHUNK = 65_536
+
+
+class Traced(NamedTuple):
+    """One request of a trace: `line` of its file, and its start since any moment.
+
+    `key` is the prefix of a LIST. `client` is whoever asked, `status` the HTTP status, `size` the
+    object's; each is absent where the trace does not tell.
+    """
+
+    line: int
+    start_ns: int
+    action: str
+    place: str
+    key: str
+    size: int | None = None
+    client: str = ""
+    status: int | None = None
+
+
+@dataclass(slots=True)
+class Losses:
+    """What of a trace does not come into the script, and why: nothing is lost without a word.
+
+    A malformed line stops the conversion at its end, with all others, unless it may be skipped.
+    """
+
+    may_skip: bool
+    malformed: int = 0
+    examples: list[str] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def malform(self, error: InputError) -> None:
+        """Note a line that cannot be read."""
+        self.malformed += 1
+        if len(self.examples) < SHOWN_MAX:
+            self.examples.append(error.message)
+
+    def leave_out(self, why: str) -> None:
+        """Note a request that is understood and has no place in a script."""
+        self.left_out[why] += 1
+
+    def stop_if_malformed(self) -> None:
+        """Refuse the trace for its malformed lines, where they may not be skipped."""
+        if not self.malformed or self.may_skip:
+            return
+        more = self.malformed - len(self.examples)
+        lines = [*self.examples, *([f"and {more} more"] if more else [])]
+        hint = "--malformed skip leaves such lines out, and counts them"
+        raise InputError("\n".join(lines), hint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceOptions:
+    """How a trace becomes sessions, and what is done where it does not tell."""
+
+    sessions_by: str
+    """`key` or `client`."""
+
+    sessions: int
+    """How many sessions keys are dealt to."""
+
+    size_bytes: int | None
+    """The size of objects whose size the trace does not tell."""
+
+    salt: str | None
+    """Keys are made anonymous by it; the same key stays the same."""
+
+    has_times: bool
+
+
+@dataclass(slots=True)
+class _Columns:
+    line: Words = field(default_factory=lambda: array("I"))
+    start_ns: Words = field(default_factory=lambda: array("q"))
+    kind: Words = field(default_factory=lambda: array("B"))
+    key: Words = field(default_factory=lambda: array("i"))
+    size: Words = field(default_factory=lambda: array("q"))
+    client: Words = field(default_factory=lambda: array("I"))
+    status: Words = field(default_factory=lambda: array("H"))
+
+
+def script_of(
+    requests: Iterable[Traced], options: TraceOptions, losses: Losses
+) -> Iterator[Action]:
+    """Yield the actions of a trace in the order of their starts; `losses` are told what is lost."""
+    columns, keys, places = _gather(requests, options, losses)
+    losses.stop_if_malformed()
+    if not len(columns.line):
+        why = ", ".join(f"{count} {reason}" for reason, count in losses.left_out.items())
+        raise InputError("the trace has no request that a script can have", why or None)
+    _sort(columns)
+    yield from _Actions(columns, keys, places, options, losses).go()
+
+
+def _gather(
+    requests: Iterable[Traced], options: TraceOptions, losses: Losses
+) -> tuple[_Columns, pa.Array, list[str]]:
+    columns, clients, places = _Columns(), dict[str, int](), dict[str, int]()
+    fresh: list[str] = []
+    chunks: list[pa.Array] = []
+    for one in requests:
+        key = one.key if options.salt is None else _anonymous(one.key, options.salt)
+        if len(key.encode()) > KEY_BYTES_MAX:
+            losses.leave_out("keys that are too long")
+            continue
+        place = places.setdefault(one.place, len(places))
+        fresh.append(f"{'p' if one.action == 'LIST' else 'o'}{place}/{key}")
+        if len(fresh) >= _CHUNK:
+            chunks.append(pa.array(fresh, pa.large_utf8()))
+            fresh = []
+        columns.line.append(one.line)
+        columns.start_ns.append(one.start_ns)
+        columns.kind.append(_KINDS.index(one.action))
+        columns.size.append(-1 if one.size is None else one.size)
+        columns.client.append(clients.setdefault(one.client, len(clients)))
+        columns.status.append(one.status or 0)
+    chunks.append(pa.array(fresh, pa.large_utf8()))
+    coded = pa.chunked_array(chunks).dictionary_encode()
+    for chunk in coded.chunks:
+        columns.key.extend(chunk.indices.to_pylist())
+    return columns, coded.chunk(coded.num_chunks - 1).dictionary, list(places)
+
+
+def _anonymous(key: str, salt: str) -> str:
+    """Return a key with each of its steps hashed: the same steps are the same, prefixes too."""
+    return "/".join(
+        hmac.new(salt.encode(), step.encode(), hashlib.sha256).hexdigest()[:ANONYMOUS_DIGITS]
+        if step
+        else ""
+        for step in key.split("/")
+    )
+
+
+def _sort(columns: _Columns) -> None:
+    """Put requests into the order of their starts; most logs have that of their ends."""
+    if all(one <= after for one, after in itertools.pairwise(columns.start_ns)):
+        return
+    order = pc.sort_indices(_arrow(columns.start_ns))
+    for name in ("line", "start_ns", "kind", "key", "size", "client", "status"):
+        column = getattr(columns, name)
+        taken = _arrow(column).take(order)
+        sorted_column = array(column.typecode)
+        sorted_column.frombytes(memoryview(taken.buffers()[1])[: len(column) * column.itemsize])
+        setattr(columns, name, sorted_column)
+
+
+def _arrow(column: Words) -> pa.Array:
+    kind = {**ARROW, "H": pa.uint16()}[column.typecode]
+    return pa.Array.from_buffers(kind, len(column), [None, pa.py_buffer(column)])
+
+
+class _Actions:
+    """Goes through a trace in order, and says of each object what is known of it."""
+
+    def __init__(
+        self,
+        columns: _Columns,
+        keys: pa.Array,
+        places: list[str],
+        options: TraceOptions,
+        losses: Losses,
+    ) -> None:
+        self.columns, self.keys, self.options, self.losses = columns, keys, options, losses
+        self.state = bytearray(len(keys))
+        self.size = array("q", [-1]) * len(keys)
+        self.is_shared = bytearray(len(keys))
+        self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Find the first known size of each object, and which are of several sessions."""
+        columns, count = self.columns, len(self.keys)
+        toucher, changed = array("I", [_NOBODY]) * count, bytearray(count)
+        for at, key in enumerate(columns.key):
+            kind = columns.kind[at]
+            if self.size[key] < 0 and kind in (_READ, _HEAD, _WRITE):
+                self.size[key] = columns.size[at]
+            session = self._session(at, key)
+            if toucher[key] != session:
+                toucher[key] = session if toucher[key] == _NOBODY else _MANY
+            changed[key] |= kind in (_WRITE, _DELETE)
+        for key in range(count):
+            self.is_shared[key] = toucher[key] == _MANY and bool(changed[key])
+
+    def _session(self, at: int, key: int) -> int:
+        by_key = self.options.sessions_by == "key"
+        return key % self.options.sessions if by_key else self.columns.client[at]
+
+    def go(self) -> Iterator[Action]:
+        columns = self.columns
+        first_ns = columns.start_ns[0]
+        row = 0
+        for at, key in enumerate(columns.key):
+            found = self._judge(at, key)
+            if found is None:
+                continue
+            expect, size = found
+            row += 1
+            text: str = self.keys[key].as_py()
+            place, _, name = text[1:].partition("/")
+            yield Action(
+                row=row,
+                session=self._session(at, key),
+                action=_KINDS[columns.kind[at]],
+                object=name,
+                place=int(place),
+                size=size,
+                due_ns=columns.start_ns[at] - first_ns if self.options.has_times else None,
+                expect=expect,
+            )
+
+    def _judge(self, at: int, key: int) -> tuple[str | None, int | None] | None:
+        """Return what is expected and how large the object is; None where that is not known."""
+        columns = self.columns
+        kind, status, size = columns.kind[at], columns.status[at], columns.size[at]
+        if kind == _LIST:
+            return None, None
+        if kind == _WRITE:
+            size = size if size >= 0 else self._usual(self.size[key])
+            if size < 0:
+                self.losses.leave_out(UNKNOWN_SIZE)
+                return None
+            self.state[key], self.size[key] = _THERE, size
+            return None, size
+        if self.is_shared[key]:
+            return "any", self._stated(size)
+        state = self.state[key]
+        if kind == _DELETE:
+            self.state[key] = _GONE
+            return (None if state == _THERE else "any"), None
+        if status == NOT_FOUND:
+            return ("any" if state == _THERE else "absent"), None
+        if status >= FAILED:
+            return "any", self._stated(size)
+        if state == _GONE:
+            return "any", self._stated(size)
+        if state == _THERE:
+            return None, None
+        known = self._usual(self.size[key])
+        if known < 0:
+            self.losses.leave_out(UNKNOWN_SIZE)
+            return None
+        self.state[key], self.size[key] = _THERE, known
+        return "exists", known
+
+    def _stated(self, size: int) -> int | None:
+        return None if size < 0 else size
+
+    def _usual(self, size: int) -> int:
+        if size >= 0:
+            return size
+        return -1 if self.options.size_bytes is None else self.options.size_bytes

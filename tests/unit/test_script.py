@@ -1,0 +1,218 @@
+"""Scripts: generated, read, checked with all mistakes at once, and compiled."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.ipc
+import pytest
+
+from loadstone import cli
+from loadstone.campaign.schema.script import Users
+from loadstone.errors import InputError
+from loadstone.script import table
+from loadstone.script.compiled import Checked, check, compile_script
+from loadstone.script.expansion import ABSENT, ANY, EXISTS
+from loadstone.script.generators import users
+from loadstone.script.mistakes import Mistakes
+from loadstone.script.summary import summarise
+
+HEAD = "session,action,user,space,object,size,recipients,expect,entries\n"
+
+
+def checked(path: Path, text: str) -> Checked:
+    path.write_text(HEAD + text)
+    mistakes = Mistakes(path.name)
+    return check(table.read_actions(path, mistakes), path.name, mistakes)
+
+
+def mistakes_of(path: Path, text: str) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        checked(path, text)
+    return caught.value.message.splitlines()
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    return tmp_path / "script.csv"
+
+
+def test_users_do_what_the_published_sequence_did() -> None:
+    for seed in range(3):
+        steps = users.sequence(Users(), seed)
+        counts = Counter((step.action, step.space) for step in steps)
+        assert counts == users.COUNTS
+        assert sum(len(step.holders) for step in steps) == round(63 * 5.5)
+        assert {len(step.holders) for step in steps if step.action == "SHARE"} <= set(range(1, 10))
+        assert all(step.user not in step.holders for step in steps)
+        assert overwrites(steps) == 215
+        assert len({step.content for step in steps} - {None}) == 10
+
+
+def overwrites(steps: Sequence[users.UserStep]) -> int:
+    there: set[tuple[str, int, str | None]] = set()
+    found = 0
+    for step in steps:
+        who = (step.user,) if step.action == "WRITE" else step.holders
+        own = {(step.space, one, step.name) for one in who}
+        found += len(own & there)
+        there |= own
+        if step.action == "DELETE":
+            there.remove((step.space, step.user, step.name))
+    return found
+
+
+def test_every_copy_is_the_same_sequence_under_its_own_prefix() -> None:
+    settings = Users(copies=3, size="100KiB")
+    actions = list(users.make(settings, 7))
+    assert actions == list(users.make(settings, 7)) != list(users.make(settings, 8))
+    copies = [
+        [(one.action, one.user, (one.object or "").partition("/")[2]) for one in actions
+         if one.session == copy] for copy in (1, 2, 3)
+    ]  # fmt: skip
+    assert copies[0] == copies[1] == copies[2]
+    found = check(actions, "users")
+    assert (found.requests.first_sessions, found.requests.last_sessions) == (1, 1)
+    assert found.expected.lists == found.expected.lists_checked == 3 * 281 + 3 * 10 * 2
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_a_script_reads_back_as_it_was_written(tmp_path: Path, name: str) -> None:
+    actions = list(users.make(Users(copies=1, size=5, actions=50), 1))
+    with table.writing(tmp_path / name) as writer:
+        for one in actions:
+            writer.add(one)
+    assert list(table.read_actions(tmp_path / name, Mistakes(name))) == actions
+
+
+def test_all_mistakes_come_at_once_with_row_and_column(script: Path) -> None:
+    lines = mistakes_of(
+        script,
+        "0,CREATE_USER,ann,,,,,,\n"
+        "1,WRITE,bob,private,a,5,,,\n"
+        "1,SHARE,ann,,a,5,,,\n"
+        "1,WIRTE,ann,private,a,5,,,\n"
+        "1,WRITE,ann,private,a,five,,,\n"
+        "1,READ,ann,public,a,,,,\n"
+        "1,SHARE,ann,,a,5,carl;dora,,\n",
+    )
+    assert [line.partition(": ")[0] for line in lines] == [
+        '"script.csv", row 2, column "user"',
+        '"script.csv", row 3, column "recipients"',
+        '"script.csv", row 4, column "action"',
+        '"script.csv", row 5, column "size"',
+        '"script.csv", row 5, column "size"',
+        '"script.csv", row 6, column "space"',
+        '"script.csv", row 7, column "recipients"',
+        '"script.csv", row 7, column "recipients"',
+    ]
+
+
+def test_what_contradicts_the_script_is_refused(script: Path) -> None:
+    lines = mistakes_of(
+        script,
+        "1,READ,,,early,,,,\n"
+        "1,WRITE,,,a,5,,,\n"
+        "1,READ,,,a,6,,,\n"
+        "1,READ,,,a,,,absent,\n"
+        "1,LIST,,,,,,,7\n"
+        "1,DELETE,,,a,,,,\n"
+        "1,DELETE,,,a,,,,\n"
+        "1,READ,,,old,,,exists,\n",
+    )
+    text = "\n".join(lines)
+    assert "row 1" in lines[0]
+    assert "nothing writes before" in lines[0]
+    assert "found 6, allowed 5, as row 2 has it" in text
+    assert 'row 4, column "expect"' in text
+    assert 'row 5, column "entries": found 7, allowed 2' in text or "row 5" in text
+    assert "which row 6 deletes" in text
+    assert 'row 8, column "size": found nothing' in text
+
+
+def test_sessions_that_wait_for_each_other_are_a_cycle(script: Path) -> None:
+    lines = mistakes_of(
+        script,
+        "1,READ,,,a,,,,\n1,WRITE,,,b,5,,,\n2,READ,,,b,,,,\n2,WRITE,,,a,5,,,\n",
+    )
+    assert sum("which another session changes beside" in line for line in lines) == 2
+    assert any("cycle" in line for line in lines)
+
+
+def test_a_file_that_is_no_script_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"no parquet")
+    (tmp_path / "a.csv").write_text("session,deed\n1,READ\n")
+    with pytest.raises(InputError, match="no script in Parquet"):
+        list(table.read_actions(tmp_path / "a.parquet", Mistakes("a")))
+    with pytest.raises(InputError, match='column "action": found no such column') as caught:
+        list(table.read_actions(tmp_path / "a.csv", Mistakes("a")))
+    assert 'column "deed"' in caught.value.message
+
+
+def test_requests_have_what_must_come_back(script: Path, tmp_path: Path) -> None:
+    found = checked(
+        script,
+        "5,WRITE,,,x/a,5,,,\n"
+        "5,WRITE,,,x/a,6,,,\n"
+        "5,READ,,,x/a,,,,\n"
+        "5,READ,,,x/b,9,,exists,\n"
+        "5,LIST,,,x/,,,,\n"
+        "5,DELETE,,,x/a,,,,\n"
+        "5,LIST,,,x/,,,,1\n"
+        "5,HEAD,,,x/a,,,absent,\n"
+        "9,AUDIT,,,,,,,\n",
+    )
+    made = compile_script(found, tmp_path)
+    rows = pa.ipc.open_file(made.measured.path).read_all()
+    assert rows["version"].to_pylist()[:4] == [1, 2, 2, 1]
+    assert rows["size"].to_pylist()[:4] == [5, 6, 6, 9]
+    assert rows["expect"].to_pylist() == [ANY, ANY, EXISTS, EXISTS, ANY, EXISTS, ANY, ABSENT, ANY]
+    sums = {
+        key: int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
+        for key in ("x/a", "x/b")
+    }
+    assert rows["entries"].to_pylist()[4:] == [2, None, 1, None, 1]
+    hashes = rows["entries_hash"].to_pylist()
+    assert hashes[4] == (sums["x/a"] + sums["x/b"]) % 2**64
+    assert hashes[6] == hashes[8] == sums["x/b"]
+    assert made.prepare is not None
+    assert pa.ipc.open_file(made.prepare.path).read_all()["size"].to_pylist() == [9]
+    digest = hashlib.sha256(made.measured.path.read_bytes()).hexdigest()
+    assert made.measured.path.name == f"{digest}.arrow"
+    subjects = rows.schema.metadata[b"subjects_sha256"].decode()
+    keys = pa.ipc.open_file(tmp_path / f"{subjects}.subjects.arrow").read_all()["key"].to_pylist()
+    assert sorted(keys) == ["", "x/", "x/a", "x/b"]
+
+
+def test_rows_are_sorted_by_session_with_users_first_and_audits_last(script: Path) -> None:
+    found = checked(
+        script,
+        "9,AUDIT,ann,private,,,,,\n"
+        "4,WRITE,ann,private,a,5,,,\n"
+        "7,WRITE,ann,private,b,5,,,\n"
+        "4,READ,ann,private,a,,,,\n"
+        "3,CREATE_USER,ann,,,,,,\n",
+    )
+    requests = found.requests
+    assert list(requests.session) == [0, 0, 0, 0, 1, 1, 2, 3]
+    assert list(requests.row) == [5, 5, 5, 5, 2, 4, 3, 1]
+    assert found.expected.entries[7] == 2
+    assert summarise(found).users == 1
+
+
+def test_the_command_makes_shows_and_checks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "users.csv"
+    assert cli.main(["script", "make", "users", "-o", str(path), "--set", "actions=100"]) == 0
+    assert cli.main(["script", "show", str(path), "--rows", "2"]) == 0
+    assert cli.main(["script", "check", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert "130 actions in 3 sessions, no mistake" in shown
+    assert "CREATE_USER" in shown
+    assert cli.main(["script", "make", "users", "-o", str(path), "--set", "recipients=[5,20]"]) == 1
+    assert "two numbers that rise, up to 9" in capsys.readouterr().err
+    assert cli.main(["script", "make", "users"]) == 1
+    assert "has no file to write" in capsys.readouterr().err

@@ -1,0 +1,149 @@
+"""Traces become scripts: in order, joinable, and with nothing lost without a word."""
+
+from pathlib import Path
+
+import pytest
+
+from loadstone import cli
+from loadstone.errors import InputError
+from loadstone.script.compiled import check
+from loadstone.script.converters import find_converter
+from loadstone.script.table import Action
+from loadstone.script.trace import Losses, Traced, TraceOptions, script_of
+
+DATA = Path(__file__).parents[1] / "data"
+WARP = DATA / "importers" / "warp-get.csv.zst"
+VERSITYGW = DATA / "traces" / "versitygw.log"
+
+AWS = (
+    'owner bucket [06/Feb/2026:00:00:{second:02} +0000] 192.0.2.3 user {id} {operation} {key} '
+    '"{method} /bucket/{key}?{query} HTTP/1.1" {status} {error} {sent} {size} 7 5 "-" "agent 1" -'
+)  # fmt: skip
+
+
+def line(operation: str, key: str, second: int = 1, **fields: object) -> str:
+    usual = {"id": "ID", "method": "GET", "query": "", "status": 200, "error": "-", "sent": 10,
+             "size": 10}  # fmt: skip
+    return AWS.format(operation=operation, key=key, second=second, **(usual | fields)) + "\n"
+
+
+def options(**given: object) -> TraceOptions:
+    usual = {"sessions_by": "key", "sessions": 4, "size_bytes": None, "salt": None,
+             "has_times": True}  # fmt: skip
+    return TraceOptions(**(usual | given))  # type: ignore[arg-type]
+
+
+def converted(form: str, path: Path, losses: Losses | None = None, **given: object) -> list[Action]:
+    losses = losses or Losses(may_skip=False)
+    return list(script_of(find_converter(form).read(path, losses), options(**given), losses))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "access.log"
+
+
+def test_an_s3_log_becomes_actions_in_their_order(log: Path) -> None:
+    log.write_text(
+        line("REST.GET.OBJECT", "a%252Fb", 2)
+        + line("REST.PUT.OBJECT", "new", 3)
+        + line("REST.HEAD.OBJECT", "new", 3)
+        + line("REST.GET.OBJECT", "gone", 4, status=404, error="NoSuchKey", size="-")
+        + line("REST.DELETE.OBJECT", "new", 5, status=204, sent="-", size="-")
+        + line("REST.GET.BUCKET", "-", 6, query="list-type=2&prefix=a%2F", size="-")
+        + line("REST.GET.OBJECT", "part", 6, status=206)
+        + line("REST.GET.OBJECT", "busy", 6, status=503, error="SlowDown")
+        + line("REST.GET.ACL", "a", 7)
+    )
+    losses = Losses(may_skip=False)
+    found = converted("s3-log", log, losses)
+    assert [(one.action, one.object, one.expect, one.size) for one in found] == [
+        ("READ", "a%2Fb", "exists", 10),
+        ("WRITE", "new", None, 10),
+        ("HEAD", "new", None, None),
+        ("READ", "gone", "absent", None),
+        ("DELETE", "new", None, None),
+        ("LIST", "a/", None, None),
+    ]
+    assert [one.due_ns for one in found] == [0, 10**9, 15 * 10**8, 2 * 10**9, 3 * 10**9, 4 * 10**9]
+    assert sum(losses.left_out.values()) == 3
+    assert len(check(found, "log").expected.prepared) == 1
+
+
+def test_a_real_log_of_versitygw_is_a_script_without_mistakes() -> None:
+    losses = Losses(may_skip=False)
+    found = converted("s3-log", VERSITYGW, losses)
+    assert len(found) >= 20
+    assert {one.action for one in found} >= {"WRITE", "READ", "HEAD"}
+    assert set(losses.left_out) == {"s3_DeleteBucket: no action of a script"}
+    check(found, "log")
+
+
+def test_a_real_file_of_warp_is_a_script_without_mistakes() -> None:
+    found = converted("warp", WARP)
+    summary = check(found, "warp")
+    assert summary.requests.action_count == len(found) > 100
+    assert found == sorted(found, key=lambda one: one.due_ns or 0)
+
+
+def test_malformed_lines_are_located_and_refused_or_skipped(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = line("REST.PUT.OBJECT", "a")
+    log.write_text(good + "nonsense\n" + good.replace("Feb", "Foo") + good)
+    with pytest.raises(InputError) as caught:
+        converted("s3-log", log)
+    assert "line 2" in caught.value.message
+    assert "line 3" in caught.value.message
+    made = tmp_path / "made.csv"
+    words = ["script", "convert", "s3-log", str(log), "-o", str(made)]
+    assert cli.main(words) == 1
+    assert not made.exists()
+    assert cli.main([*words, "--malformed", "skip"]) == 0
+    shown = capsys.readouterr().out
+    assert "2 actions" in shown
+    assert "malformed lines skipped: 2" in shown
+
+
+def test_anonymous_keys_stay_joinable(log: Path) -> None:
+    log.write_text(
+        line("REST.PUT.OBJECT", "dir/a", 1)
+        + line("REST.PUT.OBJECT", "dir/b", 2)
+        + line("REST.GET.OBJECT", "dir/a", 3)
+        + line("REST.GET.BUCKET", "-", 4, query="prefix=dir%2F")
+    )
+    keys = [one.object or "" for one in converted("s3-log", log, salt="s")]
+    assert keys[0] == keys[2] != keys[1]
+    assert keys[3] == keys[0][: len(keys[3])]
+    assert "dir" not in "".join(keys)
+    assert [one.object for one in converted("s3-log", log, salt="other")] != keys
+
+
+def test_objects_of_unknown_size_are_counted_and_what_clients_share_is_not_expected() -> None:
+    requests = [
+        Traced(1, 5, "READ", "b", "x", None, "one", 200),
+        Traced(2, 1, "WRITE", "b", "y", 7, "one", 200),
+        Traced(3, 2, "READ", "b", "y", 7, "two", 200),
+    ]
+    losses = Losses(may_skip=False)
+    found = list(script_of(requests, options(sessions_by="client"), losses))
+    assert [(one.action, one.session, one.expect) for one in found] == [
+        ("WRITE", 0, None),
+        ("READ", 1, "any"),
+    ]
+    assert sum(losses.left_out.values()) == 1
+    check(found, "trace")
+    found = list(script_of(requests, options(size_bytes=9), Losses(may_skip=False)))
+    assert [one.expect for one in found] == [None, None, "exists"]
+
+
+def test_the_log_of_a_run_becomes_a_script(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, run, made = tmp_path / "data", tmp_path / "run", tmp_path / "made.parquet"
+    data.mkdir()
+    words = ["bench", "put,get,delete", str(data), "-n", "9", "-t", "2", "--log-requests", "-q"]
+    assert cli.main([*words, "-o", str(run)]) == 0
+    assert cli.main(["script", "convert", "loadstone", str(run), "-o", str(made)]) == 0
+    assert cli.main(["script", "check", str(made)]) == 0
+    assert "27 actions" in capsys.readouterr().out
