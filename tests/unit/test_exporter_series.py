@@ -8,9 +8,11 @@ import pyarrow as pa
 import pytest
 
 from loadstone.analysis import analyse
+from loadstone.analysis.answer import answer_of
 from loadstone.analysis.limits.exporter_series import METRICS_MAX
 from loadstone.report import REPORTS, Options
 from loadstone.report.charts.overview import evidence_pictures, pictures
+from loadstone.report.pages.chart_data import chart_data
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import PROBES, SECOND_NS, Folder, trial, trial_rows
 
@@ -88,9 +90,13 @@ def test_the_charts_stand_in_the_evidence_with_metric_unit_and_host(run):
     layer = queue.specification(with_title=False)["layer"][0]
     rows = list(csv.DictReader(io.StringIO(layer["data"]["values"])))
     assert {row["series"] for row in rows} == {"osd1", "osd2"}
-    page = REPORTS["html"].render(run, findings, Options()).decode()
-    place = page.index('<figure id="target-osds-queue-seconds">')
-    assert page.index('<section id="evidence">') < place < page.index('<section id="disclosure">')
+    shown = chart_data(findings, answer_of(findings))["exporters"]
+    assert [metric["title"] for metric in shown] == [
+        "node_sent_bytes_total (probe osds)",
+        "queue_seconds (probe osds)",
+    ]
+    starts = {line["points"][0][0] for metric in shown for line in metric["lines"]}
+    assert all(0 <= start < 3 for start in starts), "on the trial's own clock"
     assert "target-osds-queue-seconds.svg" in REPORTS["svg"].render_files(run, findings, Options())
 
 

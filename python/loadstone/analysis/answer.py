@@ -86,7 +86,7 @@ class Answer:
 
 def answer_of(findings: Findings) -> Answer:
     """Return the answer of a run."""
-    results = tuple(_result(cell, findings) for cell in findings.cases if cell.requests)
+    results = results_of(findings, findings.cases)
     groups: dict[tuple[str, ...], list[Result]] = {}
     for one in results:
         cell = one.cell
@@ -104,6 +104,11 @@ def answer_of(findings: Findings) -> Answer:
         matrices=tuple(matrices),
         cautions=tuple(_cautions(findings, _said_by_spread(results))),
     )
+
+
+def results_of(findings: Findings, cells: Iterable[Cell]) -> tuple[Result, ...]:
+    """Return the results of cells in which anything was asked for."""
+    return tuple(_result(cell, findings) for cell in cells if cell.requests)
 
 
 def _result(cell: Cell, findings: Findings) -> Result:

@@ -3,15 +3,18 @@
 Made from what was measured alone, so that every command that judges a run comes to the same.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from loadstone.analysis.accounts.account import Account, KnownCeiling
 from loadstone.analysis.accounts.run_account import account_of
 from loadstone.analysis.finding import Finding
+from loadstone.analysis.labels import VOIDING
 from loadstone.analysis.limits.cell_verdicts import NullRates, decide_cells
 from loadstone.analysis.limits.interventions import InterventionEffect, compare_changes, tried_of
 from loadstone.analysis.limits.verdict import Verdict
+from loadstone.analysis.part import Part
 from loadstone.analysis.reading import Measured
 from loadstone.analysis.summary import Cell, in_order, summarise, summarise_cases
 from loadstone.analysis.trial_findings import Seen, judge
@@ -71,6 +74,34 @@ def judge_measured(
         totals=totals,
         changes=changes,
         verdicts=verdicts,
-        cases=in_order(summarise_cases(measured.parts, measured.peaks, totals), targets),
+        cases=in_order(
+            summarise_cases(usable_parts(measured.parts, verdicts), measured.peaks, totals), targets
+        ),
         seen=Seen(account=account, parts=measured.parts, flags=measured.flags, decided=verdicts),
     )
+
+
+def usable_parts(parts: Sequence[Part], verdicts: Sequence[tuple[Cell, Verdict]]) -> list[Part]:
+    """Return the parts without the rounds that must not be used, where a case has others.
+
+    A round in which the client stalled does not spoil what the other rounds found.
+    """
+    void = {
+        (trial, cell.operation)
+        for cell, verdict in verdicts
+        if VOIDING & set(cell.labels) or verdict.limit.startswith("INVALID")
+        for trial in cell.trials
+    }
+    kept = {_case_of(part) for part in parts if (part.record.id, part.operation) not in void}
+    return [
+        part
+        for part in parts
+        if (part.record.id, part.operation) not in void or _case_of(part) not in kept
+    ]
+
+
+def _case_of(part: Part) -> tuple[str, ...]:
+    trial = part.record.trial
+    case = trial["case"]
+    parameters = json.dumps(case["parameters"], sort_keys=True)
+    return case["target"], case["workload"], trial["phase"], part.operation, parameters

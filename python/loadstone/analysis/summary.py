@@ -191,7 +191,7 @@ def summarise_cases(
     parts: Sequence[Part], peaks: Mapping[str, Peaks], totals: tuple[Cell, ...]
 ) -> tuple[Cell, ...]:
     """Return the totals with all rounds of a case added up: `totals` where there is one round."""
-    if len({part.record.trial["round"] for part in parts}) < 2:
+    if len({total.round for total in totals}) < 2:
         return totals
     groups = _groups(parts, each=False, by_round=False)
     return tuple(_cell(group, peaks, None) for group in groups)

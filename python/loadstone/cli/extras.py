@@ -4,7 +4,7 @@ import importlib.util
 
 from loadstone.errors import LoadstoneError
 
-REPORT_MODULES = ("altair", "numpy", "scipy", "vl_convert")
+REPORT_MODULES = ("altair", "jinja2", "numpy", "scipy", "vl_convert")
 """What the extra "report" brings: statistics and charts."""
 
 INSTALL = "pip install 'loadstone[report]'"

@@ -74,7 +74,7 @@ REPORTS: Mapping[str, Report] = {
         ),
         Report(
             name="html",
-            summary="one page with charts and evidence, readable offline",
+            summary="one page with the answer, charts and evidence, readable offline",
             suffix=".html",
             module="loadstone.report.formats.html",
         ),

@@ -49,13 +49,13 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
     foot = [*cautions, *_next_step(run, findings, answer), *_paths(run)]
     left = LINES_MAX - 2 - len(foot) - 1
     return Screen(
-        title=Text(_headline(run, findings, answer), style="bold"),
+        title=Text(summary_words(run, findings, answer), style="bold"),
         body=(*_capacities(findings), *_body(answer, left - 3 * len(findings.searches), width)),
         foot=tuple(foot),
     )
 
 
-def _headline(run: Run, findings: Findings, answer: Answer) -> str:
+def summary_words(run: Run, findings: Findings, answer: Answer) -> str:
     """Return what was measured in one line: what differs stands in the table."""
     words = [run.name]
     for same in (
@@ -346,14 +346,14 @@ def _fitting(reasons: Sequence[str], width: int) -> str:
 
 def _next_step(run: Run, findings: Findings, answer: Answer) -> Iterable[Text]:
     """Return the one command that helps most."""
-    step = _step(run, findings, answer)
+    step = next_step(run, findings, answer)
     if step is not None:
         why, command = step
         yield Text(f" → next   {why}:")
         yield Text(f"   {command}", style="bold")
 
 
-def _step(run: Run, findings: Findings, answer: Answer) -> tuple[str, str] | None:
+def next_step(run: Run, findings: Findings, answer: Answer) -> tuple[str, str] | None:
     typed = str(run.manifest.get("command") or "")
     folder = _folders(run)
     words = shlex.split(typed)

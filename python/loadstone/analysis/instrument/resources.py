@@ -96,12 +96,16 @@ class ResourcePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceSeries:
-    """One quantity of one thing on one host during one trial, in the resource's unit."""
+    """One quantity of one thing on one host during one trial, in the resource's unit.
+
+    The trial began when its points' clock stood at `begin_s`.
+    """
 
     resource: str
     host: str
     subject: str
     trial: str
+    begin_s: float
     points: tuple[ResourcePoint, ...]
 
 
@@ -134,12 +138,13 @@ def read_resources(
     if not started_ns or not probes.num_rows:
         return
     for resource in RESOURCES.values():
-        yield from _series(record, probes, resource, started_ns - int(offset_s * SECOND_NS), points)
+        yield from _series(record, probes, resource, offset_s, points)
 
 
 def _series(
-    record: Record, probes: pa.Table, resource: Resource, origin_unix_ns: int, points: int
+    record: Record, probes: pa.Table, resource: Resource, begin_s: float, points: int
 ) -> Iterable[ResourceSeries]:
+    origin_unix_ns = (record.summary.get("started_unix_ns") or 0) - int(begin_s * SECOND_NS)
     series = {
         key: growth(samples) if resource.is_counter else samples
         for key, samples in _samples(probes, resource).items()
@@ -152,6 +157,7 @@ def _series(
             host=host,
             subject=name,
             trial=record.id,
+            begin_s=begin_s,
             points=tuple(
                 ResourcePoint(
                     elapsed_s=(time - origin_unix_ns) / SECOND_NS, value=value * resource.scale

@@ -3,7 +3,8 @@
 The charts are those that a run of the same shape has; a number that was not printed is no point.
 """
 
-from collections.abc import Iterable, Sequence
+import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis.accounts.account import RATE, Account
@@ -11,11 +12,13 @@ from loadstone.analysis.finding import Finding
 from loadstone.report.charts.ceilings import charts_of_stated_ceilings
 from loadstone.report.charts.dimensions import SWEEP_VALUES_MIN, swept_parameter, varied_values
 from loadstone.report.charts.drawing import Picture
+from loadstone.report.charts.images import svg_files
 from loadstone.report.charts.operations import Arrangement, charts_of_operations
 from loadstone.report.charts.sweep_points import Wording, points_of_account
 from loadstone.report.charts.sweeps import charts_along_load
 from loadstone.report.charts.times import answers_of_times, charts_of_times
-from loadstone.report.formats.page import charts_section, text_of, whole_page
+from loadstone.report.pages.frame import render_page
+from loadstone.report.tables.markdown_tables import pieces_of
 
 FINDINGS_TITLE = "What our rules find in them"
 DETAILS_TITLE = "What was measured with"
@@ -60,32 +63,24 @@ def _along_load(account: Account, findings: Sequence[Finding]) -> tuple[Picture,
 
 def render_account(account: Account, source: Source, findings: Sequence[Finding]) -> bytes:
     """Return the page of an account that is no run."""
-    drawn = pictures_of_account(account, findings)
-    body = [
-        f"<header><h1>{text_of(account.title)}</h1>",
-        f"<p>{text_of(source.sentence)}</p>",
-        *_answers(account),
-        f'<p class="verdict caution">{text_of(standing_of(findings))}</p></header>',
-        *_findings(findings),
-        *charts_section(drawn),
-        *_section("tables", source.title, source.tables),
-        *_section("details", DETAILS_TITLE, source.details),
-    ]
-    return whole_page(account.name, body, drawn)
-
-
-def _answers(account: Account) -> Iterable[str]:
-    answers = tuple(answers_of_times(account))
-    if answers:
-        yield '<ul class="answers">'
-        yield from (f"<li>{text_of(answer)}</li>" for answer in answers)
-        yield "</ul>"
-
-
-def _section(name: str, title: str, text: str) -> Iterable[str]:
-    if text.strip():
-        yield f'<section id="{name}"><h2>{title}</h2>'
-        yield f'<div class="scroll"><pre>{text_of(text)}</pre></div></section>'
+    pictures = pictures_of_account(account, findings)
+    drawn = svg_files(pictures)
+    return render_page(
+        "account.html.jinja",
+        data=None,
+        title=account.title,
+        name=account.name,
+        source=source,
+        answers=tuple(answers_of_times(account)),
+        standing=standing_of(findings),
+        titles=(FINDINGS_TITLE, DETAILS_TITLE),
+        findings=findings,
+        pictures=[
+            (picture, base64.b64encode(drawn[f"{picture.name}.svg"]).decode())
+            for picture in pictures
+        ],
+        pieces=tuple(pieces_of(source.tables)) if source.is_markdown else (),
+    )
 
 
 def standing_of(findings: Sequence[Finding]) -> str:
@@ -98,19 +93,6 @@ def standing_of(findings: Sequence[Finding]) -> str:
         f"The numbers as they were printed. {problems} {say} where they must not be taken for what"
         " they look like."
     )
-
-
-def _findings(findings: Sequence[Finding]) -> Iterable[str]:
-    if not findings:
-        return
-    yield f'<section id="findings"><h2>{FINDINGS_TITLE}</h2><ul class="findings">'
-    for one in findings:
-        inferred = " (inferred)" if one.is_inferred else ""
-        yield (
-            f'<li><b class="{one.severity}">{text_of(one.rule)}{inferred}</b> '
-            f"<span>{text_of(one.statement)}</span></li>"
-        )
-    yield "</ul></section>"
 
 
 def _bars(account: Account) -> str:

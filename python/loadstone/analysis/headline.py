@@ -1,0 +1,359 @@
+"""The first screen of a report: one sentence, how far it may be trusted, and a few tiles.
+
+What failed is named first. A ratio of two targets is the paired one, with its interval, where both
+were measured in the same blocks or rounds; otherwise it is that of their medians, and says so.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from loadstone import units
+from loadstone.analysis import Findings
+from loadstone.analysis.answer import Answer, Curve, Result
+from loadstone.analysis.limits.searches import describe_answer
+from loadstone.analysis.naming import describe_parameters
+from loadstone.analysis.rules import find_rule
+from loadstone.analysis.statistics.ratios import paired_ratio
+from loadstone.campaign.schema.target import SYSTEM
+
+Standing = Literal["void", "bound", "first look", "good"]
+
+OPERATIONS_FIRST = ("get", "read", "put", "write")
+TRIALS_FOR_CONFIDENCE = 5
+REASON_MAX = 140
+NOT_KNOWN = find_rule("UNDETERMINED").short
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """One number of the first screen: what it is, its value in words, and what it rests on."""
+
+    name: str
+    value: str
+    note: str
+    is_bound: bool = False
+    is_bad: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRatio:
+    """One target's rate over another's in one case.
+
+    `low` and `high` bound it with 95 % where trials ran side by side; `pairs` of them. Without an
+    interval it is the ratio of medians.
+    """
+
+    over: Result
+    under: Result
+    ratio: float
+    low: float | None
+    high: float | None
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedTarget:
+    """A target of which no result may be used, and the first reason that came back."""
+
+    target: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """The first screen in words; `confidence` is 0 (must not be used) to 3."""
+
+    sentence: str
+    standing: Standing
+    tiles: tuple[Tile, ...]
+    failed: tuple[FailedTarget, ...]
+    best: Result | None
+    ratio: TargetRatio | None
+    confidence: int
+
+
+def headline_of(findings: Findings, answer: Answer) -> Headline:
+    """Return the first screen of a run."""
+    failed = tuple(_failed_targets(findings, answer))
+    usable = [one for one in answer.results if not one.is_void and one.cell.good]
+    operation = _main_operation(usable)
+    own = [one for one in usable if one.cell.operation == operation]
+    best = max(own, key=lambda one: one.rate, default=None)
+    ratio = _ratio(own, _places(findings))
+    curve = next((one for one in answer.curves if best is not None and best in one.results), None)
+    confidence = _confidence(answer, own)
+    sentences = [
+        *(f"{one.target} failed: {one.reason}." for one in failed),
+        *(f"{one.name}: {describe_answer(one)}." for one in findings.searches),
+        *_main_sentence(best, ratio, curve, answer),
+        *_limit_sentence(best, ratio),
+    ]
+    return Headline(
+        sentence=" ".join(sentences),
+        standing=_standing(own, best, confidence),
+        tiles=tuple(_tiles(answer, best, ratio, curve, confidence)),
+        failed=failed,
+        best=best,
+        ratio=ratio,
+        confidence=confidence,
+    )
+
+
+def case_words(one: Result) -> str:
+    """Return the parameters of a result in words, but for what its target already says."""
+    parameters = one.cell.parameters
+    return describe_parameters({key: parameters[key] for key in parameters if key != SYSTEM})
+
+
+def _failed_targets(findings: Findings, answer: Answer) -> Iterable[FailedTarget]:
+    good = {one.cell.target for one in answer.results if one.cell.good and not one.is_void}
+    asked: dict[str, str] = {}
+    for trial in findings.trials:
+        if trial.target in good:
+            continue
+        reason = next(iter(trial.errors), "") or trial.reason or ""
+        if trial.state != "not run" and not asked.get(trial.target):
+            asked[trial.target] = reason
+        elif trial.is_measured:
+            asked.setdefault(trial.target, "")
+    for target, reason in asked.items():
+        words = reason or "no measured trial left a result that may be used"
+        cut = words if len(words) <= REASON_MAX else f"{words[: REASON_MAX - 1]}…"
+        yield FailedTarget(target=target, reason=cut.rstrip("."))
+
+
+def _main_operation(usable: Sequence[Result]) -> str:
+    names = [one.cell.operation for one in usable]
+    return next((name for name in OPERATIONS_FIRST if name in names), next(iter(names), ""))
+
+
+def _places(findings: Findings) -> Mapping[str, tuple[int, int]]:
+    """Return in which round and block each trial ran: trials of one place ran side by side."""
+    return {trial.trial: (trial.round, trial.block) for trial in findings.trials}
+
+
+def _ratio(own: Sequence[Result], places: Mapping[str, tuple[int, int]]) -> TargetRatio | None:
+    """Return how the fastest target that is no bound stands to the first-named one."""
+    targets = list(dict.fromkeys(one.cell.target for one in own))
+    if len(targets) < 2:
+        return None
+    measured = [one for one in own if not one.is_bound]
+    if len({one.cell.target for one in measured}) < 2:
+        measured = list(own)
+    base = measured[0].cell.target
+    cases = {_case(one): one for one in measured if one.cell.target == base}
+    others = [one for one in measured if one.cell.target != base and _case(one) in cases]
+    if not others:
+        return None
+    best = max(others, key=lambda one: one.rate)
+    found = cases[_case(best)]
+    over, under = (best, found) if best.rate >= found.rate else (found, best)
+    rates = [
+        {places.get(rate.trial, (0, 0)): rate.requests_per_s for rate in one.cell.trial_rates}
+        for one in (under, over)
+    ]
+    are_paired = rates[0].keys() == rates[1].keys() and all(
+        len(found) == len(one.cell.trial_rates) and min(found.values()) > 0
+        for found, one in zip(rates, (under, over), strict=True)
+    )
+    if are_paired and len(rates[0]) > 1:
+        pairs = sorted(rates[0])
+        ratio = paired_ratio([rates[0][key] for key in pairs], [rates[1][key] for key in pairs])
+        return TargetRatio(
+            over=over,
+            under=under,
+            ratio=ratio.ratio,
+            low=ratio.low,
+            high=ratio.high,
+            pairs=len(pairs),
+        )
+    return TargetRatio(
+        over=over, under=under, ratio=over.rate / under.rate, low=None, high=None, pairs=0
+    )
+
+
+def _case(one: Result) -> tuple[str, str, str]:
+    return one.cell.workload, one.cell.phase, case_words(one)
+
+
+def _standing(own: Sequence[Result], best: Result | None, confidence: int) -> Standing:
+    if best is None:
+        return "void"
+    if any(one.is_bound for one in own):
+        return "bound"
+    return "first look" if confidence < 2 else "good"
+
+
+def _confidence(answer: Answer, own: Sequence[Result]) -> int:
+    if not own:
+        return 0
+    trials = min(len(one.cell.trial_rates) for one in own)
+    labels = {label for one in own for label in one.cell.labels}
+    if trials < 2 or "SHORT" in labels:
+        return 1
+    is_clear = trials >= TRIALS_FOR_CONFIDENCE and not any(one.is_bound for one in own)
+    return 3 if is_clear and not answer.cautions else 2
+
+
+def _rate(one: Result) -> str:
+    return f"{'at least ' if one.is_bound else ''}{units.format_rate(one.rate)}"
+
+
+def _at(one: Result) -> str:
+    words = case_words(one)
+    return f" ({words})" if words else ""
+
+
+def _main_sentence(
+    best: Result | None, ratio: TargetRatio | None, curve: Curve | None, answer: Answer
+) -> Iterable[str]:
+    if best is None:
+        has_numbers = any(one.cell.good for one in answer.results)
+        yield (
+            "No result may be used; the cautions say why."
+            if has_numbers
+            else "There is no result: no measured trial left a good request."
+        )
+        return
+    operation = best.cell.operation
+    if ratio is not None:
+        yield (
+            f"{ratio.over.cell.target} reached {units.format_number(ratio.ratio)}× the {operation}"
+            f" rate of {ratio.under.cell.target}: {_rate(ratio.over)} against"
+            f" {_rate(ratio.under)}{_at(ratio.over)}; {ratio_words(ratio)}."
+        )
+        if best not in (ratio.over, ratio.under):
+            yield f"The most was {_rate(best)} by {best.cell.target}{_at(best)}."
+        return
+    p99 = _time(best, "p99")
+    late = f", 99 % of them within {p99}" if p99 else ""
+    yield f"{best.cell.target} served {operation} at {_rate(best)}{_at(best)}{late}."
+    if curve is not None:
+        knee = dict(curve.points)["knee"]
+        if knee is not best:
+            yield f"95 % of that is reached at {case_words(knee)}: the knee."
+
+
+def ratio_words(ratio: TargetRatio) -> str:
+    """Return what a ratio rests on."""
+    if ratio.low is None or ratio.high is None:
+        return "ratio of medians, without an interval"
+    low, high = units.format_number(ratio.low), units.format_number(ratio.high)
+    open_ = ", so not resolved" if ratio.low < 1 < ratio.high else ""
+    return f"95 % interval {low} to {high}, {units.counted(ratio.pairs, 'pair')}{open_}"
+
+
+def _limit_sentence(best: Result | None, ratio: TargetRatio | None) -> Iterable[str]:
+    if best is None:
+        return
+    named = (ratio.over, ratio.under) if ratio is not None else (best,)
+    limits = {one.cell.target: one.limit for one in named if one.limit not in ("", NOT_KNOWN)}
+    if len(set(limits.values())) == 1 and len(limits) == len(named):
+        words = next(iter(limits.values()))
+        yield f"{'Both limited' if len(named) > 1 else 'Limited'} by: {words}."
+    elif limits:
+        yield f"Limited by: {', '.join(f'{limits[name]} ({name})' for name in limits)}."
+    if any(one.is_bound for one in named):
+        yield "A lower bound is what a target does at least, not what it can do."
+
+
+def _time(one: Result, name: str) -> str:
+    latency = one.cell.headline
+    if latency is None:
+        return ""
+    if name in latency.at_least:
+        return f"≥ {units.format_duration(latency.at_least[name])}"
+    value = latency.quantiles[name]
+    return "" if value is None else units.format_duration(value)
+
+
+def _tiles(
+    answer: Answer,
+    best: Result | None,
+    ratio: TargetRatio | None,
+    curve: Curve | None,
+    confidence: int,
+) -> Iterable[Tile]:
+    if best is not None:
+        cell = best.cell
+        yield Tile(
+            name=f"Best {cell.operation} rate",
+            value=_rate(best),
+            note=" · ".join(word for word in (cell.target, case_words(best)) if word),
+            is_bound=best.is_bound,
+        )
+        yield from _second(best, ratio, curve)
+        shown = _time(best, "p99")
+        middle = _time(best, "p50")
+        yield Tile(
+            name=f"p99 of {cell.operation}",
+            value=shown or "–",
+            note=f"{cell.target} · median {middle}" if shown else "too few requests to tell",
+        )
+    yield _failures(answer)
+    yield _confidence_tile(answer, best, confidence)
+
+
+def _second(best: Result, ratio: TargetRatio | None, curve: Curve | None) -> Iterable[Tile]:
+    if ratio is not None:
+        bounds = [one.is_bound for one in (ratio.over, ratio.under)]
+        yield Tile(
+            name=f"{ratio.over.cell.target} ÷ {ratio.under.cell.target}",
+            value=f"{'at least ' if bounds == [True, False] else ''}"
+            f"{units.format_number(ratio.ratio)}×",
+            note=f"{best.cell.operation} · {ratio_words(ratio)}"
+            + (" · a ratio of bounds" if bounds[1] else ""),
+            is_bound=any(bounds),
+        )
+    elif curve is not None:
+        knee = dict(curve.points)["knee"]
+        yield Tile(
+            name="Knee",
+            value=case_words(knee),
+            note=f"{units.format_rate(knee.rate)}: 95 % of the most is reached",
+        )
+    elif best.cell.bytes:
+        yield Tile(
+            name="Data",
+            value=units.format_byte_rate(best.bytes_per_s),
+            note=f"{best.cell.target} · {best.cell.operation}",
+            is_bound=best.is_bound,
+        )
+
+
+def _failures(answer: Answer) -> Tile:
+    failed = sum(one.cell.failed for one in answer.results)
+    requests = sum(one.cell.requests for one in answer.results)
+    if not failed:
+        count = units.format_count(requests)
+        return Tile(name="Failed requests", value="0", note=f"of {count}" if requests else "")
+    kinds: dict[str, int] = {}
+    for one in answer.results:
+        for kind, count_of_kind in one.cell.errors.items():
+            kinds[kind] = kinds.get(kind, 0) + count_of_kind
+    most = sorted(kinds, key=lambda kind: -kinds[kind])[:2]
+    share = units.format_number(100 * failed / requests, 2)
+    return Tile(
+        name="Failed requests",
+        value=units.format_count(failed),
+        note=f"{share} % · {', '.join(kind.replace('_', ' ') for kind in most)}",
+        is_bad=True,
+    )
+
+
+def _confidence_tile(answer: Answer, best: Result | None, confidence: int) -> Tile:
+    words = ("none", "first look", "repeated", "good")[confidence]
+    dots = "●" * confidence + "○" * (3 - confidence)
+    notes = []
+    if best is not None:
+        notes.append(units.counted(len(best.cell.trial_rates), "trial") + " per number")
+        if best.spread is not None:
+            notes.append(f"± {units.format_number(100 * best.spread, 2)} %")
+        notes += ["each short"] if "SHORT" in best.cell.labels else []
+    return Tile(
+        name="Confidence",
+        value=f"{dots} {words}",
+        note=" · ".join(notes) or "nothing to rely on",
+        is_bad=confidence == 0 and bool(answer.results),
+    )

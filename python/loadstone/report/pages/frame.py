@@ -1,0 +1,60 @@
+"""The frame of every page: templates, styles, scripts and the charts' library in one file."""
+
+import functools
+import json
+import re
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+STYLES = ("page.css", "tables.css", "charts.css", "print.css")
+SCRIPTS = ("words.js", "selection.js", "charts.js", "overview.js", "sweep.js", "times.js",
+           "distributions.js", "tables.js", "page.js")  # fmt: skip
+"""Modules in the order in which they need each other; they are joined, and share one scope."""
+
+_IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
+_EXPORT = re.compile(r"^export (?=function|const|let|class)", re.MULTILINE)
+
+
+def render_page(template: str, *, data: Mapping[str, Any] | None, **words: Any) -> bytes:
+    """Return a whole page; `data` is what its scripts draw from, without which it has none."""
+    page = _environment().get_template(template)
+    text = page.render(
+        style="\n".join(_read("styles", name) for name in STYLES),
+        library=_read("vendor", "plot.min.js") if data is not None else "",
+        script=joined_scripts() if data is not None else "",
+        data=_embedded(data) if data is not None else "",
+        **words,
+    )
+    return text.encode()
+
+
+@functools.cache
+def joined_scripts() -> str:
+    """Return the page's own modules as one."""
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _read("scripts", name))) for name in SCRIPTS)
+
+
+def _embedded(data: Mapping[str, Any]) -> str:
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    # Inside a script element "</" and "<!--" could change where it ends.
+    return text.replace("<", "\\u003c")
+
+
+@functools.cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("loadstone.report.pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@functools.cache
+def _read(folder: str, name: str) -> str:
+    place = resources.files("loadstone.report.pages").joinpath(folder, name)
+    return place.read_text(encoding="utf-8")

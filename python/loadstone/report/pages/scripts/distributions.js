@@ -1,0 +1,37 @@
+// Latency distributions: one line for each result, the rarer the farther to the right.
+
+import { AXIS, colorScale, legendOf, put } from "./charts.js";
+import { results, unique } from "./selection.js";
+import { axisDuration, duration, share } from "./words.js";
+
+const LINES_MAX = 24;
+
+export function drawDistributions() {
+  const found = results().filter((one) => one.curve.length > 1 && !one.is_void);
+  const shown = found.slice(0, LINES_MAX);
+  const section = document.getElementById("latency");
+  section.hidden = shown.length === 0;
+  if (!shown.length) { put("distribution", "", null); return; }
+  const words = unique(shown.map((one) => one.words));
+  const rows = shown.flatMap((one, line) => one.curve.map(([x, value]) => ({
+    x, value, line, operation: one.operation, target: one.target,
+    series: words.length > 1 ? `${one.target}, ${one.words}` : one.target,
+  })));
+  const names = unique(rows.map((row) => row.series));
+  const operations = unique(rows.map((row) => row.operation));
+  const place = { x: "x", y: "value", ...(operations.length > 1 ? { fy: "operation" } : {}) };
+  const most = Math.max(...rows.map((row) => row.x));
+  put("distribution", `Percentiles of ${shown.length} results`, {
+    height: Math.max(300, operations.length * 190), marginLeft: 66, marginBottom: 36, marginTop: 28, marginRight: operations.length > 1 ? 60 : 24,
+    x: { ...AXIS, type: "log", label: "share of the requests", labelAnchor: "center", grid: true,
+      ticks: [2, 10, 100, 1000, 1e4, 1e5, 1e6].filter((tick) => tick <= most * 2), tickFormat: share },
+    y: { ...AXIS, type: "log", label: "took at most (logarithmic)", tickFormat: axisDuration, ticks: 5, grid: true },
+    fy: { label: null, domain: operations }, color: colorScale(names),
+    marks: [
+      Plot.line(rows, { ...place, z: "line", stroke: "series", strokeWidth: 1.8 }),
+      Plot.tip(rows, Plot.pointer({ ...place, title: (row) => `${row.series}, ${row.operation}\n${share(row.x)} took at most ${duration(row.value)}` })),
+    ],
+  }, legendOf(names));
+  const rest = found.length - shown.length;
+  document.querySelector("#distribution .legend").append(rest > 0 ? ` ${rest} more results: filter to see them` : "");
+}

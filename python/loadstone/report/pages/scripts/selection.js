@@ -1,0 +1,47 @@
+// What is shown: the data of the page, and the filters that act on all of it.
+
+export const data = JSON.parse(document.getElementById("data").textContent);
+
+const chosen = { target: "", operation: "", size: "", round: "" };
+const listeners = [];
+
+export function whenSelected(draw) { listeners.push(draw); }
+
+export function isShown(facts) {
+  const size = facts.size_words ?? facts.size ?? "";
+  return (!chosen.target || facts.target === chosen.target)
+    && (!chosen.operation || facts.operation === chosen.operation)
+    && (!chosen.size || size === chosen.size);
+}
+
+export function results() {
+  const all = chosen.round ? data.rounds.filter((one) => String(one.round) === chosen.round) : data.results;
+  return all.filter(isShown);
+}
+
+export function chosenRound() { return chosen.round; }
+
+export function trialsShown() { return new Set(results().flatMap((one) => one.trials)); }
+
+export function makeFilters(form) {
+  const values = {
+    target: unique(data.results.map((one) => one.target)),
+    operation: unique(data.results.map((one) => one.operation)),
+    size: unique(sortedBy(data.results, (one) => one.size ?? 0).map((one) => one.size_words).filter(Boolean)),
+    round: unique(data.rounds.map((one) => String(one.round))),
+  };
+  for (const [name, own] of Object.entries(values)) {
+    if (own.length < 2) continue;
+    const select = document.createElement("select");
+    select.append(new Option("all", ""), ...own.map((value) => new Option(value, value)));
+    select.addEventListener("change", () => { chosen[name] = select.value; for (const draw of listeners) draw(); });
+    const label = document.createElement("label");
+    label.append(`${name[0].toUpperCase()}${name.slice(1)} `, select);
+    form.append(label);
+  }
+  form.addEventListener("submit", (event) => event.preventDefault());
+}
+
+export function unique(values) { return [...new Set(values)]; }
+
+export function sortedBy(values, key) { return [...values].sort((a, b) => key(a) - key(b)); }

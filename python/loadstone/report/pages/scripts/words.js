@@ -1,0 +1,45 @@
+// Numbers as people read them: the same wordings as units.py.
+
+export function number(value, digits = 3) {
+  if (value === null || value === undefined || !isFinite(value)) return "–";
+  if (value === 0) return "0";
+  const rounded = Number(value.toPrecision(digits));
+  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(rounded))));
+  return rounded.toLocaleString("en-US", {
+    minimumFractionDigits: Math.min(decimals, 12), maximumFractionDigits: Math.min(decimals, 12),
+  });
+}
+
+export function rate(value) { return `${number(value)}/s`; }
+
+export function shortRate(value) {
+  if (value >= 1e6) return `${+(value / 1e6).toPrecision(3)}M`;
+  if (value >= 1e4) return `${+(value / 1e3).toPrecision(3)}k`;
+  return `${+value.toPrecision(4)}`;
+}
+
+export function duration(ns) {
+  if (ns === null || ns === undefined) return "–";
+  for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) {
+    if (ns >= size) return `${number(ns / size)} ${unit}`;
+  }
+  return `${Math.round(ns)} ns`;
+}
+
+export function axisDuration(ns) {
+  for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) {
+    if (ns >= size) return `${+(ns / size).toPrecision(3)} ${unit}`;
+  }
+  return `${+ns.toPrecision(3)} ns`;
+}
+
+export function byteRate(value) {
+  for (const [unit, size] of [["GiB/s", 2 ** 30], ["MiB/s", 2 ** 20], ["KiB/s", 2 ** 10]]) {
+    if (value >= size) return `${number(value / size)} ${unit}`;
+  }
+  return `${number(value)} B/s`;
+}
+
+export function seconds(value) { return `${+value.toPrecision(4)} s`; }
+
+export function share(x) { return `${+(100 * (1 - 1 / x)).toPrecision(7)} %`; }

@@ -1,0 +1,109 @@
+"""The first screen's sentence and tiles, from runs whose truth is known."""
+
+import pytest
+
+from loadstone.analysis import analyse
+from loadstone.analysis.answer import answer_of
+from loadstone.analysis.headline import headline_of
+from loadstone.results.store import read_run
+from tests.unit.synthetic_run import Folder, trial, trial_rows, write_rounds, write_sweep
+
+
+def first_screen(path):
+    findings = analyse(read_run(path))
+    return headline_of(findings, answer_of(findings))
+
+
+def closed(folder):
+    return folder.close(campaign={"targets": {"one": {}, "other": {}}}, campaign_file="")
+
+
+def test_targets_measured_side_by_side_have_a_paired_ratio_with_its_interval(tmp_path):
+    found = first_screen(write_rounds(tmp_path / "run", seconds=4))
+    assert (found.ratio.over.cell.target, found.ratio.under.cell.target) == ("hummingbird", "ceph")
+    # The geometric mean of 1716 / 323 and 2072 / 283, from two rounds.
+    assert found.ratio.ratio == pytest.approx((1716 / 323 * 2072 / 283) ** 0.5, rel=0.01)
+    assert found.ratio.low < found.ratio.ratio < found.ratio.high
+    assert found.ratio.pairs == 2
+    assert found.sentence.startswith("hummingbird reached 6.24× the get rate of ceph")
+    assert [tile.name for tile in found.tiles] == [
+        "Best get rate",
+        "hummingbird ÷ ceph",
+        "p99 of get",
+        "Failed requests",
+        "Confidence",
+    ]
+
+
+def test_one_trial_of_each_target_has_a_ratio_of_medians_that_says_so(tmp_path):
+    folder = Folder(tmp_path / "run", "two", seconds=4)
+    folder.add(trial(1, "one", "get"), 100)
+    folder.add(trial(2, "other", "get"), 250)
+    found = first_screen(closed(folder))
+    assert found.ratio.ratio == pytest.approx(2.5)
+    assert found.ratio.low is None
+    assert "ratio of medians, without an interval" in found.sentence
+    assert found.confidence == 1
+
+
+def test_a_sweep_has_its_knee_instead_of_a_ratio(tmp_path):
+    found = first_screen(write_sweep(tmp_path / "run", seconds=4))
+    assert found.ratio is None
+    assert found.best.cell.parameters["threads"] == 16
+    assert "12 threads: the knee" in found.sentence
+    assert found.tiles[1].name == "Knee"
+
+
+def test_a_target_without_a_good_request_is_named_with_what_came_back(tmp_path):
+    folder = Folder(tmp_path / "run", "two", seconds=4)
+    folder.add(trial(1, "one", "get"), 100)
+    broken = trial(2, "other", "get")
+    rows = trial_rows(broken, 100, 4, failed_per_s=50, kind="connect")
+    folder.write(
+        broken,
+        [row for row in rows if row["outcome"] != "ok"],
+        changes={"error_examples": {"connect": "connection refused"}},
+    )
+    found = first_screen(closed(folder))
+    assert [one.target for one in found.failed] == ["other"]
+    assert found.sentence.startswith("other failed: 200 × connect: connection refused. one served")
+    assert found.tiles[-2].is_bad
+
+
+def test_a_run_without_results_has_a_sentence_and_no_confidence(tmp_path):
+    folder = Folder(tmp_path / "run", "nothing", seconds=4)
+    folder.skip(trial(1, "one", "get"))
+    found = first_screen(closed(folder))
+    assert found.standing == "void"
+    assert found.confidence == 0
+    assert "There is no result" in found.sentence
+
+
+def broken_round(tmp_path, rounds):
+    folder = Folder(tmp_path / "run", "rounds", seconds=4)
+    for number, is_broken in enumerate(rounds, start=1):
+        document = trial(number, "one", "get", round=number)
+        rows = trial_rows(document, 100 * number, 4)
+        if is_broken:
+            # More requests in flight than clients: the books do not agree.
+            rows = trial_rows(document, 900, 4)
+            document["load"]["clients"] = 1
+        folder.write(document, rows)
+    return analyse(read_run(closed(folder)))
+
+
+def test_one_void_round_does_not_spoil_its_case_and_is_named(tmp_path):
+    findings = broken_round(tmp_path, [False, True, False])
+    (result,) = answer_of(findings).results
+    assert not result.is_void
+    assert result.cell.trials == ("0001", "0003")
+    assert result.rate == pytest.approx(200)
+    (caution, *_) = answer_of(findings).cautions
+    assert (caution.effect, caution.results) == ("invalid", 1)
+
+
+def test_a_case_whose_rounds_are_all_void_is_void(tmp_path):
+    findings = broken_round(tmp_path, [True, True])
+    (result,) = answer_of(findings).results
+    assert result.is_void
+    assert headline_of(findings, answer_of(findings)).standing == "void"
