@@ -12,6 +12,7 @@ from loadstone.analysis.finding import Evidence, Finding
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.limits.verdict import LoadPoint, Observed, Tried, decide, instrument_share
 from loadstone.analysis.part import Part
+from loadstone.analysis.samples import read_samples
 from loadstone.analysis.validity import Gate
 from loadstone.results.record import PROBE_SCHEMA, Record, Run
 from loadstone.results.store import read_run
@@ -290,7 +291,7 @@ def cpu(core: str, busy: float, steal: float = 0.0) -> list[tuple[str, str, str,
 
 
 def limits_of(seen: Record, probes: pa.Table) -> dict[str, list[Evidence]]:
-    return client_limits.limits_of(seen, client_limits.lines_of(seen, probes))
+    return client_limits.limits_of(seen, client_limits.lines_of(seen, read_samples(probes)))
 
 
 def flags(*lines: tuple[str, str, str, float, float], **summary: object) -> set[str]:

@@ -66,9 +66,14 @@ class Findings:
         return self.verdicts.get((cell.trials, cell.operation))
 
 
-def analyse(run: Run) -> Findings:
-    """Return what a run says, or what the runs say that it was merged from."""
-    return _joined(run, [analyse(one) for one in run.members]) if run.members else _analysed(run)
+def analyse(run: Run, *, courses: bool = True) -> Findings:
+    """Return what a run says, or what the runs say that it was merged from.
+
+    Without `courses` nothing over time is kept: `timelines`, `resources` and `exporters` are empty.
+    """
+    if run.members:
+        return _joined(run, [analyse(one, courses=courses) for one in run.members])
+    return _analysed(run, courses=courses)
 
 
 def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
@@ -104,7 +109,7 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
     )
 
 
-def _analysed(run: Run) -> Findings:
+def _analysed(run: Run, *, courses: bool) -> Findings:
     measured, contradictory = Measured(), list[tuple[str, str]]()
     lines, series = list[timeline.Timeline](), list[resources.ResourceSeries]()
     facts: dict[str, TrialFacts] = {}
@@ -113,7 +118,7 @@ def _analysed(run: Run) -> Findings:
     watch, under_load_s = ExporterWatch(), 0.0
     searches = read_searches(run)
     for reading in read_tables(run, searches):
-        record, intervals, probes = reading.record, reading.intervals, reading.probes
+        record, intervals = reading.record, reading.intervals
         contradictory += [(record.id, sentence) for sentence in reading.contradictions]
         facts[record.id] = facts_of(record.trial, record, intervals)
         measured.add(reading)
@@ -121,9 +126,11 @@ def _analysed(run: Run) -> Findings:
             continue
         if reading.parts:
             facts[record.id] = replace(facts[record.id], little=little_of(reading.parts))
-        lines.extend(timeline.read_timelines(record, intervals, rate_points))
-        series.extend(resources.read_resources(record, probes, under_load_s, probe_points))
-        watch.look(record, probes, under_load_s)
+        if courses:
+            quantities = reading.quantities
+            lines.extend(timeline.read_timelines(record, intervals, rate_points))
+            series.extend(resources.read_resources(record, quantities, under_load_s, probe_points))
+            watch.look(record, quantities, under_load_s)
         under_load_s += facts[record.id].duration_s or 0
     judged = judge_measured(run, measured)
     totals = judged.totals

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from loadstone.analysis.part import Part, read_parts
-from loadstone.analysis.rows import where
 from loadstone.analysis.statistics.latency import Latency, latency, merge
 from loadstone.results.record import Record
 
@@ -46,10 +46,14 @@ def read_agents(record: Record, intervals: pa.Table) -> tuple[AgentCell, ...]:
         lengths_s[part.operation] = lengths_s.get(part.operation, 0.0) + part.duration_s
     for agent in sorted(set(intervals["agent"].to_pylist())):
         parts: dict[str, list[Part]] = {}
-        for part in read_parts(record, where(intervals, "agent", agent)):
+        for part in read_parts(record, _of_agent(intervals, agent)):
             parts.setdefault(part.operation, []).append(part)
         cells += [_cell(agent, own, lengths_s[name]) for name, own in parts.items()]
     return tuple(cells)
+
+
+def _of_agent(intervals: pa.Table, agent: str) -> pa.Table:
+    return intervals.filter(pc.equal(intervals["agent"], agent))
 
 
 def _cell(agent: str, parts: list[Part], duration_s: float) -> AgentCell:

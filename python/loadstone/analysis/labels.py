@@ -16,7 +16,7 @@ from loadstone.analysis.instrument.headroom import HICCUP_SHARE
 from loadstone.analysis.instrument.stalls import stall_of
 from loadstone.analysis.limits.verdict import INSTRUMENT_CAUTION, INSTRUMENT_MAX
 from loadstone.analysis.part import SECOND_NS, UNWRITTEN, Part
-from loadstone.analysis.rows import unless
+from loadstone.analysis.rows import Rows
 from loadstone.analysis.rules import Rule, find_check, find_rule, view
 from loadstone.analysis.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
 from loadstone.results.record import Record
@@ -208,14 +208,11 @@ UNWRITTEN_WORDS = "asked for an object whose own put had failed; not a failure o
 
 def error_sentences(record: Record, intervals: pa.Table) -> list[str]:
     """Return one line per kind of error, with the first message that came back."""
-    failed = unless(intervals, "outcome", "ok")
-    if not failed.num_rows:
-        return []
-    counts = failed.group_by("outcome").aggregate([("requests", "sum")]).to_pylist()
+    counts = Rows(intervals).unless("outcome", "ok").sums("outcome", "requests")
     examples = record.summary.get("error_examples") or {}
     lines = []
-    for row in sorted(counts, key=lambda row: (-row["requests_sum"], row["outcome"])):
-        kind, count = row["outcome"], units.format_count(row["requests_sum"])
+    for count_of_kind, kind in sorted((-count, str(kind)) for kind, count in counts.items()):
+        count = units.format_count(-count_of_kind)
         words = UNWRITTEN_WORDS if kind == UNWRITTEN else examples.get(kind)
         example = f": {words}" if words else ""
         lines.append(f"{count} × {kind}{example}")

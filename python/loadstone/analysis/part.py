@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from loadstone.analysis.instrument.backlog import window_of_work
 from loadstone.analysis.instrument.headroom import CeilingShare
-from loadstone.analysis.rows import unless, where
+from loadstone.analysis.rows import Rows, values_of
 from loadstone.analysis.statistics.latency import combine, merge
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.results.documents import Iteration
@@ -89,15 +88,16 @@ class Part:
 
 def read_parts(record: Record, intervals: pa.Table) -> Iterable[Part]:
     """Return the parts of one trial, iterations in order and operations as its mix lists them."""
-    measured = where(intervals, "stage", "measure")
-    for iteration in sorted(set(measured["iteration"].to_pylist())):
-        rows = where(measured, "iteration", iteration)
-        of_all_stages = where(intervals, "iteration", iteration)
-        good = where(rows, "outcome", "ok")
-        histograms = {
-            operation: {name: merge(column(_of(good, operation), name)) for name in LATENCIES}
-            for operation in operations_in(record, rows)
-        }
+    every = Rows(intervals)
+    measured = every.where("stage", "measure")
+    for iteration in sorted(set(measured["iteration"].tolist())):
+        rows = measured.where("iteration", iteration)
+        of_all_stages = every.where("iteration", iteration)
+        good = rows.where("outcome", "ok")
+        histograms = {}
+        for operation in operations_in(record, rows):
+            own = good.where("operation", operation)
+            histograms[operation] = {name: merge(values_of(own, name)) for name in LATENCIES}
         mix = _mix(rows, histograms.values())
         for operation, times in histograms.items():
             encoded = {name: None if one is None else one.encode() for name, one in times.items()}
@@ -108,25 +108,25 @@ def _part(
     record: Record,
     operation: str,
     iteration: int,
-    rows_of_mix: pa.Table,
-    of_all_stages: pa.Table,
+    rows_of_mix: Rows,
+    of_all_stages: Rows,
     histograms: Mapping[str, Encoded | None],
     mix: Mix,
 ) -> Part:
-    rows = _of(rows_of_mix, operation)
-    good = where(rows, "outcome", "ok")
+    rows = rows_of_mix.where("operation", operation)
+    good = rows.where("outcome", "ok")
     entry = _entry(record, iteration)
     # A killed trial has no account of its iterations: the whole seconds on disk stand in for it.
-    seconds = pc.min_max(rows_of_mix["second"]).as_py()
-    start_ns = entry.get("measure_start_ns", seconds["min"] * SECOND_NS)
-    end_ns = max(start_ns + 1, entry.get("measure_end_ns", (seconds["max"] + 1) * SECOND_NS))
+    seconds = rows_of_mix["second"].tolist()
+    start_ns = entry.get("measure_start_ns", min(seconds) * SECOND_NS)
+    end_ns = max(start_ns + 1, entry.get("measure_end_ns", (max(seconds) + 1) * SECOND_NS))
     window_ns = end_ns - start_ns
     if (record.trial.get("load") or {}).get("kind") == "open":
         start_ns, end_ns = window_of_work(
             rows_of_mix, of_all_stages, (start_ns, end_ns), entry, mix.median_ns
         )
     first, last = math.ceil(start_ns / SECOND_NS), end_ns // SECOND_NS
-    if good.num_rows and not _has_seconds(good, first, last):
+    if len(good) and not _has_seconds(good, first, last):
         # A tool that keeps totals has no seconds; zeros would be rates that never were.
         last = first
     return Part(
@@ -139,11 +139,11 @@ def _part(
         first_done_ns=entry.get("first_done_ns"),
         last_done_ns=entry.get("end_ns"),
         in_flight_ns=entry.get("in_flight_ns"),
-        good=_sum(good, "requests"),
-        objects=_sum(good, "objects"),
-        bytes=_sum(good, "bytes"),
+        good=good.sum("requests"),
+        objects=good.sum("objects"),
+        bytes=good.sum("bytes"),
         errors=_errors(rows),
-        parts_failed=_sum(rows, "parts_failed") if "parts_failed" in rows.column_names else 0,
+        parts_failed=rows.sum("parts_failed") if "parts_failed" in rows else 0,
         histograms=histograms,
         rates=_per_second(good, "requests", first, last),
         byte_rates=_per_second(good, "bytes", first, last),
@@ -151,20 +151,11 @@ def _part(
     )
 
 
-def operations_in(record: Record, rows: pa.Table) -> list[str]:
+def operations_in(record: Record, rows: Rows) -> list[str]:
     """Return the operations that rows are of, in the order in which their trial lists them."""
     names = operations_of(record.trial)
-    found = set(rows["operation"].to_pylist())
+    found = set(rows["operation"].tolist())
     return [name for name in names if name in found] + sorted(found - set(names))
-
-
-def _of(rows: pa.Table, operation: str) -> pa.Table:
-    return where(rows, "operation", operation)
-
-
-def column(rows: pa.Table, name: str) -> Iterable[bytes | None]:
-    """Return one column of histograms; nothing when the table has no such column."""
-    return (value.as_py() for value in rows[name]) if name in rows.column_names else ()
 
 
 def _entry(record: Record, iteration: int) -> Iteration:
@@ -172,41 +163,32 @@ def _entry(record: Record, iteration: int) -> Iteration:
     return next((entry for entry in entries if entry["iteration"] == iteration), Iteration())
 
 
-def _mix(rows: pa.Table, good: Collection[Mapping[str, "Histogram | None"]]) -> Mix:
-    failed = merge(column(unless(rows, "outcome", "ok"), "service"))
+def _mix(rows: Rows, good: Collection[Mapping[str, "Histogram | None"]]) -> Mix:
+    failed = merge(values_of(rows.unless("outcome", "ok"), "service"))
     times = combine([*(one["service"] for one in good), failed])
     responses = combine(one["response"] for one in good)
-    answered = unless(rows, "outcome", NOT_SENT)
     return Mix(
-        answered=_sum(answered, "requests"),
-        due=_sum(rows, "requests"),
+        answered=rows.unless("outcome", NOT_SENT).sum("requests"),
+        due=rows.sum("requests"),
         median_ns=float(responses.quantile(0.5)) if responses is not None else 0.0,
         service_count=times.count if times is not None else 0,
         service_sum_ns=times.mean * times.count if times is not None else 0.0,
     )
 
 
-def _sum(rows: pa.Table, name: str) -> int:
-    return int(pc.sum(rows[name]).as_py() or 0)
+def _errors(rows: Rows) -> dict[str, int]:
+    counts = rows.unless("outcome", "ok").sums("outcome", "requests")
+    return {kind: count for kind, count in counts.items() if count}
 
 
-def _errors(rows: pa.Table) -> dict[str, int]:
-    failed = unless(rows, "outcome", "ok")
-    if not failed.num_rows:
-        return {}
-    counts = failed.group_by("outcome").aggregate([("requests", "sum")]).to_pylist()
-    return {row["outcome"]: row["requests_sum"] for row in counts if row["requests_sum"]}
+def _has_seconds(good: Rows, first: int, last: int) -> bool:
+    return any(first <= second < last for second in good["second"].tolist())
 
 
-def _has_seconds(good: pa.Table, first: int, last: int) -> bool:
-    seconds = good["second"].to_numpy()
-    return bool(((seconds >= first) & (seconds < last)).any())
-
-
-def _per_second(good: pa.Table, name: str, first: int, last: int) -> NDArray[np.float64]:
+def _per_second(good: Rows, name: str, first: int, last: int) -> NDArray[np.float64]:
     """Return the sums of whole seconds; one cut by an end of the window would look too slow."""
     sums = np.zeros(max(0, last - first))
-    seconds = good["second"].to_numpy() - first
-    inside = (seconds >= 0) & (seconds < sums.size)
-    np.add.at(sums, seconds[inside], good[name].to_numpy()[inside])
+    for second, number in good.sums("second", name).items():
+        if first <= second < last:
+            sums[second - first] = number
     return sums

@@ -20,6 +20,7 @@ from loadstone.analysis.limits.interventions import changed_trials
 from loadstone.analysis.limits.searches import CapacitySearch, left_out, read_searches
 from loadstone.analysis.limits.target_resources import find_utilisation
 from loadstone.analysis.part import Part, read_parts
+from loadstone.analysis.samples import Quantities, read_samples
 from loadstone.results.documents import check_judged
 from loadstone.results.record import Record, Run
 
@@ -46,9 +47,9 @@ class Reading:
         return self._record.intervals
 
     @cached_property
-    def probes(self) -> pa.Table:
+    def quantities(self) -> Quantities:
         """What the probes saw."""
-        return self._record.probes
+        return read_samples(self._record.probes)
 
     @cached_property
     def contradictions(self) -> Sequence[str]:
@@ -69,8 +70,8 @@ class Reading:
 
     @cached_property
     def lines(self) -> client_limits.Lines:
-        """What the probes saw, by what was read of which subject."""
-        return client_limits.lines_of(self.record, self.probes)
+        """What the probes saw inside the measured window."""
+        return client_limits.lines_of(self.record, self.quantities)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,10 +93,10 @@ class Measured:
         trial = reading.record.id
         if reading.is_changed:
             self.changed += reading.parts
-            self.peaks[trial] = peaks(reading.probes)
+            self.peaks[trial] = peaks(reading.quantities)
         elif reading.is_result:
             self.parts += reading.parts
-            self.peaks[trial] = peaks(reading.probes)
+            self.peaks[trial] = peaks(reading.quantities)
             self.flags[trial] = client_limits.limits_of(reading.record, reading.lines)
             self.servers[trial] = find_utilisation(reading.lines)
 

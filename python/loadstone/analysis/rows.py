@@ -1,14 +1,75 @@
-"""Rows of one value: by a mask, since a query plan costs more than the few rows of a trial."""
+"""Rows of one trial's table as arrays, and those of one value: a trial has so few that a query
+costs more to plan than to carry out.
+"""
 
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Column = NDArray[np.generic]
 
 
-def where(table: pa.Table, column: str, value: object) -> pa.Table:
-    """Return the rows whose column has a value."""
-    return table.filter(pc.equal(table[column], value))
+class Rows:
+    """Some rows of a table, in its order; a column becomes an array when it is first asked for.
+
+    Numbers are arrays of their kind, a null among them 0; texts and histograms are objects.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        """Take all rows of a table."""
+        self._table = table
+        self._columns: dict[str, Column] = {}
+        self._picked: NDArray[np.intp] | None = None
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return self._table.num_rows if self._picked is None else self._picked.size
+
+    def __contains__(self, name: str) -> bool:
+        """Tell whether the table has a column."""
+        return name in self._table.column_names
+
+    def __getitem__(self, name: str) -> Column:
+        """Return one column of these rows."""
+        whole = self._columns.get(name)
+        if whole is None:
+            column = self._table[name]
+            if column.null_count and pa.types.is_integer(column.type):
+                column = column.fill_null(0)
+            whole = self._columns[name] = column.to_numpy()
+        return whole if self._picked is None else whole[self._picked]
+
+    def where(self, column: str, value: object) -> "Rows":
+        """Return the rows whose column has a value."""
+        return self.pick(self[column] == value)
+
+    def unless(self, column: str, value: object) -> "Rows":
+        """Return the rows whose column has another value."""
+        return self.pick(self[column] != value)
+
+    def pick(self, chosen: NDArray[np.bool_]) -> "Rows":
+        """Return the rows that are chosen, one truth for each of these."""
+        places = np.flatnonzero(chosen)
+        picked = Rows.__new__(Rows)
+        picked._table, picked._columns = self._table, self._columns
+        picked._picked = places if self._picked is None else self._picked[places]
+        return picked
+
+    def sum(self, name: str) -> int:
+        """Return the sum of a column of whole numbers."""
+        return int(self[name].sum()) if len(self) else 0
+
+    def sums(self, by: str, name: str) -> dict[Any, int]:
+        """Return the sums of a column of whole numbers, by the values of another, as they come."""
+        found: dict[Any, int] = {}
+        for key, number in zip(self[by].tolist(), self[name].tolist(), strict=True):
+            found[key] = found.get(key, 0) + number
+        return found
 
 
-def unless(table: pa.Table, column: str, value: object) -> pa.Table:
-    """Return the rows whose column has another value."""
-    return table.filter(pc.not_equal(table[column], value))
+def values_of(rows: Rows, name: str) -> Iterable[bytes | None]:
+    """Return one column of histograms; nothing when the table has no such column."""
+    return rows[name].tolist() if name in rows else ()

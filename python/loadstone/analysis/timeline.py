@@ -7,13 +7,11 @@ Histograms of a step are merged before a percentile is read from it.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from loadstone.analysis.part import operations_in
-from loadstone.analysis.rows import unless, where
+from loadstone.analysis.rows import Rows, values_of
 from loadstone.analysis.statistics.latency import merge
 from loadstone.analysis.validity import may_print_quantile
 from loadstone.campaign.planning.lifecycle import operations_of
@@ -86,10 +84,11 @@ def points_per_trial(records: Sequence[Record]) -> int:
 def read_timelines(record: Record, intervals: pa.Table, points: int) -> Iterable[Timeline]:
     """Return one trial over time, each operation with at most about so many points."""
     trial, case = record.trial, record.trial["case"]
-    end_s = _end_s(record, intervals)
-    for operation in operations_in(record, intervals):
-        rows = where(intervals, "operation", operation)
-        good = where(rows, "outcome", "ok")
+    every = Rows(intervals)
+    end_s = _end_s(record, every)
+    for operation in operations_in(record, every):
+        rows = every.where("operation", operation)
+        good = rows.where("outcome", "ok")
         step = step_s(end_s, points)
         latency_step = _latency_step_s(good, end_s, step)
         yield Timeline(
@@ -117,29 +116,24 @@ def step_s(duration_s: float, points: int) -> int:
     return math.ceil(duration_s / points / _STEPS_S[-1]) * _STEPS_S[-1]
 
 
-def _end_s(record: Record, intervals: pa.Table) -> float:
+def _end_s(record: Record, rows: Rows) -> float:
     ends = [entry["end_ns"] for entry in record.summary.get("iterations") or ()]
     if ends:
         return float(max(ends)) / SECOND_NS
-    return float((pc.max(intervals["second"]).as_py() or 0) + 1)
+    return float(max(rows["second"].tolist(), default=0) + 1)
 
 
-def _latency_step_s(good: pa.Table, end_s: float, step: int) -> int:
+def _latency_step_s(good: Rows, end_s: float, step: int) -> int:
     """Return a step wide enough for a p99, unless that left fewer points than a line needs."""
-    requests = int(pc.sum(good["requests"]).as_py() or 0)
+    requests = good.sum("requests")
     wanted = REQUESTS_FOR_P99 * end_s / requests if requests else end_s
     return max(step, step_s(max(1.0, min(wanted, end_s / POINTS_PER_TRIAL_MIN)), 1))
 
 
-def _rates(good: pa.Table, step: int, end_s: float) -> Iterable[RatePoint]:
-    rows = good.select(["stage", "second", "requests", "bytes"]).to_pylist()
-    requests: dict[int, int] = {}
-    sizes: dict[int, int] = {}
-    for row in rows:
-        index = row["second"] // step
-        requests[index] = requests.get(index, 0) + row["requests"]
-        sizes[index] = sizes.get(index, 0) + row["bytes"]
-    stages = _stages(rows, step)
+def _rates(good: Rows, step: int, end_s: float) -> Iterable[RatePoint]:
+    requests = _by_step(good, "requests", step)
+    sizes = _by_step(good, "bytes", step)
+    stages = _stages(good, step)
     stage = ""
     # A step in which nothing ended has no row, and is a rate of zero: a stall must be seen.
     for index in range(min(requests, default=0), max(requests, default=-1) + 1):
@@ -156,24 +150,36 @@ def _rates(good: pa.Table, step: int, end_s: float) -> Iterable[RatePoint]:
         )
 
 
-def _stages(rows: Iterable[Mapping[str, Any]], step: int) -> dict[int, str]:
+def _by_step(rows: Rows, name: str, step: int) -> dict[int, int]:
+    sums: dict[int, int] = {}
+    for second, count in rows.sums("second", name).items():
+        index = second // step
+        sums[index] = sums.get(index, 0) + count
+    return sums
+
+
+def _stages(rows: Rows, step: int) -> dict[int, str]:
     """Return the stage of each step; one that two stages share belongs to the busier of them."""
     counts: dict[int, dict[str, int]] = {}
-    for row in rows:
-        of_step = counts.setdefault(row["second"] // step, {})
-        of_step[row["stage"]] = of_step.get(row["stage"], 0) + row["requests"]
+    for second, stage, requests in zip(
+        *(rows[name].tolist() for name in ("second", "stage", "requests")), strict=True
+    ):
+        of_step = counts.setdefault(second // step, {})
+        of_step[stage] = of_step.get(stage, 0) + requests
     return {index: max(found, key=lambda name: found[name]) for index, found in counts.items()}
 
 
-def _latencies(good: pa.Table, step: int, end_s: float) -> Iterable[LatencyPoint]:
-    columns = [name for name in ("response", "service") if name in good.column_names]
-    rows = good.select(["stage", "second", "requests", *columns]).to_pylist()
+def _latencies(good: Rows, step: int, end_s: float) -> Iterable[LatencyPoint]:
     encoded: dict[int, list[bytes]] = {}
-    for row in rows:
-        value = row.get("response") or row.get("service")
+    for second, *times in zip(
+        good["second"].tolist(),
+        *(values_of(good, name) for name in ("response", "service") if name in good),
+        strict=True,
+    ):
+        value = next((one for one in times if one is not None), None)
         if value is not None:
-            encoded.setdefault(row["second"] // step, []).append(value)
-    stages = _stages(rows, step)
+            encoded.setdefault(second // step, []).append(value)
+    stages = _stages(good, step)
     for index, values in sorted(encoded.items()):
         merged = merge(values)
         is_rest = end_s - index * step < step / 2 and len(encoded) > 1
@@ -187,12 +193,14 @@ def _latencies(good: pa.Table, step: int, end_s: float) -> Iterable[LatencyPoint
         )
 
 
-def _errors(rows: pa.Table, step: int, end_s: float) -> Iterable[ErrorPoint]:
-    failed = unless(rows, "outcome", "ok")
+def _errors(rows: Rows, step: int, end_s: float) -> Iterable[ErrorPoint]:
+    failed = rows.unless("outcome", "ok")
     counts: dict[tuple[str, int], int] = {}
-    for row in failed.select(["outcome", "second", "requests"]).to_pylist():
-        key = (row["outcome"], row["second"] // step)
-        counts[key] = counts.get(key, 0) + row["requests"]
+    for kind, second, count in zip(
+        *(failed[name].tolist() for name in ("outcome", "second", "requests")), strict=True
+    ):
+        key = (kind, second // step)
+        counts[key] = counts.get(key, 0) + count
     for (kind, index), count in sorted(counts.items(), key=lambda item: (item[0][1], item[0][0])):
         length = min(step, max(end_s - index * step, 1.0))
         yield ErrorPoint(elapsed_s=index * step + length / 2, kind=kind, per_s=count / length)

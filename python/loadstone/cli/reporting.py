@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone import _loadgen
-from loadstone.analysis import Findings, analyse
+from loadstone.analysis import Findings
 from loadstone.errors import InputError, ResultError
 from loadstone.report import REPORTS, Options, Report
 from loadstone.report.tables.templates import NO_TABLE
@@ -23,11 +23,6 @@ def find_report(name: str) -> Report:
     if name not in reports:
         raise InputError.of_value(name, f"a report: {', '.join(reports)}")
     return reports[name]
-
-
-def render(run: Run) -> tuple[Run, Findings]:
-    """Return a run and what analysis says of it."""
-    return run, analyse(run)
 
 
 def report_options(run: Run, report: Report, *, is_terminal: bool, **chosen: Any) -> Options:

@@ -309,14 +309,14 @@ def _print_report(folder: Path, form: str, *, with_page: bool = False) -> "Findi
     if not extras.can_report():
         print(f"what it says: {extras.INSTALL}, then: loadstone report {folder}", file=sys.stderr)
         return None
-    from loadstone.cli.reporting import find_report, render, report_options, write
+    from loadstone.analysis import analyse
+    from loadstone.cli.reporting import find_report, report_options, write
 
-    _, findings = render(run)
+    report, page = find_report(form), find_report("html")
+    findings = analyse(run, courses=report.draws or with_page)
     if with_page:
-        page = find_report("html")
         options = report_options(run, page, is_terminal=False)
         write(page, run, findings, options, folder / "report.html")
-    report = find_report(form)
     options = report_options(run, report, is_terminal=sys.stdout.isatty())
     write(report, run, findings, options, None)
     return findings

@@ -36,6 +36,7 @@ class Report:
     """One kind of report: what it is, how its file ends, and where its functions are.
 
     Its module is imported when it is used: charts need libraries that a load host does not have.
+    One that `draws` shows what happened over time, which the others spare themselves to read.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Report:
     module: str
     function: str = "render"
     is_folder: bool = False
+    draws: bool = False
 
     def render(self, run: Run, findings: Findings, options: Options) -> bytes:
         """Return the report's bytes."""
@@ -77,6 +79,7 @@ REPORTS: Mapping[str, Report] = {
             summary="one page with the answer, charts and evidence, readable offline",
             suffix=".html",
             module="loadstone.report.formats.html",
+            draws=True,
         ),
         Report(
             name="markdown",
@@ -129,6 +132,7 @@ REPORTS: Mapping[str, Report] = {
             module="loadstone.report.charts.images",
             function="render_svg",
             is_folder=True,
+            draws=True,
         ),
         Report(
             name="png",
@@ -137,6 +141,7 @@ REPORTS: Mapping[str, Report] = {
             module="loadstone.report.charts.images",
             function="render_png",
             is_folder=True,
+            draws=True,
         ),
     )
 }

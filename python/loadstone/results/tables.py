@@ -163,8 +163,11 @@ def read_table(
                 raise pa.ArrowInvalid("its columns are others")
             table = _select(whole, columns)
         else:
-            # `read_table` would leave the file to threads of its own, which close it later.
-            with pa.parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            # `read_table` would leave the file to threads of its own, which close it later; and to
+            # share out so few rows among threads costs more than to read them.
+            with pa.parquet.ParquetFile(
+                path, page_checksum_verification=True, pre_buffer=False
+            ) as file:
                 table = _read_bounded(path, file, columns)
         # Texts that are none, and offsets beyond their data, would show only where they are used.
         table.validate(full=True)
@@ -202,7 +205,7 @@ def _read_bounded(
         raise _too_large(path)
     rows = max(1, min(ROW_GROUP_ROWS, TABLE_BYTES_MAX // max(1, chunk_bytes)))
     batches, read_bytes = [], 0
-    for batch in file.iter_batches(batch_size=rows, columns=columns):
+    for batch in file.iter_batches(batch_size=rows, columns=columns, use_threads=False):
         read_bytes += batch.nbytes
         if read_bytes > TABLE_BYTES_MAX:
             raise _too_large(path)

@@ -106,21 +106,29 @@ def _measurements(measured: Measured) -> Iterator[Measurement]:
     order: dict[str, list[Part]] = {}
     for part in measured.parts:
         order.setdefault(part.record.id, []).append(part)
-    seen: dict[object, int] = {}
+    seen: dict[object, dict[str, int]] = {}
     for name, own in order.items():
         totals = summarise_totals(own, measured.peaks)
         block = own[0].record.trial["block"]
         for cell in totals:
             labels = tuple(label for label in cell.labels if label not in LABELS_OF_CELLS)
             labels += tuple(measured.flags.get(name, ()))
+            common = _measurement(cell)
+            of_case = seen.setdefault((common.target, common.case), {})
             for metric, value in _values(cell):
-                one = replace(_measurement(cell, metric, value), block=block, labels=labels)
-                key = (one.target, one.case, metric)
-                seen[key] = seen.get(key, 0) + 1
-                yield replace(one, repetition=seen[key])
+                of_case[metric] = of_case.get(metric, 0) + 1
+                yield replace(
+                    common,
+                    metric=metric,
+                    value=value,
+                    block=block,
+                    labels=labels,
+                    repetition=of_case[metric],
+                )
 
 
-def _measurement(cell: Cell, metric: str, value: float) -> Measurement:
+def _measurement(cell: Cell) -> Measurement:
+    """Return what all measurements of a cell have in common, as one of nothing."""
     # A target that is no instance of a system has facts of its own: they tell none of its cases
     # apart, and would keep it from being compared with another.
     parameters: dict[str, Parameter] = {
@@ -133,8 +141,8 @@ def _measurement(cell: Cell, metric: str, value: float) -> Measurement:
         workload=cell.workload,
         operation=cell.operation if cell.phase == cell.operation else _both(cell),
         parameters=parameters,
-        metric=metric,
-        value=value,
+        metric="",
+        value=0.0,
         round=cell.round,
         work=cell.requests,
         place=f"trial {', '.join(cell.trials)}",

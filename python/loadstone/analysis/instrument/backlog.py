@@ -8,10 +8,7 @@ was asked for and that nobody reached.
 
 import math
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from loadstone.analysis.rows import unless
+from loadstone.analysis.rows import Rows
 from loadstone.results.documents import Iteration
 
 SECOND_NS = 1_000_000_000
@@ -26,8 +23,8 @@ times, and at half its rate or more. A backlog is worked off at full pace; slow 
 
 
 def window_of_work(
-    rows: pa.Table,
-    of_all_stages: pa.Table,
+    rows: Rows,
+    of_all_stages: Rows,
     window_ns: tuple[int, int],
     entry: Iteration,
     median_ns: float,
@@ -38,11 +35,10 @@ def window_of_work(
     `of_all_stages` those due in the warm-up too; `median_ns` is the median response time.
     """
     start_ns, end_ns = window_ns
-    answered = unless(rows, "outcome", "not_sent")
-    if not answered.num_rows or "end_ns" not in entry:
+    answered = rows.unless("outcome", "not_sent")
+    if not len(answered) or "end_ns" not in entry:
         return window_ns
-    seconds = answered["second"].to_numpy()
-    last_ns = min(int(entry["end_ns"]), (int(seconds.max()) + 1) * SECOND_NS)
+    last_ns = min(int(entry["end_ns"]), (max(answered["second"].tolist()) + 1) * SECOND_NS)
     if last_ns <= end_ns:
         return window_ns
     filled_ns = int(entry.get("start_ns", start_ns)) + SECOND_NS + median_ns
@@ -59,7 +55,7 @@ def window_of_work(
     return (began_ns if began_ns > start_ns + SECOND_NS else start_ns), last_ns
 
 
-def _began_ns(answered: pa.Table) -> int:
+def _began_ns(answered: Rows) -> int:
     """Return when answers began, inside their first second: it has as much less than the next."""
     counts = _by_second(answered)
     first = min(counts)
@@ -68,41 +64,32 @@ def _began_ns(answered: pa.Table) -> int:
     return round((first + 1 - share) * SECOND_NS)
 
 
-def _by_second(rows: pa.Table) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for second, requests in zip(
-        rows["second"].to_pylist(), rows["requests"].to_pylist(), strict=True
-    ):
-        counts[second] = counts.get(second, 0) + requests
-    return counts
+def _by_second(rows: Rows) -> dict[int, int]:
+    return rows.sums("second", "requests")
 
 
 def _falls_behind(
-    rows: pa.Table, of_all_stages: pa.Table, window_ns: int, seconds: tuple[int, int]
+    rows: Rows, of_all_stages: Rows, window_ns: int, seconds: tuple[int, int]
 ) -> bool:
     """Tell whether less was answered than was due, in whole seconds when as much is under way."""
     length_s = window_ns / SECOND_NS
     first, last = seconds
-    due = int(pc.sum(rows["requests"]).as_py() or 0)
-    inside = of_all_stages.filter(
-        (pc.field("second") >= first)
-        & (pc.field("second") < last)
-        & (pc.field("outcome") != "not_sent")
-    )
-    done = int(pc.sum(inside["requests"]).as_py() or 0)
+    due = rows.sum("requests")
+    answered = _by_second(of_all_stages.unless("outcome", "not_sent"))
+    done = sum(count for second, count in answered.items() if first <= second < last)
     expected = due * (last - first) / length_s
     # How many were due in the seconds that are left out is a matter of chance.
     chance = math.sqrt(due * (length_s - (last - first)) / length_s)
     return expected - done > max(SHARE_MAX * expected, DEVIATIONS * chance)
 
 
-def _lasts_on(rows: pa.Table, window_ns: tuple[int, int], last_ns: int, median_ns: float) -> bool:
+def _lasts_on(rows: Rows, window_ns: tuple[int, int], last_ns: int, median_ns: float) -> bool:
     """Tell whether work went on at full pace behind a short window."""
     start_ns, end_ns = window_ns
     drain_ns = last_ns - end_ns
     if drain_ns <= max(DRAIN_SHARE * (end_ns - start_ns), DRAIN_MEDIANS * median_ns):
         return False
-    counts = _by_second(unless(rows, "outcome", "not_sent"))
+    counts = _by_second(rows.unless("outcome", "not_sent"))
     last, inside = end_ns // SECOND_NS, end_ns % SECOND_NS
     # The second that the window ends in counts by its parts before and behind the end.
     length_ns = min(SECOND_NS, last_ns - last * SECOND_NS)

@@ -15,10 +15,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from loadstone.analysis.finding import Evidence
+from loadstone.analysis.samples import Quantities
 from loadstone.campaign.drivers import addresses_of, facts_of
 from loadstone.results.record import Record
 
@@ -325,22 +325,24 @@ LOOKS: tuple[tuple[str, Callable[[Record, Lines], Iterator[Evidence]]], ...] = (
 )
 
 
-def lines_of(record: Record, probes: pa.Table) -> Lines:
+def lines_of(record: Record, quantities: Quantities) -> Lines:
     """Return every quantity inside the measured window, by probe and metric."""
-    start_ns, end_ns = _window_ns(record)
-    rows: dict[tuple[str, str, str, str], list[tuple[int, float]]] = {}
-    columns = [probes[name].to_pylist() for name in probes.column_names]
-    for time_ns, host, probe, subject, metric, value in zip(*columns, strict=True):
-        if start_ns <= time_ns <= end_ns:
-            rows.setdefault((probe, metric, host, subject), []).append((time_ns, value))
+    window_ns = _window_ns(record)
     lines: dict[tuple[str, str], list[Line]] = {}
-    for (probe, metric, host, subject), values in rows.items():
-        values.sort()
-        times_s = np.array([(time_ns - values[0][0]) / 1e9 for time_ns, _ in values])
-        line = Line(
-            host=host, subject=subject, times_s=times_s, values=np.array([v for _, v in values])
-        )
-        lines.setdefault((probe, metric), []).append(line)
+    for name, found in quantities.items():
+        for one in found:
+            first, last = np.searchsorted(one.times_ns, window_ns)
+            # The end of the window belongs to it.
+            last += int(last < one.times_ns.size and one.times_ns[last] == window_ns[1])
+            if first < last:
+                times_s = (one.times_ns[first:last] - one.times_ns[first]) / 1e9
+                line = Line(
+                    host=one.host,
+                    subject=one.subject,
+                    times_s=times_s,
+                    values=one.values[first:last],
+                )
+                lines.setdefault(name, []).append(line)
     return lines
 
 

@@ -7,10 +7,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from loadstone.analysis.rows import where
+from loadstone.analysis.samples import Quantities
 from loadstone.results.record import Record
 
 POINTS_PER_RUN = 2400
@@ -117,10 +114,11 @@ class Peaks:
     sockets: float | None
 
 
-def peaks(probes: pa.Table) -> Peaks:
+def peaks(quantities: Quantities) -> Peaks:
     """Return the most memory, and sockets in use or in TIME_WAIT, each host at its own peak."""
     return Peaks(
-        rss_bytes=_peak(probes, RESOURCES["memory"]), sockets=_peak(probes, RESOURCES["sockets"])
+        rss_bytes=_peak(quantities, RESOURCES["memory"]),
+        sockets=_peak(quantities, RESOURCES["sockets"]),
     )
 
 
@@ -131,23 +129,23 @@ def points_per_trial(records: Sequence[Record]) -> int:
 
 
 def read_resources(
-    record: Record, probes: pa.Table, offset_s: float, points: int
+    record: Record, quantities: Quantities, offset_s: float, points: int
 ) -> Iterable[ResourceSeries]:
     """Return every charted quantity of one trial, whose own start is put at the offset."""
     started_ns = record.summary.get("started_unix_ns")
-    if not started_ns or not probes.num_rows:
+    if not started_ns:
         return
     for resource in RESOURCES.values():
-        yield from _series(record, probes, resource, offset_s, points)
+        yield from _series(record, quantities, resource, offset_s, points)
 
 
 def _series(
-    record: Record, probes: pa.Table, resource: Resource, begin_s: float, points: int
+    record: Record, quantities: Quantities, resource: Resource, begin_s: float, points: int
 ) -> Iterable[ResourceSeries]:
     origin_unix_ns = (record.summary.get("started_unix_ns") or 0) - int(begin_s * SECOND_NS)
     series = {
         key: growth(samples) if resource.is_counter else samples
-        for key, samples in _samples(probes, resource).items()
+        for key, samples in _samples(quantities, resource).items()
     }
     # Cards and cores that did nothing at all would only fill the legend.
     moving = {key: values for key, values in series.items() if any(v for _, v in values)}
@@ -190,22 +188,19 @@ def _condensed(
 
 
 def _samples(
-    probes: pa.Table, resource: Resource
+    quantities: Quantities, resource: Resource
 ) -> dict[tuple[str, str], list[tuple[int, float]]]:
     """Return samples in the order of time, by host and by the name a reader knows them under."""
-    if not probes.num_rows:
-        return {}
-    found = where(probes, "probe", resource.probe)
-    found = found.filter(pc.is_in(found["metric"], pa.array(list(resource.metrics))))
     sums: dict[tuple[str, str], dict[int, float]] = {}
-    for row in found.sort_by("time_unix_ns").to_pylist():
-        if row["subject"] in resource.subjects_left_out:
-            continue
-        words = (resource.subject.format(row["subject"]), resource.metrics[row["metric"]])
-        key = (row["host"], " ".join(word for word in words if word))
-        moments = sums.setdefault(key, {})
-        moments[row["time_unix_ns"]] = moments.get(row["time_unix_ns"], 0) + row["value"]
-    return {key: list(moments.items()) for key, moments in sums.items()}
+    for metric, word in resource.metrics.items():
+        for one in quantities.get((resource.probe, metric), ()):
+            if one.subject in resource.subjects_left_out:
+                continue
+            words = (resource.subject.format(one.subject), word)
+            moments = sums.setdefault((one.host, " ".join(filter(None, words))), {})
+            for time_ns, value in one.pairs:
+                moments[time_ns] = moments.get(time_ns, 0) + value
+    return {key: sorted(moments.items()) for key, moments in sums.items()}
 
 
 def growth(samples: list[tuple[int, float]]) -> list[tuple[int, float]]:
@@ -226,9 +221,9 @@ def thinned(samples: list[tuple[int, float]], points: int) -> list[tuple[int, fl
     return [max(stretch, key=lambda sample: sample[1]) for stretch in stretches]
 
 
-def _peak(probes: pa.Table, resource: Resource) -> float | None:
+def _peak(quantities: Quantities, resource: Resource) -> float | None:
     by_host: dict[str, dict[int, float]] = {}
-    for (host, _), samples in _samples(probes, resource).items():
+    for (host, _), samples in _samples(quantities, resource).items():
         totals = by_host.setdefault(host, {})
         for time, value in samples:
             totals[time] = totals.get(time, 0) + value

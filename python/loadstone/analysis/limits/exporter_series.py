@@ -10,10 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from loadstone.analysis.instrument.resources import ResourcePoint, growth, thinned
+from loadstone.analysis.samples import Quantities, read_samples
 from loadstone.results.record import Record
 
 PREFIX = "prometheus:"
@@ -113,9 +111,9 @@ class ExporterWatch:
     _spreads: dict[Key, _Spread] = field(default_factory=dict)
     _trials: list[tuple[Record, float]] = field(default_factory=list)
 
-    def look(self, record: Record, probes: pa.Table, offset_s: float) -> None:
+    def look(self, record: Record, quantities: Quantities, offset_s: float) -> None:
         """Take note of one trial, which began at this time under load."""
-        found = _samples(probes, None)
+        found = _samples(quantities)
         if not found:
             return
         self._trials.append((record, offset_s))
@@ -160,7 +158,7 @@ class ExporterWatch:
             return found
         for record, offset_s in self._trials:
             origin = int(record.summary.get("started_unix_ns") or 0) - int(offset_s * SECOND_NS)
-            for key, samples in _samples(record.probes, {key[1] for key in wanted}).items():
+            for key, samples in _samples(read_samples(record.probes)).items():
                 if key not in wanted or not samples:
                     continue
                 scale = _unit(key[1])[1]
@@ -172,25 +170,20 @@ class ExporterWatch:
         return found
 
 
-def _samples(probes: pa.Table, metrics: set[str] | None) -> dict[Key, list[tuple[int, float]]]:
+def _samples(quantities: Quantities) -> dict[Key, list[tuple[int, float]]]:
     """Return each series in the order of time; counters as their growth per second."""
-    if not probes.num_rows:
-        return {}
-    is_theirs = pc.starts_with(probes["probe"], PREFIX)
-    if metrics is not None:
-        is_theirs = pc.and_(is_theirs, pc.is_in(probes["metric"], pa.array(sorted(metrics))))
-    found = probes.filter(is_theirs)
     series: dict[Key, list[tuple[int, float]]] = {}
-    names = ("probe", "metric", "host", "subject", "time_unix_ns", "value")
-    columns = [found[name].to_pylist() for name in names]
-    for probe, metric, host, subject, time_ns, value in zip(*columns, strict=True):
-        is_course = metric not in OWN_METRICS and not metric.endswith(LEFT_OUT_ENDINGS)
-        if is_course and math.isfinite(value):
-            series.setdefault((probe, metric, host, subject), []).append((time_ns, value))
-    return {
-        key: growth(sorted(samples)) if _is_counter(key[1]) else sorted(samples)
-        for key, samples in series.items()
-    }
+    for (probe, metric), found in quantities.items():
+        if not probe.startswith(PREFIX):
+            continue
+        if metric in OWN_METRICS or metric.endswith(LEFT_OUT_ENDINGS):
+            continue
+        for one in found:
+            samples = [pair for pair in one.pairs if math.isfinite(pair[1])]
+            if samples:
+                key = (probe, metric, one.host, one.subject)
+                series[key] = growth(samples) if _is_counter(metric) else samples
+    return series
 
 
 def _is_counter(metric: str) -> bool:

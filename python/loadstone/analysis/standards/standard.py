@@ -149,8 +149,8 @@ def preconditioned(run: Run, findings: Findings) -> Answer:
 
 def steady(run: Run, findings: Findings) -> Answer:
     """Rule 11."""
-    if not findings.timelines:
-        return "unknown", "no course over time was kept"
+    if not findings.cells:
+        return "unknown", "no result was kept"
     rules = {finding.rule: finding for finding in findings.findings}
     for rule in ("not-steady", "too-short-for-steadiness"):
         if rule in rules:

@@ -72,7 +72,8 @@ def command(
     # Importers and charts take longer to import than a small run takes to report on.
     if any(":" in name for name in runs) and _print_accounts(runs, form, output, conditions):
         return
-    from loadstone.cli.reporting import find_report, render, report_options, write
+    from loadstone.analysis import analyse
+    from loadstone.cli.reporting import find_report, report_options, write
     from loadstone.results.several import merge_runs
 
     report = find_report(form)
@@ -89,7 +90,7 @@ def command(
         is_full=full,
         is_terminal=output is None and sys.stdout.isatty(),
     )
-    run, findings = render(run)
+    findings = analyse(run, courses=report.draws)
     write(report, run, findings, options, output)
     code = fail_if.judge_all(thresholds, findings)
     for one in run.members or (run,):
