@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 
 import pytest
@@ -307,22 +305,3 @@ def test_every_chart_can_be_a_file(run, form, head):
     files = REPORTS[form].render_files(run, findings, Options())
     assert list(files) == [f"{picture.name}.{form}" for picture in pictures(findings)]
     assert all(content.startswith(head) for content in files.values())
-
-
-@pytest.mark.real
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium to open the page with")
-def test_a_browser_draws_every_chart(page, tmp_path):
-    path = tmp_path / "report.html"
-    path.write_text(page)
-    command = [
-        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-        f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=10000", "--dump-dom",
-        path.as_uri(),
-    ]  # fmt: skip
-    drawn = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert 'data-drawn="yes"' in drawn
-    # Two on the first screen, percentiles, rates and latencies over time, four of the client.
-    assert len(re.findall(r"<svg[^>]*role=\"img\"", drawn)) >= 9
-    charts = re.findall(r"<svg[^>]*role=\"img\".*?</svg>", drawn, re.DOTALL)
-    assert not any("NaN" in chart for chart in charts)

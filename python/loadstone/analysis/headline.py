@@ -12,7 +12,7 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.answer import Answer, Curve, Result
 from loadstone.analysis.limits.searches import describe_answer
-from loadstone.analysis.naming import describe_parameters
+from loadstone.analysis.naming import describe_parameter, describe_parameters
 from loadstone.analysis.rules import find_rule
 from loadstone.analysis.statistics.ratios import paired_ratio
 from loadstone.campaign.schema.target import SYSTEM
@@ -104,6 +104,10 @@ def case_words(one: Result) -> str:
     """Return the parameters of a result in words, but for what its target already says."""
     parameters = one.cell.parameters
     return describe_parameters({key: parameters[key] for key in parameters if key != SYSTEM})
+
+
+def _load_words(curve: Curve, one: Result) -> str:
+    return describe_parameter(curve.load, one.cell.parameters.get(curve.load))
 
 
 def _failed_targets(findings: Findings, answer: Answer) -> Iterable[FailedTarget]:
@@ -232,7 +236,7 @@ def _main_sentence(
     if curve is not None:
         knee = dict(curve.points)["knee"]
         if knee is not best:
-            yield f"95 % of that is reached at {case_words(knee)}: the knee."
+            yield f"95 % of that is reached with {_load_words(curve, knee)}: the knee."
 
 
 def ratio_words(ratio: TargetRatio) -> str:
@@ -310,7 +314,7 @@ def _second(best: Result, ratio: TargetRatio | None, curve: Curve | None) -> Ite
         knee = dict(curve.points)["knee"]
         yield Tile(
             name="Knee",
-            value=case_words(knee),
+            value=_load_words(curve, knee),
             note=f"{units.format_rate(knee.rate)}: 95 % of the most is reached",
         )
     elif best.cell.bytes:

@@ -18,6 +18,7 @@ from loadstone.report.opening import opening
 from loadstone.report.options import Options
 from loadstone.report.pages.chart_data import chart_data
 from loadstone.report.pages.frame import render_page
+from loadstone.report.pages.reasons import reasons_of
 from loadstone.report.pages.result_rows import result_table
 from loadstone.report.tables.capacity import capacity_table, steps_table
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target_table
@@ -70,6 +71,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
             target_table(findings),
             hooks_table(findings),
         ),
+        reasons=reasons_of(findings),
         absent=tuple(sorted(_absent(findings))),
         disclosure=_present(
             standard_table(run, findings), mistakes_table(findings), statements_table(run)

@@ -20,7 +20,7 @@ export function tipOf(one) {
     one.low ? `95 % interval ${number(one.low)} to ${number(one.high)}, ${one.n} trials` : `${one.n} trial${one.n === 1 ? "" : "s"}, no interval`,
     `p50 ${duration(one.p50)}, p99 ${duration(one.p99)}, slowest ${duration(one.max)}`,
     `${one.failed ? `${number(one.failed)} of ${number(one.requests)} failed` : "none failed"}`,
-    one.limit ? `limited by ${one.limit}` : "",
+    one.limit && one.limit !== "not known" ? `limited by ${one.limit}` : "",
     one.is_void ? "must not be used" : "",
   ].filter(Boolean).join("\n");
 }
@@ -39,7 +39,7 @@ function barFrame(bars) {
   return {
     height: Math.max(110, Math.min(rows, BARS_MAX) * (rows > 16 ? 18 : 22) + operations.length * 8 + 50),
     marginLeft: Math.min(240, 22 + 7 * longest), marginRight: operations.length > 1 ? 64 : 20,
-    marginBottom: 34, marginTop: 8,
+    marginBottom: 40, marginTop: 8,
     y: { ...AXIS, label: null, domain: names, padding: 0.15, tickSize: 0 },
     fy: { label: null, domain: operations, padding: 0.06 },
   };
@@ -66,7 +66,7 @@ function drawRates(shown) {
       Plot.ruleY(bars.filter((one) => one.low), { ...place, x1: "low", x2: end, stroke: "currentColor", strokeWidth: 1.6 }),
       Plot.text(bars, { ...place, x: end, text: (one) => `${one.is_bound ? "≥ " : ""}${shortRate(one.rate)}${one.is_void ? " void" : ""}`, textAnchor: "start", dx: 5, fill: "currentColor" }),
       Plot.ruleX([0], { stroke: "currentColor", strokeOpacity: 0.4 }),
-      Plot.tip(bars, Plot.pointerY({ ...place, x: "rate", title: tipOf })),
+      Plot.tip(bars, Plot.pointerY({ ...place, x: "rate", title: tipOf, lineWidth: 40 })),
     ],
   }, legendOf(names, { bounds: bars.some((one) => one.is_bound) }));
 }
@@ -88,7 +88,7 @@ function drawLatencies(shown) {
       Plot.dot(bars, { ...place, x: "p50", stroke: "target", fill: "var(--page)", r: 4, strokeWidth: 2 }),
       Plot.dot(bars.filter((one) => one.p99 !== null), { ...place, x: "p99", fill: "target", r: 4.5 }),
       Plot.tickX(bars, { ...place, x: far, stroke: "target", strokeWidth: 2, inset: 4 }),
-      Plot.tip(bars, Plot.pointerY({ ...place, x: "p50", title: tipOf })),
+      Plot.tip(bars, Plot.pointerY({ ...place, x: "p50", title: tipOf, lineWidth: 40 })),
     ],
   }, legendOf(names));
 }
@@ -153,7 +153,7 @@ function drawRateAlongLoad(shown) {
   const operations = unique(points.map((one) => one.operation));
   const ceilings = ceilingsOf(points);
   put("throughput", `Rate against ${data.load} of ${names.length} series`, {
-    height: Math.max(270, operations.length * 170), marginBottom: 36, marginRight: operations.length > 1 ? 60 : 16, marginTop: 14,
+    height: Math.max(270, operations.length * 170), marginBottom: 40, marginRight: operations.length > 1 ? 60 : 16, marginTop: 14,
     x: loadAxis(points),
     y: { ...AXIS, label: null, zero: true, tickFormat: shortRate, ticks: 5, grid: true },
     fy: { label: null, domain: operations }, color: colorScale(names),
@@ -165,7 +165,7 @@ function drawRateAlongLoad(shown) {
       Plot.lineY(usable, { ...place, stroke: "line", strokeWidth: 2, z: "line" }),
       Plot.dot(points, { ...place, fill: "line", r: 3.5, fillOpacity: (one) => (one.is_void ? 0.25 : 1) }),
       rings(points, place),
-      Plot.tip(points, Plot.pointer({ ...place, title: tipOf })),
+      Plot.tip(points, Plot.pointer({ ...place, title: tipOf, lineWidth: 40 })),
     ],
   }, legendOf(names, { rings: points.some((one) => one.is_bound) }));
 }
@@ -178,7 +178,7 @@ function drawLatencyAlongLoad(shown) {
   const operations = unique(points.map((one) => one.operation));
   const late = points.filter((one) => one.p99 !== null);
   put("latency-overview", `Median and p99 against ${data.load} of ${names.length} series`, {
-    height: Math.max(270, operations.length * 170), marginBottom: 36, marginRight: operations.length > 1 ? 60 : 16, marginTop: 28,
+    height: Math.max(270, operations.length * 170), marginBottom: 40, marginRight: operations.length > 1 ? 60 : 16, marginTop: 28,
     x: loadAxis(points),
     y: { ...AXIS, type: "log", label: "full: median, dashed: p99 (logarithmic)", tickFormat: axisDuration, ticks: 5, grid: true },
     fy: { label: null, domain: operations }, color: colorScale(names),
@@ -188,7 +188,7 @@ function drawLatencyAlongLoad(shown) {
       Plot.dot(points, { x: "load", y: "p50", ...facet, fill: "line", r: 3 }),
       Plot.dot(late, { x: "load", y: "p99", ...facet, fill: "line", r: 3 }),
       rings(late, { x: "load", y: "p99", ...facet }),
-      Plot.tip(points, Plot.pointer({ x: "load", y: "p99", ...facet, title: tipOf })),
+      Plot.tip(points, Plot.pointer({ x: "load", y: "p99", ...facet, title: tipOf, lineWidth: 40 })),
     ],
   }, legendOf(names, { rings: points.some((one) => one.is_bound) }));
 }

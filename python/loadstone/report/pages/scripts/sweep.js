@@ -16,8 +16,8 @@ export function drawSweep() {
 
 function knees(points) {
   if (chosenRound()) return [];
-  const found = new Map(data.curves.filter((one) => one.point === "knee").map((one) => [data.results[one.result], "knee"]));
-  return points.filter((one) => [...found.keys()].some((result) => result.trials[0] === one.trials[0] && result.operation === one.operation));
+  const found = data.curves.filter((one) => one.point === "knee").map((one) => data.results[one.result]);
+  return points.filter((one) => found.some((result) => result.trials[0] === one.trials[0] && result.operation === one.operation));
 }
 
 function drawRateLatency(points) {
@@ -26,7 +26,7 @@ function drawRateLatency(points) {
   const operations = unique(points.map((one) => one.operation));
   const place = { x: "rate", y: "p99", ...(operations.length > 1 ? { fy: "operation" } : {}) };
   put("rate-latency", `p99 against rate of ${names.length} series`, {
-    height: Math.max(320, operations.length * 200), marginBottom: 36, marginTop: 28, marginRight: operations.length > 1 ? 60 : 30,
+    height: Math.max(320, operations.length * 200), marginBottom: 40, marginTop: 28, marginRight: operations.length > 1 ? 60 : 30,
     x: { ...AXIS, label: "good requests per second", labelAnchor: "center", tickFormat: shortRate, grid: true, zero: true },
     y: { ...AXIS, type: "log", label: "p99 (logarithmic)", tickFormat: axisDuration, ticks: 5, grid: true },
     fy: { label: null, domain: operations }, color: colorScale(names),
@@ -37,7 +37,7 @@ function drawRateLatency(points) {
       rings(points, place),
       Plot.dot(knees(points), { ...place, symbol: "diamond2", r: 9, stroke: "currentColor", strokeWidth: 1.6 }),
       Plot.text(knees(points), { ...place, text: () => "knee", dy: 16, fill: "currentColor", fontWeight: 600 }),
-      Plot.tip(points, Plot.pointer({ ...place, title: tipOf })),
+      Plot.tip(points, Plot.pointer({ ...place, title: tipOf, lineWidth: 40 })),
     ],
   }, legendOf(names, { rings: points.some((one) => one.is_bound) }));
 }
@@ -56,7 +56,7 @@ function drawHeatmap(points) {
   const place = { x: "load", y: "size_words", fy: "panel" };
   const words = (one) => (isData ? byteRate(one.bytes_per_s).replace("/s", "") : shortRate(one.rate));
   put("heatmap", `${isData ? "Data" : "Rate"} by size and ${data.load}, ${cells.length} results`, {
-    height: panels.length * (30 * sizes.length + 26) + 50, marginLeft: 76, marginBottom: 36, marginRight: 10, marginTop: 24,
+    height: panels.length * (30 * sizes.length + 26) + 50, marginLeft: 76, marginBottom: 40, marginRight: 10, marginTop: 24,
     x: { ...AXIS, type: "band", domain: loads, label: data.load.replaceAll("_", " "), labelAnchor: "center", padding: 0.04, tickSize: 0 },
     y: { ...AXIS, type: "band", domain: sizes, label: null, padding: 0.06, tickSize: 0 },
     fy: { axis: null, domain: panels, padding: 0.16 },
@@ -66,7 +66,7 @@ function drawHeatmap(points) {
       Plot.cell(cells.filter((one) => one.is_bound), { ...place, fill: "url(#hatch)", fillOpacity: 0.5 }),
       Plot.cell(best, { ...place, stroke: "currentColor", strokeWidth: 2, fill: "none" }),
       ...(loads.length <= 14 ? [Plot.text(cells, { ...place, text: words, fill: "currentColor", stroke: "var(--page)", strokeWidth: 3, fontSize: 11 })] : []),
-      Plot.tip(cells, Plot.pointer({ ...place, title: (one) => `${tipOf(one)}` })),
+      Plot.tip(cells, Plot.pointer({ ...place, title: tipOf, lineWidth: 40 })),
     ],
   });
   document.querySelector("#heatmap figcaption").textContent =

@@ -5,8 +5,9 @@ import { data, isShown, trialsShown, unique } from "./selection.js";
 import { axisDuration, duration, number, rate, seconds, shortRate } from "./words.js";
 
 const TRIALS_MAX = 12;
-const MARGINS = { marginLeft: 66, marginRight: 16, marginTop: 26, marginBottom: 32 };
+const MARGINS = { marginLeft: 66, marginRight: 16, marginTop: 26, marginBottom: 38 };
 let zoom = null;
+let whole = [0, 1];
 let chosenTrials = "";
 
 export function drawTimes() {
@@ -19,6 +20,8 @@ export function drawTimes() {
     ? `${short} trial${short === 1 ? "" : "s"} took less than ${data.seconds_min} s: too short for a chart over time.` : "";
   document.getElementById("time-tools").hidden = !any;
   const lines = linesShown();
+  // One axis for all: the longest of what is shown.
+  whole = [0, Math.max(1, ...lines.map((line) => Math.max(0, ...line.rates.map(([elapsed]) => elapsed)) + line.step_s / 2))];
   drawRatesOverTime(lines);
   drawLatenciesOverTime(lines);
   drawErrorsOverTime(lines);
@@ -53,7 +56,7 @@ function linesShown() {
 }
 
 function timeAxis() {
-  return { ...AXIS, label: "seconds since the trial's start", labelAnchor: "center", domain: zoom ?? undefined, zero: zoom === null, clamp: false };
+  return { ...AXIS, label: "seconds since the trial's start", labelAnchor: "center", domain: zoom ?? whole };
 }
 
 function clipped(rows) {
@@ -73,7 +76,7 @@ function drawLines(name, rows, trials, { y, lines, tip, words, names }) {
   if (!shown.length) { put(name, "", null); return; }
   const svg = put(name, words, {
     ...MARGINS, height: 220, x: timeAxis(), y: { ...AXIS, grid: true, ticks: 5, ...y }, color: colorScale(names),
-    marks: [...lines(shown), ...marksOf(trials), Plot.tip(shown, Plot.pointer({ x: "elapsed", y: "value", title: tip }))],
+    marks: [...lines(shown), ...marksOf(trials), Plot.tip(shown, Plot.pointer({ x: "elapsed", y: "value", title: tip, lineWidth: 40 }))],
   }, legendOf(names));
   linkZoom(svg);
 }

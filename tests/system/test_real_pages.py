@@ -1,0 +1,91 @@
+"""Pages in a browser: what is drawn, filtered, sorted and fitted to a phone."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from loadstone.analysis import analyse
+from loadstone.report import REPORTS, Options
+from loadstone.results.store import read_run
+from tests.unit.synthetic_run import write_rounds, write_sweep
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(
+        shutil.which("chromium") is None,
+        reason="no chromium to open a page with: apt-get install chromium",
+    ),
+]
+
+# What a reader does, and then what stands on the page, as JSON in its title.
+ACTIONS = """
+<script type="module">
+const text = (selector) => [...document.querySelectorAll(selector)].map((one) => one.textContent);
+const found = { wide: document.documentElement.scrollWidth > innerWidth };
+const figures = [...document.querySelectorAll("figure")].filter((one) => !one.closest("[hidden]"));
+found.charts = figures.map((one) => one.id);
+found.drawn = figures.filter((one) => one.querySelector("svg[role=img]")).length;
+found.broken = figures.some((one) => one.innerHTML.includes("NaN"));
+document.querySelector("#result-table th:nth-child(3) button").click();
+found.sorted = text("#result-table tbody tr:not([hidden]) td:nth-child(3)");
+const filters = [...document.querySelectorAll("#filters select")];
+for (const [place, value] of Object.entries(CHOICES)) {
+  filters[place].value = value;
+  filters[place].dispatchEvent(new Event("change"));
+}
+found.filtered = text("#result-table tbody tr:not([hidden]) td:first-child");
+found.bars = document.querySelectorAll("#throughput [fill='url(#hatch)'], #throughput rect").length;
+const before = getComputedStyle(document.body).backgroundColor;
+document.getElementById("theme").click();
+found.themes = [before, getComputedStyle(document.body).backgroundColor];
+document.title = JSON.stringify(found);
+</script>
+"""
+
+
+def opened(page: str, tmp_path, *, choices: dict[int, str], width: int = 1400):
+    path = tmp_path / "report.html"
+    actions = ACTIONS.replace("CHOICES", json.dumps(choices))
+    path.write_text(page.replace("</body>", f"{actions}</body>"))
+    command = [
+        "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+        f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900",
+        "--virtual-time-budget=10000", "--dump-dom", path.as_uri(),
+    ]  # fmt: skip
+    drawn = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    title = re.search(r"<title>(.*?)</title>", drawn, re.DOTALL)[1]
+    return json.loads(title.replace("&amp;", "&").replace("&quot;", '"'))
+
+
+def page_of(folder):
+    run = read_run(folder)
+    return REPORTS["html"].render(run, analyse(run), Options()).decode()
+
+
+@pytest.mark.parametrize("width", [1400, 520])
+def test_filters_and_sorting_act_on_table_and_charts(tmp_path, width):
+    page = page_of(write_rounds(tmp_path / "run", seconds=6))
+    found = opened(page, tmp_path, choices={1: "get", 2: "2"}, width=width)
+    assert not found["wide"], "no sideways scrolling"
+    assert not found["broken"]
+    assert found["drawn"] == len(found["charts"]) >= 9
+    rates = [float(rate.rstrip("/s").replace(",", "")) for rate in found["sorted"]]
+    assert rates == sorted(rates, reverse=True)
+    assert len(rates) == 6
+    assert sorted(found["filtered"]) == ["ceph", "hummingbird"]
+    assert found["bars"] == 2
+    assert found["themes"][0] != found["themes"][1]
+
+
+def test_a_sweep_is_drawn_along_its_load(tmp_path):
+    found = opened(page_of(write_sweep(tmp_path / "run", seconds=6)), tmp_path, choices={})
+    assert {"throughput", "latency-overview", "rate-latency", "distribution"} <= set(
+        found["charts"]
+    )
+    assert "heatmap" not in found["charts"]
+    assert found["drawn"] == len(found["charts"])
+    assert not found["broken"]
