@@ -58,6 +58,11 @@ COMMANDS = (
         module="loadstone.cli.commands.script",
     ),
     Command(
+        name="nodes",
+        summary="Describe the machines that a campaign names.",
+        module="loadstone.cli.commands.nodes",
+    ),
+    Command(
         name="clean",
         summary="Remove what a run left on its targets.",
         module="loadstone.cli.commands.clean",

@@ -13,6 +13,7 @@ from loadstone.campaign.planning.resume import resume as resume_plan
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, exit_code, extras, fail_if, plain
+from loadstone.cli.nodes import describe
 from loadstone.cli.reuse import note_deletes, reused_by
 from loadstone.errors import InputError
 from loadstone.execution import runner
@@ -80,7 +81,9 @@ def measure(
         consent.ask(plan, is_allowed=allow_commands)
         for worry in host_limits.check(plan):
             print(f"warning: {worry.text}\nhint: {worry.hint}", file=sys.stderr)
-        writer = RunWriter.create(folder, _manifest(campaign, plan, text, command))
+        described = {"nodes": describe(campaign)} if campaign.nodes else {}
+        manifest = {**_manifest(campaign, plan, text, command), **described}
+        writer = RunWriter.create(folder, manifest)
     planned = len(writer.manifest["plan"]) if resume else len(plan.trials)
     view = make_view(plan.trials, done=max(0, planned - len(plan.trials)), is_quiet=is_quiet)
     try:

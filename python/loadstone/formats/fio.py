@@ -12,7 +12,7 @@ from loadstone import units
 from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row, Stated
-from loadstone.formats.json_document import Node, read_document
+from loadstone.formats.json_document import JsonNode, read_document
 from loadstone.formats.reading import LARGEST
 
 DIRECTIONS = ("read", "write", "trim")
@@ -37,7 +37,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     return Imported(tool="fio", name=paths[0].stem, trials=tuple(trials), tool_version=version)
 
 
-def _trial(job: Node, timestamp_ns: int, hints: Hints) -> ImportedTrial:
+def _trial(job: JsonNode, timestamp_ns: int, hints: Hints) -> ImportedTrial:
     name = str(job.at("jobname").value)
     error = job.find("error")
     if error is not None and error.value:
@@ -87,21 +87,21 @@ def _trial(job: Node, timestamp_ns: int, hints: Hints) -> ImportedTrial:
     )
 
 
-def _runtime_ms(one: Node) -> int:
+def _runtime_ms(one: JsonNode) -> int:
     return one.at("runtime").whole(largest=LARGEST // NS_PER_MS)
 
 
-def _number(one: Node, name: str) -> float | None:
+def _number(one: JsonNode, name: str) -> float | None:
     found = one.find(name)
     return None if found is None else found.number()
 
 
-def _latencies(one: Node) -> Mapping[str, Any]:
+def _latencies(one: JsonNode) -> Mapping[str, Any]:
     found = one.find("clat_ns")
     return {} if found is None else found.mapping()
 
 
-def _stated(one: Node) -> Stated | None:
+def _stated(one: JsonNode) -> Stated | None:
     """Return the times that plain JSON states: percentiles, and no distribution."""
     found = one.find("clat_ns")
     if found is None or not found.at("N").whole():
@@ -120,7 +120,7 @@ def _stated(one: Node) -> Stated | None:
     )
 
 
-def _rows(name: str, direction: str, one: Node) -> Iterator[Row]:
+def _rows(name: str, direction: str, one: JsonNode) -> Iterator[Row]:
     from loadstone._loadgen import Histogram
 
     requests = one.at("total_ios").whole()

@@ -6,7 +6,7 @@ from pathlib import Path
 from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import LONGEST_S, SECOND_NS, Hints, Imported, ImportedTrial, Row
-from loadstone.formats.json_document import Node, read_document
+from loadstone.formats.json_document import JsonNode, read_document
 from loadstone.formats.reading import LARGEST
 
 TOLERANCE = 0.001
@@ -23,7 +23,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     return Imported(tool="iperf3", name=paths[0].stem, trials=tuple(trials), tool_version=version)
 
 
-def read_measurement(path: Path) -> Node:
+def read_measurement(path: Path) -> JsonNode:
     """Return the document of a measurement that came to its end."""
     document = read_document(path)
     error = document.find("error")
@@ -35,7 +35,7 @@ def read_measurement(path: Path) -> Node:
     return document
 
 
-def _trial(document: Node, hints: Hints) -> ImportedTrial:
+def _trial(document: JsonNode, hints: Hints) -> ImportedTrial:
     start = document.at("start", "test_start")
     is_reverse = bool(start.mapping().get("reverse"))
     block = start.at("blksize").whole(smallest=1)
@@ -68,7 +68,7 @@ def _trial(document: Node, hints: Hints) -> ImportedTrial:
     )
 
 
-def _rows(document: Node, operation: str, block: int) -> Iterator[Row]:
+def _rows(document: JsonNode, operation: str, block: int) -> Iterator[Row]:
     for index, interval in enumerate(document.at("intervals").items(), start=1):
         one = interval.at("sum")
         if one.mapping().get("omitted"):

@@ -22,41 +22,41 @@ class _NumberError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class JsonNode:
     """One value of a document; `path` is how it is reached from the top."""
 
     place: FileLine
     value: Any
     path: tuple[str, ...] = ()
 
-    def at(self, *names: str) -> "Node":
+    def at(self, *names: str) -> "JsonNode":
         """Return a value below this one, which must be there."""
         node = self
         for name in names:
             if not isinstance(node.value, Mapping) or name not in node.value:
                 self.place.refuse(f'has no "{".".join((*node.path, name))}"', TRUNCATED)
-            node = Node(self.place, node.value[name], (*node.path, name))
+            node = JsonNode(self.place, node.value[name], (*node.path, name))
         return node
 
-    def find(self, name: str) -> "Node | None":
+    def find(self, name: str) -> "JsonNode | None":
         """Return a value right below this one; None where it is absent or null."""
         if not isinstance(self.value, Mapping):
             self._refuse("an object")
         value = self.value.get(name)
-        return None if value is None else Node(self.place, value, (*self.path, name))
+        return None if value is None else JsonNode(self.place, value, (*self.path, name))
 
-    def items(self) -> list["Node"]:
+    def items(self) -> list["JsonNode"]:
         """Return what a list holds."""
         if not isinstance(self.value, list):
             self._refuse("a list")
-        return [Node(self.place, v, (*self.path, str(n))) for n, v in enumerate(self.value)]
+        return [JsonNode(self.place, v, (*self.path, str(n))) for n, v in enumerate(self.value)]
 
-    def entries(self) -> Iterator[tuple[str, "Node"]]:
+    def entries(self) -> Iterator[tuple[str, "JsonNode"]]:
         """Yield what an object holds, by its names."""
         if not isinstance(self.value, Mapping):
             self._refuse("an object")
         for name, value in self.value.items():
-            yield name, Node(self.place, value, (*self.path, name))
+            yield name, JsonNode(self.place, value, (*self.path, name))
 
     def mapping(self) -> Mapping[str, Any]:
         """Return an object as it is."""
@@ -101,12 +101,12 @@ class Node:
         self.place.refuse(f"found {shown}, expected {expected}", EDITED, ".".join(self.path))
 
 
-def read_document(path: Path) -> Node:
+def read_document(path: Path) -> JsonNode:
     """Read a file that holds one JSON object; the line of a mistake is named."""
     return parse_document(FileLine(path), read_text(path))
 
 
-def parse_document(begin: FileLine, text: str) -> Node:
+def parse_document(begin: FileLine, text: str) -> JsonNode:
     """Read one JSON object from the text that begins at a place of a file."""
     path, above = begin.path, (begin.line or 1) - 1
     try:
@@ -128,7 +128,7 @@ def parse_document(begin: FileLine, text: str) -> Node:
         )
     if not isinstance(document, dict):
         begin.refuse("holds no JSON object")
-    return Node(begin, document)
+    return JsonNode(begin, document)
 
 
 def _parse_float(text: str) -> float:

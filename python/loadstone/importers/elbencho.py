@@ -14,7 +14,7 @@ from loadstone.formats.imported import (
     Stated,
     repetitions,
 )
-from loadstone.formats.json_document import Node, parse_document
+from loadstone.formats.json_document import JsonNode, parse_document
 from loadstone.formats.reading import FileLine
 
 OPERATIONS = {
@@ -115,7 +115,7 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[FileLine, Mapping[str, s
         yield FileLine(path, number), row
 
 
-def _text(node: Node) -> str:
+def _text(node: JsonNode) -> str:
     return str(node.value)
 
 

@@ -16,7 +16,7 @@ from loadstone import regular_file
 from loadstone.errors import InputError
 from loadstone.formats import reading
 from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
-from loadstone.formats.json_document import Node, parse_document
+from loadstone.formats.json_document import JsonNode, parse_document
 from loadstone.formats.reading import FileLine
 from loadstone.importers.completions import Completions
 
@@ -203,7 +203,7 @@ class _Totals:
     end_ns: int
 
 
-def _of_totals(place: FileLine, name: str, node: Node) -> _Totals:
+def _of_totals(place: FileLine, name: str, node: JsonNode) -> _Totals:
     requests, failed = node.at("total_requests").whole(smallest=1), node.at("total_errors").whole()
     if failed > requests:
         place.refuse(f"{name}: {failed} of {requests} requests failed", reading.EDITED)

@@ -255,6 +255,7 @@ class Manifest(TypedDict, total=False):
     ended: str | None
     versions: Object | None
     host: Host | None
+    nodes: dict[str, Object]
     calibration: Object | None
     ceilings: list[Object]
     ceilings_failed: Object

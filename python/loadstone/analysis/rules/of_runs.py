@@ -29,6 +29,20 @@ RULES: tuple[Rule, ...] = (
         do="Remove them: loadstone clean RUN.",
         checks=(SEEN + "find_left_behind",),
     ),
+    _caution(
+        id="nodes-differ",
+        says="nodes of one role that differ in hardware or versions",
+        means="A cluster waits for its slowest node: the number may be that of the odd one.",
+        do="Make them alike, or say in the report which node is which.",
+        checks=("loadstone.analysis.nodes:find_unlike",),
+    ),
+    _note(
+        id="node-not-described",
+        says="nodes that did not say what they are",
+        means="The report does not tell what hardware is behind the number.",
+        do="Try it by itself: loadstone nodes CAMPAIGN.",
+        checks=("loadstone.analysis.nodes:find_unlike",),
+    ),
     _finding(
         id="not-steady",
         severity="problem",

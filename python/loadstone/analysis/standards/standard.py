@@ -298,6 +298,7 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
         "workload": _workload(measured),
         "targets": (manifest.get("campaign") or {}).get("targets"),
         "clients": [manifest.get("host")],
+        "nodes": manifest.get("nodes"),
         "ceilings": [
             {"name": one.name, "kind": one.kind, "bytes_per_s": one.bytes_per_s}
             for one in findings.ceilings

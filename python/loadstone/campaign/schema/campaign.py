@@ -20,6 +20,7 @@ from loadstone.campaign.schema.dataset import Dataset
 from loadstone.campaign.schema.hook import Hook
 from loadstone.campaign.schema.intervention import InterventionName
 from loadstone.campaign.schema.load import Load
+from loadstone.campaign.schema.node import Node
 from loadstone.campaign.schema.phase import OnError, OnErrorValue, PhaseValue
 from loadstone.campaign.schema.statement import Statements
 from loadstone.campaign.schema.target import SYSTEM, Target
@@ -229,6 +230,9 @@ class Campaign(WorkloadKeys):
     )
     probes: TargetProbes = Field(
         default=TargetProbes(), description="What is watched at the targets meanwhile."
+    )
+    nodes: dict[Name, Node] = Field(
+        default={}, description="Machines behind the targets, and clients, to be described."
     )
     expect: Expect = Field(default=Expect(), description="What is meant to happen.")
     statements: Statements = Field(

@@ -42,6 +42,7 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
             "loadstone": manifest.get("loadstone"),
             "versions": manifest.get("versions") or {},
             "host": manifest.get("host") or {},
+            "nodes": manifest.get("nodes") or {},
         },
         "cases": [_cell(cell) for cell in findings.cells],
         "totals": [_cell(cell, findings.verdict_of(cell)) for cell in findings.totals],

@@ -33,6 +33,7 @@ from loadstone.report.tables.layout import (
     trials_table,
 )
 from loadstone.report.tables.markdown_tables import Piece, pieces_of
+from loadstone.report.tables.nodes import node_tables
 from loadstone.report.tables.templates import render_template
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
@@ -74,7 +75,10 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         reasons=reasons_of(findings),
         absent=tuple(sorted(_absent(findings))),
         disclosure=_present(
-            standard_table(run, findings), mistakes_table(findings), statements_table(run)
+            standard_table(run, findings),
+            mistakes_table(findings),
+            statements_table(run),
+            *node_tables(run.manifest.get("nodes") or {}),
         ),
         facts=_facts(run),
         host=_flat(run.manifest.get("host") or {}),

@@ -18,6 +18,7 @@ from loadstone.report.tables.layout import (
     results_table,
     trials_table,
 )
+from loadstone.report.tables.nodes import node_tables
 from loadstone.report.tables.templates import render_template
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
@@ -53,7 +54,12 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     for table in tables:
         if table is not None and table.rows:
             blocks += _table_blocks(table)
-    closing = (standard_table(run, findings), mistakes_table(findings), statements_table(run))
+    closing = (
+        standard_table(run, findings),
+        mistakes_table(findings),
+        statements_table(run),
+        *node_tables(run.manifest.get("nodes") or {}),
+    )
     for table in closing:
         if table is not None:
             blocks += _table_blocks(table)
