@@ -69,7 +69,7 @@ def test_every_command_has_an_example_and_explains_all_its_options(
     ("arguments", "message"),
     [
         (["bench", "put", "null", "--nope"], "error: no such option: --nope"),
-        (["nope"], "error: no such command 'nope'"),
+        (["xyzzy"], "error: no such command 'xyzzy'"),
         (["bench", "put"], "error: missing argument 'target'"),
         (["list", "everything"], "error: invalid value for 'kind'"),
         (["bench", "put", "null", "-i", "many"], "error: invalid value for"),
