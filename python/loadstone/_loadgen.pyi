@@ -37,6 +37,12 @@ class Control:
     def stop(self) -> None:
         """Stop the trial; it ends within a second with what it has."""
 
+    def start(self, at_unix_ns: int) -> None:
+        """Tell a trial that waits for its start when to start, by this host's clock since 1970."""
+
+    def lease(self, seconds: float) -> None:
+        """Let the trial go on for so long from now, and stop it then; 0 is for ever."""
+
 @final
 class Histogram:
     """Counts of nanoseconds, 1 to one hour, with three significant digits."""
@@ -141,6 +147,7 @@ def run_trial(
     on_requests: Callable[[Any], object] | None = None,
     on_intent: Callable[[list[str]], object] | None = None,
     on_unmade: Callable[[list[str]], object] | None = None,
+    on_ready: Callable[[], object] | None = None,
 ) -> str:
     """Run a trial and return its summary as JSON.
 
@@ -148,5 +155,6 @@ def run_trial(
     rows of complete seconds for `pyarrow.record_batch`. `on_intent(names)` is called at most once,
     before places are made that are not there. What a callback raises interrupts the trial and is
     raised again at its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets
-    those of these places that the target refused to make.
+    those of these places that the target refused to make. With `on_ready` the load waits when all
+    is ready, `on_ready()` is called, and `control.start` tells when it begins.
     """

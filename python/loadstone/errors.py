@@ -3,6 +3,7 @@
 LoadstoneError                  everything below; the command line prints it and exits
 ├── CampaignError               a campaign file that cannot be planned; holds every mistake found
 ├── TargetError                 a target that cannot be reached, or refuses before load starts
+├── HostError                   a client host that cannot take part in a run
 ├── ResultError                 a run folder that cannot be written or read
 ├── InvalidTrialError           a trial whose numbers must not be used
 └── InputError                  a value or a file somebody gave us that cannot be read
@@ -62,6 +63,10 @@ class CampaignError(LoadstoneError):
 
 class TargetError(LoadstoneError):
     """A target that cannot be reached or that refuses what a trial needs before load starts."""
+
+
+class HostError(LoadstoneError):
+    """A client host that cannot be reached, or that cannot take part in a run."""
 
 
 class ResultError(LoadstoneError):

@@ -75,7 +75,7 @@ def test_every_function_of_the_table_exists() -> None:
 
 def test_what_voids_and_bounds_a_number_follows_from_the_table() -> None:
     assert {"CORRUPT", "STALLED", "LAG", "NOTHING"} <= VOIDING
-    assert frozenset({"INSTRUMENT_LIMITED"}) == BOUNDS
+    assert frozenset({"INSTRUMENT_LIMITED", "HOST_LOST"}) == BOUNDS
     assert frozenset({"n=1", "SHORT", "IMPORTED"}) == REMARKS
     assert len(view("standard")) == len(view("mistake")) == 26
 

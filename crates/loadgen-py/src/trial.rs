@@ -34,6 +34,19 @@ impl Control {
     fn stop(&self) {
         self.inner.stop();
     }
+
+    /// Tells a trial that waits for its start when to start, by this host's clock since 1970.
+    fn start(&self, at_unix_ns: u64) {
+        self.inner.start(at_unix_ns);
+    }
+
+    /// Lets the trial go on for so many seconds from now; 0 is for ever.
+    fn lease(&self, seconds: f64) -> PyResult<()> {
+        let lease = std::time::Duration::try_from_secs_f64(seconds)
+            .map_err(|error| PyValueError::new_err(format!("lease of {seconds} s: {error}")))?;
+        self.inner.lease(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX));
+        Ok(())
+    }
 }
 
 /// Rows of complete seconds, for `pyarrow.record_batch`.
@@ -83,12 +96,14 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
 /// them. `on_intent(names)` is called at most once, before places (buckets, containers and the like)
 /// are made that are not there yet. What one of them raises interrupts the trial and is raised
 /// again at its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets those of
-/// these places that the target refused to make.
+/// these places that the target refused to make. With `on_ready()` the load waits when everything is
+/// ready, and that is called; it starts when `control.start` tells a time.
 #[pyfunction]
 #[pyo3(signature = (
     trial_json, on_interval = None, control = None, on_requests = None, on_intent = None,
-    on_unmade = None
+    on_unmade = None, on_ready = None
 ))]
+#[expect(clippy::too_many_arguments, reason = "one for each thing that is told, all optional")]
 pub(crate) fn run_trial(
     py: Python<'_>,
     trial_json: &str,
@@ -97,9 +112,13 @@ pub(crate) fn run_trial(
     on_requests: Option<Py<PyAny>>,
     on_intent: Option<Py<PyAny>>,
     on_unmade: Option<Py<PyAny>>,
+    on_ready: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let trial = Trial::parse(trial_json).map_err(raise)?;
     let control = control.map_or_else(Control::default, |control| control.get().clone());
+    if on_ready.is_some() {
+        control.inner.hold();
+    }
     let mut raised: Option<PyErr> = None;
     let summary = py.detach(|| {
         run::run_trial(&trial, &control.inner, &mut |output| {
@@ -107,6 +126,9 @@ pub(crate) fn run_trial(
                 // A signal's handler runs even when nobody listens to intervals.
                 let signal = py.check_signals();
                 let told = match output {
+                    Output::Ready => {
+                        on_ready.as_ref().map_or(Ok(()), |told| told.call0(py).map(drop))
+                    }
                     Output::Seconds(rows, live) => tell(py, on_interval.as_ref(), rows, live),
                     Output::Requests(rows) => tell_requests(py, on_requests.as_ref(), rows),
                     Output::Intent(names) => tell_names(py, on_intent.as_ref(), names),

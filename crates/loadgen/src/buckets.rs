@@ -39,7 +39,8 @@ pub(crate) fn ready_buckets<D: Driver>(
     sink: &mut OutputSink<'_>,
 ) -> Result<Buckets, Error> {
     let makes_as_load = trial.mix[0].operation == Operation::CreateBucket;
-    if !makes_as_load && !trial.changes_objects() {
+    // The first host of several readies the places for all of them.
+    if trial.portion().index > 0 || (!makes_as_load && !trial.changes_objects()) {
         return Ok(Buckets::default());
     }
     // A bucket that the load cannot make is an outcome of the load; the journal needs the others.

@@ -25,6 +25,7 @@ mod clock;
 mod credentials;
 mod driver;
 mod hiccup;
+mod hold;
 mod live;
 mod outcome;
 mod output;

@@ -70,7 +70,10 @@ impl Progress {
         let outside_ns = trial.warm_up_ns + trial.cool_down_ns;
         Self {
             start_ns,
-            requests_planned: trial.stop.requests.map(|requests| requests * iterations),
+            requests_planned: trial
+                .stop
+                .requests
+                .map(|requests| trial.portion().share(requests) * iterations),
             duration_planned_ns: trial
                 .stop
                 .duration_ns

@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::RecordBatch;
 
+use crate::hold::Hold;
 use crate::live::Live;
 
 /// The handle by which a trial is stopped from outside. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Control {
     pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) hold: Arc<Hold>,
 }
 
 impl Control {
@@ -18,11 +20,29 @@ impl Control {
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
+
+    /// Has the trial wait when it is ready, until a start is told; to be called before it runs.
+    pub fn hold(&self) {
+        self.hold.want();
+    }
+
+    /// Tells a trial that waits when to start, by this host's clock since 1970.
+    pub fn start(&self, at_unix_ns: u64) {
+        self.hold.start(at_unix_ns);
+    }
+
+    /// Lets the trial go on for so long from now; unless that is renewed, it is stopped then. 0
+    /// nanoseconds are for ever.
+    pub fn lease(&self, lease_ns: u64) {
+        self.hold.lease(lease_ns);
+    }
 }
 
 /// What a running trial gives out.
 #[derive(Debug)]
 pub enum Output<'a> {
+    /// Everything is ready, and the load waits for its start; only where it was told to wait.
+    Ready,
     /// Rows of complete seconds (perhaps none), and how things stand.
     Seconds(Option<RecordBatch>, &'a Live),
     /// Requests one by one, when they are logged.

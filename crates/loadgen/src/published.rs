@@ -38,6 +38,38 @@ struct Observed {
     /// Whether the target is served by the host that made the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     target_on_own_host: Option<bool>,
+    /// What each client host did, where several made the load together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hosts: Option<Vec<LoadHost>>,
+}
+
+/// What one client host did of a trial, and how it ended.
+#[derive(Serialize, JsonSchema)]
+struct LoadHost {
+    /// Its name, which its rows of intervals carry as their agent.
+    name: String,
+    /// `finished`, `lost`, or `idle` where it had no client or no request.
+    state: String,
+    /// Why it was lost.
+    reason: Option<String>,
+    /// Its own clients.
+    clients: Option<u32>,
+    /// Requests of all stages; of a lost host those that it had told of.
+    requests: u64,
+    /// Those of them that failed.
+    failed: u64,
+    /// Payload that good requests moved.
+    bytes: u64,
+    /// When it was found lost, from the common start.
+    lost_ns: Option<u64>,
+    /// By how much its load began after the common start, on its own clock.
+    start_error_ns_max: Option<u64>,
+    /// Its clock less the controller's.
+    clock_offset_ns: Option<i64>,
+    /// The most by which that offset may be wrong.
+    clock_bound_ns: Option<u64>,
+    /// The shortest way there and back.
+    round_trip_ns: Option<u64>,
 }
 
 /// Which content a file had when it was written.

@@ -3,13 +3,16 @@
 //! A [`Recorder`] belongs to one load thread. Once a second it gives its histograms away and goes
 //! on with empty ones, so that no load thread ever merges, encodes or waits.
 
-use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender};
 
 use hdrhistogram::Histogram;
 
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome, PartEnd};
+
+mod collector;
+
+pub(crate) use collector::{Collector, Second};
 
 /// Largest latency that is told apart from larger ones: one hour.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
@@ -222,6 +225,13 @@ impl Recorder {
         }
     }
 
+    /// Counts seconds from a start that was not known when the recorder was made.
+    pub(crate) fn start_at(&mut self, trial_start_ns: u64) {
+        self.trial_start_ns = trial_start_ns;
+        self.second_end_ns = trial_start_ns + SECOND_NS;
+        self.second = 0;
+    }
+
     /// Has every request logged from now on.
     pub(crate) fn log_requests(&mut self) {
         self.log = Some(Vec::with_capacity(LOG_ROWS_MAX));
@@ -367,94 +377,6 @@ impl Recorder {
                 self.rows.last_mut().expect("one was pushed just now")
             }
         }
-    }
-}
-
-/// The rows of one second over all threads.
-pub(crate) type Second = BTreeMap<RowKey, Row>;
-
-/// Merges the threads' rows and gives out each second when all threads have passed it.
-#[derive(Debug)]
-pub(crate) struct Collector {
-    inbox: Receiver<Handover>,
-    spares: Vec<Sender<Row>>,
-    passed: Vec<Option<u64>>,
-    seconds: BTreeMap<u64, Second>,
-    log: Vec<LogRow>,
-}
-
-impl Collector {
-    /// Makes a collector and one recorder for each thread.
-    #[must_use]
-    pub(crate) fn new(threads: usize, trial_start_ns: u64) -> (Self, Vec<Recorder>) {
-        let (sender, inbox) = channel();
-        let mut spares = Vec::new();
-        let recorders = (0..threads)
-            .map(|thread| {
-                let (spare, returned) = channel();
-                spares.push(spare);
-                Recorder::new(thread, trial_start_ns, sender.clone(), returned)
-            })
-            .collect();
-        let passed = vec![None; threads];
-        (Self { inbox, spares, passed, seconds: BTreeMap::new(), log: Vec::new() }, recorders)
-    }
-
-    /// Takes what the threads have sent and returns the seconds that are complete.
-    pub(crate) fn collect(&mut self) -> Vec<(u64, Second)> {
-        loop {
-            let batch = match self.inbox.try_recv() {
-                Ok(batch) => batch,
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => {
-                    // A thread that failed says nothing more; what it sent still counts.
-                    self.passed.fill(Some(u64::MAX));
-                    break;
-                }
-            };
-            if batch.passed.is_some() {
-                self.passed[batch.thread] = batch.passed;
-            }
-            self.log.extend(batch.log);
-            for mut row in batch.rows {
-                let second = self.seconds.entry(batch.second).or_default();
-                match second.entry(row.key) {
-                    std::collections::btree_map::Entry::Vacant(entry) => {
-                        entry.insert(row);
-                    }
-                    std::collections::btree_map::Entry::Occupied(mut entry) => {
-                        entry.get_mut().absorb(&row);
-                        row.clear();
-                        let _ = self.spares[batch.thread].send(row);
-                    }
-                }
-            }
-        }
-        let complete =
-            self.passed.iter().map(|passed| passed.map_or(0, |second| second.saturating_add(1)));
-        let complete = complete.min().unwrap_or(u64::MAX);
-        let later = self.seconds.split_off(&complete);
-        std::mem::replace(&mut self.seconds, later).into_iter().collect()
-    }
-
-    /// Returns the requests logged since the last call.
-    pub(crate) fn take_log(&mut self) -> Vec<LogRow> {
-        std::mem::take(&mut self.log)
-    }
-
-    /// Tells whether every thread has sent its last row.
-    #[must_use]
-    pub(crate) fn is_over(&self) -> bool {
-        self.passed.iter().all(|passed| *passed == Some(u64::MAX))
-    }
-
-    /// Gives an emptied row back to the threads, so that its memory is used again.
-    pub(crate) fn recycle(&mut self, mut row: Row) {
-        row.clear();
-        if let Some(spare) = self.spares.first() {
-            let _ = spare.send(row);
-        }
-        self.spares.rotate_left(1);
     }
 }
 

@@ -13,6 +13,7 @@ use crate::drivers;
 use crate::drivers::Visitor;
 use crate::error::Error;
 use crate::hiccup::{Hiccup, Jitter};
+use crate::hold::Hold;
 pub use crate::live::Live;
 use crate::live::Progress;
 pub use crate::output::{Control, Output, OutputSink};
@@ -28,6 +29,8 @@ use crate::worker::{Tally, Worker};
 
 /// How often finished seconds are looked for.
 const TICK: Duration = Duration::from_millis(50);
+/// The same while the load is held.
+const HELD_TICK: Duration = Duration::from_millis(5);
 
 /// What one load thread leaves.
 #[derive(Debug, Default)]
@@ -77,8 +80,8 @@ pub(crate) fn run<D: Driver>(
     let mut buckets = ready_buckets(&driver, trial, &control.stop, sink)?;
     let threads = thread_count(trial, driver.is_blocking());
     let shared = Arc::new(Shared::new(trial, Arc::clone(&control.stop), threads));
-    let start = Start { unix_ns: unix_ns(), monotonic_ns: monotonic_ns() };
-    let hiccup = (!D::ON_VIRTUAL_CLOCK).then(|| Hiccup::start(start.monotonic_ns));
+    let mut start = Start { unix_ns: unix_ns(), monotonic_ns: monotonic_ns() };
+    let mut hiccup = None;
     let (collector, recorders) = Collector::new(threads, start.monotonic_ns);
     let times = Arc::new(Mutex::new(Vec::new()));
     let mut progress = Progress::new(trial, start.monotonic_ns);
@@ -92,7 +95,9 @@ pub(crate) fn run<D: Driver>(
                     driver: &driver,
                     shared: &shared,
                     times: &times,
-                    start_ns: start.monotonic_ns,
+                    hold: (!D::ON_VIRTUAL_CLOCK && control.hold.is_wanted())
+                        .then_some(&*control.hold),
+                    made_ns: start.monotonic_ns,
                     thread,
                     threads,
                 };
@@ -107,7 +112,14 @@ pub(crate) fn run<D: Driver>(
             .collect();
         let is_watched = handles.iter().all(Result::is_ok);
         if is_watched {
-            watch(&trial.agent, collector, &mut progress, &shared, sink);
+            if !D::ON_VIRTUAL_CLOCK {
+                if let Some(told) = hold(control, &shared, sink) {
+                    start = told;
+                    progress = Progress::new(trial, start.monotonic_ns);
+                }
+                hiccup = Some(Hiccup::start(start.monotonic_ns));
+            }
+            watch(&trial.agent, collector, &mut progress, &shared, control, sink);
         }
         handles.into_iter().map(|handle| join(handle?)).collect::<Result<Vec<_>, Error>>()
     })?;
@@ -118,6 +130,7 @@ pub(crate) fn run<D: Driver>(
     let log_ins = driver.log_ins();
     let summary = summary(
         trial,
+        control,
         &shared,
         &ends,
         times,
@@ -155,16 +168,50 @@ fn join(
     }
 }
 
+/// Waits for the start where the load is held, and returns it; nothing where it is not, or where the
+/// trial was stopped before.
+fn hold(control: &Control, shared: &Shared, sink: &mut OutputSink<'_>) -> Option<Start> {
+    let mut is_told = false;
+    while control.hold.is_wanted() && !shared.stop.load(Ordering::Relaxed) {
+        end_with_lease(control, shared);
+        if control.hold.is_ready() && !is_told {
+            is_told = true;
+            if !sink(Output::Ready) {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
+        }
+        match control.hold.started() {
+            Some((monotonic_ns, unix_ns)) if monotonic_ns <= self::monotonic_ns() => {
+                return Some(Start { unix_ns, monotonic_ns });
+            }
+            _ => std::thread::sleep(HELD_TICK),
+        }
+    }
+    None
+}
+
+/// Stops a trial whose lease has run out.
+fn end_with_lease(control: &Control, shared: &Shared) {
+    if let Some(lease) = control.hold.lease_run_out() {
+        shared.stop_because(format!(
+            "whoever started the trial was not heard for {} s",
+            lease.as_secs_f64()
+        ));
+    }
+}
+
 /// Gives out finished seconds until every thread has sent its last.
 fn watch(
     agent: &str,
     mut collector: Collector,
     progress: &mut Progress,
     shared: &Shared,
+    control: &Control,
     sink: &mut OutputSink<'_>,
 ) {
     let mut next_tell_ns = 0;
     loop {
+        end_with_lease(control, shared);
         let is_over = collector.is_over();
         let seconds = collector.collect();
         // Nothing comes after the last second, so the load ended somewhere within it.
@@ -202,7 +249,10 @@ struct LoadThread<'a, D> {
     driver: &'a Arc<D>,
     shared: &'a Arc<Shared>,
     times: &'a Mutex<Vec<IterationTimes>>,
-    start_ns: u64,
+    /// What holds the start back, if anything does.
+    hold: Option<&'a Hold>,
+    /// When the trial was made, which is its start unless that is held back.
+    made_ns: u64,
     thread: usize,
     threads: usize,
 }
@@ -262,11 +312,19 @@ impl<D: Driver> LoadThread<'_, D> {
                 break;
             }
             if self.thread == 0 {
+                if iteration == 1
+                    && let Some(hold) = self.hold
+                {
+                    hold.await_start(&self.shared.stop);
+                }
                 self.shared.begin_iteration();
                 self.begin(iteration, reactor.now_ns());
             }
             if !self.shared.gate.wait() {
                 break;
+            }
+            if iteration == 1 && self.hold.is_some() {
+                worker.start_at(self.start_ns());
             }
             let window = Window::new(self.trial, self.iteration_start_ns());
             let (start_ns, threads) = (window.start_ns, self.threads);
@@ -283,6 +341,10 @@ impl<D: Driver> LoadThread<'_, D> {
         Ok(ThreadEnd { tally, cpu_ns, awake_ns, run_delay_ns })
     }
 
+    fn start_ns(&self) -> u64 {
+        self.hold.and_then(Hold::started).map_or(self.made_ns, |(start_ns, _)| start_ns)
+    }
+
     fn begin(&self, iteration: u32, start_ns: u64) {
         self.times.lock().expect("no thread panics here").push(IterationTimes {
             iteration,
@@ -297,7 +359,8 @@ impl<D: Driver> LoadThread<'_, D> {
 
     /// Notes when this thread ended its part; the latest thread decides.
     fn end(&self, window: &Window, tally: &mut Tally, now_ns: u64) {
-        let since = |time_ns: u64| time_ns.saturating_sub(self.start_ns);
+        let trial_start_ns = self.start_ns();
+        let since = |time_ns: u64| time_ns.saturating_sub(trial_start_ns);
         let first_done_ns = self.shared.first_done_ns.load(Ordering::Relaxed).min(now_ns);
         let mut times = self.times.lock().expect("no thread panics here");
         let Some(times) = times.last_mut() else { return };
@@ -319,6 +382,7 @@ impl<D: Driver> LoadThread<'_, D> {
 #[expect(clippy::too_many_arguments, reason = "one call; a struct would only repeat the names")]
 fn summary(
     trial: &Trial,
+    control: &Control,
     shared: &Shared,
     ends: &[ThreadEnd],
     mut iterations: Vec<IterationTimes>,
@@ -331,6 +395,9 @@ fn summary(
     for times in &mut iterations {
         times.start_ns = times.start_ns.saturating_sub(start.monotonic_ns);
     }
+    // Where the start was told, the trial's times count from it.
+    let start_error_ns =
+        control.hold.started().and_then(|_| iterations.first()).map(|first| first.start_ns);
     let reason = shared.stopped_by();
     let state = match (&reason, shared.stop.load(Ordering::Relaxed)) {
         (Some(_), _) => State::Stopped,
@@ -345,6 +412,7 @@ fn summary(
         reason,
         started_unix_ns: start.unix_ns,
         started_monotonic_ns: start.monotonic_ns,
+        start_error_ns,
         ended_unix_ns: unix_ns(),
         iterations,
         requests: progress.requests,

@@ -36,7 +36,7 @@ impl Schedule {
     /// Makes the schedule of thread `thread` of `threads` for an iteration that starts at `start_ns`.
     ///
     /// Independent Poisson streams of a share of the rate add up to one of the whole rate; constant
-    /// arrivals are staggered over the threads.
+    /// arrivals are staggered over the threads, and over the hosts.
     #[must_use]
     pub(crate) fn new(
         trial: &Trial,
@@ -45,15 +45,18 @@ impl Schedule {
         start_ns: u64,
         iteration: u32,
     ) -> Self {
-        let gap_ns = |rate_per_s: f64| 1e9 * threads as f64 / rate_per_s;
+        let portion = trial.portion();
+        // The threads of all hosts take turns, those of one host in a row of their own.
+        let all = threads as f64 * f64::from(portion.of);
+        let place = portion.number(thread as u64);
+        let gap_ns = |rate_per_s: f64| 1e9 * all / rate_per_s;
         match (&trial.load, trial.rate_limit_per_s) {
             (Load::Open { rate_per_s, arrivals, .. }, _) => {
-                let seed = mix64(
-                    trial.chance_seed() ^ mix64((thread as u64) << 32 | u64::from(iteration)),
-                );
+                let stream = u64::from(portion.index) << 48 | (thread as u64) << 32;
+                let seed = mix64(trial.chance_seed() ^ mix64(stream | u64::from(iteration)));
                 let gap_ns = gap_ns(*rate_per_s);
                 let offset = match arrivals {
-                    Arrivals::Constant => gap_ns * thread as f64 / threads as f64,
+                    Arrivals::Constant => gap_ns * place as f64 / all,
                     Arrivals::Poisson => 0.0,
                 };
                 let mut schedule = Self::Open {
@@ -150,6 +153,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::Portion;
 
     fn trial(load: &str) -> Trial {
         serde_json::from_str(&format!(
@@ -185,6 +189,34 @@ mod tests {
             trial(r#"{"kind":"open","rate_per_s":30000,"arrivals":"constant","clients_max":1}"#);
         let times = arrivals(&trial, 30_001);
         assert_eq!(times[30_000], 1_000_000_000);
+    }
+
+    #[test]
+    fn constant_arrivals_of_several_hosts_are_those_of_one() {
+        let text = r#"{"kind":"open","rate_per_s":1000,"arrivals":"constant","clients_max":1}"#;
+        let whole = trial(text);
+        let mut together = Vec::new();
+        // Hosts may have different numbers of threads.
+        for (index, threads) in [(0, 1), (1, 3), (2, 2)] {
+            let portion = Some(Portion { index, of: 3 });
+            let own = Trial { portion, ..whole.clone() };
+            for thread in 0..threads {
+                let mut schedule = Schedule::new(&own, thread, threads, 0, 1);
+                together.extend((0..60 / threads).map(|_| schedule.take_ns(0)));
+            }
+        }
+        together.sort_unstable();
+        assert_eq!(together, arrivals(&whole, 180));
+    }
+
+    #[test]
+    fn poisson_arrivals_of_several_hosts_add_up_to_the_rate() {
+        let whole = trial(r#"{"kind":"open","rate_per_s":9000,"clients_max":1}"#);
+        let host = |index| Trial { portion: Some(Portion { index, of: 3 }), ..whole.clone() };
+        let (one, other) = (arrivals(&host(0), 30_000), arrivals(&host(1), 30_000));
+        assert_ne!(one, other);
+        let seconds = one[29_999] as f64 / 1e9;
+        assert!((30_000.0 / seconds / 3000.0 - 1.0).abs() < 0.02, "{seconds} s");
     }
 
     #[test]

@@ -125,6 +125,8 @@ pub(crate) struct Shared {
     /// Objects of the dataset whose put failed, in this trial or before it.
     pub(crate) unwritten: Unwritten,
     objects: u64,
+    /// How many of them are in this host's portion.
+    own_objects: u64,
     /// Whether this trial is the first to put the dataset, one object after the other.
     is_first_in_order: bool,
     /// Where threads meet between iterations.
@@ -147,13 +149,17 @@ impl Shared {
             (Some(requests), _) => requests,
             (None, _) => u64::MAX,
         };
+        let portion = trial.portion();
+        let requests_max =
+            if requests_max == u64::MAX { u64::MAX } else { portion.share(requests_max) };
         let fresh = trial.ticket_base;
         let begun = Arc::<AtomicU64>::default();
         Self {
             gate: Gate::new(threads, Arc::clone(&stop)),
             stop,
             tickets: std::array::from_fn(|stage| {
-                Tickets::with_fresh_from(fresh + ((stage as u64) << 32), Arc::clone(&begun))
+                let first_fresh = fresh + ((stage as u64) << 32);
+                Tickets::with_fresh_from(first_fresh, Arc::clone(&begun), portion)
             }),
             measure_over_ns: AtomicU64::new(u64::MAX),
             first_done_ns: AtomicU64::new(u64::MAX),
@@ -168,6 +174,7 @@ impl Shared {
             examples: Mutex::default(),
             unwritten: Unwritten::after(&trial.ownership.unwritten),
             objects: dataset.objects,
+            own_objects: portion.share(dataset.objects),
             is_first_in_order: dataset.version == 1
                 && trial.warm_up_ns == 0
                 && trial.keys.order == Order::Sequential,
@@ -218,7 +225,7 @@ impl Shared {
     /// object is not there which had been put is a loss.
     #[cold]
     pub(crate) fn note_unwritten(&self, index: u64, stage: Stage, iteration: u32) {
-        let is_first_pass = self.tickets[stage as usize].drawn() <= self.objects;
+        let is_first_pass = self.tickets[stage as usize].drawn() <= self.own_objects;
         let is_first_put =
             self.is_first_in_order && iteration == 1 && stage == Stage::Measure && is_first_pass;
         if index < self.objects {

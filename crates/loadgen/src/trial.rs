@@ -8,9 +8,11 @@ use crate::operation::Operation;
 mod dataset;
 mod mistakes;
 mod planned;
+mod portion;
 
 pub use dataset::{Cipher, DatasetSpec, Origin, SizeLaw};
 pub use planned::{Case, Goal, Intervention, Kind, Loads, Search};
+pub use portion::Portion;
 
 /// The version of the document that this code reads.
 pub const FORMAT: u32 = 1;
@@ -57,6 +59,13 @@ pub struct Trial {
     /// Who makes the load: rows of intervals carry the name.
     #[serde(default = "local")]
     pub agent: String,
+    /// How many client hosts carry it out together; `load` and `stop` are those of all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<u32>,
+    /// Which portion of it this host carries out. Rates and numbers of requests stay the whole's;
+    /// clients are this host's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub portion: Option<Portion>,
     /// Where the load goes.
     pub target: Target,
     /// What the load works on.
@@ -352,6 +361,12 @@ impl OnError {
 }
 
 impl Trial {
+    /// Returns the portion that this host carries out: all of it, unless the document says less.
+    #[must_use]
+    pub fn portion(&self) -> Portion {
+        self.portion.unwrap_or_default()
+    }
+
     /// Tells whether this trial removes its dataset and measures nothing.
     #[must_use]
     pub fn is_clean_up(&self) -> bool {

@@ -117,6 +117,11 @@ impl<C: Client> Worker<C> {
         self.reactor.run(&self.shared.stop)
     }
 
+    /// Counts seconds from a start that was not known when the worker was made.
+    pub(crate) fn start_at(&self, trial_start_ns: u64) {
+        self.recorder.borrow_mut().start_at(trial_start_ns);
+    }
+
     /// Ends the thread's record.
     pub(crate) fn finish(&self) -> Tally {
         for client in self.clients.borrow().iter().flatten() {

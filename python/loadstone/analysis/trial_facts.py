@@ -40,6 +40,7 @@ class TrialFacts:
     little: float | None
     jitter: Jitter
     features: Mapping[str, object]
+    hosts: tuple[Mapping[str, Any], ...] = ()
 
 
 def facts_of(trial: TrialDocument, record: Record | None, intervals: pa.Table | None) -> TrialFacts:
@@ -71,4 +72,5 @@ def facts_of(trial: TrialDocument, record: Record | None, intervals: pa.Table | 
         little=None,
         jitter=jitter_of([record] if record is not None else []),
         features=summary.get("features") or {},
+        hosts=tuple(summary.get("hosts") or ()),
     )

@@ -101,6 +101,16 @@ COMMANDS = (
         module="loadstone.cli.commands.calibrate",
     ),
     Command(
+        name="hosts",
+        summary="Say whether a campaign's client hosts can make its load.",
+        module="loadstone.cli.commands.hosts",
+    ),
+    Command(
+        name="agent",
+        summary="Make load on this host for a controller elsewhere.",
+        module="loadstone.cli.commands.agent",
+    ),
+    Command(
         name="serve",
         summary="Serve the embedded object store (S3 and Swift).",
         module="loadstone.cli.commands.serve",

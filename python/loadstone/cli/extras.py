@@ -15,6 +15,23 @@ def can_report() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in REPORT_MODULES)
 
 
+HOST_MODULES = ("cryptography", "distributed")
+"""What the extra "hosts" brings: agents on client hosts, and what reaches them."""
+
+
+def can_load_hosts() -> bool:
+    """Tell whether this installation can take part in a load of several hosts."""
+    return all(importlib.util.find_spec(name) is not None for name in HOST_MODULES)
+
+
+def refuse_hosts() -> LoadstoneError:
+    """Return the error for a campaign with client hosts, or an agent, without what it takes."""
+    return LoadstoneError(
+        f"client hosts need packages that are not installed: {', '.join(HOST_MODULES)}",
+        "pip install 'loadstone[hosts]', on the controller and on each host",
+    )
+
+
 def refuse(what: str) -> LoadstoneError:
     """Return the error for what this installation cannot do."""
     return LoadstoneError(

@@ -1,5 +1,6 @@
 """A campaign from its plan to its report: what run, bench and demo have in common."""
 
+import contextlib
 import datetime
 import sys
 import uuid
@@ -12,7 +13,7 @@ from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.resume import resume as resume_plan
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.search import Goal, Observation
-from loadstone.cli import consent, exit_code, extras, fail_if, plain
+from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
 from loadstone.cli.nodes import describe
 from loadstone.cli.reuse import note_deletes, reused_by
 from loadstone.errors import InputError
@@ -70,33 +71,35 @@ def measure(
         resume = False
     if resume and read_manifest(folder)["state"] == "finished":
         return _finished(campaign, folder, form, thresholds)
-    if resume:
-        writer, plan = _take_up(campaign, folder, text, allow_commands)
-    else:
-        plan = make_plan(campaign, run=uuid.uuid4().hex, reused=reused_by(campaign), starts=1)
-        if any(planned.is_search for planned in plan.trials) and not extras.can_report():
-            raise extras.refuse("a search for a capacity")
-        check_documents(plan)
-        check_programs(plan.ceilings, plan.hooks)
-        consent.ask(plan, is_allowed=allow_commands)
-        for worry in host_limits.check(plan):
-            print(f"warning: {worry.text}\nhint: {worry.hint}", file=sys.stderr)
-        described = {"nodes": describe(campaign)} if campaign.nodes else {}
-        manifest = {**_manifest(campaign, plan, text, command), **described}
-        writer = RunWriter.create(folder, manifest)
-    planned = len(writer.manifest["plan"]) if resume else len(plan.trials)
-    view = make_view(plan.trials, done=max(0, planned - len(plan.trials)), is_quiet=is_quiet)
-    try:
-        with writer:
+    with contextlib.ExitStack() as stack:
+        plan: Plan
+        if resume:
+            writer, plan = _take_up(campaign, folder, text, allow_commands)
+            stack.enter_context(writer)
+            hosts = stack.enter_context(load_hosts.joined(campaign, plan.run))
+        else:
+            plan = _checked_plan(campaign, allow_commands)
+            # A host that is not there leaves no folder behind.
+            hosts = stack.enter_context(load_hosts.joined(campaign, plan.run))
+            described = {"nodes": describe(campaign)} if campaign.nodes else {}
+            manifest = {**_manifest(campaign, plan, text, command), **described}
+            writer = RunWriter.create(folder, manifest)
+            stack.enter_context(writer)
+        if hosts.documents:
+            writer.amend({"hosts": hosts.documents})
+        planned = len(writer.manifest["plan"]) if resume else len(plan.trials)
+        view = make_view(plan.trials, done=max(0, planned - len(plan.trials)), is_quiet=is_quiet)
+        try:
             note_deletes(campaign, plan)
             end = runner.execute(
-                plan, writer, view.show, schedule=campaign.schedule, observe=_observe
-            )
-    except BaseException:
-        print(f"run folder: {folder}", file=sys.stderr)
-        raise
-    finally:
-        view.close()
+                plan, writer, view.show, schedule=campaign.schedule, observe=_observe,
+                table=hosts.table,
+            )  # fmt: skip
+        except BaseException:
+            print(f"run folder: {folder}", file=sys.stderr)
+            raise
+        finally:
+            view.close()
     for problem in end.problems:
         print(plain(f"error: {problem}"), file=sys.stderr)
     if end.state == "interrupted":
@@ -117,6 +120,20 @@ def measure(
     sys.stderr.flush()
     findings = _print_report(folder, form, with_page=with_page)
     return _exit_code(end, campaign, thresholds, findings)
+
+
+def _checked_plan(campaign: Campaign, allow_commands: bool) -> Plan:
+    """Return the plan of a new run, with everything looked at that can be before it begins."""
+    plan = make_plan(campaign, run=uuid.uuid4().hex, reused=reused_by(campaign), starts=1)
+    if any(planned.is_search for planned in plan.trials) and not extras.can_report():
+        raise extras.refuse("a search for a capacity")
+    check_documents(plan)
+    check_programs(plan.ceilings, plan.hooks)
+    consent.ask(plan, is_allowed=allow_commands)
+    # Limits of this host bind its own load only.
+    for worry in host_limits.check(plan) if campaign.hosts is None else ():
+        print(f"warning: {worry.text}\nhint: {worry.hint}", file=sys.stderr)
+    return plan
 
 
 def _check_report(form: str, *, with_page: bool, thresholds: Sequence["Threshold"]) -> None:

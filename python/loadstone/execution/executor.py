@@ -31,7 +31,8 @@ class Output:
         around: AroundTrial,
     ) -> None:
         """Use `run_trial`."""
-        self.collector = Collector()
+        # Hosts that make the load watch themselves: what this one does says nothing of them.
+        self.collector = Collector({}) if document.get("hosts") else Collector()
         self._document = dict(document)
         self._folder = writer.path
         self._trial = writer.begin_trial(document)
@@ -51,6 +52,10 @@ class Output:
         self._around.note(live["elapsed_ns"])
         self.probes()
         self._listen(TrialProgress(document=self._document, live=dict(live)))
+
+    def probe_rows(self, rows: pa.RecordBatch) -> None:
+        """Keep what the probes of another host have seen."""
+        self._trial.write_probes(rows)
 
     def intervals(self, rows: pa.RecordBatch) -> None:
         """Keep rows of complete seconds."""

@@ -1,5 +1,7 @@
 """The table of executors: what carries out which kind of trial."""
 
+from collections.abc import Mapping
+
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import kind_of
 from loadstone.errors import TargetError
@@ -11,16 +13,16 @@ EXECUTORS: dict[str, Executor] = {
 }
 
 
-def executor_of(document: Document) -> Executor:
-    """Return what carries out a trial, or raise TargetError if nothing here does."""
+def executor_of(document: Document, table: Mapping[str, Executor] = EXECUTORS) -> Executor:
+    """Return what carries out a trial, or raise TargetError if nothing in a table does."""
     kind = kind_of(document)
-    if kind not in EXECUTORS:
-        known = ", ".join(EXECUTORS)
+    if kind not in table:
+        known = ", ".join(table)
         raise TargetError(
             f'trial {document["id"]}: found kind "{kind}", this loadstone carries out: {known}',
             "install the loadstone that planned it, or a later one",
         )
-    return EXECUTORS[kind]
+    return table[kind]
 
 
 def check_documents(plan: Plan) -> None:

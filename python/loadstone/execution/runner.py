@@ -96,11 +96,12 @@ def execute(
     schedule: Schedule | None = None,
     interrupt: Interrupt | None = None,
     observe: Observe | None = None,
+    table: Mapping[str, executor.Executor] = executors.EXECUTORS,
 ) -> RunEnd:
     """Run the trials of a plan in order and return how that ended.
 
     `observe` reads what a search needs to know of a trial's record: a plan with a search needs it,
-    since nothing is concluded here.
+    since nothing is concluded here. `table` is what carries out each kind of trial.
 
     What earlier sessions of a run observed counts too: failed requests and stopped trials are those
     of the whole run. A target that cannot be used ends its own trials, not those of others: they
@@ -112,8 +113,9 @@ def execute(
     secrets.keep_from_programs(writer.manifest.get("campaign"))
     around = Surroundings.of(plan, writer, listen, interrupt)
     session = _Session(
-        writer=writer, listen=listen, interrupt=interrupt, around=around, observe=observe
-    )
+        writer=writer, listen=listen, interrupt=interrupt, around=around, observe=observe,
+        table=table,
+    )  # fmt: skip
     started = datetime.datetime.fromisoformat(writer.manifest["started"])
     begin = functools.partial(start_of, schedule, started.astimezone())
     trials = _Trials(plan, session)
@@ -162,6 +164,7 @@ class _Session:
     interrupt: Interrupt
     around: Surroundings
     observe: Observe | None
+    table: Mapping[str, executor.Executor]
     end: RunEnd = field(default_factory=RunEnd)
     unusable: dict[str, str] = field(default_factory=dict)
 
@@ -231,7 +234,7 @@ class _Session:
         self.listen(TrialStarted(document=document, number=number))
         try:
             summary = executor.run_trial(
-                executors.executor_of(document),
+                executors.executor_of(document, self.table),
                 document,
                 self.writer,
                 self.listen,

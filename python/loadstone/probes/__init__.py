@@ -58,9 +58,13 @@ class Collector:
     The thread's own cost is a reading too: metric `collector_cpu_ns` of probe `process`.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, wanted: Mapping[str, type[Probe]] | None = None, host: str | None = None
+    ) -> None:
+        """`host` is the name that readings carry: this host's own, unless a run has another."""
         self.absent: dict[str, str] = {}
-        self._host = socket.gethostname()
+        self._wanted = PROBES if wanted is None else wanted
+        self._host = host or socket.gethostname()
         self._probes: dict[str, Probe] = {}
         self._batches: list[pa.RecordBatch] = []
         self._lock = threading.Lock()
@@ -68,7 +72,7 @@ class Collector:
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
 
     def __enter__(self) -> Self:
-        for name, kind in PROBES.items():
+        for name, kind in self._wanted.items():
             try:
                 self._probes[name] = kind()
             except AbsentError as reason:
@@ -103,6 +107,8 @@ class Collector:
             due_ns += PERIOD_NS * max(1, -((due_ns - time.monotonic_ns()) // PERIOD_NS))
 
     def _read(self) -> None:
+        if not self._wanted:
+            return
         rows: list[tuple[str, Reading]] = []
         now_ns = time.time_ns()
         for name, probe in list(self._probes.items()):

@@ -135,6 +135,8 @@ class TrialDocument(TypedDict, total=False):
     allow_foreign: bool
     ownership: Object
     ticket_base: Whole
+    hosts: Whole | None
+    portion: Object | None
 
 
 class Iteration(TypedDict, total=False):
@@ -201,6 +203,8 @@ class Summary(TypedDict, total=False):
     places_left: list[Object] | None
     objects_swept: Whole
     target_on_own_host: bool | None
+    hosts: list[Object] | None
+    start_error_ns: Whole | None
     stated_latency: Object | None
     source: Object | None
 

@@ -74,6 +74,12 @@ def install_ceilings() -> None:
         _debian_packages(missing)
 
 
+def install_sshd() -> None:
+    """Install a server for logins, which tests start on ports of their own."""
+    if shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+        _debian_packages(["openssh-server", "openssh-client"])
+
+
 def install_guest() -> None:
     """Install an emulator, and unpack a kernel and a few programs for what it boots."""
     if not guest.missing(GUEST):
@@ -107,6 +113,7 @@ INSTALLERS = {
     "valgrind": install_valgrind,
     "ceilings": install_ceilings,
     "guest": install_guest,
+    "sshd": install_sshd,
 }
 
 

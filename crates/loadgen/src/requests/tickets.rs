@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::chance::{mix64, unit};
-use crate::trial::Trial;
+use crate::trial::{Portion, Trial};
 
 /// The tickets that all threads draw from.
 #[derive(Debug, Default)]
@@ -16,14 +16,22 @@ pub(crate) struct Tickets {
     fresh: AtomicU64,
     /// Objects that appends have begun, in all stages of the trial together.
     begun: Arc<AtomicU64>,
+    /// Which of the whole's numbers are ours: all of the counters count our own.
+    portion: Portion,
+    /// Where the numbers of objects begin that mixes put.
+    first_fresh: u64,
 }
 
 impl Tickets {
     /// Makes the tickets of a stage; objects that a mix puts are numbered from `fresh` on, beyond
     /// the dataset, so that no stage and no trial writes over what another has put.
     #[must_use]
-    pub(crate) fn with_fresh_from(fresh: u64, begun: Arc<AtomicU64>) -> Self {
-        Self { fresh: AtomicU64::new(fresh), begun, ..Self::default() }
+    pub(crate) fn with_fresh_from(
+        first_fresh: u64,
+        begun: Arc<AtomicU64>,
+        portion: Portion,
+    ) -> Self {
+        Self { first_fresh, begun, portion, ..Self::default() }
     }
 
     /// Starts a new iteration or stage with `limit` tickets.
@@ -49,12 +57,12 @@ impl Tickets {
 
     /// Returns the number of an object that no mix has put yet, of those beyond the dataset.
     pub(super) fn next_fresh(&self) -> u64 {
-        self.fresh.fetch_add(1, Ordering::Relaxed)
+        self.first_fresh + self.portion.number(self.fresh.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Returns the number of an object that no append has begun yet.
     pub(super) fn next_begun(&self) -> u64 {
-        self.begun.fetch_add(1, Ordering::Relaxed)
+        self.portion.number(self.begun.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Tells whether every ticket has been drawn.
@@ -84,18 +92,21 @@ pub(super) struct Hand {
     trial_seed: u64,
     seed: u64,
     verify: f64,
+    portion: Portion,
 }
 
 impl Hand {
     pub(super) fn new(trial: &Trial, threads: usize, clients: u32) -> Self {
         // Small enough that no thread sits on work at the end, large enough that many cores do
         // not fight for one cache line.
+        let portion = trial.portion();
         let chunk = trial.stop.requests.map_or(16, |requests| {
-            (requests / (threads as u64 * u64::from(clients).max(1) * 64)).clamp(1, 16)
+            (portion.share(requests) / (threads as u64 * u64::from(clients).max(1) * 64))
+                .clamp(1, 16)
         });
         let trial_seed = trial.chance_seed();
         let seed = mix64(trial_seed);
-        Self { held: 0..0, chunk, trial_seed, seed, verify: trial.verify }
+        Self { held: 0..0, chunk, trial_seed, seed, verify: trial.verify, portion }
     }
 
     /// Forgets tickets drawn for an earlier stage or iteration; each has chances of its own.
@@ -112,13 +123,15 @@ impl Hand {
     /// Takes a ticket, or `None` when all are used up.
     #[inline(always)]
     pub(super) fn take(&mut self, shared: &Tickets) -> Option<Ticket> {
-        let number = match self.held.next() {
+        let own = match self.held.next() {
             Some(number) => number,
             None => {
                 self.held = shared.draw(self.chunk);
                 self.held.next()?
             }
         };
+        // By its number in the whole, a ticket is the same whoever draws it.
+        let number = self.portion.number(own);
         let draw = mix64(self.seed ^ mix64(number));
         let is_verified = self.verify >= 1.0 || unit(mix64(draw ^ 1)) < self.verify;
         Some(Ticket { number, draw, chance: mix64(draw), is_verified })

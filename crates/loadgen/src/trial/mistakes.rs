@@ -26,6 +26,11 @@ impl Trial {
             format!("verify: found {}, allowed: 0 to 1", self.verify),
         );
         demand(self.load.clients() > 0, "load: found no clients, allowed: 1 and more".into());
+        let portion = self.portion();
+        demand(
+            portion.index < portion.of,
+            format!("portion: found {} of {}, allowed: from 0 up", portion.index, portion.of),
+        );
         demand(self.iterations > 0, "iterations: found 0, allowed: 1 and more".into());
         demand(self.timeout_ns >= 1_000_000, "timeout: allowed: 1ms and more".into());
         if let Load::Open { rate_per_s, .. } = self.load {

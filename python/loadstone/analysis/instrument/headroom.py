@@ -176,6 +176,8 @@ def _ceiling(part: "Part", calibrated: Calibrated, calibration: Calibration) -> 
         raise NoOwnCeilingError(f"no load generator made the load of a trial of {kind_of(trial)}")
     if not part.good:
         raise NoOwnCeilingError("not one request succeeded")
+    if trial.get("hosts"):
+        raise NoOwnCeilingError("client hosts made the load, each with a ceiling of its own")
     settings = trial["target"].get("settings") or {}
     return ceiling_of(
         calibration,

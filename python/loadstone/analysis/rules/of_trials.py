@@ -6,6 +6,7 @@ from loadstone.analysis.rules.rule import Rule, View
 
 LABELS = "loadstone.analysis.labels:"
 SEEN = "loadstone.analysis.trial_findings:"
+HOSTS = "loadstone.analysis.instrument.load_hosts:"
 STATES = "loadstone.analysis.limits.target_state:"
 
 _label = partial(Rule, views=("label",), looks_at="trial")
@@ -94,6 +95,52 @@ RULES: tuple[Rule, ...] = (
         means="The identity service has a share in the numbers.",
         do="Use tokens that live longer than a trial.",
         trial_check=LABELS + "logs_in_often",
+    ),
+    _label(
+        id="HOST_LOST",
+        short="a client host was lost",
+        severity="problem",
+        effect="bound",
+        says="a client host was lost: less load was made than the campaign asks for",
+        means="The rate is at least this; the target was not asked for more.",
+        do="Read in the table of hosts which one and why, start its agent again, and repeat the "
+        "trial; with on_lost: stop a trial ends with its first lost host.",
+        trial_check=HOSTS + "has_lost_host",
+        views=BOTH,
+        checks=(HOSTS + "find_lost_hosts",),
+    ),
+    _caution(
+        id="START_APART",
+        short="hosts started apart",
+        says="client hosts began their load more than 5 ms from the common start",
+        means="The first second holds less load than the others.",
+        do="Leave the hosts a core for their agent, and judge by trials of a minute and more.",
+        trial_check=HOSTS + "started_apart",
+        views=BOTH,
+        checks=(HOSTS + "find_started_apart",),
+    ),
+    Rule(
+        id="clocks",
+        views=("finding",),
+        looks_at="run",
+        severity="note",
+        effect="none",
+        says="the clock of a client host is known to no better than 5 ms",
+        means="What hosts did within so short a time of each other cannot be put in order.",
+        do="Let the hosts follow one clock (chrony, PTP), and the controller be near to them.",
+        checks=(HOSTS + "find_uncertain_clocks",),
+    ),
+    _caution(
+        id="HOSTS_UNEQUAL",
+        short="hosts did unequal work",
+        says="a client host made less than 80 % of the requests that an equal share would be",
+        means="That host, or its way to the target, limits its share; the others waited for it, or "
+        "did the work of a smaller number of hosts.",
+        do="Look at that host's processors, network card and path: loadstone hosts check CAMPAIGN; "
+        "or leave it out.",
+        trial_check=HOSTS + "is_unequal",
+        views=BOTH,
+        checks=(HOSTS + "find_unequal",),
     ),
     _caution(
         id="UNHEALTHY",

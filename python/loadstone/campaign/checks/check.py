@@ -141,6 +141,31 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
                 allowed="it with threads",
             )
         yield from _idle_threads(case, index, phase)
+        yield from _wrong_hosts(case, index, phase)
+
+
+def _wrong_hosts(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
+    load, path = phase.load or case.workload.load, case.source.path
+    if load is None:
+        return
+    place = ("phases", index, "load") if phase.load is not None else ("load",)
+    if case.hosts_all is None:
+        for key in ("hosts", "per"):
+            if key in load.model_fields_set:
+                where = ("sweep", key) if key in case.swept else (*place, key)
+                yield KeyMistake(
+                    path=path(where),
+                    found="it without hosts",
+                    allowed="it in a campaign that names its hosts, like"
+                    " hosts: {launch: local, count: 2}",
+                )
+    elif load.hosts is not None and load.hosts > case.hosts_all:
+        where = ("sweep", "hosts") if "hosts" in case.swept else (*place, "hosts")
+        yield KeyMistake(
+            path=path(where),
+            found=f"{load.hosts} hosts",
+            allowed=f"up to {case.hosts_all}, which the campaign names",
+        )
 
 
 def _idle_threads(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:

@@ -56,6 +56,8 @@ class Case:
     facts: Mapping[str, Any] = field(default_factory=dict)
     intervention: str | None = None
     base: "Case | None" = None
+    hosts_all: int | None = None
+    """How many hosts the campaign has; None where this one makes the load."""
 
     def load(self, phase: Phase) -> Load:
         """Return the load of a phase: its own, or the workload's."""
@@ -64,6 +66,17 @@ class Case:
             return phase.capacity.first_load(load)
         assert load is not None, "check.py lets no phase pass without a load"
         return load
+
+    def hosts(self, phase: Phase) -> int | None:
+        """Return how many hosts make the load of a phase; None where this one makes it."""
+        load = phase.load or self.workload.load
+        return (load.hosts if load is not None else None) or self.hosts_all
+
+    def load_document(self, phase: Phase) -> dict[str, Any]:
+        """Return the load of a phase as documents have it: of all its hosts together."""
+        # A search varies the whole of the load, however many hosts make it.
+        is_whole = phase.capacity is not None
+        return self.load(phase).document(1 if is_whole else self.hosts(phase) or 1)
 
     def dataset(self, phase: Phase) -> Dataset:
         """Return the dataset of a phase: the workload's, with a size of its own if it has one."""
@@ -80,6 +93,9 @@ class Case:
         # A search varies the arrival itself, from one trial to the next.
         arrival = {} if phase.capacity is not None else arrival
         fixed = {**arrival, "size": _plain(size)}
+        # Of another number of hosts it is another load.
+        hosts = {} if self.hosts(phase) is None else {"hosts": self.hosts(phase)}
+        fixed = {**fixed, **hosts}
         halved = {"intervention": self.intervention} if self.intervention is not None else {}
         swept = {key: value for key, value in self.swept.items() if key not in fixed}
         return {**fixed, **swept, **self.facts, **halved}
@@ -113,6 +129,7 @@ def cases_of(campaign: Campaign) -> tuple[list[Case], list[KeyMistake]]:
                     swept=swept,
                     source=source,
                     facts=target.facts,
+                    hosts_all=len(campaign.hosts.all_names) if campaign.hosts else None,
                 )
                 cases.append(case)
                 cases += _interventions(case, len(cases))

@@ -132,7 +132,7 @@ def measured_document(target: TargetInRun, step: Step) -> dict[str, Any]:
         "dataset": dataset,
         "mix": phase.shares(),
         "options": options,
-        "load": load.document(),
+        "load": case.load_document(phase),
         "rate_limit_per_s": phase.rate_limit_per_s,
         "keys": {"order": phase.keys.order, "theta": phase.keys.theta},
         "stop": _stop(phase, dataset, options),
@@ -148,6 +148,7 @@ def measured_document(target: TargetInRun, step: Step) -> dict[str, Any]:
         "ticket_base": 0,
         "cores": load.cores,
         "log_requests": log_requests,
+        **({} if case.hosts(phase) is None else {"hosts": case.hosts(phase)}),
         **special,
     }
 
@@ -201,11 +202,11 @@ def clean_up_of(
 def prepare_threads(cases: list[Case], workload: str) -> int:
     """Return how many threads write and delete a workload's data: the most it runs itself."""
     threads = [
-        load.threads
+        case.load_document(phase)["clients"]
         for case in cases
         if case.workload.name == workload
-        for load in (case.load(phase) for phase in case.workload.phases)
-        if load.threads is not None
+        for phase in case.workload.phases
+        if case.load(phase).threads is not None
     ]
     return max(threads, default=PREPARE_THREADS_OPEN)
 

@@ -17,6 +17,7 @@ SHORT_KEYS: Mapping[str, str] = {
     "clients_max": "load.clients_max",
     "rate": "load.rate",
     "arrivals": "load.arrivals",
+    "hosts": "load.hosts",
     "size": "dataset.size",
     "buckets": "dataset.buckets",
     "containers": "dataset.buckets",

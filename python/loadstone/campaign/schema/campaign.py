@@ -18,6 +18,7 @@ from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, So
 from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.dataset import Dataset
 from loadstone.campaign.schema.hook import Hook
+from loadstone.campaign.schema.hosts import Hosts
 from loadstone.campaign.schema.intervention import InterventionName
 from loadstone.campaign.schema.load import Load
 from loadstone.campaign.schema.node import Node
@@ -224,6 +225,9 @@ class Campaign(WorkloadKeys):
     )
     ceilings: tuple[Ceiling, ...] = Field(
         default=(), description="Limits measured apart from the load: network, device, store."
+    )
+    hosts: Hosts | None = Field(
+        default=None, description="The hosts that make the load together; this one when absent."
     )
     hooks: tuple[Hook, ...] = Field(
         default=(), description="Commands of your own, run at given points of the run."

@@ -29,6 +29,13 @@ class Load(BaseModel):
         default=1024,
         description="Open load: the most requests in flight; more wait, and are counted late.",
     )
+    per: Literal["host", "total"] = Field(
+        default="host",
+        description="With hosts: whether threads, rate and clients_max are each host's, or of all.",
+    )
+    hosts: PositiveCount | None = Field(
+        default=None, description="How many of the campaign's hosts make the load; all when absent."
+    )
     cores: PositiveCount | None = Field(
         default=None,
         description="Load threads of the operating system; all allowed CPUs when absent.",
@@ -52,15 +59,17 @@ class Load(BaseModel):
             raise KeyMistakesError(mistakes)
         return self
 
-    def document(self) -> dict[str, Any]:
-        """Return the load as a trial document spells it."""
-        if self.rate_per_s is None:
-            return {"kind": "closed", "clients": self.threads}
+    def document(self, hosts: int = 1) -> dict[str, Any]:
+        """Return the load of so many hosts together as a trial document spells it."""
+        times = hosts if self.per == "host" else 1
+        if self.threads is not None:
+            return {"kind": "closed", "clients": self.threads * times}
+        assert self.rate_per_s is not None, "a load is closed or open"
         return {
             "kind": "open",
-            "rate_per_s": self.rate_per_s,
+            "rate_per_s": self.rate_per_s * times,
             "arrivals": self.arrivals,
-            "clients_max": self.clients_max,
+            "clients_max": self.clients_max * times,
         }
 
     @property

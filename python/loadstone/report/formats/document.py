@@ -277,4 +277,5 @@ def _trial(trial: TrialFacts) -> Mapping[str, Any]:
         "hiccup_ns_max": trial.jitter.hiccup_ns_max,
         "run_delay_share": trial.jitter.run_delay_share,
         "features": dict(trial.features),
+        "hosts": [dict(host) for host in trial.hosts],
     }

@@ -22,6 +22,7 @@ from loadstone.report.pages.reasons import reasons_of
 from loadstone.report.pages.result_rows import result_table
 from loadstone.report.tables.capacity import capacity_table, steps_table
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target_table
+from loadstone.report.tables.hosts import hosts_table
 from loadstone.report.tables.interventions import intervention_table
 from loadstone.report.tables.layout import (
     Table,
@@ -60,6 +61,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         numbers=_present(
             results_table(findings, options),
             iterations_table(findings, options),
+            hosts_table(findings),
             latency_table(findings),
             client_table(findings),
             errors_table(findings),

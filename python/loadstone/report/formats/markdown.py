@@ -8,6 +8,7 @@ from loadstone.report.opening import opening
 from loadstone.report.options import Options
 from loadstone.report.tables.capacity import capacity_table, steps_table
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target_table
+from loadstone.report.tables.hosts import hosts_table
 from loadstone.report.tables.interventions import intervention_table
 from loadstone.report.tables.layout import (
     Table,
@@ -42,6 +43,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         ceilings_table(findings),
         iterations_table(findings, options),
         latency_table(findings),
+        hosts_table(findings),
         client_table(findings),
         errors_table(findings),
         steps_table(findings),

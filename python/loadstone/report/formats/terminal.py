@@ -15,6 +15,7 @@ from loadstone.report.opening import Opening, opening
 from loadstone.report.options import Options
 from loadstone.report.tables.capacity import capacity_table
 from loadstone.report.tables.ceilings import ceilings_table
+from loadstone.report.tables.hosts import hosts_table
 from loadstone.report.tables.interventions import intervention_table
 from loadstone.report.tables.layout import (
     Table,
@@ -102,6 +103,7 @@ def _tables(findings: Findings, options: Options) -> list[Table]:
         results_table(findings, options),
         ceilings_table(findings),
         iterations_table(findings, options),
+        hosts_table(findings),
         latency_table(findings),
         client_table(findings),
         errors_table(findings),

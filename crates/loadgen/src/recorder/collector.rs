@@ -1,0 +1,94 @@
+//! The rows of all threads, merged: a second is given out when every thread has passed it.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+
+use super::{Handover, LogRow, Recorder, Row, RowKey};
+
+/// The rows of one second over all threads.
+pub(crate) type Second = BTreeMap<RowKey, Row>;
+
+/// Merges the threads' rows and gives out each second when all threads have passed it.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    inbox: Receiver<Handover>,
+    spares: Vec<Sender<Row>>,
+    passed: Vec<Option<u64>>,
+    seconds: BTreeMap<u64, Second>,
+    log: Vec<LogRow>,
+}
+
+impl Collector {
+    /// Makes a collector and one recorder for each thread.
+    #[must_use]
+    pub(crate) fn new(threads: usize, trial_start_ns: u64) -> (Self, Vec<Recorder>) {
+        let (sender, inbox) = channel();
+        let mut spares = Vec::new();
+        let recorders = (0..threads)
+            .map(|thread| {
+                let (spare, returned) = channel();
+                spares.push(spare);
+                Recorder::new(thread, trial_start_ns, sender.clone(), returned)
+            })
+            .collect();
+        let passed = vec![None; threads];
+        (Self { inbox, spares, passed, seconds: BTreeMap::new(), log: Vec::new() }, recorders)
+    }
+
+    /// Takes what the threads have sent and returns the seconds that are complete.
+    pub(crate) fn collect(&mut self) -> Vec<(u64, Second)> {
+        loop {
+            let batch = match self.inbox.try_recv() {
+                Ok(batch) => batch,
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    // A thread that failed says nothing more; what it sent still counts.
+                    self.passed.fill(Some(u64::MAX));
+                    break;
+                }
+            };
+            if batch.passed.is_some() {
+                self.passed[batch.thread] = batch.passed;
+            }
+            self.log.extend(batch.log);
+            for mut row in batch.rows {
+                let second = self.seconds.entry(batch.second).or_default();
+                match second.entry(row.key) {
+                    std::collections::btree_map::Entry::Vacant(entry) => {
+                        entry.insert(row);
+                    }
+                    std::collections::btree_map::Entry::Occupied(mut entry) => {
+                        entry.get_mut().absorb(&row);
+                        row.clear();
+                        let _ = self.spares[batch.thread].send(row);
+                    }
+                }
+            }
+        }
+        let complete =
+            self.passed.iter().map(|passed| passed.map_or(0, |second| second.saturating_add(1)));
+        let complete = complete.min().unwrap_or(u64::MAX);
+        let later = self.seconds.split_off(&complete);
+        std::mem::replace(&mut self.seconds, later).into_iter().collect()
+    }
+
+    /// Returns the requests logged since the last call.
+    pub(crate) fn take_log(&mut self) -> Vec<LogRow> {
+        std::mem::take(&mut self.log)
+    }
+
+    /// Tells whether every thread has sent its last row.
+    #[must_use]
+    pub(crate) fn is_over(&self) -> bool {
+        self.passed.iter().all(|passed| *passed == Some(u64::MAX))
+    }
+
+    /// Gives an emptied row back to the threads, so that its memory is used again.
+    pub(crate) fn recycle(&mut self, mut row: Row) {
+        row.clear();
+        if let Some(spare) = self.spares.first() {
+            let _ = spare.send(row);
+        }
+        self.spares.rotate_left(1);
+    }
+}

@@ -1,0 +1,60 @@
+//! One host's portion of a trial that several hosts carry out together.
+
+use serde::{Deserialize, Serialize};
+
+/// Which portion of a trial this host carries out. Request number `i` of the whole belongs to the host
+/// `i` modulo the number of hosts, so that all portions together are what one host would have asked
+/// for. The places are readied by the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Portion {
+    /// This host's number, from 0.
+    pub index: u32,
+    /// How many hosts there are.
+    pub of: u32,
+}
+
+/// All of it.
+impl Default for Portion {
+    fn default() -> Self {
+        Self { index: 0, of: 1 }
+    }
+}
+
+impl Portion {
+    /// Returns how many of the first `whole` requests are this host's.
+    #[must_use]
+    pub(crate) fn share(self, whole: u64) -> u64 {
+        let (of, index) = (u64::from(self.of), u64::from(self.index));
+        whole / of + u64::from(index < whole % of)
+    }
+
+    /// Returns the number in the whole of this host's request number `own`.
+    #[inline]
+    #[must_use]
+    pub(crate) fn number(self, own: u64) -> u64 {
+        own.wrapping_mul(u64::from(self.of)).wrapping_add(u64::from(self.index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portions_are_together_the_whole_and_share_nothing() {
+        for of in 1..=7 {
+            for whole in [0, 1, 5, 6, 7, 100, 101] {
+                let mut numbers: Vec<u64> = (0..of)
+                    .map(|index| Portion { index, of })
+                    .flat_map(|portion| {
+                        (0..portion.share(whole)).map(move |own| portion.number(own))
+                    })
+                    .collect();
+                numbers.sort_unstable();
+                assert_eq!(numbers, (0..whole).collect::<Vec<_>>(), "{of} hosts");
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+"""What trials say of the client hosts that made their load together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from loadstone.analysis.finding import Evidence, Finding
+from loadstone.results.record import Record
+
+if TYPE_CHECKING:
+    from loadstone.analysis.trial_findings import Seen
+
+START_ERROR_NS_MAX = 5_000_000
+CLOCK_BOUND_NS_MAX = 5_000_000
+SHARE_MIN = 0.8
+"""Of an equal share: less than that on one host is not chance."""
+
+Host = Mapping[str, Any]
+
+
+def hosts_of(record: Record) -> Sequence[Host]:
+    """Return what the record says of each host; nothing where the trial ran on this one alone."""
+    return record.summary.get("hosts") or ()
+
+
+def lost(record: Record) -> list[Host]:
+    """Return the hosts that were lost, before the trial or in it."""
+    return [host for host in hosts_of(record) if host["state"] == "lost"]
+
+
+def has_lost_host(record: Record) -> bool:
+    """HOST_LOST."""
+    return bool(lost(record))
+
+
+def started_apart(record: Record) -> bool:
+    """START_APART."""
+    return any(_error_ns(host) > START_ERROR_NS_MAX for host in hosts_of(record))
+
+
+def is_unequal(record: Record) -> bool:
+    """HOSTS_UNEQUAL."""
+    return bool(behind(record))
+
+
+def behind(record: Record) -> list[tuple[Host, float]]:
+    """Return the hosts that did less than their share, with what of it they did.
+
+    Only where a clock ends the load: a number of requests is divided evenly beforehand. Shares are
+    those of the clients that each host has.
+    """
+    stop, whole = record.trial.get("stop") or {}, hosts_of(record)
+    working = [host for host in whole if host["state"] == "finished"]
+    if stop.get("requests") is not None or len(working) < 2 or not record.trial.get("measured"):
+        return []
+    clients = {host["name"]: host.get("clients") or 1 for host in working}
+    per_client = sum(host["requests"] for host in working) / sum(clients.values())
+    shares = (
+        [(host, host["requests"] / (per_client * clients[host["name"]])) for host in working]
+        if per_client
+        else []
+    )
+    return [(host, share) for host, share in shares if share < SHARE_MIN]
+
+
+def find_lost_hosts(seen: "Seen") -> Iterator[Finding]:
+    """Report the hosts that were lost, each with the reason."""
+    trials = {name: lost(record) for name, record in seen.measured.items() if lost(record)}
+    if trials:
+        words = [
+            f"{host['name']} in trial {name} ({host['reason']})"
+            for name, hosts in trials.items()
+            for host in hosts
+        ]
+        more = f" and {len(words) - 3} more" if len(words) > 3 else ""
+        yield Finding(
+            rule="HOST_LOST",
+            statement=f"client hosts were lost: {'; '.join(words[:3])}{more}",
+            cases=tuple(f"trial {name}" for name in trials),
+        )
+
+
+def find_started_apart(seen: "Seen") -> Iterator[Finding]:
+    """Report the trials whose hosts did not begin together."""
+    late = [
+        (_error_ns(host), host["name"], name)
+        for name, record in seen.measured.items()
+        for host in hosts_of(record)
+        if _error_ns(host) > START_ERROR_NS_MAX
+    ]
+    if late:
+        error_ns, host, name = max(late)
+        yield Finding(
+            rule="START_APART",
+            statement=f"host {host} began trial {name} {error_ns / 1e6:.1f} ms from the common"
+            f" start; {len(late)} starts of a host were more than 5 ms off",
+            evidence=(
+                Evidence(
+                    metric="start error", value=error_ns / 1e6,
+                    threshold=START_ERROR_NS_MAX / 1e6, unit="ms",
+                ),
+            ),
+            cases=tuple(dict.fromkeys(f"trial {trial}" for _, _, trial in late)),
+        )  # fmt: skip
+
+
+def find_uncertain_clocks(seen: "Seen") -> Iterator[Finding]:
+    """Report the host whose clock is known worst, where that is not well enough."""
+    found = [
+        (int(host.get("clock_bound_ns") or 0), str(host["name"]), name)
+        for name, record in seen.measured.items()
+        for host in hosts_of(record)
+    ]
+    bound_ns, host, trial = max(found, default=(0, "", ""))
+    if bound_ns > CLOCK_BOUND_NS_MAX:
+        yield Finding(
+            rule="clocks",
+            statement=f"the clock of host {host} was known to {bound_ns / 1e6:.1f} ms only in"
+            f" trial {trial}",
+            evidence=(
+                Evidence(
+                    metric="bound of the clock's offset", value=bound_ns / 1e6,
+                    threshold=CLOCK_BOUND_NS_MAX / 1e6, unit="ms",
+                ),
+            ),
+            cases=(f"trial {trial}",),
+        )  # fmt: skip
+
+
+def find_unequal(seen: "Seen") -> Iterator[Finding]:
+    """Report the host that did least of its share, and in how many trials."""
+    found = [
+        (share, str(host["name"]), name)
+        for name, record in seen.measured.items()
+        for host, share in behind(record)
+    ]
+    if found:
+        share, host, name = min(found)
+        trials = dict.fromkeys(f"trial {trial}" for _, _, trial in found)
+        yield Finding(
+            rule="HOSTS_UNEQUAL",
+            statement=f"host {host} made {share:.0%} of an equal share of trial {name};"
+            f" hosts were unequal in {len(trials)} of {len(seen.measured)} trials",
+            evidence=(Evidence(metric="share", value=share, threshold=SHARE_MIN, unit=""),),
+            cases=tuple(trials),
+        )
+
+
+def _error_ns(host: Host) -> int:
+    return abs(int(host.get("start_error_ns_max") or 0))

@@ -1,0 +1,133 @@
+"""The hosts that make the load: which ones, how their agents are started, and who may be lost."""
+
+import ipaddress
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from loadstone import units
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.schema.values import PositiveCount, PositiveDuration
+from loadstone.errors import InputError, shown
+
+HOSTS_MAX = 10_000
+_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:@-]*[A-Za-z0-9_])?")
+_PORT = r"(?::\d{1,5})?"
+
+
+def _read_names(value: str) -> str:
+    for name in units.expand_hosts(value):
+        if not _HOST.fullmatch(name):
+            raise InputError.of_value(value, "a host name or address, or several as client{1...8}")
+    return value
+
+
+def _read_listen(value: str) -> str:
+    bracketed = re.fullmatch(r"\[([^\]]+)\]" + _PORT, value)
+    plain = value.rpartition(":")[0] if re.fullmatch(r"[^:]+:\d{1,5}", value) else value
+    try:
+        address = ipaddress.ip_address(bracketed[1] if bracketed else plain)
+    except ValueError as error:
+        raise InputError.of_value(value, "an address of this machine, as 10.0.0.1") from error
+    if address.is_unspecified:
+        raise InputError.of_value(
+            value,
+            "one address of this machine, never all of them",
+            "take the one that the hosts reach: who can connect is decided by certificates, but "
+            "nobody else should even be asked for one",
+        )
+    return value
+
+
+class Hosts(BaseModel):
+    """The hosts that make the load together."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    launch: Literal["local", "ssh", "join"] = Field(
+        description="How agents are started: local (so many processes on this machine), ssh, or"
+        " join (by people, with the commands that are printed)."
+    )
+    names: tuple[Annotated[str, AfterValidator(_read_names)], ...] = Field(
+        default=(), description="The hosts; client{1...8} stands for eight of them."
+    )
+    count: PositiveCount | None = Field(
+        default=None, description="With local: how many agents, in the place of names."
+    )
+    command: str | None = Field(
+        default=None, description="How loadstone is called on the hosts; loadstone when absent."
+    )
+    listen: Annotated[str, AfterValidator(_read_listen)] | None = Field(
+        default=None,
+        description="The one address of this machine that agents connect to; a port may follow.",
+    )
+    on_lost: Literal["continue", "stop"] = Field(
+        default="continue",
+        description="What a trial does that loses a host: end degraded with the others, or stop.",
+    )
+    join_timeout_ns: PositiveDuration | None = Field(
+        default=None,
+        alias="join_timeout",
+        description="How long to wait until all agents have joined: a minute, or ten with join.",
+    )
+
+    @property
+    def join_s(self) -> float:
+        """How long to wait until all agents have joined."""
+        if self.join_timeout_ns is not None:
+            return self.join_timeout_ns / 1e9
+        return 600.0 if self.launch == "join" else 60.0
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """The hosts one by one."""
+        if self.count is not None:
+            return tuple(f"local{number}" for number in range(1, self.count + 1))
+        return tuple(name for text in self.names for name in units.expand_hosts(text))
+
+    @property
+    def listen_address(self) -> str:
+        """Where agents connect to."""
+        return self.listen or "127.0.0.1"
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        mistakes = []
+        if self.count is not None and self.names:
+            mistakes.append(
+                KeyMistake(path=("count",), found="it beside names", allowed="one of the two")
+            )
+        elif self.count is None and not self.names:
+            allowed = "names, or count" if self.launch == "local" else "names"
+            mistakes.append(KeyMistake(path=(), found="no hosts", allowed=allowed))
+        if self.count is not None and self.launch != "local":
+            mistakes.append(
+                KeyMistake(path=("count",), found=f"it with {self.launch}", allowed="names")
+            )
+        if self.launch != "local" and self.listen is None:
+            mistakes.append(
+                KeyMistake(
+                    path=("listen",),
+                    found="nothing",
+                    allowed="the one address of this machine that the hosts reach, like 10.0.0.1",
+                )
+            )
+        names = self.all_names
+        twice = sorted({name for name in names if names.count(name) > 1}) if names else []
+        if twice:
+            mistakes.append(
+                KeyMistake(
+                    path=("names",),
+                    found=f"{shown(twice[0])} twice",
+                    allowed="each host once",
+                    hint="several agents on one host: give it several names",
+                )
+            )
+        if len(names) > HOSTS_MAX:
+            mistakes.append(
+                KeyMistake(path=(), found=f"{len(names):,} hosts", allowed=f"up to {HOSTS_MAX:,}")
+            )
+        if mistakes:
+            raise KeyMistakesError(mistakes)
+        return self

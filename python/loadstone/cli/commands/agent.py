@@ -1,0 +1,38 @@
+"""Make load on this host for a controller elsewhere, until its run is over.
+
+The invitation names the controller, and holds the certificate by which both know each other: it is
+as secret as a password. "loadstone run" writes or sends one for each host of a campaign that names
+hosts. The agent does what its controller asks for; its load ends with the connection.
+
+\b
+Examples:
+  loadstone agent --join client3.invitation
+  loadstone agent --join - < client3.invitation
+"""
+
+import asyncio
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from loadstone.cli import exit_code, extras
+
+
+def command(
+    join: Annotated[
+        str,
+        typer.Option("--join", help="The invitation to the run; - reads it from standard input."),
+    ],
+) -> int:
+    if not extras.can_load_hosts():
+        raise extras.refuse_hosts()
+    from loadstone.hosts.agent import serve
+    from loadstone.hosts.invitation import read_invitation
+
+    invitation = read_invitation(join)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    why = asyncio.run(serve(invitation, until_input_ends=join == "-"))
+    print(f"host {invitation.host} has left run {invitation.run[:8]}: {why}", file=sys.stderr)
+    return 0 if why == "the run is over" else exit_code.FAILED

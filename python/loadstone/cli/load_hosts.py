@@ -1,0 +1,41 @@
+"""The hosts that a campaign names, for the time of a run: none, or agents that join it."""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.campaign.schema.campaign import Campaign
+from loadstone.cli import extras
+from loadstone.execution.executor import Executor
+from loadstone.execution.executors import EXECUTORS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """What carries out each kind of trial, and what the hosts told of themselves."""
+
+    table: Mapping[str, Executor]
+    documents: Sequence[Mapping[str, Any]] = ()
+
+
+@contextlib.contextmanager
+def joined(campaign: Campaign, run: str) -> Iterator[Joined]:
+    """Have the agents of a campaign's hosts join, and leave at the end."""
+    if campaign.hosts is None:
+        yield Joined(table=EXECUTORS)
+        return
+    if not extras.can_load_hosts():
+        raise extras.refuse_hosts()
+    from loadstone.hosts.session import HostSession
+
+    with HostSession(campaign.hosts, run, tell) as session:
+        names = ", ".join(session.names)
+        print(f"client hosts joined: {names}", file=sys.stderr, flush=True)
+        yield Joined(table=session.executors(), documents=session.documents())
+
+
+def tell(line: str) -> None:
+    """Tell the user what to do while the hosts join."""
+    print(line, file=sys.stderr, flush=True)

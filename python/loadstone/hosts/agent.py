@@ -1,0 +1,317 @@
+"""The agent on a client host: makes the load that the controller asks for, and nothing else.
+
+Load ends when the controller asks for it, when its connection breaks, when whoever launched the
+agent goes away, and when nothing has been heard of the controller for the length of the lease.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import select
+import socket
+import ssl
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from loadstone import _loadgen
+from loadstone.errors import HostError
+from loadstone.hosts import carriage, facts
+from loadstone.hosts.certificates import Identity
+from loadstone.hosts.invitation import Invitation
+from loadstone.probes import Collector
+from loadstone.results.layout import state_folder
+
+CONNECT_S = 20.0
+SAY_ALIVE_S = 1.0
+LEASE_CHECK_S = 0.5
+END_S = 5.0
+"""How long a load that was told to stop may take before the process ends all the same."""
+
+
+async def serve(invitation: Invitation, *, until_input_ends: bool) -> str:
+    """Take part in a run until it is over, and return why it ended.
+
+    `until_input_ends` ends it with standard input as well, which whoever launched it keeps open.
+    """
+    with only_agent(invitation) if invitation.is_alone else contextlib.nullcontext():
+        return await _serve(invitation, until_input_ends=until_input_ends)
+
+
+async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
+    carriage.settle()
+    identity = Identity(certificate=invitation.certificate, key=invitation.key)
+    security = carriage.security(invitation.authority, identity)
+    context = carriage.context_of(security)
+    await _try_connection(invitation, context)
+    with tempfile.TemporaryDirectory(prefix="loadstone-agent-") as folder:
+        worker = carriage.QuietWorker(
+            invitation.controller,
+            name=invitation.host, security=security, nthreads=1, memory_limit=0,
+            heartbeat_interval="5s", death_timeout=CONNECT_S, local_directory=folder,
+            dashboard=False,
+        )  # fmt: skip
+        agent = Agent(invitation, worker, asyncio.get_running_loop())
+        worker.stream_handlers[carriage.MESSAGE] = agent.on_ask
+        try:
+            await worker
+        except (OSError, RuntimeError, ValueError) as error:
+            # Dask wraps what kept a worker from starting.
+            reason = str(error.__cause__ or error)
+            taken = "name taken" in reason
+            raise HostError(
+                f"host {invitation.host}: join {invitation.controller}: "
+                + ("another agent of this name is there already" if taken else reason),
+                "start one agent on each host, with the invitation of its own" if taken else None,
+            ) from error
+        if until_input_ends:
+            threading.Thread(target=agent.watch_input, daemon=True).start()
+        threading.Thread(target=agent.watch_lease, daemon=True).start()
+        agent.say("hello", **facts.of_host())
+        await agent.run()
+        with contextlib.suppress(OSError, TimeoutError):
+            await asyncio.wait_for(worker.close(reason="left"), END_S)
+    return agent.reason
+
+
+class Agent:
+    """One host's part in a run: one trial after another, each in a thread of its own."""
+
+    def __init__(self, invitation: Invitation, worker: Any, loop: asyncio.AbstractEventLoop):
+        """Use `serve`."""
+        self.reason = "the connection to the controller broke"
+        self._host = invitation.host
+        self._lease_s = invitation.lease_s
+        self._worker = worker
+        self._loop = loop
+        self._heard = self._said = time.monotonic()
+        self._is_over = asyncio.Event()
+        self._work: _Work | None = None
+
+    async def run(self) -> None:
+        """Serve until the controller or the connection ends it, and end the load that is left."""
+        broken = self._loop.create_task(self._worker.finished())
+        over = self._loop.create_task(self._is_over.wait())
+        while not (broken.done() or over.done()):
+            await asyncio.wait({broken, over}, timeout=SAY_ALIVE_S)
+            if time.monotonic() - self._said >= SAY_ALIVE_S * 0.9:
+                self.say("alive")
+        over.cancel()
+        broken.cancel()
+        if self._work is not None:
+            self._work.stop()
+            await asyncio.to_thread(self._work.thread.join, END_S)
+
+    def say(self, what: str, **body: Any) -> None:
+        """Tell the controller something; only from the loop's thread."""
+        self._said = time.monotonic()
+        stream = self._worker.batched_stream
+        with contextlib.suppress(OSError):
+            if stream is not None and not stream.closed():
+                stream.send({"op": carriage.MESSAGE, "say": what, "body": body})
+
+    def say_from_thread(self, what: str, **body: Any) -> None:
+        """Tell the controller something, from any thread."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(lambda: self.say(what, **body))
+
+    def on_ask(self, ask: str, body: Mapping[str, Any]) -> None:
+        """Do what the controller asks for."""
+        now_ns = time.time_ns()
+        self._heard = time.monotonic()
+        work = self._work
+        if work is not None:
+            work.renew(self._lease_s)
+        match ask:
+            case "clock":
+                self.say("clock", question=body["question"], host_ns=now_ns)
+            case "trial":
+                if work is not None and work.thread.is_alive():
+                    work.stop()
+                self._work = _Work(self, self._host, body["trial"], body["attempt"], self._lease_s)
+                self._work.thread.start()
+            case "go" if work is not None:
+                work.go(body["at_unix_ns"])
+            case "noted" if work is not None:
+                work.noted.set()
+            case "stop" if work is not None:
+                work.stop()
+            case "leave":
+                self.leave("the run is over")
+
+    def leave(self, why: str) -> None:
+        """End; only from the loop's thread."""
+        if not self._is_over.is_set():
+            self.reason = why
+            self._is_over.set()
+
+    def watch_input(self) -> None:
+        """Leave when whoever launched the agent has gone."""
+        # Not read through Python's buffer, whose lock a thread would hold as the process ends.
+        while True:
+            select.select([sys.stdin.fileno()], [], [])
+            if not os.read(sys.stdin.fileno(), 4096):
+                break
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.leave, "what launched the agent has gone")
+
+    def watch_lease(self) -> None:
+        """End all load when nothing is heard of the controller, whatever the loop does."""
+        while time.monotonic() - self._heard < self._lease_s:
+            time.sleep(LEASE_CHECK_S)
+        if self._work is not None:
+            self._work.stop()
+        why = f"nothing was heard of the controller for {self._lease_s:g} s"
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.leave, why)
+        time.sleep(2 * END_S)
+        os._exit(1)
+
+
+class _Work:
+    """One trial on this host, in a thread that belongs to the load generator."""
+
+    def __init__(self, agent: Agent, host: str, trial: str, attempt: int, lease_s: float) -> None:
+        self.thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self.noted = threading.Event()
+        self._agent = agent
+        self._trial = trial
+        self._attempt = attempt
+        self._control = _loadgen.Control()
+        self._probes = Collector(host=host)
+        self._is_stopped = False
+        self.renew(lease_s)
+
+    def renew(self, lease_s: float) -> None:
+        """Let the load go on for so long."""
+        self._control.lease(lease_s)
+
+    def go(self, at_unix_ns: int) -> None:
+        """Start the load at a time of this host's clock."""
+        self._control.start(at_unix_ns)
+
+    def stop(self) -> None:
+        """End the load, or what waits for its start."""
+        self._is_stopped = True
+        self.noted.set()
+        self._control.stop()
+
+    def _run(self) -> None:
+        try:
+            with self._probes:
+                told = self._load()
+        except (_loadgen.TargetError, ValueError, OSError) as error:
+            self._say("failed", error=str(error))
+        except Exception as error:
+            self._say("failed", error=f"{type(error).__name__}: {error}")
+        else:
+            self._say_probes()
+            self._say("end", summary=json.loads(told), absent_probes=self._probes.absent)
+
+    def _load(self) -> str:
+        return _loadgen.run_trial(
+            self._trial,
+            self._on_interval,
+            self._control,
+            self._on_requests,
+            self._on_intent,
+            self._on_unmade,
+            on_ready=self._on_ready,
+        )
+
+    def _say(self, what: str, **body: Any) -> None:
+        self._agent.say_from_thread(what, attempt=self._attempt, **body)
+
+    def _say_probes(self) -> None:
+        for batch in self._probes.take():
+            self._say("probes", rows=packed(batch))
+
+    def _on_ready(self) -> None:
+        self._say("ready")
+
+    def _on_interval(self, batch: Any, live: Mapping[str, Any]) -> None:
+        rows = None if batch is None else packed(pa.record_batch(batch))
+        self._say("rows", rows=rows, live=dict(live))
+        self._say_probes()
+
+    def _on_requests(self, batch: Any) -> None:
+        self._say("requests", rows=packed(pa.record_batch(batch)))
+
+    def _on_intent(self, names: list[str]) -> None:
+        # Nothing is made before the run folder knows of it: a clean-up must find it.
+        self._say("intent", names=list(names))
+        self.noted.wait()
+        if self._is_stopped:
+            raise InterruptedError("the trial was stopped before anything was made")
+
+    def _on_unmade(self, names: list[str]) -> None:
+        self._say("unmade", names=list(names))
+
+
+@contextlib.contextmanager
+def only_agent(invitation: Invitation) -> Iterator[None]:
+    """Hold this host for one run; raise HostError while another run's agent does."""
+    # By its name: a home directory may be shared by many hosts.
+    path = state_folder() / f"agent-{socket.gethostname()}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.seek(0)
+            raise HostError(
+                f"host {invitation.host}: an agent makes load here already: {lock.read(200)}",
+                "wait for that run to end; two names for one host are two agents, too",
+            ) from error
+        lock.truncate(0)
+        lock.write(f"run {invitation.run[:8]}, as {invitation.host}, process {os.getpid()}")
+        lock.flush()
+        yield
+
+
+def packed(batch: pa.RecordBatch) -> bytes:
+    """Return a batch as the bytes of an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+async def _try_connection(invitation: Invitation, context: ssl.SSLContext) -> None:
+    """Raise HostError with what is in the way between this host and the controller."""
+    from loadstone.hosts.carrier import split_address
+
+    address, port = split_address(invitation.controller.removeprefix("tls://"))
+    tried = f"host {invitation.host}: connect to the controller at {address}:{port}"
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            reader, writer = await asyncio.open_connection(address, port, ssl=context)
+            # A refused certificate of ours shows in the first byte only.
+            first = await reader.read(1)
+            writer.close()
+    except TimeoutError as error:
+        raise HostError(
+            f"{tried}: no answer within {CONNECT_S:g} s",
+            "is there a route, and does a firewall between the two let this port pass?"
+            " hosts.listen of the campaign sets address and port",
+        ) from error
+    except ssl.SSLError as error:
+        raise HostError(
+            f"{tried}: the certificates do not fit: {error.reason}",
+            "the invitation is of another run; take the one that this run wrote",
+        ) from error
+    except OSError as error:
+        raise HostError(
+            f"{tried}: {error.strerror or error}",
+            "the run is over, or its address is not this one as seen from here"
+            " (hosts.listen of the campaign)",
+        ) from error
+    if not first:
+        raise HostError(f"{tried}: it closed the connection", "does another program listen there?")

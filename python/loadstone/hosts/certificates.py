@@ -1,0 +1,89 @@
+"""One authority for one run, in memory: who has no certificate of it, is no part of the run."""
+
+import datetime
+import ipaddress
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+VALID_DAYS = 90
+"""Longer than any run: an expired certificate would refuse an agent that is launched again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A certificate with its key, both as PEM texts. The key is secret: never write it anywhere
+    but where the host that it is for reads it.
+    """
+
+    certificate: str
+    key: str
+
+    def __repr__(self) -> str:
+        return "Identity(...)"
+
+
+class Authority:
+    """Issues the certificates of one run; its own key never leaves this object."""
+
+    def __init__(self, run: str) -> None:
+        """`run` is the run's identity, which the certificates carry."""
+        self._run = run
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        name = _name(f"loadstone run {run[:16]}", run)
+        own = _certificate(name, name, self._key.public_key())
+        own = own.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        self._certificate = own.sign(self._key, hashes.SHA256())
+
+    @property
+    def certificate(self) -> str:
+        """The authority's own certificate, by which both sides know each other."""
+        return self._certificate.public_bytes(serialization.Encoding.PEM).decode()
+
+    def issue(self, name: str, address: str | None = None) -> Identity:
+        """Return a new identity for a host, or for the controller at its `address`."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        made = _certificate(_name(name, self._run), self._certificate.subject, key.public_key())
+        made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        uses = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+        made = made.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        if address is not None:
+            names = [x509.IPAddress(ipaddress.ip_address(address))]
+            made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        signed = made.sign(self._key, hashes.SHA256())
+        return Identity(
+            certificate=signed.public_bytes(serialization.Encoding.PEM).decode(),
+            key=key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            ).decode(),
+        )
+
+
+def _name(common: str, run: str) -> x509.Name:
+    return x509.Name(
+        [
+            x509.NameAttribute(NameOID.COMMON_NAME, common[:64]),
+            x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, run[:64]),
+        ]
+    )
+
+
+def _certificate(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        # Clocks of hosts differ.
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
+    )

@@ -1,0 +1,53 @@
+"""How far a host's clock is from the controller's, from questions that went there and back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+QUESTIONS = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One question: when it was sent and answered here, and what the host's clock said between."""
+
+    sent_ns: int
+    answered_ns: int
+    host_ns: int
+
+    @property
+    def round_trip_ns(self) -> int:
+        """How long the question and its answer took."""
+        return self.answered_ns - self.sent_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The host's clock less the controller's. The truth lies within `bound_ns` of `offset_ns`."""
+
+    offset_ns: int
+    bound_ns: int
+    round_trip_ns: int
+
+    def document(self) -> dict[str, Any]:
+        """Return it as records keep it."""
+        return {
+            "clock_offset_ns": self.offset_ns,
+            "clock_bound_ns": self.bound_ns,
+            "round_trip_ns": self.round_trip_ns,
+        }
+
+
+def estimate(exchanges: Sequence[Exchange]) -> Clock:
+    """Return the estimate of the fastest exchange: the others waited somewhere on their way.
+
+    The host read its clock at some moment between sending and answer. The middle is assumed, so
+    the error is half of the round trip at most, whichever way took longer.
+    """
+    best = min(exchanges, key=lambda exchange: exchange.round_trip_ns)
+    middle_ns = best.sent_ns + best.round_trip_ns // 2
+    return Clock(
+        offset_ns=best.host_ns - middle_ns,
+        bound_ns=-(-best.round_trip_ns // 2),
+        round_trip_ns=best.round_trip_ns,
+    )

@@ -1,0 +1,68 @@
+"""One trial, divided: the documents that each host gets, so that together they are the whole."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.campaign.planning.lifecycle import CLEAN_UP
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """The share of each host that takes part, by its name, and the hosts that have nothing to do.
+
+    `is_whole` says that one host does all of it: what removes a dataset cannot be divided.
+    """
+
+    shares: Mapping[str, dict[str, Any]]
+    idle: tuple[str, ...]
+    is_whole: bool
+
+
+def divide(document: Document, hosts: Sequence[str]) -> Division:
+    """Divide a trial among hosts: its first `hosts`, no more than there are clients or requests.
+
+    Clients are dealt out; the first hosts have one more where they do not come out even. Requests
+    and rates stay those of the whole, of which a host takes its portion: request number i goes to
+    host i modulo the number of hosts. Failures are counted by the controller.
+    """
+    wanted = hosts[: document.get("hosts") or 1]
+    number = 1 if document["phase"] == CLEAN_UP else _useful(document, len(wanted))
+    shares = {}
+    for index, host in enumerate(wanted[:number]):
+        share = {key: value for key, value in document.items() if key != "hosts"}
+        share["agent"] = host
+        if number > 1:
+            share["portion"] = {"index": index, "of": number}
+            share["on_error"] = {"action": "continue", "limit": None}
+            share["load"] = _load(document["load"], index, number)
+        shares[host] = share
+    return Division(shares=shares, idle=tuple(wanted[number:]), is_whole=number == 1)
+
+
+def failures_max(document: Document) -> int | None:
+    """Return how many failures a whole trial bears; None for any number."""
+    on_error = document.get("on_error") or {}
+    if on_error.get("limit") is not None:
+        return int(on_error["limit"])
+    return 0 if on_error.get("action") == "stop" else None
+
+
+def _useful(document: Document, hosts: int) -> int:
+    requests = document["stop"].get("requests")
+    bounds = [hosts, clients_of(document["load"])]
+    return max(1, min(bounds if requests is None else [*bounds, requests]))
+
+
+def clients_of(load: Mapping[str, Any]) -> int:
+    """Return the most requests that a load may have in flight."""
+    return int(load["clients"] if load["kind"] == "closed" else load["clients_max"])
+
+
+def _load(load: Mapping[str, Any], index: int, number: int) -> dict[str, Any]:
+    """Return a host's own clients; rates are divided by the load generator."""
+    key = "clients" if load["kind"] == "closed" else "clients_max"
+    even, rest = divmod(int(load[key]), number)
+    return {**load, key: even + (index < rest)}

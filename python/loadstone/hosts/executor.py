@@ -1,0 +1,371 @@
+"""Carries out trials on many hosts: prepared everywhere, started at one time, added up as it goes.
+
+A host that is lost takes its share with it. What it had told until then stays in the record.
+"""
+
+import json
+import queue
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from loadstone._loadgen import Histogram
+from loadstone.errors import TargetError
+from loadstone.execution.executor import Document, Executor, Output
+from loadstone.hosts.carrier import Carrier, Heard
+from loadstone.hosts.clock import Clock
+from loadstone.hosts.division import clients_of, divide, failures_max
+from loadstone.hosts.merging import LiveFigures, merge_summaries
+
+SILENT_S = 3.0
+"""How long a host may say nothing: its agent says something every second."""
+
+READY_S = 180.0
+LEAD_S = 0.5
+"""How far ahead the common start lies: every host must have heard of it by then."""
+
+TICK_S = 0.1
+TELL_S = 0.5
+STOP_S = 15.0
+"""How long hosts may take to end what was stopped."""
+
+
+@dataclass(slots=True)
+class _Host:
+    """How one host stands in one trial."""
+
+    name: str
+    state: str = "waiting"
+    reason: str | None = None
+    heard: float = field(default_factory=time.monotonic)
+    requests: int = 0
+    failed: int = 0
+    bytes: int = 0
+    clients: int | None = None
+    lost_ns: int | None = None
+    clock: Clock | None = None
+    summary: Mapping[str, Any] | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return it as the record keeps it."""
+        told = self.summary or {}
+        return {
+            "name": self.name,
+            "state": self.state,
+            "reason": self.reason,
+            "clients": self.clients,
+            "requests": told.get("requests", self.requests),
+            "failed": told.get("failed", self.failed),
+            "bytes": told.get("bytes", self.bytes),
+            "lost_ns": self.lost_ns,
+            "start_error_ns_max": told.get("start_error_ns"),
+            **(self.clock.document() if self.clock is not None else {}),
+        }
+
+
+class OnHosts:
+    """The executor of trials that several hosts make together."""
+
+    def __init__(
+        self, carrier: Carrier, hosts: Iterable[str], check: Executor, *, stops_on_loss: bool
+    ) -> None:
+        """`check` looks at documents before any load; hosts take part in their order."""
+        self._carrier = carrier
+        self._order = tuple(hosts)
+        self._checker = check
+        self._stops_on_loss = stops_on_loss
+        self._attempts = 0
+
+    def check(self, documents: Iterable[Document]) -> None:
+        """Raise TargetError with what is wrong with documents, before a target is asked."""
+        self._checker.check(documents)
+
+    def run(self, document: Document, output: Output) -> dict[str, Any]:
+        """Carry out a trial on the hosts that are there; raise TargetError if it never began."""
+        here = [host for host in self._order if host in self._carrier.hosts]
+        missing = [host for host in self._order if host not in here]
+        if not here or (missing and self._stops_on_loss):
+            lost = ", ".join(missing)
+            raise TargetError(
+                f"trial {document['id']}: client hosts {lost} are lost",
+                "start their agents again and go on with --resume",
+            )
+        self._attempts += 1
+        self._carrier.forget()
+        here = [host for host in here if host in self._carrier.hosts]
+        trial = _TrialOnHosts(document, output, self._carrier, here, self._attempts)
+        trial.stops_on_loss = self._stops_on_loss
+        for host in missing[: max(0, (document.get("hosts") or 1) - len(here))]:
+            trial.absent.append(host)
+        return trial.run()
+
+
+class _TrialOnHosts:
+    """One trial: from its documents to its merged summary."""
+
+    def __init__(
+        self, document: Document, output: Output, carrier: Carrier, here: list[str], attempt: int
+    ) -> None:
+        self.stops_on_loss = False
+        self.absent: list[str] = []
+        self._document = document
+        self._output = output
+        self._carrier = carrier
+        self._attempt = attempt
+        self._division = divide(document, here)
+        self._hosts = {
+            name: _Host(name, clients=clients_of(share["load"]))
+            for name, share in self._division.shares.items()
+        }
+        self._live = LiveFigures(self._hosts)
+        self._failures_max = failures_max(document)
+        self._reason: str | None = None
+        self._stopped_at: float | None = None
+        self._is_asked = False
+        self._told = 0.0
+        self._started_ns: int | None = None
+
+    def run(self) -> dict[str, Any]:
+        """Prepare, start, collect, add up."""
+        self._output.begin(self._ask_to_stop)
+        first, *others = self._division.shares
+        try:
+            # The first readies the places: the others find them there.
+            self._prepare([first])
+            self._prepare(others)
+            started_ns, monotonic_ns = self._go()
+            while self._working():
+                self._turn()
+        except BaseException:
+            self._carrier.ask(self._hosts, "stop")
+            raise
+        return self._summary(started_ns, monotonic_ns)
+
+    def _prepare(self, names: Iterable[str]) -> None:
+        """Have hosts make everything ready for their load, and wait until they are."""
+        for name in names:
+            if self._is_asked:
+                self._hosts[name].state = "idle"
+                continue
+            self._hosts[name].heard = time.monotonic()
+            self._hosts[name].state = "preparing"
+            trial = json.dumps(self._division.shares[name])
+            self._carrier.ask((name,), "trial", trial=trial, attempt=self._attempt)
+        end = time.monotonic() + READY_S
+        while any(host.state == "preparing" for host in self._hosts.values()):
+            self._turn()
+            if time.monotonic() > end:
+                slow = [host.name for host in self._hosts.values() if host.state == "preparing"]
+                raise TargetError(
+                    f"trial {self._document['id']}: client host {', '.join(slow)} was not ready"
+                    f" within {READY_S:g} s",
+                    "do these hosts reach the target?",
+                )
+        lost = [host for host in self._hosts.values() if host.state == "lost"]
+        if len(lost) == len(self._hosts):
+            reasons = "; ".join(f"{host.name}: {host.reason}" for host in lost)
+            raise TargetError(
+                f"trial {self._document['id']}: all its client hosts were lost before its start:"
+                f" {reasons}",
+                "start their agents again and go on with --resume",
+            )
+
+    def _go(self) -> tuple[int, int]:
+        """Start all hosts at one time, and return it on this host's clocks."""
+        names = [] if self._is_asked else [host.name for host in self._working()]
+        clocks = self._carrier.read_clocks(names)
+        for name, clock in clocks.items():
+            self._hosts[name].clock = clock
+        lead_ns = int(LEAD_S * 1e9)
+        at_ns, monotonic_ns = time.time_ns() + lead_ns, time.monotonic_ns() + lead_ns
+        for name in names:
+            if name in clocks:
+                at = at_ns + clocks[name].offset_ns
+                self._carrier.ask((name,), "go", at_unix_ns=at)
+                self._hosts[name].state = "loading"
+            else:
+                self._lose(self._hosts[name], "its clock could not be read")
+        self._started_ns = monotonic_ns
+        return at_ns, monotonic_ns
+
+    def _working(self) -> list[_Host]:
+        return [host for host in self._hosts.values() if host.state in ("ready", "loading")]
+
+    def _turn(self) -> None:
+        """Hear what the hosts say for a moment, and see who says nothing."""
+        try:
+            heard: Heard | None = self._carrier.heard.get(timeout=TICK_S)
+        except queue.Empty:
+            heard = None
+        while heard is not None:
+            self._hear(heard)
+            try:
+                heard = self._carrier.heard.get_nowait()
+            except queue.Empty:
+                heard = None
+        now = time.monotonic()
+        is_late = self._stopped_at is not None and now - self._stopped_at > STOP_S
+        for host in self._hosts.values():
+            if host.state not in ("preparing", "ready", "loading"):
+                continue
+            if now - host.heard > SILENT_S:
+                self._lose(host, f"nothing was heard of it for {SILENT_S:g} s")
+            elif is_late:
+                self._lose(host, f"it did not stop within {STOP_S:g} s")
+        if self._is_asked and self._stopped_at is None:
+            self._stop(None)
+        if now - self._told >= TELL_S:
+            self._told = now
+            live = self._live.all()
+            if live is not None:
+                self._output.progress(live)
+            else:
+                self._output.probes()
+
+    def _hear(self, heard: Heard) -> None:
+        host = self._hosts.get(heard.host)
+        if host is None or host.state in ("lost", "finished"):
+            return
+        body = heard.body
+        if heard.say == "gone":
+            self._lose(host, "its agent ended, or the connection to it broke")
+            return
+        host.heard = time.monotonic()
+        if body.get("attempt") != self._attempt:
+            return
+        match heard.say:
+            case "ready":
+                host.state = "ready"
+            case "rows":
+                self._take_rows(host, body["rows"], body["live"])
+            case "probes":
+                self._output.probe_rows(_on_our_clock(_unpacked(body["rows"]), host.clock))
+            case "requests":
+                self._output.requests(_unpacked(body["rows"]))
+            case "intent":
+                self._output.intent(body["names"])
+                self._carrier.ask((host.name,), "noted")
+            case "unmade":
+                self._output.unmade(body["names"])
+            case "end":
+                for probe, reason in body["absent_probes"].items():
+                    self._output.collector.absent[f"{probe} on {host.name}"] = reason
+                host.summary = body["summary"]
+                host.state = "finished"
+            case "failed":
+                self._fail(host, body["error"])
+
+    def _take_rows(self, host: _Host, packed: bytes | None, live: Mapping[str, Any]) -> None:
+        times = None
+        if packed is not None:
+            rows = _unpacked(packed)
+            self._output.intervals(rows)
+            times = _count(host, rows)
+        self._live.note(host.name, live, times)
+        failed = sum(one.failed for one in self._hosts.values())
+        most = self._failures_max
+        if most is not None and failed > most and self._reason is None:
+            self._stop(f"{failed} requests failed on all hosts, allowed {most}")
+
+    def _fail(self, host: _Host, error: str) -> None:
+        """A host could not begin: nobody does, for the others would make another load."""
+        if self._stopped_at is not None:
+            host.state = "finished"
+            return
+        name = self._document["target"]["name"]
+        message, _, hint = error.partition("\nhint: ")
+        raise TargetError(f'target "{name}": host {host.name}: {message}', hint or None)
+
+    def _lose(self, host: _Host, reason: str) -> None:
+        host.state, host.reason = "lost", reason
+        if self._started_ns is not None:
+            host.lost_ns = max(0, time.monotonic_ns() - self._started_ns)
+        self._live.lose(host.name)
+        self._carrier.drop(host.name)
+        if not self._document["measured"]:
+            # A dataset of which one share is missing would fail every trial after it.
+            raise TargetError(
+                f"trial {self._document['id']}: client host {host.name} was lost: {reason}",
+                "start its agent again and go on with --resume",
+            )
+        if self.stops_on_loss:
+            self._stop(f"client host {host.name} was lost: {reason}")
+
+    def _ask_to_stop(self) -> None:
+        # Called from the thread of signals, which must not wait.
+        self._is_asked = True
+
+    def _stop(self, reason: str | None) -> None:
+        self._reason = self._reason or reason
+        self._stopped_at = time.monotonic()
+        self._carrier.ask(self._hosts, "stop")
+
+    def _summary(self, started_ns: int, monotonic_ns: int) -> dict[str, Any]:
+        told = [host.summary for host in self._hosts.values() if host.summary is not None]
+        lost = [host for host in self._hosts.values() if host.state == "lost"]
+        if told:
+            merged = merge_summaries(told)
+        else:
+            reason = "all client hosts were lost" if lost else "stopped before its start"
+            merged = {"state": "interrupted", "reason": reason,
+                      "iterations": [], "requests": 0, "failed": 0, "bytes": 0}  # fmt: skip
+        ended_ns = max((_end_ns(host) for host in self._hosts.values()), default=None)
+        merged["started_unix_ns"], merged["started_monotonic_ns"] = started_ns, monotonic_ns
+        merged["ended_unix_ns"] = ended_ns or time.time_ns()
+        for host in lost:
+            # Up to its last second; what it did after that nobody knows.
+            for name in ("requests", "failed", "bytes"):
+                merged[name] += getattr(host, name)
+        if self._reason is not None:
+            merged["state"], merged["reason"] = "stopped", self._reason
+        merged.pop("start_error_ns", None)
+        merged["hosts"] = [host.document() for host in self._hosts.values()]
+        merged["hosts"] += [_Host(name, "idle").document() for name in self._division.idle]
+        why = "it was lost before this trial"
+        merged["hosts"] += [_Host(name, "lost", why).document() for name in self.absent]
+        return merged
+
+
+def _end_ns(host: _Host) -> int:
+    """Return when a host ended, on the controller's clock; 0 where it told nothing."""
+    if host.summary is None:
+        return 0
+    offset_ns = host.clock.offset_ns if host.clock is not None else 0
+    return int(host.summary["ended_unix_ns"]) - offset_ns
+
+
+def _count(host: _Host, rows: pa.RecordBatch) -> Histogram | None:
+    """Add rows to a host's counts, and return the response times of their last second."""
+    last: int | None = None
+    times: Histogram | None = None
+    names = ("outcome", "second", "requests", "bytes", "response")
+    for outcome, second, requests, size, response in zip(
+        *(rows.column(name).to_pylist() for name in names), strict=True
+    ):
+        host.requests += requests
+        host.bytes += size
+        if outcome not in ("ok", "unwritten"):
+            host.failed += requests
+        if response is not None:
+            if last is None or second > last:
+                last, times = second, Histogram()
+            if second == last and times is not None:
+                times.add(response)
+    return times
+
+
+def _on_our_clock(rows: pa.RecordBatch, clock: Clock | None) -> pa.RecordBatch:
+    """Return readings of a host with their times as this host's clock has them."""
+    if clock is None:
+        return rows
+    times = pc.subtract(rows.column("time_unix_ns"), clock.offset_ns)
+    return rows.set_column(rows.schema.get_field_index("time_unix_ns"), "time_unix_ns", times)
+
+
+def _unpacked(packed: bytes) -> pa.RecordBatch:
+    with pa.ipc.open_stream(packed) as stream:
+        return stream.read_next_batch()

@@ -1,0 +1,29 @@
+"""What a client host tells of itself when it joins a run."""
+
+import os
+import resource
+from typing import Any
+
+from loadstone import __version__
+from loadstone.execution.host import facts
+from loadstone.execution.host.limits import read_limits
+from loadstone.results import calibration
+
+
+def of_host() -> dict[str, Any]:
+    """Return the host's own facts, as records keep them, and what it can spare for a load."""
+    found, versions = facts.fingerprint(), facts.versions()
+    limits = read_limits()
+    return {
+        "loadstone": __version__,
+        "build": versions["load_generator"],
+        "python": versions["python"],
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_bytes": found.get("memory_bytes"),
+        "network": found.get("network", {}),
+        "descriptors": limits.descriptors,
+        "ports": limits.ports,
+        "rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "is_calibrated": calibration.path_of(found, versions["load_generator"]).exists(),
+        "fingerprint": found,
+    }

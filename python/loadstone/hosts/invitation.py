@@ -1,0 +1,95 @@
+"""What an agent needs to take part in a run: the controller's address, and its own certificate."""
+
+import json
+import os
+import stat
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from loadstone import __version__
+from loadstone.errors import InputError
+
+FORMAT = 1
+SIZE_BYTES_MAX = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invitation:
+    """One host's way into one run. It holds the host's key: it is as secret as a password.
+
+    `is_alone` says that no other agent may make load on the host meanwhile.
+    """
+
+    controller: str
+    host: str
+    run: str
+    loadstone: str
+    lease_s: float
+    is_alone: bool
+    authority: str
+    certificate: str
+    key: str
+
+    def __repr__(self) -> str:
+        return f"Invitation(host={self.host!r}, controller={self.controller!r}, ...)"
+
+    def text(self) -> str:
+        """Return it as one line of JSON."""
+        return json.dumps({"format": FORMAT, **asdict(self)}) + "\n"
+
+
+def read_invitation(path: str) -> Invitation:
+    """Read an invitation from a file that only its owner may read, or from "-", standard input."""
+    if path == "-":
+        # One line: what started the agent keeps the pipe open, for its end ends the agent.
+        return parse_invitation(sys.stdin.readline(SIZE_BYTES_MAX), "standard input")
+    try:
+        with open(path, encoding="utf-8") as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            if mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise InputError(
+                    f'"{path}": found mode {stat.S_IMODE(mode):o}: others may read or change it',
+                    f"it holds a key; make it private with: chmod 600 {path}",
+                )
+            text = stream.read(SIZE_BYTES_MAX)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise InputError(
+            f'cannot read the invitation "{path}": {reason}',
+            "loadstone run writes one for each host of a campaign with hosts: {launch: join}",
+        ) from error
+    return parse_invitation(text, f'"{path}"')
+
+
+def parse_invitation(text: str, origin: str) -> Invitation:
+    """Return the invitation that a text is, or raise InputError with what is wrong with it."""
+    hint = "take the file that loadstone run wrote for this host"
+    try:
+        found: Any = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{origin}: it is no invitation to a run", hint) from error
+    if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
+        raise InputError(f"{origin}: it is no invitation that this loadstone reads", hint)
+    if found.get("loadstone") != __version__:
+        raise InputError(
+            f"{origin}: the controller has loadstone {found.get('loadstone')}, this host "
+            f"{found.get('host')} has {__version__}",
+            "install the same version on all hosts",
+        )
+    try:
+        return Invitation(**found)
+    except TypeError as error:
+        raise InputError(
+            f"{origin}: it is no invitation that this loadstone reads", hint
+        ) from error
+
+
+def write_invitation(path: Path, invitation: Invitation) -> None:
+    """Write an invitation to a new file that only its owner may read."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(invitation.text())

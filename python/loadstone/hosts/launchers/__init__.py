@@ -1,0 +1,37 @@
+"""The table of launchers: each starts `loadstone agent` on the hosts, and does nothing else."""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from loadstone.campaign.schema.hosts import Hosts
+from loadstone.hosts.invitation import Invitation
+
+LAUNCHERS: Mapping[str, str] = {
+    "local": "loadstone.hosts.launchers.local:Local",
+    "ssh": "loadstone.hosts.launchers.ssh:Ssh",
+    "join": "loadstone.hosts.launchers.by_hand:ByHand",
+}
+"""Modules are imported when they are used: each has libraries of its own."""
+
+
+class Launcher(Protocol):
+    """Brings agents up, and takes them down."""
+
+    def start(self, invitations: Sequence[Invitation]) -> list[str]:
+        """Start an agent for each invitation; return before they have joined, with what the user
+        has to do, line by line.
+        """
+
+    def ended(self) -> Mapping[str, str]:
+        """Return the hosts whose agents have ended, or never began, with what they said."""
+
+    def stop(self) -> None:
+        """End what was started and has not ended by itself."""
+
+
+def make_launcher(hosts: Hosts) -> Launcher:
+    """Return the launcher that a campaign names."""
+    module, _, name = LAUNCHERS[hosts.launch].partition(":")
+    made: Launcher = getattr(importlib.import_module(module), name)(hosts)
+    return made

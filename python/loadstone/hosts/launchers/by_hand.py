@@ -1,0 +1,40 @@
+"""Agents that people start: an invitation for each host, and the command to type there."""
+
+import contextlib
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from loadstone.campaign.schema.hosts import Hosts
+from loadstone.hosts.invitation import Invitation, write_invitation
+
+
+class ByHand:
+    """Files for people to carry; each holds a key, so they go when the run is over."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._command = hosts.command or "loadstone"
+        self._folder: Path | None = None
+
+    def start(self, invitations: Sequence[Invitation]) -> list[str]:
+        """Write the invitations, and return what is to be done with them."""
+        folder = self._folder = Path(f"invitations-{invitations[0].run[:8]}").absolute()
+        lines = [
+            f"invitations are in {folder}, readable by you alone: each holds a key of its host",
+            "copy each to its host (by scp, which keeps it private with -p), and type there:",
+        ]
+        for invitation in invitations:
+            path = folder / f"{invitation.host}.invitation"
+            write_invitation(path, invitation)
+            lines.append(f"  on {invitation.host}: {self._command} agent --join {path.name}")
+        return lines
+
+    def ended(self) -> Mapping[str, str]:
+        """Return nothing: what became of an agent, whoever started it sees."""
+        return {}
+
+    def stop(self) -> None:
+        """Remove the invitations; agents leave with the run by themselves."""
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(self._folder)

@@ -1,0 +1,142 @@
+"""What hosts tell of their shares of a trial, made one: sums, extremes and lists; no means."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from loadstone._loadgen import Histogram
+
+Summary = Mapping[str, Any]
+
+SUMS = (
+    "requests", "failed", "unwritten", "bytes", "verified_requests", "verified_bytes",
+    "connections_opened", "bytes_sent", "bytes_received", "requests_repeated", "log_ins",
+    "log_ins_ns", "cores", "clients", "puts_failed_more", "objects_swept", "cores_watched",
+)  # fmt: skip
+LISTS = ("thread_cpu_ns", "thread_awake_ns", "thread_run_delay_ns", "stalls", "places_left")
+NAMES = (
+    "buckets_created", "buckets_foreign", "buckets_deleted", "buckets_absent", "buckets_left",
+)  # fmt: skip
+STATES = ("finished", "stopped", "interrupted")
+"""The states of a trial, each worse than the one before it."""
+
+
+def merge_summaries(summaries: Sequence[Summary]) -> dict[str, Any]:
+    """Return the summary of all shares together; the order of the hosts decides nothing.
+
+    Times of iterations count from the common start. What one host alone can tell (its clocks, what
+    its driver used) is taken from the first: agents of one run are of one build.
+    """
+    merged = dict(summaries[0])
+    for name in SUMS:
+        merged[name] = _sum(one.get(name) for one in summaries)
+    for name in LISTS:
+        merged[name] = [value for one in summaries for value in one.get(name) or ()]
+    for name in NAMES:
+        found = {value for one in summaries for value in one.get(name) or ()}
+        merged[name] = sorted(found)
+    merged["mismatches"] = _sum_by_key(one.get("mismatches") for one in summaries)
+    merged["error_examples"] = {
+        kind: text
+        for one in reversed(summaries)
+        for kind, text in (one.get("error_examples") or {}).items()
+    }
+    merged["objects_unwritten"] = sorted(
+        value for one in summaries for value in one.get("objects_unwritten") or ()
+    )
+    merged["clients_requests_min"] = min(one.get("clients_requests_min") or 0 for one in summaries)
+    merged["clients_requests_max"] = max(one.get("clients_requests_max") or 0 for one in summaries)
+    merged["iterations"] = merge_iterations([one.get("iterations") or () for one in summaries])
+    worst = max(summaries, key=lambda one: STATES.index(one["state"]))
+    merged["state"], merged["reason"] = worst["state"], worst.get("reason")
+    merged["hiccup"] = next((one["hiccup"] for one in summaries if one.get("hiccup")), None)
+    return merged
+
+
+def merge_iterations(hosts: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Return each iteration from when the first host began it to when the last one ended it."""
+    numbers = sorted({entry["iteration"] for entries in hosts for entry in entries})
+    merged = []
+    for number in numbers:
+        entries = [one for entries in hosts for one in entries if one["iteration"] == number]
+        done = [one["first_done_ns"] for one in entries if one.get("first_done_ns") is not None]
+        merged.append(
+            {
+                "iteration": number,
+                "start_ns": min(one["start_ns"] for one in entries),
+                "measure_start_ns": min(one["measure_start_ns"] for one in entries),
+                "measure_end_ns": max(one["measure_end_ns"] for one in entries),
+                "end_ns": max(one["end_ns"] for one in entries),
+                "first_done_ns": min(done, default=None),
+                "in_flight_ns": _sum(one.get("in_flight_ns") for one in entries),
+            }
+        )
+    return merged
+
+
+class LiveFigures:
+    """The figures of the last second over all hosts, for who watches a trial."""
+
+    def __init__(self, hosts: Iterable[str]) -> None:
+        self._lives: dict[str, Mapping[str, Any]] = {}
+        self._hosts = tuple(hosts)
+        self._lost: tuple[str, ...] = ()
+        self._times: dict[str, Histogram] = {}
+
+    def note(self, host: str, live: Mapping[str, Any], times: Histogram | None) -> None:
+        """Take note of one host's figures, and of the response times of its last second."""
+        self._lives[host] = live
+        if times is not None:
+            self._times[host] = times
+
+    def lose(self, host: str) -> None:
+        """Leave a host out from now on, but for what it had done."""
+        self._lost = (*self._lost, host)
+        self._times.pop(host, None)
+        if host in self._lives:
+            still = {"requests_last_s": 0, "bytes_last_s": 0}
+            self._lives[host] = {**self._lives[host], **still}
+
+    def all(self) -> dict[str, Any] | None:
+        """Return the figures as the load generator tells those of one host; None before any."""
+        running = {host: live for host, live in self._lives.items() if host not in self._lost}
+        lives = tuple(self._lives.values())
+        if not running:
+            return None
+        first = max(running.values(), key=lambda live: live["elapsed_ns"])
+        times = Histogram()
+        for one in self._times.values():
+            times.merge(one)
+        shares = [live["progress"] for live in running.values() if live.get("progress") is not None]
+        totals = {
+            name: sum(live[name] for live in lives)
+            for name in ("requests", "failed", "bytes", "requests_last_s", "bytes_last_s")
+        }
+        return {
+            **first,
+            **totals,
+            "p50_ns": times.quantile(0.5) if len(times) else 0,
+            "p99_ns": times.quantile(0.99) if len(times) else 0,
+            # The trial is over when its slowest host is done.
+            "progress": min(shares, default=None),
+            "hosts": {
+                "number": len(self._hosts),
+                "slowest": min(running, key=lambda host: running[host]["requests_last_s"]),
+                "slowest_requests_last_s": min(
+                    live["requests_last_s"] for live in running.values()
+                ),
+                "lost": list(self._lost),
+            },
+        }
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _sum_by_key(maps: Iterable[Mapping[str, int] | None]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for one in maps:
+        for key, value in (one or {}).items():
+            total[key] = total.get(key, 0) + value
+    return total

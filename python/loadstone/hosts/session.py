@@ -1,0 +1,111 @@
+"""The hosts of one run, from their launch to their end."""
+
+import queue
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from loadstone.campaign.schema.hosts import Hosts
+from loadstone.errors import HostError
+from loadstone.execution.executor import Executor
+from loadstone.execution.executors import EXECUTORS
+from loadstone.hosts.carrier import Carrier
+from loadstone.hosts.executor import OnHosts
+from loadstone.hosts.launchers import make_launcher
+
+LOOK_S = 0.1
+
+
+class HostSession:
+    """Agents on all hosts of a campaign, joined and known, for as long as the context lasts."""
+
+    def __init__(self, hosts: Hosts, run: str, tell: Callable[[str], None]) -> None:
+        """`tell` shows a line to the user, who may have to start the agents."""
+        self.facts: dict[str, Mapping[str, Any]] = {}
+        self.joined_s: dict[str, float] = {}
+        self._hosts = hosts
+        self._carrier = Carrier(run, hosts.listen_address)
+        self._launcher = make_launcher(hosts)
+        self._tell = tell
+
+    def __enter__(self) -> Self:
+        self._carrier.__enter__()
+        try:
+            self._launch()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self._carrier.__exit__()
+        finally:
+            self._launcher.stop()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The hosts in the campaign's order."""
+        return self._hosts.all_names
+
+    @property
+    def carrier(self) -> Carrier:
+        """What reaches the hosts."""
+        return self._carrier
+
+    def executors(self) -> dict[str, Executor]:
+        """Return what carries out each kind of trial on these hosts."""
+        operations = OnHosts(
+            self._carrier,
+            self.names,
+            EXECUTORS["operations"],
+            stops_on_loss=self._hosts.on_lost == "stop",
+        )
+        return {"operations": operations}
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Return what the hosts told of themselves, as the manifest keeps it."""
+        return [{"name": name, **self.facts[name]} for name in self.names if name in self.facts]
+
+    def _launch(self) -> None:
+        began = time.monotonic()
+        is_alone = self._hosts.launch != "local"
+        invitations = [self._carrier.invite(name, is_alone=is_alone) for name in self.names]
+        for line in self._launcher.start(invitations):
+            self._tell(line)
+        while missing := [name for name in self.names if name not in self.facts]:
+            self._refuse_ended(missing)
+            if time.monotonic() - began > self._hosts.join_s:
+                raise HostError(
+                    f"host {', '.join(missing)}: its agent did not join within"
+                    f" {self._hosts.join_s:g} s",
+                    "does the host reach hosts.listen of the campaign, "
+                    f"{self._carrier.address.removeprefix('tls://')}? hosts.join_timeout waits"
+                    " longer",
+                )
+            try:
+                heard = self._carrier.heard.get(timeout=LOOK_S)
+            except queue.Empty:
+                continue
+            if heard.say == "hello":
+                self.facts[heard.host] = heard.body
+                self.joined_s[heard.host] = time.monotonic() - began
+            elif heard.say == "gone":
+                self.facts.pop(heard.host, None)
+        self._refuse_other_builds()
+
+    def _refuse_ended(self, missing: list[str]) -> None:
+        ended = {host: why for host, why in self._launcher.ended().items() if host in missing}
+        if ended:
+            lines = [why if host in why else f"host {host}: {why}" for host, why in ended.items()]
+            message, _, hint = "\n".join(lines).partition("\nhint: ")
+            raise HostError(message, hint.partition("\n")[0] or None)
+
+    def _refuse_other_builds(self) -> None:
+        builds = {str(facts["build"]) for facts in self.facts.values()}
+        if len(builds) > 1:
+            told = ", ".join(f"{host} {facts['build']}" for host, facts in self.facts.items())
+            raise HostError(
+                f"hosts have different builds of the load generator: {told}",
+                "install the same wheel on all of them",
+            )

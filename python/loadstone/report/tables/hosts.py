@@ -1,0 +1,63 @@
+"""The table of client hosts: what each did of the measured load, and how well it kept time."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loadstone import units
+from loadstone.analysis import Findings
+from loadstone.report.tables.layout import Column, Table
+
+
+def hosts_table(findings: Findings) -> Table | None:
+    """Return a row for each host, over all measured trials; None where one host made the load."""
+    seen: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+    for trial in findings.trials:
+        for host in trial.hosts if trial.is_measured else ():
+            seen.setdefault(host["name"], []).append((trial.trial, host))
+    if not seen:
+        return None
+    whole = sum(host["requests"] for told in seen.values() for _, host in told)
+    return Table(
+        title="Client hosts",
+        caption="Requests of measured trials. A start error counts from the common start; a"
+        " clock's offset is the host's less the controller's, with the bound of its error.",
+        columns=(
+            Column(head="Host", align="left"),
+            Column(head="Requests"),
+            Column(head="Share"),
+            Column(head="Failed"),
+            Column(head="Start error", unit="at most"),
+            Column(head="Clock", unit="offset ± bound"),
+            Column(head="State", align="left"),
+        ),
+        rows=tuple(_row(name, told, whole) for name, told in seen.items()),
+    )
+
+
+def _row(name: str, told: Sequence[tuple[str, Mapping[str, Any]]], whole: int) -> tuple[str, ...]:
+    requests = sum(host["requests"] for _, host in told)
+    errors_ns = [host.get("start_error_ns_max") for _, host in told]
+    known_ns = [abs(error) for error in errors_ns if error is not None]
+    last = next((host for _, host in reversed(told) if host.get("clock_bound_ns")), None)
+    clock = "–"
+    if last is not None:
+        offset_ms, bound_ms = last["clock_offset_ns"] / 1e6, last["clock_bound_ns"] / 1e6
+        clock = f"{offset_ms:+.2f} ± {bound_ms:.2f} ms"
+    return (
+        name,
+        units.format_count(requests),
+        f"{requests / whole:.1%}" if whole else "–",
+        units.format_count(sum(host["failed"] for _, host in told)),
+        f"{max(known_ns) / 1e6:.2f} ms" if known_ns else "–",
+        clock,
+        _state(told),
+    )
+
+
+def _state(told: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    lost = [(trial, host) for trial, host in told if host["state"] == "lost"]
+    if lost:
+        trial, host = lost[0]
+        return f"lost in trial {trial}: {host['reason']}"
+    idle = sum(host["state"] == "idle" for _, host in told)
+    return f"had no client in {idle} of {len(told)} trials" if idle else "well"

@@ -1,0 +1,249 @@
+"""Agents on this machine make one load: together, divided, lost, and never left behind."""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.campaign.planning.plan import make_plan
+from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.errors import HostError
+from loadstone.execution import runner
+from loadstone.hosts import agent
+from loadstone.hosts.carrier import Carrier
+from loadstone.hosts.session import HostSession
+from loadstone.results.store import read_run
+from loadstone.results.writer import RunWriter
+from tests.system import campaigns
+from tests.system.command import loadstone
+
+CAMPAIGN = """\
+name: many
+targets: {t: {driver: "null"}}
+hosts: {launch: local, count: 2}
+dataset: {objects: 1000, size: 4KiB}
+load: {threads: 1, cores: 1}
+phases: [{op: put, duration: 500ms}]
+"""
+LONG = CAMPAIGN.replace("500ms", "10m").replace("count: 2", "count: 3")
+WAIT_S = 120.0
+
+
+def test_a_load_of_two_hosts_is_one_record(tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, CAMPAIGN)
+    said = loadstone("run", file, "-o", tmp_path / "run")
+    assert said.code == 0, said.err
+    assert "client hosts joined: local1, local2" in said.err
+    run = read_run(tmp_path / "run")
+    assert [host["name"] for host in run.manifest["hosts"]] == ["local1", "local2"]
+    (record,) = run.records
+    assert record.trial["load"] == {"kind": "closed", "clients": 2}
+    hosts = record.summary["hosts"]
+    assert [(host["name"], host["state"]) for host in hosts] == [
+        ("local1", "finished"), ("local2", "finished"),
+    ]  # fmt: skip
+    assert sum(host["requests"] for host in hosts) == record.summary["requests"]
+    assert all(host["clock_bound_ns"] > 0 for host in hosts)
+    rows = record.read_intervals(["agent", "requests"]).to_pylist()
+    for host in hosts:
+        mine = [row["requests"] for row in rows if row["agent"] == host["name"]]
+        assert sum(mine) == host["requests"] > 0
+    assert {row["host"] for row in record.probes.to_pylist()} == {"local1", "local2"}
+    report = loadstone("report", tmp_path / "run", "-f", "json").json()
+    assert [host["name"] for host in report["trials"][0]["hosts"]] == ["local1", "local2"]
+    assert "Client hosts" in loadstone("report", tmp_path / "run", "--full").out
+
+
+@pytest.mark.parametrize("load", ["threads: 3", "rate: 300/s, clients_max: 60"])
+def test_any_number_of_hosts_writes_the_same_objects(tmp_path: Path, load: str) -> None:
+    written = {hosts: objects_of(tmp_path / str(hosts), hosts, load) for hosts in (1, 2, 5)}
+    assert len(written[1]) == 300
+    assert written[1] == written[2] == written[5]
+
+
+def objects_of(folder: Path, hosts: int, load: str) -> dict[str, str]:
+    """Put a dataset from so many hosts, and return the digest of each object by its name."""
+    folder.mkdir()
+    text = f"""\
+name: same
+targets: {{t: {{driver: file, path: {folder / "data"}}}}}
+hosts: {{launch: local, count: {hosts}}}
+dataset: {{objects: 300, size: {{uniform: [1KiB, 9KiB]}}, buckets: 3}}
+load: {{{load}, per: total}}
+keep_data: true
+phases: [put]
+"""
+    (folder / "data").mkdir()
+    campaign = parse_campaign(text, environ={})
+    assert campaign.hosts is not None
+    plan = make_plan(campaign, run="5" * 32)
+    manifest = {"run": plan.run, "name": "same", "plan": plan.documents(), "seed": plan.seed,
+                **runner.circumstances()}  # fmt: skip
+    with (
+        HostSession(campaign.hosts, plan.run, print) as session,
+        RunWriter.create(folder / "run", manifest) as writer,
+    ):
+        end = runner.execute(plan, writer, lambda event: None, table=session.executors())
+    assert (end.state, end.failed_requests) == ("finished", 0), end.problems
+    files = [path for path in (folder / "data").rglob("*") if path.is_file()]
+    return {
+        str(path.relative_to(folder / "data")): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+        if not path.name.startswith(".")
+    }
+
+
+@contextlib.contextmanager
+def long_run(folder: Path, *changes: str) -> Iterator[Any]:
+    """Start a load of three hosts that would go on for ten minutes, and wait until it is on."""
+    file = campaigns.write(folder, LONG)
+    words = [word for change in changes for word in ("--set", change)]
+    process = campaigns.start("run", file, "-o", folder / "run", *words)
+    try:
+        campaigns.wait_for(process, "%")
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def test_a_host_that_is_killed_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    with long_run(tmp_path, "phases=[{op: put, duration: 5s}]") as process:
+        agents = agents_of(process.pid)
+        os.kill(agents[1], signal.SIGKILL)
+        _, err = campaigns.end(process)
+    assert process.returncode == 0, err
+    record, host = lost_host(tmp_path)
+    assert record.summary["state"] == "finished"
+    assert "ended" in host["reason"]
+    assert host["requests"] > 0
+    report = loadstone("report", tmp_path / "run").out
+    assert "a client host was lost" in report
+    assert not any(is_running(number) for number in agents)
+
+
+@pytest.mark.long(cpu_s=12)
+def test_a_host_that_stands_still_is_lost_and_makes_no_load_when_it_wakes(tmp_path: Path) -> None:
+    with long_run(tmp_path, "phases=[{op: put, duration: 8s}]") as process:
+        sleeper = agents_of(process.pid)[1]
+        os.kill(sleeper, signal.SIGSTOP)
+        time.sleep(5)
+        os.kill(sleeper, signal.SIGCONT)
+        campaigns.end(process)
+    _, host = lost_host(tmp_path)
+    assert host["reason"] == "nothing was heard of it for 3 s"
+    wait_until(lambda: not os.path.exists(f"/proc/{sleeper}"))
+
+
+def test_a_lost_host_ends_the_trial_where_the_campaign_says_so(tmp_path: Path) -> None:
+    with long_run(tmp_path, "hosts.on_lost=stop") as process:
+        agents = agents_of(process.pid)
+        os.kill(agents[0], signal.SIGKILL)
+        _, err = campaigns.end(process)
+    assert process.returncode == 1
+    assert "client host local1 was lost" in err
+    record, _ = lost_host(tmp_path)
+    assert record.labels == ("STOPPED",)
+    assert not any(is_running(number) for number in agents)
+
+
+def test_all_load_ends_when_the_controller_is_killed(tmp_path: Path) -> None:
+    with long_run(tmp_path) as process:
+        agents = agents_of(process.pid)
+        assert len(agents) == 3
+        process.kill()
+        process.wait()
+        wait_until(lambda: not any(is_running(number) for number in agents))
+    file = tmp_path / "campaign.yaml"
+    run = read_run(tmp_path / "run")
+    assert run.state == "interrupted"
+    # What the hosts had told is there, and the run goes on.
+    (record,) = run.records
+    assert record.read_intervals(["requests"]).num_rows
+    process = campaigns.start("run", file, "-o", tmp_path / "run", "--resume")
+    campaigns.wait_for(process, "%")
+    agents = agents_of(process.pid)
+    process.send_signal(signal.SIGINT)
+    _, err = campaigns.end(process)
+    assert process.returncode == 130, err
+    assert not any(is_running(number) for number in agents)
+
+
+def test_who_was_not_invited_is_refused_by_both_sides() -> None:
+    with Carrier("a" * 32, "127.0.0.1") as ours, Carrier("b" * 32, "127.0.0.1") as others:
+        stranger = others.invite("client1", is_alone=False)
+        wrong = replace(stranger, controller=ours.address)
+        with pytest.raises(HostError, match="the certificates do not fit"):
+            asyncio.run(agent.serve(wrong, until_input_ends=False))
+        # One that trusts our authority, but has a certificate of another.
+        forged = replace(wrong, authority=ours.invite("x", is_alone=False).authority)
+        with pytest.raises(HostError, match="the certificates do not fit"):
+            asyncio.run(agent.serve(forged, until_input_ends=False))
+        assert ours.heard.empty()
+
+
+def test_a_controller_that_is_gone_is_named() -> None:
+    with Carrier("a" * 32, "127.0.0.1") as carrier:
+        late = carrier.invite("client1", is_alone=False)
+    with pytest.raises(HostError, match=r"host client1: connect to the controller at 127\.0\.0\.1"):
+        asyncio.run(agent.serve(late, until_input_ends=False))
+
+
+def test_an_address_of_another_machine_cannot_be_listened_on() -> None:
+    with pytest.raises(HostError, match=r"listen on 192\.0\.2\.1"), Carrier("a" * 32, "192.0.2.1"):
+        pass
+
+
+def test_hosts_are_checked_without_a_load(tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, CAMPAIGN)
+    (one,) = loadstone("hosts", "check", file, "--set", "hosts.count=1", "-f", "json").json()
+    assert one["name"] == "local1"
+    assert one["cores"] >= 1
+    assert one["clock_bound_ns"] > 0
+    assert one["descriptors"] > 0
+    said = loadstone("hosts", "check", file, "--set", "hosts.command=/nowhere/loadstone")
+    assert said.code == 1
+    assert "local1" in said.err
+    assert "/nowhere/loadstone" in said.err
+
+
+def lost_host(folder: Path) -> tuple[Any, dict[str, Any]]:
+    (record,) = read_run(folder / "run").records
+    (host,) = (one for one in record.summary["hosts"] if one["state"] == "lost")
+    return record, host
+
+
+def agents_of(controller: int) -> list[int]:
+    """Return the processes that a controller has started, in the order of their start."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[1]) == controller:
+                found.append(int(path.parent.name))
+    return sorted(found)
+
+
+def is_running(number: int) -> bool:
+    """Tell whether a process is there and no zombie, whose parent has not asked for it."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(holds: Any) -> None:
+    """Wait for something that has to come; it hangs if it does not."""
+    end = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)

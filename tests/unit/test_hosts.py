@@ -1,0 +1,296 @@
+"""A load of several hosts: divided, and added up, so that together they are the whole."""
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loadstone.campaign.planning.plan import make_plan
+from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.errors import CampaignError, InputError
+from loadstone.hosts.certificates import Authority
+from loadstone.hosts.clock import Exchange, estimate
+from loadstone.hosts.division import divide
+from loadstone.hosts.invitation import Invitation, read_invitation, write_invitation
+from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
+
+CAMPAIGN = """\
+name: many
+targets: {t: {driver: "null"}}
+hosts: {launch: local, count: 4}
+dataset: {objects: 1000, size: 4KiB}
+load: {threads: 3}
+phases: [put, {op: get, duration: 1s}]
+"""
+
+
+def planned(text: str, *changes: str) -> list[dict[str, Any]]:
+    return make_plan(parse_campaign(text, changes, environ={})).documents()
+
+
+def mistakes(*changes: str) -> str:
+    with pytest.raises(CampaignError) as found:
+        parse_campaign(CAMPAIGN, changes, environ={})
+    return str(found.value)
+
+
+def test_a_document_holds_the_load_of_all_hosts() -> None:
+    put, get, *_ = planned(CAMPAIGN)
+    assert put["hosts"] == get["hosts"] == 4
+    assert put["load"] == {"kind": "closed", "clients": 12}
+    assert put["case"]["parameters"]["threads"] == 3
+    assert put["stop"]["requests"] == 1000
+
+
+def test_the_whole_load_is_divided_where_the_campaign_says_so() -> None:
+    put, *_ = planned(CAMPAIGN, "load={threads: 10, per: total}")
+    assert put["load"]["clients"] == 10
+    shares = divide(put, ["a", "b", "c", "d"]).shares
+    assert [share["load"]["clients"] for share in shares.values()] == [3, 3, 2, 2]
+
+
+def test_a_rate_is_of_each_host_unless_the_campaign_says_otherwise() -> None:
+    each, *_ = planned(CAMPAIGN, "load={rate: 100/s, clients_max: 7}")
+    assert (each["load"]["rate_per_s"], each["load"]["clients_max"]) == (400, 28)
+    total, *_ = planned(CAMPAIGN, "load={rate: 100/s, clients_max: 7, per: total}")
+    assert (total["load"]["rate_per_s"], total["load"]["clients_max"]) == (100, 7)
+
+
+def test_the_number_of_hosts_is_swept_like_any_parameter() -> None:
+    documents = planned(CAMPAIGN, "sweep={hosts: [1, 2, 4]}")
+    measured = [one for one in documents if one["measured"] and one["phase"] == "put"]
+    found = {one["case"]["parameters"]["hosts"]: one["load"]["clients"] for one in measured}
+    assert found == {1: 3, 2: 6, 4: 12}
+
+
+def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
+    documents = planned(CAMPAIGN.replace("hosts: {launch: local, count: 4}\n", ""))
+    assert all("hosts" not in one for one in documents)
+    assert documents[0]["load"]["clients"] == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("hosts={launch: ssh, names: [a, a], listen: 10.0.0.1}", '"a" twice'),
+        ('hosts={launch: ssh, names: ["c{1...3}", c2], listen: 10.0.0.1}', '"c2" twice'),
+        ("hosts={launch: ssh, names: [a]}", "hosts.listen: found nothing"),
+        ("hosts={launch: ssh, count: 3, listen: 10.0.0.1}", "hosts.count"),
+        ("hosts={launch: local}", "names, or count"),
+        ("hosts={launch: local, count: 2, names: [a]}", "one of the two"),
+        ("hosts={launch: local, count: 2, listen: 0.0.0.0}", "never all of them"),
+        ('hosts={launch: local, count: 2, listen: "[::]:7000"}', "never all of them"),
+        ("hosts={launch: local, count: 2, listen: here}", "an address of this machine"),
+        ('hosts={launch: ssh, names: ["a b"], listen: 10.0.0.1}', "a host name"),
+        ("hosts={launch: teleport, count: 2}", '"ssh" or "join"'),
+        ("load={threads: 1, hosts: 5}", "found 5 hosts, allowed up to 4"),
+        ("sweep={hosts: [2, 9]}", "found 9 hosts"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_place(change: str, said: str) -> None:
+    assert said in mistakes(change)
+
+
+def test_hosts_of_a_load_need_a_campaign_that_names_them() -> None:
+    text = CAMPAIGN.replace("hosts: {launch: local, count: 4}\n", "")
+    with pytest.raises(CampaignError, match="it without hosts"):
+        parse_campaign(text, ["load.hosts=2"], environ={})
+
+
+@given(hosts=st.integers(1, 50), clients=st.integers(1, 200), requests=st.integers(1, 500))
+def test_shares_add_up_to_the_whole_and_nobody_is_empty(
+    hosts: int, clients: int, requests: int
+) -> None:
+    document = whole(clients=clients, requests=requests, hosts=hosts)
+    division = divide(document, [f"h{number}" for number in range(hosts)])
+    shares = list(division.shares.values())
+    assert sum(share["load"]["clients"] for share in shares) == clients
+    assert all(share["load"]["clients"] for share in shares)
+    assert len(shares) == min(hosts, clients, requests)
+    assert len(shares) + len(division.idle) == hosts
+    if len(shares) > 1:
+        portions = [share["portion"] for share in shares]
+        assert portions == [{"index": i, "of": len(shares)} for i in range(len(shares))]
+    assert all(share["stop"] == document["stop"] for share in shares)
+    assert [share["agent"] for share in shares] == list(division.shares)
+
+
+def test_what_removes_a_dataset_is_done_by_one_host() -> None:
+    division = divide(whole(phase="clean-up", hosts=3), ["a", "b", "c"])
+    assert list(division.shares) == ["a"]
+    assert "portion" not in division.shares["a"]
+
+
+def test_failures_are_counted_over_all_hosts() -> None:
+    document = whole(hosts=2) | {"on_error": {"action": "stop", "limit": 5}}
+    shares = divide(document, ["a", "b"]).shares
+    assert all(one["on_error"] == {"action": "continue", "limit": None} for one in shares.values())
+
+
+def whole(
+    *, clients: int = 8, requests: int = 100, hosts: int = 2, phase: str = "put"
+) -> dict[str, Any]:
+    return {
+        "id": "0001", "phase": phase, "hosts": hosts,
+        "load": {"kind": "closed", "clients": clients}, "stop": {"requests": requests},
+    }  # fmt: skip
+
+
+def summary(**values: Any) -> dict[str, Any]:
+    times = {"iteration": 1, "start_ns": 10, "measure_start_ns": 10, "measure_end_ns": 90,
+             "end_ns": 100, "first_done_ns": 80, "in_flight_ns": 5}  # fmt: skip
+    return {
+        "state": "finished", "reason": None, "requests": 10, "failed": 1, "bytes": 100,
+        "iterations": [times], "thread_cpu_ns": [7], "mismatches": {"corrupt": 1},
+        "buckets_created": ["b"], "objects_unwritten": [[5, 6]], "clients_requests_min": 2,
+        "clients_requests_max": 6, "hiccup": None, "error_examples": {"timeout": "late"},
+    } | values  # fmt: skip
+
+
+def test_summaries_of_hosts_become_one() -> None:
+    one = summary()
+    other = summary(
+        state="interrupted", reason="Ctrl-C", requests=30, thread_cpu_ns=[8, 9],
+        mismatches={"corrupt": 2}, objects_unwritten=[[1, 2]], clients_requests_max=9,
+        error_examples={"http_500": "oops"},
+    )  # fmt: skip
+    merged = merge_summaries([one, other])
+    assert merged == merge_summaries([other, one]) | {"thread_cpu_ns": [7, 8, 9]}
+    assert (merged["requests"], merged["failed"], merged["bytes"]) == (40, 2, 200)
+    assert (merged["state"], merged["reason"]) == ("interrupted", "Ctrl-C")
+    assert merged["mismatches"] == {"corrupt": 3}
+    assert merged["objects_unwritten"] == [[1, 2], [5, 6]]
+    assert merged["buckets_created"] == ["b"]
+    assert merged["error_examples"] == {"timeout": "late", "http_500": "oops"}
+    assert (merged["clients_requests_min"], merged["clients_requests_max"]) == (2, 9)
+
+
+def test_an_iteration_lasts_from_its_first_host_to_its_last() -> None:
+    first = {"iteration": 1, "start_ns": 5, "measure_start_ns": 6, "measure_end_ns": 50,
+             "end_ns": 60, "first_done_ns": None, "in_flight_ns": 1}  # fmt: skip
+    second = first | {"start_ns": 2, "measure_end_ns": 70, "end_ns": 71, "first_done_ns": 40}
+    (merged,) = merge_iterations([[first], [second]])
+    assert merged == {"iteration": 1, "start_ns": 2, "measure_start_ns": 6, "measure_end_ns": 70,
+                      "end_ns": 71, "first_done_ns": 40, "in_flight_ns": 2}  # fmt: skip
+
+
+def test_live_figures_name_the_slowest_and_the_lost() -> None:
+    figures = LiveFigures(["a", "b", "c"])
+    assert figures.all() is None
+    for host, rate in (("a", 30), ("b", 20), ("c", 10)):
+        figures.note(host, live(rate), None)
+    figures.lose("c")
+    told = figures.all()
+    assert told is not None
+    assert told["requests_last_s"] == 50
+    assert told["requests"] == 300
+    assert told["hosts"] == {
+        "number": 3, "slowest": "b", "slowest_requests_last_s": 20, "lost": ["c"]
+    }  # fmt: skip
+
+
+def live(rate: int) -> dict[str, Any]:
+    return {
+        "elapsed_ns": 10, "iteration": 1, "iterations": 1, "stage": "measure", "requests": 100,
+        "failed": 0, "bytes": 0, "requests_last_s": rate, "bytes_last_s": 0, "p50_ns": 0,
+        "p99_ns": 0, "progress": 0.5,
+    }  # fmt: skip
+
+
+@given(
+    offset_ns=st.integers(-(10**12), 10**12),
+    trips=st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=1),
+)
+def test_a_clock_is_never_further_off_than_its_bound(
+    offset_ns: int, trips: list[tuple[int, int]]
+) -> None:
+    sent_ns = 10**18
+    exchanges = [
+        Exchange(
+            sent_ns=sent_ns, answered_ns=sent_ns + out + back, host_ns=sent_ns + out + offset_ns
+        )
+        for out, back in trips
+    ]
+    clock = estimate(exchanges)
+    assert abs(clock.offset_ns - offset_ns) <= clock.bound_ns
+    assert clock.round_trip_ns == min(out + back for out, back in trips)
+
+
+def invitation(**values: str) -> Invitation:
+    known: dict[str, Any] = {
+        "controller": "tls://10.0.0.1:7000", "host": "client1", "run": "0" * 32,
+        "lease_s": 10.0, "is_alone": True, "authority": "A", "certificate": "C", "key": "SECRET",
+    }  # fmt: skip
+    from loadstone import __version__
+
+    return Invitation(**{"loadstone": __version__, **known, **values})
+
+
+def test_an_invitation_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "client1.invitation"
+    write_invitation(path, invitation())
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert read_invitation(str(path)) == invitation()
+    path.chmod(0o644)
+    with pytest.raises(InputError, match="others may read"):
+        read_invitation(str(path))
+    assert "SECRET" not in repr(invitation())
+
+
+def test_another_version_is_named_on_both_sides(tmp_path: Path) -> None:
+    path = tmp_path / "client1.invitation"
+    write_invitation(path, invitation(loadstone="0.0.1"))
+    with pytest.raises(
+        InputError, match=r"the controller has loadstone 0\.0\.1, this host client1"
+    ):
+        read_invitation(str(path))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 7}', '{"format": 1, "loadstone": 1}'])
+def test_what_is_no_invitation_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x"
+    path.write_text(text)
+    path.chmod(0o600)
+    with pytest.raises(InputError):
+        read_invitation(str(path))
+
+
+def test_a_certificate_is_known_to_its_own_authority_only(tmp_path: Path) -> None:
+    ours, others = Authority("a" * 32), Authority("b" * 32)
+    assert is_accepted(ours, ours, tmp_path)
+    assert not is_accepted(ours, others, tmp_path)
+
+
+def is_accepted(authority: Authority, issuer: Authority, folder: Path) -> bool:
+    """Shake hands in memory: the client has a certificate of `issuer`."""
+    server = context(ssl.PROTOCOL_TLS_SERVER, authority, authority, folder)
+    client = context(ssl.PROTOCOL_TLS_CLIENT, authority, issuer, folder)
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        server.wrap_bio(to_server, to_client, server_side=True),
+        client.wrap_bio(to_client, to_server),
+    ]
+    for _ in range(6):
+        for side in sides:
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLError:
+                return False
+    return True
+
+
+def context(kind: int, authority: Authority, issuer: Authority, folder: Path) -> ssl.SSLContext:
+    made = ssl.SSLContext(kind)
+    made.check_hostname = False
+    made.verify_mode = ssl.CERT_REQUIRED
+    made.load_verify_locations(cadata=authority.certificate)
+    identity = issuer.issue("client1", "127.0.0.1")
+    path = folder / "pair.pem"
+    path.write_text(identity.certificate + identity.key)
+    made.load_cert_chain(path)
+    return made
