@@ -14,7 +14,7 @@ from loadstone.analysis.headline import headline_of
 from loadstone.report import REPORTS, Options
 from loadstone.report.charts.overview import pictures
 from loadstone.report.opening import opening
-from loadstone.report.pages.frame import joined_scripts
+from loadstone.report.pages.frame import SCRIPTS, joined_scripts
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial, trial_rows, write_rounds, write_sweep
 
@@ -118,12 +118,13 @@ def test_the_first_screen_says_the_headline_and_its_tiles(page, run):
         assert tile.note in text
 
 
-def test_no_two_modules_of_the_page_declare_one_name():
+@pytest.mark.parametrize("template", SCRIPTS)
+def test_no_two_modules_of_a_page_declare_one_name(template):
     names = re.findall(
-        r"^(?:async )?(?:function|const|let|class) +(\w+)", joined_scripts(), re.MULTILINE
+        r"^(?:async )?(?:function|const|let|class) +(\w+)", joined_scripts(template), re.MULTILINE
     )
     assert len(names) == len(set(names)), sorted(n for n in names if names.count(n) > 1)
-    assert not re.search(r"^(import|export) ", joined_scripts(), re.MULTILINE)
+    assert not re.search(r"^(import|export) ", joined_scripts(template), re.MULTILINE)
 
 
 def test_the_table_of_a_published_layout_is_a_table(run):

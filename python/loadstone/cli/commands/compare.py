@@ -10,6 +10,7 @@ refused, and the fields are named. --factor names the one that is compared.
 \b
 Examples:
   loadstone compare runs/monday runs/tuesday
+  loadstone compare runs/monday runs/tuesday -o difference.html
   loadstone compare runs/two-targets
   loadstone compare runs/two-targets@ceph runs/two-targets@minio -f json
   loadstone compare runs/few-threads runs/many-threads --factor threads
@@ -21,8 +22,10 @@ Examples:
 
 import json
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,6 +37,7 @@ from loadstone.errors import InputError, LoadstoneError
 from loadstone.units import counted
 
 SENTENCES_MAX = 12
+FORMATS = {"": "terminal", ".json": "json", ".html": "html"}
 
 
 def command(
@@ -41,7 +45,13 @@ def command(
         list[str],
         typer.Argument(help="Run folders, RUN@TARGET, or published:NAME.", metavar="A [B...]"),
     ],
-    form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
+    form: Annotated[
+        str | None, typer.Option("--format", "-f", help="terminal, json or html.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A file; its ending names the format: .html, .json."),
+    ] = None,
     metric: Annotated[
         str | None,
         typer.Option(help="requests_per_s, bytes_per_s, seconds, service_ns_p99 and the like."),
@@ -70,8 +80,11 @@ def command(
         typer.Option("--full", help="Void cases too, and how each ratio is known."),
     ] = False,
 ) -> None:
-    if form not in ("terminal", "json"):
-        raise InputError.of_value(form, "a format: terminal, json")
+    form = form or FORMATS.get(output.suffix.lower() if output is not None else "", "terminal")
+    if form not in FORMATS.values():
+        raise InputError.of_value(form, f"a format: {', '.join(FORMATS.values())}")
+    if form == "terminal" and output is not None:
+        raise InputError.of_value(str(output), "a file that ends in .html or .json")
     pairs, controls = _arms(runs)
     facts = [_fact(one) for one in only or ()]
     _check_facts(facts, pairs)
@@ -89,16 +102,33 @@ def command(
         )
         for a, b in pairs
     ]
+    refused = [one for one in found if one.refused and not one.is_overridden]
     if form == "json":
         documents = [claims.to_json(one) for one in found]
         shown = documents[0] if len(documents) == 1 else {"format": 1, "pairs": documents}
-        print(json.dumps(shown, indent=2, ensure_ascii=False))
+        _give(json.dumps(shown, indent=2, ensure_ascii=False) + "\n", output)
+    elif form == "html":
+        # A page of what may not stand in one ratio would be taken for a comparison.
+        if refused:
+            raise _refusal(refused[0])
+        from loadstone.report.formats.comparison_page import render_comparisons
+
+        _give(render_comparisons(found, twins).decode(), output)
     else:
         for one in found:
             _print(one, is_control=(one.a, one.b) in twins, is_full=full)
-    refused = [one for one in found if one.refused and not one.is_overridden]
     if refused:
         raise _refusal(refused[0])
+
+
+def _give(text: str, output: Path | None) -> None:
+    if output is None:
+        print(text, end="")
+        return
+    from loadstone.cli.output import write_file
+
+    write_file(output, text.encode())
+    print(f"written: {output}", file=sys.stderr)
 
 
 def _fact(text: str) -> tuple[str, str]:

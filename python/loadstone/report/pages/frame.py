@@ -10,9 +10,15 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 STYLES = ("page.css", "tables.css", "charts.css", "print.css")
-SCRIPTS = ("words.js", "selection.js", "charts.js", "overview.js", "sweep.js", "times.js",
-           "distributions.js", "tables.js", "page.js")  # fmt: skip
-"""Modules in the order in which they need each other; they are joined, and share one scope."""
+SHARED = ("words.js", "selection.js", "charts.js", "tables.js", "frame.js")
+SCRIPTS: Mapping[str, tuple[str, ...]] = {
+    "run.html.jinja": (
+        *SHARED, "overview.js", "sweep.js", "times.js", "distributions.js", "run.js",
+    ),
+    "comparison.html.jinja": (*SHARED, "comparison.js"),
+    "account.html.jinja": (),
+}  # fmt: skip
+"""The modules of each page, in the order in which they need each other: joined, they are one."""
 
 _IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=function|const|let|class)", re.MULTILINE)
@@ -24,7 +30,7 @@ def render_page(template: str, *, data: Mapping[str, Any] | None, **words: Any) 
     text = page.render(
         style="\n".join(_read("styles", name) for name in STYLES),
         library=_read("vendor", "plot.min.js") if data is not None else "",
-        script=joined_scripts() if data is not None else "",
+        script=joined_scripts(template),
         data=_embedded(data) if data is not None else "",
         **words,
     )
@@ -32,9 +38,10 @@ def render_page(template: str, *, data: Mapping[str, Any] | None, **words: Any) 
 
 
 @functools.cache
-def joined_scripts() -> str:
-    """Return the page's own modules as one."""
-    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _read("scripts", name))) for name in SCRIPTS)
+def joined_scripts(template: str) -> str:
+    """Return the modules of a page as one."""
+    names = SCRIPTS[template]
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _read("scripts", name))) for name in names)
 
 
 def _embedded(data: Mapping[str, Any]) -> str:

@@ -40,12 +40,13 @@ def reasons_of(findings: Findings) -> tuple[Reason, ...]:
 
 def _reason(own: Sequence[tuple[Cell, Verdict]]) -> Reason:
     verdict = own[0][1]
+    name = verdict.limit.partition("(")[0]
     names = [cell.name for cell, _ in own]
     return Reason(
         limit=limit_in_words(verdict.limit),
         grade=verdict.grade or "",
-        reason=verdict.reason,
-        means=find_rule(verdict.limit.partition("(")[0]).means,
+        reason=verdict.reason.replace(name, limit_in_words(name)),
+        means=find_rule(name).means,
         evidence=evidence_words(verdict.evidence),
         cases=tuple(names[:CASES_MAX]),
         more=max(0, len(names) - CASES_MAX),

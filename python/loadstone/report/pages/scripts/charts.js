@@ -4,7 +4,7 @@ import { data, unique } from "./selection.js";
 
 export const AXIS = { labelArrow: "none", tickSize: 4 };
 
-const targets = unique(data.targets);
+const targets = unique(data.targets ?? []);
 const targetColors = new Map(targets.map((target, place) => [target, `var(--series-${place % 8})`]));
 
 export function colors(names) {

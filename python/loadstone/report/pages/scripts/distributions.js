@@ -33,7 +33,7 @@ export function drawDistributions() {
     fy: { label: null, domain: operations }, color: colorScale(names),
     marks: [
       Plot.line(rows, { ...place, z: "line", stroke: "series", strokeWidth: 1.8 }),
-      Plot.tip(rows, Plot.pointer({ ...place, title: (row) => `${row.series}, ${row.operation}\n${share(row.x)} took at most ${duration(row.value)}`, lineWidth: 40 })),
+      Plot.tip(rows, Plot.pointer({ ...place, title: (row) => `${row.series}, ${row.operation}\n${share(row.x)} took at most ${duration(row.value)}`, lineWidth: 40, lineHeight: 1.25 })),
     ],
   }, legendOf(names));
   const rest = found.length - shown.length;

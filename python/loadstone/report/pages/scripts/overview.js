@@ -66,7 +66,7 @@ function drawRates(shown) {
       Plot.ruleY(bars.filter((one) => one.low), { ...place, x1: "low", x2: end, stroke: "currentColor", strokeWidth: 1.6 }),
       Plot.text(bars, { ...place, x: end, text: (one) => `${one.is_bound ? "≥ " : ""}${shortRate(one.rate)}${one.is_void ? " void" : ""}`, textAnchor: "start", dx: 5, fill: "currentColor" }),
       Plot.ruleX([0], { stroke: "currentColor", strokeOpacity: 0.4 }),
-      Plot.tip(bars, Plot.pointerY({ ...place, x: "rate", title: tipOf, lineWidth: 40 })),
+      Plot.tip(bars, Plot.pointerY({ ...place, x: "rate", title: tipOf, lineWidth: 40, lineHeight: 1.25 })),
     ],
   }, legendOf(names, { bounds: bars.some((one) => one.is_bound) }));
 }
@@ -88,7 +88,7 @@ function drawLatencies(shown) {
       Plot.dot(bars, { ...place, x: "p50", stroke: "target", fill: "var(--page)", r: 4, strokeWidth: 2 }),
       Plot.dot(bars.filter((one) => one.p99 !== null), { ...place, x: "p99", fill: "target", r: 4.5 }),
       Plot.tickX(bars, { ...place, x: far, stroke: "target", strokeWidth: 2, inset: 4 }),
-      Plot.tip(bars, Plot.pointerY({ ...place, x: "p50", title: tipOf, lineWidth: 40 })),
+      Plot.tip(bars, Plot.pointerY({ ...place, x: "p50", title: tipOf, lineWidth: 40, lineHeight: 1.25 })),
     ],
   }, legendOf(names));
 }
@@ -165,7 +165,7 @@ function drawRateAlongLoad(shown) {
       Plot.lineY(usable, { ...place, stroke: "line", strokeWidth: 2, z: "line" }),
       Plot.dot(points, { ...place, fill: "line", r: 3.5, fillOpacity: (one) => (one.is_void ? 0.25 : 1) }),
       rings(points, place),
-      Plot.tip(points, Plot.pointer({ ...place, title: tipOf, lineWidth: 40 })),
+      Plot.tip(points, Plot.pointer({ ...place, title: tipOf, lineWidth: 40, lineHeight: 1.25 })),
     ],
   }, legendOf(names, { rings: points.some((one) => one.is_bound) }));
 }
@@ -188,7 +188,7 @@ function drawLatencyAlongLoad(shown) {
       Plot.dot(points, { x: "load", y: "p50", ...facet, fill: "line", r: 3 }),
       Plot.dot(late, { x: "load", y: "p99", ...facet, fill: "line", r: 3 }),
       rings(late, { x: "load", y: "p99", ...facet }),
-      Plot.tip(points, Plot.pointer({ x: "load", y: "p99", ...facet, title: tipOf, lineWidth: 40 })),
+      Plot.tip(points, Plot.pointer({ x: "load", y: "p99", ...facet, title: tipOf, lineWidth: 40, lineHeight: 1.25 })),
     ],
   }, legendOf(names, { rings: points.some((one) => one.is_bound) }));
 }

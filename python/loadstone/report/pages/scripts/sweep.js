@@ -37,7 +37,7 @@ function drawRateLatency(points) {
       rings(points, place),
       Plot.dot(knees(points), { ...place, symbol: "diamond2", r: 9, stroke: "currentColor", strokeWidth: 1.6 }),
       Plot.text(knees(points), { ...place, text: () => "knee", dy: 16, fill: "currentColor", fontWeight: 600 }),
-      Plot.tip(points, Plot.pointer({ ...place, title: tipOf, lineWidth: 40 })),
+      Plot.tip(points, Plot.pointer({ ...place, title: tipOf, lineWidth: 40, lineHeight: 1.25 })),
     ],
   }, legendOf(names, { rings: points.some((one) => one.is_bound) }));
 }
@@ -66,7 +66,7 @@ function drawHeatmap(points) {
       Plot.cell(cells.filter((one) => one.is_bound), { ...place, fill: "url(#hatch)", fillOpacity: 0.5 }),
       Plot.cell(best, { ...place, stroke: "currentColor", strokeWidth: 2, fill: "none" }),
       ...(loads.length <= 14 ? [Plot.text(cells, { ...place, text: words, fill: "currentColor", stroke: "var(--page)", strokeWidth: 3, fontSize: 11 })] : []),
-      Plot.tip(cells, Plot.pointer({ ...place, title: tipOf, lineWidth: 40 })),
+      Plot.tip(cells, Plot.pointer({ ...place, title: tipOf, lineWidth: 40, lineHeight: 1.25 })),
     ],
   });
   document.querySelector("#heatmap figcaption").textContent =

@@ -76,7 +76,7 @@ function drawLines(name, rows, trials, { y, lines, tip, words, names }) {
   if (!shown.length) { put(name, "", null); return; }
   const svg = put(name, words, {
     ...MARGINS, height: 220, x: timeAxis(), y: { ...AXIS, grid: true, ticks: 5, ...y }, color: colorScale(names),
-    marks: [...lines(shown), ...marksOf(trials), Plot.tip(shown, Plot.pointer({ x: "elapsed", y: "value", title: tip, lineWidth: 40 }))],
+    marks: [...lines(shown), ...marksOf(trials), Plot.tip(shown, Plot.pointer({ x: "elapsed", y: "value", title: tip, lineWidth: 40, lineHeight: 1.25 }))],
   }, legendOf(names));
   linkZoom(svg);
 }

@@ -3,9 +3,10 @@
 export function number(value, digits = 3) {
   if (value === null || value === undefined || !isFinite(value)) return "–";
   if (value === 0) return "0";
+  // Rounded first: 9.996 has two decimals by its own size, but is 10.0 when it is shown.
   const rounded = Number(value.toPrecision(digits));
   const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(rounded))));
-  return rounded.toLocaleString("en-US", {
+  return value.toLocaleString("en-US", {
     minimumFractionDigits: Math.min(decimals, 12), maximumFractionDigits: Math.min(decimals, 12),
   });
 }

@@ -1,0 +1,200 @@
+"""Comparisons as one page: a sentence for each pair, ratios with their intervals, every case."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from loadstone import units
+from loadstone.analysis.accounts import claims
+from loadstone.analysis.accounts.account import LOWER_IS_BETTER
+from loadstone.analysis.accounts.comparison import MARGIN, TRIALS_MIN, CaseComparison, Comparison
+from loadstone.analysis.headline import Tile
+from loadstone.report.pages.frame import render_page
+
+KINDS = {
+    "faster": "better",
+    "slower": "worse",
+    "equivalent": "same",
+    "void": "void",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedCase:
+    """A row: the case in words, both means, what is known, and the numbers behind it."""
+
+    name: str
+    pair: int
+    a: str
+    b: str
+    words: str
+    ratio: float
+    low: float | None
+    high: float | None
+    n: str
+    p: str
+    verdict: str
+    kind: str
+    sentence: str
+    means: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedPair:
+    """Two arms: a sentence, its tiles, its rows, and what must be known beside them."""
+
+    a: str
+    b: str
+    unit: str
+    sentence: str
+    tiles: tuple[Tile, ...]
+    cases: tuple[ComparedCase, ...]
+    notes: tuple[str, ...]
+
+
+def render_comparisons(found: Sequence[Comparison], controls: Collection[tuple[str, str]]) -> bytes:
+    """Return the page of some comparisons; `controls` are the pairs of A against A."""
+    pairs = [
+        _pair(one, place, is_control=(one.a, one.b) in controls) for place, one in enumerate(found)
+    ]
+    names = " and ".join(f"{one.b} against {one.a}" for one in found)
+    return render_page(
+        "comparison.html.jinja",
+        data={
+            "margin": MARGIN,
+            "pairs": [{"a": pair.a, "b": pair.b} for pair in pairs],
+            "cases": [
+                {
+                    "name": case.name,
+                    "pair": case.pair,
+                    "ratio": case.ratio,
+                    "low": case.low,
+                    "high": case.high,
+                    "verdict": case.verdict,
+                    "kind": case.kind,
+                    "words": case.words,
+                    "a": case.a,
+                    "b": case.b,
+                }
+                for pair in pairs
+                for case in pair.cases
+                if case.verdict != "void"
+            ],
+        },
+        title=names,
+        pairs=pairs,
+    )
+
+
+def _pair(found: Comparison, place: int, *, is_control: bool) -> ComparedPair:
+    unit = claims.unit_of_metric(found.metric)
+    return ComparedPair(
+        a=found.a,
+        b=found.b,
+        unit=unit,
+        sentence=_sentence(found),
+        tiles=tuple(_tiles(found)),
+        cases=tuple(_case(found, one, place) for one in found.comparisons),
+        notes=tuple(_notes(found, is_control=is_control)),
+    )
+
+
+def _case(found: Comparison, one: CaseComparison, place: int) -> ComparedCase:
+    ratio = one.ratio
+    same = ratio.n_a == ratio.n_b
+    return ComparedCase(
+        name=claims.describe(one) or "all",
+        pair=place,
+        a=units.format_number(one.a),
+        b=units.format_number(one.b),
+        words=claims.in_words(found, one),
+        ratio=ratio.ratio,
+        low=ratio.low,
+        high=ratio.high,
+        n=f"{ratio.n_a}" if same else f"{ratio.n_a} and {ratio.n_b}",
+        p="" if one.p_holm is None else f"{one.p_holm:.2g}",
+        verdict=one.verdict,
+        kind=KINDS.get(one.verdict, "open"),
+        sentence=claims.sentence(found, one),
+        means=(one.a, one.b),
+    )
+
+
+def _sentence(found: Comparison) -> str:
+    if found.refused and not found.is_overridden:
+        fields = ", ".join(str(one) for one in found.refused[:4])
+        return f"{found.a} and {found.b} are not comparable: they differ in {fields}."
+    counts = Counter(one.verdict for one in found.comparisons)
+    total = units.counted(len(found.comparisons), "case")
+    said = [f"{name} in {counts[name]}" for name in ("faster", "slower") if counts[name]]
+    said += [f"equal within ±{MARGIN:.0%} in {counts['equivalent']}"] * bool(counts["equivalent"])
+    open_ones = {name: counts[name] for name in counts if name not in KINDS}
+    if open_ones:
+        said.append(f"not decided in {sum(open_ones.values())} ({', '.join(open_ones)})")
+    said += [f"void in {counts['void']}"] * bool(counts["void"])
+    if len(found.comparisons) == 1:
+        one = found.comparisons[0]
+        return f"{found.b} against {found.a}: {claims.in_words(found, one)}."
+    return f"Of {total}, {found.b} against {found.a} is {', '.join(said)}."
+
+
+def _tiles(found: Comparison) -> Iterable[Tile]:
+    together = found.geometric_mean
+    if together is not None:
+        interval = "no interval"
+        if together.low is not None and together.high is not None:
+            low, high = units.format_number(together.low), units.format_number(together.high)
+            interval = f"95 % interval {low} to {high}"
+        less = " · less is better" if found.metric in LOWER_IS_BETTER else ""
+        yield Tile(
+            name=f"{found.b} ÷ {found.a}",
+            value=f"{units.format_number(together.ratio)}×",
+            note=f"geometric mean · {interval}{less}",
+        )
+    counts = Counter(KINDS.get(one.verdict, "open") for one in found.comparisons)
+    total = units.counted(len(found.comparisons), "case")
+    for kind, name in (
+        ("better", "Faster"),
+        ("worse", "Slower"),
+        ("same", f"Equal within ±{MARGIN:.0%}"),
+        ("open", "Not decided"),
+        ("void", "Void"),
+    ):
+        if counts[kind] or kind in ("better", "worse"):
+            is_bad = kind in ("worse", "void") and bool(counts[kind])
+            yield Tile(name=name, value=str(counts[kind]), note=f"of {total}", is_bad=is_bad)
+
+
+def _notes(found: Comparison, *, is_control: bool) -> Iterable[str]:
+    for factor in found.factors:
+        yield f"Compared by {factor}."
+    if found.refused:
+        label = "NONCOMPARABLE, by --insist" if found.is_overridden else "Not comparable"
+        yield f"{label}: they differ in {'; '.join(str(one) for one in found.refused)}."
+    if is_control:
+        yield f"A against A, one target under two names: {claims.noise(found)}."
+    elif not found.has_control:
+        yield "No control of A against A: the noise floor of the method is not known."
+    if not found.is_one_run:
+        yield "Not measured in one run: what changed in between, the hour too, is in the ratio."
+    void = [one for one in found.comparisons if one.verdict == "void"]
+    if void:
+        reasons = "; ".join(claims.reasons(void)) or "bounds, or invalid"
+        yield f"{units.counted(len(void), 'case')} void, with no ratio: {reasons}."
+    needed = [
+        blocks
+        for one in found.comparisons
+        if one.verdict in ("not resolved", "too few trials")
+        and (blocks := claims.blocks_needed(one)) is not None
+    ]
+    if needed:
+        most = max(TRIALS_MIN, *needed)
+        more = " or more" if most >= claims.REPETITIONS_MAX else ""
+        yield (
+            f"{len(needed)} not decided: with {most}{more} blocks each is known within"
+            f" ±{MARGIN:.0%}."
+        )
+    for which, cases in ((found.a, found.only_a), (found.b, found.only_b)):
+        if cases:
+            has = "has" if len(cases) == 1 else "have"
+            yield f"{units.counted(len(cases), 'case')} of {which} {has} no partner."

@@ -1,0 +1,50 @@
+// What every page does: opens, is resized, printed, asked for another theme or for a chart.
+
+import { saveChart } from "./charts.js";
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function sayTheme() {
+  const button = document.getElementById("theme");
+  button.setAttribute("aria-pressed", String(isDark()));
+}
+
+export function openPage(draw) {
+  draw();
+  sayTheme();
+  let width = document.documentElement.clientWidth;
+  let later = 0;
+  addEventListener("resize", () => {
+    if (document.documentElement.clientWidth === width) return;
+    width = document.documentElement.clientWidth;
+    clearTimeout(later);
+    later = setTimeout(draw, 120);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", sayTheme);
+  document.getElementById("theme").addEventListener("click", () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    sayTheme();
+  });
+  document.getElementById("print").addEventListener("click", () => print());
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-download]");
+    if (button) saveChart(button.dataset.download);
+  });
+  let folded = [];
+  addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open])")];
+    for (const one of folded) one.open = true;
+  });
+  addEventListener("afterprint", () => { for (const one of folded) one.open = false; });
+  addEventListener("hashchange", openTarget);
+  openTarget();
+  document.documentElement.dataset.drawn = "yes";
+}
+
+function openTarget() {
+  const target = location.hash.length > 1 ? document.getElementById(location.hash.slice(1)) : null;
+  for (let one = target; one; one = one.parentElement) if (one.tagName === "DETAILS") one.open = true;
+}
