@@ -20,14 +20,16 @@ NOT_LOOKED_AT = ("importers", "published", "formats")
 # Words that mean something else there.
 OTHER_MEANINGS = {
     "block": "one repetition of the plan's matrix, or a range of an object",
-    "file": "a reference to a secret: {file: PATH}",
+    "file": "a reference to a secret: {file: PATH}, or how users' files are called",
     "null": "the name of a type in JSON and YAML",
     "rados": "Ceph's program of that name",
+    "swift": "how packages of that project are called",
 }
 MEANT_OTHERWISE = {
     "analysis/accounts/comparison.py": {"block"},
     "analysis/accounts/run_account.py": {"block"},
     "units.py": {"block"},
+    "analysis/nodes.py": {"swift"},
     "campaign/planning/ceiling_plan.py": {"rados"},
     "campaign/planning/trial.py": {"block"},
     "campaign/reading/source.py": {"null"},
@@ -37,7 +39,10 @@ MEANT_OTHERWISE = {
     "execution/secrets.py": {"file"},
     "probes/scraper.py": {"file"},
     "report/formats/document.py": {"block"},
+    "report/pages/chart_data.py": {"block"},
+    "report/tables/nodes.py": {"swift"},
     "results/documents.py": {"block"},
+    "script/generators/users.py": {"file"},
 }
 
 

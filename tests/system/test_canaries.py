@@ -415,6 +415,25 @@ def test_agents_tell_nothing_of_the_environment(cage: Cage, tmp_path: Path) -> N
     assert not cage.problems, cage.problems[:5]
 
 
+def test_descriptions_of_nodes_tell_nothing(cage: Cage, tmp_path: Path) -> None:
+    """Surveys run programs, which have no variable that the campaign names as a secret."""
+    others = ("CANARY_PASSWORD", "CANARY_PROBE", "CANARY_HOOK")
+    file = tmp_path / "nodes.yaml"
+    target = "{driver: s3, endpoint: 'http://127.0.0.1:1', access_key: k, secret_key: %s}"
+    file.write_text(
+        f"name: nodes\ntargets: {{t: {target % '{env: AWS_SECRET_ACCESS_KEY}'}}}\n"
+        "nodes: {here: {}}\ndataset: {objects: 10, size: 4KiB}\nload: {threads: 1}\n"
+        "phases: [put]\n"
+    )
+    told = loadstone(cage, "nodes", file, "--json", without=others)
+    assert told.code == 0, told.err
+    assert "here" in told.out
+    folder = tmp_path / "described"
+    assert loadstone(cage, "run", file, "-o", folder, without=others).code == 1
+    assert cage.check_folder(folder) >= 1
+    assert not cage.problems, cage.problems[:5]
+
+
 def test_every_command_is_watched() -> None:
     """A command without a case in this file is a hole in the cage."""
     watched = re.findall(r'loadstone\(\s*cage,\s*"([a-z]+)"', Path(__file__).read_text())

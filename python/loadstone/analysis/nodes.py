@@ -72,6 +72,6 @@ def _facts(node: Node) -> dict[str, str]:
     facts |= {
         name: version
         for name, version in (node.get("packages") or {}).items()
-        if name.startswith(("ceph", "radosgw", "swift"))
+        if name.startswith(SERVERS)
     }
     return {what: str(value) for what, value in facts.items() if value is not None}

@@ -5,6 +5,7 @@ from typing import Any
 
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.cli import plain
+from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.nodes import survey
 
@@ -12,6 +13,7 @@ from loadstone.execution.programs.nodes import survey
 def describe(campaign: Campaign) -> dict[str, Any]:
     """Return what the campaign's nodes say of themselves; those that failed are warned of."""
     print(f"describing {len(campaign.nodes)} nodes", file=sys.stderr)
+    secrets.keep_from_programs(campaign.document())
     found = survey(campaign.nodes, Interrupt())
     for name, node in found.items():
         if "failed" in node:

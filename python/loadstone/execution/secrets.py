@@ -11,6 +11,8 @@ KEPT_FROM_PROGRAMS = frozenset(
     {
         "AWS_SECRET_ACCESS_KEY",
         "AWS_SESSION_TOKEN",
+        "LOADSTONE_PASSWORD",
+        "LOADSTONE_SECRET_KEY",
         "OS_APPLICATION_CREDENTIAL_SECRET",
         "OS_AUTH_TOKEN",
         "OS_PASSWORD",
