@@ -31,6 +31,7 @@ MEANT_OTHERWISE = {
     "units.py": {"block"},
     "analysis/nodes.py": {"swift"},
     "campaign/planning/ceiling_plan.py": {"rados"},
+    "campaign/planning/query_plan.py": {"block"},
     "campaign/planning/trial.py": {"block"},
     "campaign/reading/source.py": {"null"},
     "campaign/schema/driver_settings.py": {"file"},

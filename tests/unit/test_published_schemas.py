@@ -16,7 +16,10 @@ from loadstone.execution import runner
 from loadstone.results import documents
 from loadstone.results.store import RunWriter, read_run
 
-# The types of Python, the definitions of the schema that they are, and what an import has beside.
+# What only imports and queries have in their summaries.
+OF_OTHERS = frozenset({"stated_latency", "source", "query", "data", "filesystem"})
+
+# The types of Python, the definitions of the schema that they are, and what others have beside.
 TYPES: Mapping[type, tuple[str, frozenset[str]]] = {
     documents.CaseDocument: ("Case", frozenset()),
     documents.TargetDocument: ("Target", frozenset()),
@@ -25,10 +28,10 @@ TYPES: Mapping[type, tuple[str, frozenset[str]]] = {
     documents.Share: ("Share", frozenset()),
     documents.LoadDocument: ("Load", frozenset()),
     documents.Stop: ("Stop", frozenset()),
-    documents.TrialDocument: ("Trial", frozenset()),
+    documents.TrialDocument: ("Trial", frozenset({"queries"})),
     documents.Iteration: ("IterationTimes", frozenset()),
     documents.Stalls: ("Stalls", frozenset()),
-    documents.Summary: ("Observed", frozenset({"stated_latency", "source"})),
+    documents.Summary: ("Observed", OF_OTHERS),
 }
 
 # A trial that is of no search lacks the key: null is read and never written.

@@ -20,6 +20,7 @@ from loadstone.analysis.limits.measured_ceilings import (
 )
 from loadstone.analysis.limits.searches import CapacitySearch, read_searches
 from loadstone.analysis.limits.verdict import Verdict
+from loadstone.analysis.queries import QueryResults, read_queries
 from loadstone.analysis.reading import Measured, read_tables
 from loadstone.analysis.standards import linter
 from loadstone.analysis.statistics.repetitions import advise
@@ -41,7 +42,8 @@ class Findings:
     operation "all". Of a search, only the trials that confirmed its answer are among these; all of
     them are in `searches`. `hooks` is the log of the campaign's own commands; `client` names the
     host that the load came from, `exporters` what the targets' exporters showed meanwhile;
-    `mistakes` are the common ones of benchmark reports, each with whether this run makes it.
+    `mistakes` are the common ones of benchmark reports, each with whether this run makes it;
+    `queries` is what a run of queries measured.
     """
 
     cells: tuple[Cell, ...]
@@ -60,6 +62,7 @@ class Findings:
     client: str = "the client"
     exporters: ExporterSeries = field(default_factory=ExporterSeries)
     mistakes: tuple[linter.MistakeResult, ...] = ()
+    queries: QueryResults | None = None
 
     def verdict_of(self, cell: Cell) -> Verdict | None:
         """Return what limited a cell, if that was asked."""
@@ -155,6 +158,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         client=_client(run),
         exporters=watch.kept(probe_points),
         mistakes=linter.lint(judged.account),
+        queries=read_queries(run),
     )
 
 

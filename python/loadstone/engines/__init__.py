@@ -1,1 +1,51 @@
+"""Query engines: each reads the tables of a benchmark from a target, in a process of its own.
 
+A new engine is a file with a class of the protocol `Engine`, and a line in `ENGINES`.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from loadstone.engines.engine import Engine
+from loadstone.errors import InputError, shown
+
+
+@dataclass(frozen=True, slots=True)
+class EngineEntry:
+    """Where an engine is, and what it needs: its module's class, an import, and our extra."""
+
+    module: str
+    class_name: str
+    needs: str
+    extra: str
+    formats: tuple[str, ...] = ("parquet",)
+    reads_buckets: bool = True
+
+
+ENGINES: Mapping[str, EngineEntry] = {
+    "datafusion": EngineEntry("datafusion_engine", "DataFusion", "datafusion", "datafusion"),
+    "duckdb": EngineEntry("duckdb_engine", "DuckDb", "duckdb", "duckdb", reads_buckets=False),
+}
+
+
+def entry_of(name: str) -> EngineEntry:
+    """Return the row of an engine; raise InputError if there is none, or it is not installed."""
+    entry = ENGINES.get(name)
+    if entry is None:
+        raise InputError(f"found engine {shown(name)}, allowed: {', '.join(ENGINES)}")
+    if importlib.util.find_spec(entry.needs) is None:
+        raise InputError(
+            f'engine "{name}" needs the package {entry.needs}, which is not installed',
+            f"pip install 'loadstone[{entry.extra}]'",
+        )
+    return entry
+
+
+def load_engine(name: str) -> Engine:
+    """Return an engine, not opened yet."""
+    entry = entry_of(name)
+    module = importlib.import_module(f"loadstone.engines.{entry.module}")
+    engine: Engine = getattr(module, entry.class_name)()
+    return engine

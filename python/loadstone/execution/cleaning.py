@@ -7,9 +7,12 @@ from typing import Any
 
 from loadstone import _loadgen
 from loadstone.campaign.drivers import read_drivers
+from loadstone.campaign.planning.query_plan import QUERIES
 from loadstone.campaign.planning.remains import Remains, remains, unknown_drivers
+from loadstone.campaign.planning.trial import kind_of
 from loadstone.errors import TargetError
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.queries import remove_tables
 from loadstone.results.intents import Intents, intended
 from loadstone.results.store import read_begun, read_manifest
 
@@ -35,10 +38,12 @@ def begun(folder: Path) -> dict[str, Mapping[str, Any]]:
 def remove(
     found: Remains, folder: Path, interrupt: Interrupt, *, with_versions: bool
 ) -> Mapping[str, Any]:
-    """Delete a dataset and its buckets, and return the load generator's account of that.
+    """Delete a dataset and its buckets, and return an account of that.
 
     `with_versions` deletes all versions of what the run wrote, where the driver knows versions.
     """
+    if kind_of(found.clean_up) == QUERIES:
+        return remove_tables(found.clean_up)
     document = Intents(folder).adopted(found.clean_up)
     if with_versions and read_drivers(None)[found.driver].setting(VERSIONS) is not None:
         target = document["target"]

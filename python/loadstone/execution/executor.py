@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -84,6 +85,11 @@ class Output:
         """Keep what the probes have seen."""
         for rows in (*self.collector.take(), *self._around.take()):
             self._trial.write_probes(rows)
+
+    @property
+    def folder(self) -> Path:
+        """The run folder, for what trials of a kind share."""
+        return self._folder
 
     @property
     def trial(self) -> TrialWriter:

@@ -7,9 +7,11 @@ from loadstone.campaign.planning.trial import kind_of
 from loadstone.errors import TargetError
 from loadstone.execution.executor import Document, Executor
 from loadstone.execution.operations import Operations
+from loadstone.execution.queries import QueryTrials
 
 EXECUTORS: dict[str, Executor] = {
     "operations": Operations(),
+    "queries": QueryTrials(),
 }
 
 

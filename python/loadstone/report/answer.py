@@ -12,10 +12,12 @@ from loadstone.analysis import Findings
 from loadstone.analysis.answer import Answer, Curve, Matrix, Result, answer_of
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_size
+from loadstone.analysis.queries import QueryResults
 from loadstone.analysis.rules import Effect
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.summary import Cell
 from loadstone.campaign.schema.target import SYSTEM
+from loadstone.report.tables.query_results import DERIVED, arms_table
 from loadstone.results.record import Run
 
 LINES_MAX = 24
@@ -48,9 +50,12 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
     cautions = [*_cautions(findings, answer, width), *_unwritten(findings)]
     foot = [*cautions, *_next_step(run, findings, answer), *_paths(run)]
     left = LINES_MAX - 2 - len(foot) - 1
+    body = _body(answer, left - 3 * len(findings.searches), width)
+    if findings.queries is not None:
+        body = _queries(findings.queries, left, width)
     return Screen(
         title=Text(summary_words(run, findings, answer), style="bold"),
-        body=(*_capacities(findings), *_body(answer, left - 3 * len(findings.searches), width)),
+        body=(*_capacities(findings), *body),
         foot=tuple(foot),
     )
 
@@ -69,7 +74,7 @@ def summary_words(run: Run, findings: Findings, answer: Answer) -> str:
         values = {str(cell.parameters.get(name)) for cell in cells}
         if len(values) == 1:
             words.append(describe_parameter(name, cells[0].parameters.get(name)))
-    if "size" not in names:
+    if "size" not in names and findings.queries is None:
         sizes = {describe_size(round(cell.bytes / cell.good)) for cell in cells if cell.bytes}
         words += sizes if len(sizes) == 1 else ()
     loads = {_load(cell.load) for cell in cells}
@@ -87,6 +92,8 @@ def summary_words(run: Run, findings: Findings, answer: Answer) -> str:
 
 
 def _load(load: Mapping[str, object]) -> str:
+    if not load:
+        return ""
     if load.get("kind") == "open":
         return f"{units.format_number(float(str(load.get('rate_per_s') or 0)))}/s offered"
     clients = load.get("clients")
@@ -96,6 +103,20 @@ def _load(load: Mapping[str, object]) -> str:
 def _capacities(findings: Findings) -> Iterable[Text]:
     for one in findings.searches:
         yield Text(f"Capacity of {one.name}: {describe_answer(one)}.")
+
+
+def _queries(results: QueryResults, lines: int, width: int) -> Iterable[RichTable | Text]:
+    """Return a row for each way of running the queries."""
+    table = arms_table(results)
+    shown = table.rows[: max(1, lines - 4)]
+    left = sum(column.align == "left" for column in table.columns[:-2])
+    columns = _Columns([column.head for column in table.columns], left)
+    columns.rows += [list(row) for row in shown]
+    yield columns.draw(width)
+    if len(shown) < len(table.rows):
+        yield Text(f"and {len(table.rows) - len(shown)} more: --full", style="dim")
+    yield Text("Of each query's median; each by itself: --full.", style="dim")
+    yield Text(DERIVED, style="dim")
 
 
 def _body(answer: Answer, lines: int, width: int) -> Iterable[RichTable | Text]:

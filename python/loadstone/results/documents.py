@@ -137,6 +137,7 @@ class TrialDocument(TypedDict, total=False):
     ticket_base: Whole
     hosts: Whole | None
     portion: Object | None
+    queries: Object
 
 
 class Iteration(TypedDict, total=False):
@@ -207,6 +208,9 @@ class Summary(TypedDict, total=False):
     start_error_ns: Whole | None
     stated_latency: Object | None
     source: Object | None
+    query: Object
+    data: Object
+    filesystem: str | None
 
 
 class RecordDocument(TypedDict, total=False):

@@ -10,6 +10,7 @@ from loadstone import units
 from loadstone.analysis.accounts.account import (
     BYTE_RATE,
     RATE,
+    SECONDS,
     Account,
     Disclosure,
     KnownCeiling,
@@ -19,6 +20,7 @@ from loadstone.analysis.accounts.account import (
 from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.part import Part
+from loadstone.analysis.queries import QUERY
 from loadstone.analysis.reading import Measured, read_measured
 from loadstone.analysis.summary import Cell, summarise_totals, system_of
 from loadstone.campaign.schema.target import SYSTEM
@@ -155,6 +157,10 @@ def _both(cell: Cell) -> str:
 
 
 def _values(cell: Cell) -> Iterator[tuple[str, float]]:
+    if cell.operation == QUERY:
+        if cell.good:
+            yield SECONDS, 1 / cell.requests_per_s
+        return
     if cell.good:
         yield RATE, cell.requests_per_s
     if cell.bytes:

@@ -5,6 +5,7 @@ from functools import partial
 from loadstone.analysis.rules.rule import Rule
 
 SEEN = "loadstone.analysis.trial_findings:"
+QUERIES = "loadstone.analysis.queries:"
 
 _finding = partial(Rule, views=("finding",), looks_at="run")
 _caution = partial(_finding, severity="caution", effect="precision")
@@ -42,6 +43,41 @@ RULES: tuple[Rule, ...] = (
         means="The report does not tell what hardware is behind the number.",
         do="Try it by itself: loadstone nodes CAMPAIGN.",
         checks=("loadstone.analysis.nodes:find_unlike",),
+    ),
+    _finding(
+        id="wrong-answer",
+        severity="problem",
+        effect="invalid",
+        short="wrong answers",
+        says="queries whose answer is not that of the engine that is trusted",
+        means="A wrong answer has no time: those runs are left out.",
+        do="Look at the answer in RUN/answers and at the engine's version.",
+        checks=(QUERIES + "find_wrong_answers",),
+    ),
+    _finding(
+        id="query-failed",
+        severity="problem",
+        effect="none",
+        says="queries that ended in an error, a timeout or the engine's death",
+        means="They have no time; totals over the other queries are not comparable.",
+        do="Give the engine more memory or time, or leave the query out for every arm.",
+        checks=(QUERIES + "find_wrong_answers",),
+    ),
+    _caution(
+        id="cold-not-proven",
+        effect="invalid",
+        short="called cold, read nothing",
+        says="queries called cold that read no byte from the storage",
+        means="What answered was a cache: the time says nothing of the storage.",
+        do="Use a scale larger than the memory, or drop the server's caches by a hook.",
+        checks=(QUERIES + "find_not_cold",),
+    ),
+    _note(
+        id="answer-not-checked",
+        says="queries whose answers were compared with nothing",
+        means="The times stand for whatever the engine answered.",
+        do="Name an engine under queries.answers.",
+        checks=(QUERIES + "find_wrong_answers",),
     ),
     _finding(
         id="not-steady",

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from loadstone import units
+from loadstone.campaign.checks.queries import queries_mistakes
 from loadstone.campaign.checks.surroundings import surroundings_mistakes
 from loadstone.campaign.drivers import Driver, Drivers
 from loadstone.campaign.planning.case import Case, cases_of, workload_sources
@@ -40,6 +41,8 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
         _, wrong = resolve_settings(target, drivers)
         mistakes += [mistake.below(("targets", name)) for mistake in wrong]
     mistakes += surroundings_mistakes(campaign, drivers)
+    if campaign.queries is not None:
+        return [*mistakes, *queries_mistakes(campaign, drivers)]
     too_many = _too_many_trials(campaign)
     if too_many:
         # Even to look at them one by one would take hours.

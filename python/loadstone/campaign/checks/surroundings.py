@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from loadstone.campaign.drivers import Drivers
 from loadstone.campaign.planning.ceiling_plan import ceiling_targets, is_of_one_target, is_pool
+from loadstone.campaign.planning.query_plan import QUERY_PHASES
 from loadstone.campaign.reading.mistakes import KeyMistake, Path, listed, nearest
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.errors import shown
@@ -47,6 +48,7 @@ def _hooks(campaign: Campaign) -> Iterator[KeyMistake]:
     workloads = [workload.name for workload in campaign.workloads] or [campaign.name]
     sources = [campaign, *campaign.workloads]
     phases = list(dict.fromkeys(phase.label for source in sources for phase in source.phases))
+    phases += QUERY_PHASES if campaign.queries is not None else ()
     for index, hook in enumerate(campaign.hooks):
         place: Path = ("hooks", index)
         yield from _unknown(hook.targets, campaign.targets, (*place, "targets"))

@@ -161,7 +161,7 @@ def _cost(document: Document, held_objects: int, rates: Rates) -> _Cost:
     duration_ns, requests = document["stop"]["duration_ns"], document["stop"]["requests"]
     written, read = _bytes_per_request(document)
     limit = _rate_limit(document)
-    if document["phase"] == lifecycle.CLEAN_UP:
+    if document["phase"] == lifecycle.CLEAN_UP and document.get("dataset"):
         requests = held_objects + document["dataset"]["buckets"]
     least_ns = assumed_ns = float(iterations * (duration_ns or 0))
     if requests is None:

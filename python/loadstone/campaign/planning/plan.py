@@ -2,27 +2,27 @@
 
 import hashlib
 import json
-import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loadstone.campaign.checks.check import campaign_mistakes
-from loadstone.campaign.drivers import Driver, Drivers, DriverTable, facts_of, read_drivers
+from loadstone.campaign.drivers import Driver, Drivers, DriverTable, read_drivers
 from loadstone.campaign.planning import beyond, lifecycle, placement, trial
 from loadstone.campaign.planning.case import Case, cases_of
 from loadstone.campaign.planning.ceiling_plan import PlannedCeiling, plan_ceilings
 from loadstone.campaign.planning.estimate import Estimate, estimate
 from loadstone.campaign.planning.lifecycle import Need, State
 from loadstone.campaign.planning.placement import DatasetKey
+from loadstone.campaign.planning.query_plan import QueryPlanner
 from loadstone.campaign.planning.reuse import Reused
-from loadstone.campaign.planning.trial import PlannedTrial, Step, TargetInRun
+from loadstone.campaign.planning.targets import targets_in_run
+from loadstone.campaign.planning.trial import PlannedTrial, Step
 from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.hook import Hook
 from loadstone.campaign.schema.schedule import suites
-from loadstone.campaign.schema.target import resolve_settings
 from loadstone.campaign.schema.target_probe import TargetProbes
 from loadstone.errors import CampaignError, Mistake
 
@@ -82,8 +82,12 @@ def make_plan(
     if wrong:
         raise CampaignError([campaign.source.place(mistake) for mistake in wrong])
     run = run or _run_of(campaign)
-    cases, _ = cases_of(campaign)
-    planner = _Planner(campaign, table, cases, run, reused or {})
+    planner: _Planner | QueryPlanner
+    if campaign.queries is not None:
+        planner = QueryPlanner(campaign, table, run)
+    else:
+        cases, _ = cases_of(campaign)
+        planner = _Planner(campaign, table, cases, run, reused or {})
     later = Later(planner, suites(campaign.schedule))
     is_lazy = starts is not None and all(one.when != "blocks" for one in campaign.ceilings)
     for _ in range(min(starts or 1, later.starts) if is_lazy else later.starts):
@@ -112,7 +116,7 @@ class Later:
     A schedule may have thousands, and each carries the datasets' states on to the next.
     """
 
-    def __init__(self, planner: "_Planner", starts: int) -> None:
+    def __init__(self, planner: "_Planner | QueryPlanner", starts: int) -> None:
         self.starts = starts
         self._planner = planner
         self._planned = 0
@@ -128,13 +132,6 @@ class Later:
         self._planner.add_start(self._planned, is_last=self.left == 1)
         self._planned += 1
         return tuple(self._planner.trials[before:])
-
-
-def _from_anywhere(driver: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings that mean the same in another directory, where a run is gone on with."""
-    address = facts_of(driver).address
-    paths = [name for name in address.settings if name in settings and address.kind == "path"]
-    return {**settings, **{name: os.path.abspath(settings[name]) for name in paths}}
 
 
 def _too_many_trials(campaign: Campaign) -> Mistake:
@@ -256,23 +253,7 @@ class _Planner:
             case.workload.name: trial.prepare_threads(list(cases), case.workload.name)
             for case in cases
         }
-        self._targets = {
-            name: TargetInRun(
-                run=run,
-                seed=campaign.seed,
-                driver=drivers[target.driver],
-                document={
-                    "name": name,
-                    "driver": target.driver,
-                    "settings": _from_anywhere(target.driver, resolve_settings(target, drivers)[0]),
-                    **({"facts": target.facts} if target.facts else {}),
-                },
-                allow_foreign=name in campaign.allow_foreign,
-                # What is never prepared was put there by somebody, and is read by its own name.
-                is_beside_others=name in campaign.allow_foreign and campaign.prepare != "never",
-            )
-            for name, target in campaign.targets.items()
-        }
+        self._targets = targets_in_run(campaign, drivers, run)
 
     @property
     def targets(self) -> dict[str, Mapping[str, Any]]:

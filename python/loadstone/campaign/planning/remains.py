@@ -8,6 +8,8 @@ from loadstone.campaign.drivers import Drivers
 from loadstone.campaign.planning import beyond, lifecycle, trial
 from loadstone.campaign.planning.bucket_names import Buckets
 from loadstone.campaign.planning.lifecycle import Document, place_of
+from loadstone.campaign.planning.query_plan import LOAD, QUERIES
+from loadstone.campaign.planning.trial import kind_of
 
 _MAKES = frozenset(
     {
@@ -62,7 +64,7 @@ def remains(
             kept[place_of(document)] = places_left(summary)
         elif set(lifecycle.operations_of(document)) & _MAKES:
             left.setdefault(place_of(document), document)
-    return [
+    found = [
         Remains(
             target=document["target"]["name"],
             driver=document["target"]["driver"],
@@ -77,6 +79,28 @@ def remains(
         )
         for number, (place, document) in enumerate(left.items(), start=1)
     ]
+    return [*found, *_tables(documents, begun)]
+
+
+def _tables(plan: Iterable[Document], begun: Mapping[str, Mapping[str, Any]]) -> Iterable[Remains]:
+    """Return the tables of queries that a run loaded itself, and did not remove."""
+    left: dict[tuple[str, str], Document] = {}
+    for document in plan:
+        summary = begun.get(document["id"])
+        if kind_of(document) != QUERIES or summary is None:
+            continue
+        place = (document["target"]["name"], document[QUERIES]["place"])
+        if document["phase"] == LOAD and not (summary.get("data") or {}).get("was_there"):
+            left[place] = document
+        elif document["phase"] == lifecycle.CLEAN_UP and is_removed(summary, document):
+            left.pop(place, None)
+    for number, ((target, name), document) in enumerate(left.items(), start=1):
+        yield Remains(
+            target=target,
+            driver=document["target"]["driver"],
+            buckets=Buckets(name, 1),
+            clean_up={**document, "phase": lifecycle.CLEAN_UP, "id": f"clean-tables-{number}"},
+        )
 
 
 def unknown_drivers(plan: Iterable[Document], drivers: Drivers) -> list[str]:

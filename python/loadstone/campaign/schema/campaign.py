@@ -23,6 +23,7 @@ from loadstone.campaign.schema.intervention import InterventionName
 from loadstone.campaign.schema.load import Load
 from loadstone.campaign.schema.node import Node
 from loadstone.campaign.schema.phase import OnError, OnErrorValue, PhaseValue
+from loadstone.campaign.schema.queries import Queries
 from loadstone.campaign.schema.statement import Statements
 from loadstone.campaign.schema.target import SYSTEM, Target
 from loadstone.campaign.schema.target_probe import TargetProbes
@@ -228,6 +229,9 @@ class Campaign(WorkloadKeys):
     )
     hosts: Hosts | None = Field(
         default=None, description="The hosts that make the load together; this one when absent."
+    )
+    queries: Queries | None = Field(
+        default=None, description="Queries on tables, instead of workloads of storage operations."
     )
     hooks: tuple[Hook, ...] = Field(
         default=(), description="Commands of your own, run at given points of the run."

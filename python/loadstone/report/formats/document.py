@@ -13,6 +13,7 @@ from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
 from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.analysis.limits.verdict import Verdict
+from loadstone.analysis.queries import ARM_NAMES, QueryResults
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.summary import Cell, Spread
 from loadstone.report.options import Options
@@ -51,9 +52,40 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "ceilings": [_ceiling(one) for one in findings.ceilings],
         "hooks": [dict(entry) for entry in findings.hooks],
         "searches": [_search(search) for search in findings.searches],
+        "queries": None if findings.queries is None else _queries(findings.queries),
         "interventions": [_change(change) for change in findings.changes],
         "findings": [finding.to_json() for finding in findings.findings],
         "mistakes": [one.to_json() for one in findings.mistakes],
+    }
+
+
+def _queries(results: QueryResults) -> dict[str, Any]:
+    return {
+        "arms": [
+            {
+                **{name: dict(arm.arm).get(name) for name in ARM_NAMES},
+                "total_s": arm.total_s if arm.is_whole else None,
+                "geometric_mean_s": arm.geometric_mean_s if arm.is_whole else None,
+                "right": sum(bool(one.by_block) and not one.failures for one in arm.queries),
+                "queries": [
+                    {
+                        "query": one.query,
+                        "seconds": one.seconds,
+                        "median_s": one.median_s,
+                        "cpu_s": one.cpu_s,
+                        "read_bytes": one.read_bytes,
+                        "rows": one.rows,
+                        "compared": one.is_compared,
+                        "failures": dict(one.failures),
+                        "messages": list(one.messages),
+                        "limit": one.limit or None,
+                    }
+                    for one in arm.queries
+                ],
+            }
+            for arm in results.arms
+        ],
+        "loads": [dict(one) for one in results.loads],
     }
 
 

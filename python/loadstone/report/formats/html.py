@@ -35,6 +35,7 @@ from loadstone.report.tables.layout import (
 )
 from loadstone.report.tables.markdown_tables import Piece, pieces_of
 from loadstone.report.tables.nodes import node_tables
+from loadstone.report.tables.query_results import query_tables
 from loadstone.report.tables.templates import render_template
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
@@ -59,6 +60,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         asked=tuple[Piece, ...](pieces_of(asked)),
         capacity=_present(capacity_table(findings), steps_table(findings)),
         numbers=_present(
+            *query_tables(findings.queries),
             results_table(findings, options),
             iterations_table(findings, options),
             hosts_table(findings),

@@ -20,6 +20,7 @@ from loadstone.report.tables.layout import (
     trials_table,
 )
 from loadstone.report.tables.nodes import node_tables
+from loadstone.report.tables.query_results import query_tables
 from loadstone.report.tables.templates import render_template
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
@@ -39,6 +40,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     blocks.append(f"**{escaped(first.verdict)}**")
     tables = (
         capacity_table(findings),
+        *query_tables(findings.queries),
         results_table(findings, options),
         ceilings_table(findings),
         iterations_table(findings, options),

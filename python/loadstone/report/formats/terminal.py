@@ -25,6 +25,7 @@ from loadstone.report.tables.layout import (
     latency_table,
     results_table,
 )
+from loadstone.report.tables.query_results import query_tables
 from loadstone.report.tables.templates import render_template
 from loadstone.results.record import Run
 
@@ -100,6 +101,7 @@ def _print_opening(console: Console, first: Opening) -> None:
 def _tables(findings: Findings, options: Options) -> list[Table]:
     tables = (
         capacity_table(findings),
+        *query_tables(findings.queries),
         results_table(findings, options),
         ceilings_table(findings),
         iterations_table(findings, options),

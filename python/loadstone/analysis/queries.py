@@ -1,0 +1,286 @@
+"""Queries on tables: what each took on each arm, and what is wrong with their times."""
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio
+from loadstone.analysis.trial_findings import Seen
+from loadstone.results.record import Record, Run
+
+KIND = "queries"
+QUERY = "query"
+BUSY = 0.8
+"""The share of the engine's threads from which on its processors are what a query waits for."""
+IDLE = 0.5
+"""The share of one processor below which a query mostly waits."""
+
+ARM_NAMES = ("target", "engine", "cache", "threads")
+
+Arm = tuple[tuple[str, str], ...]
+"""What tells one way of running the queries from another: target, engine, cache, threads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryTimes:
+    """One query on one arm. Seconds by block, of answers that are right; the rest are `failures`.
+
+    CPU seconds and bytes read from the storage are medians over the same runs; bytes are None where
+    nobody could count them.
+    """
+
+    query: str
+    arm: Arm
+    by_block: Mapping[int, float]
+    cpu_s: float | None
+    read_bytes: int | None
+    rows: int | None
+    is_compared: bool
+    failures: Mapping[str, int]
+    messages: tuple[str, ...]
+    threads: int | None
+
+    @property
+    def seconds(self) -> list[float]:
+        """Every time, in the order of the blocks."""
+        return [self.by_block[block] for block in sorted(self.by_block)]
+
+    @property
+    def median_s(self) -> float | None:
+        """The middle of the times; None when no run gave the right answer."""
+        return statistics.median(self.by_block.values()) if self.by_block else None
+
+    @property
+    def half_range_s(self) -> float | None:
+        """Half of what lies between the least and the greatest time; None for fewer than two."""
+        times = self.by_block.values()
+        return (max(times) - min(times)) / 2 if len(times) > 1 else None
+
+    @property
+    def limit(self) -> str:
+        """What kept the query from being faster, as far as CPU time and bytes read tell."""
+        middle = self.median_s
+        if not middle or self.cpu_s is None:
+            return ""
+        busy = self.cpu_s / middle
+        if self.threads and busy >= BUSY * self.threads:
+            return "engine CPU"
+        if busy < IDLE and self.read_bytes:
+            return "waits for storage"
+        if BUSY <= busy <= 1 / BUSY and (self.threads or 0) > 1:
+            return "one CPU"
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryArm:
+    """All queries of one arm.
+
+    `total_s` and `geometric_mean_s` are of the medians of the queries that were answered, and say
+    nothing while any is missing; `whole` tells whether all are there.
+    """
+
+    arm: Arm
+    queries: tuple[QueryTimes, ...]
+
+    @property
+    def medians(self) -> list[float]:
+        """The median seconds of the queries that were answered."""
+        return [one.median_s for one in self.queries if one.median_s is not None]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every query was answered, and rightly."""
+        return len(self.medians) == len(self.queries)
+
+    @property
+    def total_s(self) -> float:
+        """The sum of the medians."""
+        return sum(self.medians)
+
+    @property
+    def geometric_mean_s(self) -> float | None:
+        """The geometric mean of the medians, in which each query weighs the same."""
+        return geometric_mean(self.medians) if self.medians else None
+
+    @property
+    def slowest(self) -> QueryTimes | None:
+        """The query that took longest."""
+        answered = [one for one in self.queries if one.median_s is not None]
+        return max(answered, key=lambda one: one.median_s or 0.0) if answered else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryResults:
+    """What a run of queries measured, arm by arm in the campaign's order."""
+
+    arms: tuple[QueryArm, ...]
+    names: tuple[str, ...]
+    """The parameters that differ between arms: "target", "engine", "cache", "threads"."""
+    loads: tuple[Mapping[str, Any], ...]
+    """What was loaded where: benchmark, scale, format, files, bytes, seconds."""
+
+    def name_of(self, arm: Arm) -> str:
+        """Return what tells an arm from the others, in a word or a few."""
+        own = dict(arm)
+        words = [own[name] for name in self.names]
+        return " ".join(words) or own["target"]
+
+
+def read_queries(run: Run) -> QueryResults | None:
+    """Return the queries of a run; None of one that has none."""
+    records = [one for one in run.records if one.trial.get("kind") == KIND]
+    asked = [one for one in records if one.trial["phase"] == QUERY and _is_over(one)]
+    loads = tuple(_load(one) for one in records if "data" in one.summary)
+    if not asked:
+        return None
+    groups: dict[Arm, dict[str, list[Record]]] = {}
+    for record in asked:
+        own: Mapping[str, Any] = record.trial["queries"]
+        groups.setdefault(_arm(record), {}).setdefault(str(own["query"]), []).append(record)
+    names = [name for name in ARM_NAMES if len({dict(arm).get(name) for arm in groups}) > 1]
+    order = list(((run.manifest.get("campaign") or {}).get("targets") or {}).keys())
+    arms = [
+        QueryArm(
+            arm=arm,
+            queries=tuple(_times(name, arm, of_query) for name, of_query in sorted(own.items())),
+        )
+        for arm, own in groups.items()
+    ]
+    arms.sort(key=lambda one: (_place(order, dict(one.arm)["target"]), one.arm))
+    return QueryResults(arms=tuple(arms), names=tuple(names), loads=loads)
+
+
+def ratio_of(one: QueryArm, other: QueryArm) -> Ratio | None:
+    """Return the geometric mean over the queries of other ÷ one, paired by query.
+
+    The interval is Student's t on the logarithms of the queries' ratios: another choice of queries
+    would have given another mean, which is what it stands for.
+    """
+    own = {query.query: query.median_s for query in one.queries}
+    pairs = [
+        (own.get(query.query), query.median_s) for query in other.queries if query.query in own
+    ]
+    known = [(a, b) for a, b in pairs if a and b]
+    if len(known) < 2:
+        return None
+    return paired_ratio([a for a, _ in known], [b for _, b in known])
+
+
+def _place(order: Sequence[str], name: str) -> int:
+    return order.index(name) if name in order else len(order)
+
+
+def _is_over(record: Record) -> bool:
+    return record.summary.get("state") == "finished" and "query" in record.summary
+
+
+def _arm(record: Record) -> Arm:
+    own: Mapping[str, Any] = record.trial["queries"]
+    told = {"target": str(record.trial["case"]["target"])}
+    told |= {name: str(own[name]) for name in ("engine", "cache") if own.get(name)}
+    told |= {"threads": str(own["threads"])} if own.get("threads") else {}
+    return tuple(told.items())
+
+
+def _times(name: str, arm: Arm, records: Iterable[Record]) -> QueryTimes:
+    by_block: dict[int, float] = {}
+    cpu_s: list[float] = []
+    read: list[int] = []
+    rows: list[int] = []
+    failures: dict[str, int] = {}
+    messages: list[str] = []
+    compared: list[bool] = []
+    threads: int | None = None
+    for record in records:
+        told: Mapping[str, Any] = record.summary["query"]
+        threads = told.get("threads") or told.get("cores") or threads
+        if record.summary["failed"]:
+            examples = record.summary.get("error_examples") or {}
+            for outcome, message in (examples.get(QUERY) or {"engine_error": ""}).items():
+                failures[outcome] = failures.get(outcome, 0) + 1
+                messages.append(str(message))
+            continue
+        by_block[record.trial["block"]] = told["time_ns"] / 1e9
+        cpu_s.append(told.get("cpu_ns", 0) / 1e9)
+        read.append(told.get("read_bytes", 0) + told.get("received_bytes", 0))
+        rows.append(told.get("rows", 0))
+        compared.append("compared_with" in told)
+    return QueryTimes(
+        query=name,
+        arm=arm,
+        by_block=by_block,
+        cpu_s=statistics.median(cpu_s) if cpu_s else None,
+        read_bytes=round(statistics.median(read)) if read else None,
+        rows=rows[0] if rows else None,
+        is_compared=bool(compared) and all(compared),
+        failures=failures,
+        messages=tuple(dict.fromkeys(messages)),
+        threads=threads,
+    )
+
+
+def _load(record: Record) -> Mapping[str, Any]:
+    data: Mapping[str, Any] = record.summary["data"]
+    [window] = record.summary["iterations"] or [{}]
+    seconds = (window.get("end_ns", 0) - window.get("start_ns", 0)) / 1e9
+    filesystem = record.summary.get("filesystem")
+    return {
+        "target": record.trial["case"]["target"],
+        "seconds": None if data["was_there"] else seconds,
+        "filesystem": filesystem,
+        **data,
+    }
+
+
+def find_not_cold(seen: Seen) -> Iterator[Finding]:
+    """Report queries that claim a cold cache and read nothing from the storage."""
+    results = read_queries(seen.run) if seen.run else None
+    for arm in results.arms if results else ():
+        if dict(arm.arm).get("cache") != "cold":
+            continue
+        warm = [one.query for one in arm.queries if one.by_block and not one.read_bytes]
+        if warm:
+            yield Finding(
+                rule="cold-not-proven",
+                statement=f"{_words(arm.arm)}: {len(warm)} of {len(arm.queries)} queries are called"
+                f" cold, and read nothing from the storage ({_some(warm)})",
+                evidence=(Evidence(metric="queries", value=len(warm), place=_words(arm.arm)),),
+                cases=tuple(warm),
+            )
+
+
+def find_wrong_answers(seen: Seen) -> Iterator[Finding]:
+    """Report queries whose answers are wrong, that failed, or that nothing was compared with."""
+    results = read_queries(seen.run) if seen.run else None
+    for arm in results.arms if results else ():
+        for one in arm.queries:
+            for outcome, count in one.failures.items():
+                rule = "wrong-answer" if outcome == "wrong_answer" else "query-failed"
+                said = next(iter(one.messages), "")
+                yield Finding(
+                    rule=rule,
+                    statement=f"{one.query} on {_words(arm.arm)}: {outcome.replace('_', ' ')}, "
+                    f"{count} of {count + len(one.by_block)} runs{f': {said}' if said else ''}",
+                    evidence=(Evidence(metric="runs", value=count, place=one.query),),
+                    cases=(one.query,),
+                )
+        unchecked = [one.query for one in arm.queries if one.by_block and not one.is_compared]
+        if unchecked:
+            yield Finding(
+                rule="answer-not-checked",
+                statement=f"{_words(arm.arm)}: the answers of {_some(unchecked)} were compared with"
+                " nothing",
+                cases=tuple(unchecked),
+            )
+
+
+def _words(arm: Arm) -> str:
+    return " ".join(value for name, value in arm if name != "threads")
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:4])
+    return f"{shown} and {len(names) - 4} more" if len(names) > 4 else shown

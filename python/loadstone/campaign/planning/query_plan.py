@@ -1,0 +1,146 @@
+"""Queries → trials: the tables are loaded, every combination is run in each loop, all is removed.
+
+A trial is one run of one query, so that a run goes on where it was left, to the query.
+"""
+
+import itertools
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from loadstone.campaign.drivers import Drivers
+from loadstone.campaign.planning.lifecycle import CLEAN_UP
+from loadstone.campaign.planning.targets import targets_in_run
+from loadstone.campaign.planning.trial import FORMAT, PlannedTrial
+from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.queries import Queries
+
+QUERIES = "queries"
+"""The kind of these trials."""
+
+LOAD = "load"
+CHECK = "check"
+QUERY = "query"
+QUERY_PHASES = (LOAD, CHECK, QUERY)
+
+_OWN_FORMATS = {"mergetree": "clickhouse"}
+"""Formats that only one engine reads; the others read Parquet beside it."""
+
+
+class QueryPlanner:
+    """Puts one start of the schedule after another into the plan."""
+
+    def __init__(self, campaign: Campaign, drivers: Drivers, run: str) -> None:
+        """Plan the campaign's queries."""
+        assert campaign.queries is not None, "used for no other campaign"
+        self.trials: list[PlannedTrial] = []
+        self._campaign = campaign
+        self._queries: Queries = campaign.queries
+        self._run = run
+        self._targets = targets_in_run(campaign, drivers, run)
+
+    @property
+    def targets(self) -> dict[str, Mapping[str, Any]]:
+        """The targets as documents hold them."""
+        return {name: target.document for name, target in self._targets.items()}
+
+    def add_start(self, suite: int, *, is_last: bool) -> None:
+        """Put one start into the plan; tables are loaded in the first, and removed after the last.
+
+        One engine runs each query once before, on the tables where they were made, so that what
+        every engine answers from a target can be compared with it.
+        """
+        first = next(iter(self._targets))
+        if suite == 0:
+            for target in self._targets:
+                for form in self._formats():
+                    self._emit(target, LOAD, suite, 1, {"format": form})
+            for query in self._queries.only if self._queries.answers is not None else ():
+                asked = {"query": query, "engine": self._queries.answers}
+                self._emit(first, CHECK, suite, 1, asked)
+        for number in range(self._queries.loops):
+            for target, asked in self._order(suite, number):
+                block = suite * self._queries.loops + number + 1
+                self._emit(target, QUERY, suite, block, asked)
+        if is_last and not self._campaign.keep_data:
+            for target in self._targets:
+                for form in self._formats():
+                    self._emit(target, CLEAN_UP, suite, 1, {"format": form})
+
+    def _formats(self) -> list[str]:
+        return list(dict.fromkeys(self._format_of(engine) for engine in self._queries.engine))
+
+    def _format_of(self, engine: str) -> str:
+        form = self._queries.storage.format
+        return form if _OWN_FORMATS.get(form, engine) == engine else "parquet"
+
+    def _order(self, suite: int, number: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        queries = self._queries
+        states = ("cold", "warm") if queries.cache == "both" else (queries.cache,)
+        combinations = list(
+            itertools.product(
+                self._targets, queries.engine, states, queries.threads or (None,), queries.only
+            )
+        )
+        if queries.order == "interleaved":
+            schedule = self._campaign.schedule
+            is_same = schedule is not None and schedule.order == "same"
+            seed = number if is_same else suite * queries.loops + number
+            random.Random(f"{self._campaign.seed}/queries/{seed}").shuffle(combinations)
+        for target, engine, cache, threads, query in combinations:
+            limits = {} if threads is None else {"threads": threads}
+            yield target, {"query": query, "engine": engine, "cache": cache, **limits}
+
+    def _emit(
+        self, target: str, phase: str, suite: int, block: int, asked: Mapping[str, Any]
+    ) -> None:
+        queries, known = self._queries, self._targets[target]
+        form = asked.get("format") or self._format_of(asked["engine"])
+        facts = self._campaign.targets[target].facts
+        document = {
+            "format": FORMAT,
+            "kind": QUERIES,
+            "id": f"{len(self.trials) + 1:04d}",
+            "run": self._run,
+            "seed": self._campaign.seed,
+            "phase": phase,
+            "round": 1,
+            "block": block,
+            "measured": phase == QUERY,
+            "case": {
+                "target": target,
+                "workload": self._campaign.name,
+                "parameters": {**asked, "scale": queries.scale, **facts},
+            },
+            "target": dict(known.document),
+            "stop": {"requests": 1, "duration_ns": None},
+            "warm_up_ns": 0,
+            "cool_down_ns": 0,
+            "iterations": 1,
+            "timeout_ns": queries.timeout_ns,
+            "on_error": {"action": "continue", "limit": None},
+            "log_requests": False,
+            QUERIES: {
+                "benchmark": queries.benchmark,
+                "scale": queries.scale,
+                "storage": form,
+                "partitions": queries.storage.partitions,
+                "place": self._place(form),
+                "is_directory": known.driver.facts.place == "directory",
+                "data": queries.data,
+                "query": asked.get("query"),
+                "engine": asked.get("engine") or _OWN_FORMATS.get(form),
+                "cache": asked.get("cache"),
+                "threads": asked.get("threads"),
+                "memory_bytes": queries.memory,
+                "answers": queries.answers,
+            },
+        }
+        self.trials.append(PlannedTrial(document=document, suite=suite))
+
+    def _place(self, form: str) -> str:
+        """Return the name of the directory or bucket; without the run where data is kept."""
+        queries = self._queries
+        scale = f"{queries.scale:g}".replace(".", "-").replace("+", "")
+        name = f"loadstone-{queries.benchmark}-{scale}-{form}-{queries.storage.partitions}"
+        return name if self._campaign.keep_data else f"{name}-{self._run[:8]}"

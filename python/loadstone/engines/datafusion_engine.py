@@ -1,0 +1,64 @@
+"""Apache DataFusion, on Parquet in files and buckets."""
+
+from typing import Any
+
+from loadstone.engines.engine import Row, Tables
+
+
+class DataFusion:
+    """A session of DataFusion with the tables registered."""
+
+    def __init__(self) -> None:
+        self._session: Any = None
+
+    def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
+        """Register each table."""
+        import datafusion
+
+        settings = datafusion.SessionConfig()
+        if threads is not None:
+            settings = settings.with_target_partitions(threads)
+        runtime = datafusion.RuntimeEnvBuilder().with_disk_manager_os()
+        if memory_bytes is not None:
+            runtime = runtime.with_fair_spill_pool(memory_bytes)
+        self._session = session = datafusion.SessionContext(settings, runtime)
+        if tables.bucket is not None:
+            session.register_object_store(f"s3://{tables.bucket.name}/", _store(tables), None)
+        for name, files in tables.files.items():
+            paths = tables.urls(name) if tables.bucket is not None else tables.paths(name)
+            # A table of several files is their folder.
+            path = paths[0] if len(files) == 1 else paths[0].rpartition("/")[0] + "/"
+            session.register_parquet(name, path)
+        return str(datafusion.__version__)
+
+    def load(self, tables: Tables, source: str) -> None:
+        """Nothing is kept in a format of its own."""
+        raise NotImplementedError
+
+    def run(self, query: str) -> list[Row]:
+        """Run a query to its last row."""
+        rows: list[Row] = []
+        for batch in self._session.sql(query).collect():
+            columns = [column.to_pylist() for column in batch.columns]
+            rows += list(zip(*columns, strict=True))
+        return rows
+
+    def close(self) -> None:
+        """Let go of the session."""
+        self._session = None
+
+
+def _store(tables: Tables) -> Any:
+    from datafusion.object_store import AmazonS3
+
+    bucket = tables.bucket
+    assert bucket is not None, "asked for only where there is one"
+    return AmazonS3(
+        bucket_name=bucket.name,
+        region=bucket.region,
+        access_key_id=bucket.access_key,
+        secret_access_key=bucket.secret_key,
+        session_token=bucket.session_token,
+        endpoint=bucket.endpoint,
+        allow_http=bucket.is_plain,
+    )

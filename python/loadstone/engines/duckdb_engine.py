@@ -1,0 +1,46 @@
+"""DuckDB, on Parquet files."""
+
+from typing import Any
+
+from loadstone.engines.engine import Row, Tables
+
+
+class DuckDb:
+    """DuckDB in memory, with views on the files."""
+
+    def __init__(self) -> None:
+        self._connection: Any = None
+
+    def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
+        """Make a view of each table."""
+        import duckdb
+
+        self._connection = connection = duckdb.connect(":memory:")
+        if threads is not None:
+            connection.execute(f"SET threads = {threads}")
+        if memory_bytes is not None:
+            connection.execute(f"SET memory_limit = '{memory_bytes} bytes'")
+        # What it keeps of files it read would make the next query read nothing.
+        for cache in ("enable_external_file_cache", "enable_object_cache"):
+            try:
+                connection.execute(f"SET {cache} = false")
+            except duckdb.CatalogException:
+                continue
+        for name in tables.files:
+            files = ", ".join("'" + path.replace("'", "''") + "'" for path in tables.paths(name))
+            connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{files}])")
+        return str(duckdb.__version__)
+
+    def load(self, tables: Tables, source: str) -> None:
+        """Nothing is kept in a format of its own."""
+        raise NotImplementedError
+
+    def run(self, query: str) -> list[Row]:
+        """Run a query to its last row."""
+        rows: list[Row] = self._connection.execute(query).fetchall()
+        return rows
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()

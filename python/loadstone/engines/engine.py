@@ -1,0 +1,66 @@
+"""What every query engine can do."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Row = Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """How a bucket is reached."""
+
+    name: str
+    endpoint: str
+    region: str
+    access_key: str
+    secret_key: str
+    session_token: str | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is reached without TLS."""
+        return self.endpoint.startswith("http://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """Where the tables of a benchmark are: below a directory, or in a bucket.
+
+    `files` are the paths of each table's files below it, for tables kept as Parquet.
+    """
+
+    format: str
+    partitions: int
+    files: Mapping[str, Sequence[str]]
+    directory: str | None = None
+    bucket: Bucket | None = None
+
+    def paths(self, table: str) -> list[str]:
+        """Return the files of a table, as local paths."""
+        return [f"{self.directory}/{name}" for name in self.files[table]]
+
+    def urls(self, table: str) -> list[str]:
+        """Return the files of a table, as URLs of a bucket."""
+        assert self.bucket is not None, "asked for only where there is one"
+        return [f"s3://{self.bucket.name}/{name}" for name in self.files[table]]
+
+
+class Engine(Protocol):
+    """One engine in its own process. An error of the engine is any exception it raises."""
+
+    def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
+        """Make the tables known, with the engine's caches of data and results off.
+
+        Return the engine's version.
+        """
+
+    def load(self, tables: Tables, source: str) -> None:
+        """Write the tables in the engine's own format from Parquet below a directory."""
+
+    def run(self, query: str) -> list[Row]:
+        """Return all rows of a query's answer."""
+
+    def close(self) -> None:
+        """Let go of everything."""

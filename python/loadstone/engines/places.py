@@ -1,0 +1,302 @@
+"""Where the tables of a benchmark lie on a target: a directory, or a bucket.
+
+A place is made by us or not at all: a directory or bucket that is there without our mark is
+refused. Only files that the mark lists are deleted, and the place itself once nothing else is in
+it; what an engine wrote in a format of its own lies in one folder of it, which is ours as a whole.
+"""
+
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from loadstone.engines.engine import Bucket
+from loadstone.engines.tables import MARK, Mark, pieces, read_mark
+from loadstone.errors import TargetError
+
+OWN_FORMAT = "own-format"
+"""The folder in which an engine keeps tables in its own format."""
+
+
+class TablePlace(ABC):
+    """One place on a target."""
+
+    name: str
+    directory: str | None = None
+    bucket: Bucket | None = None
+
+    @abstractmethod
+    def mark(self) -> Mark | None:
+        """Return the mark, or None where nothing is; raise TargetError where others' data is."""
+
+    @abstractmethod
+    def begin(self, mark: Mark) -> None:
+        """Make the place with a mark that says what will be in it."""
+
+    @abstractmethod
+    def write(self, name: str, source: Path) -> None:
+        """Write one file, so that it is on the storage when this returns."""
+
+    @abstractmethod
+    def complete(self, mark: Mark) -> None:
+        """Replace the mark by one that says that all is there."""
+
+    @abstractmethod
+    def remove(self, mark: Mark) -> list[str]:
+        """Delete what the mark lists, and the place; return what is left there of others."""
+
+    def evict(self) -> None:  # noqa: B027 - where there is no cache, there is nothing to do
+        """Take the place's data out of this host's page cache."""
+
+    def free_bytes(self) -> int | None:
+        """Return how much room there is, where somebody can tell."""
+        return None
+
+    def filesystem(self) -> str | None:
+        """Return the type of the file system that really holds it, where it is one."""
+        return None
+
+
+class DirectoryPlace(TablePlace):
+    """A directory below the path of a target."""
+
+    def __init__(self, parent: str, name: str) -> None:
+        """Take the target's path, and the directory's name below it."""
+        self._parent = Path(parent)
+        self._path = self._parent / name
+        self.name = str(self._path)
+        self.directory = str(self._path)
+
+    def mark(self) -> Mark | None:
+        """Read the mark of a directory that is ours: of our user, and no link."""
+        try:
+            status = self._path.lstat()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise TargetError(f'cannot look at "{self._path}": {error.strerror}') from error
+        path = self._path / MARK
+        if status.st_uid != os.geteuid() or not self._path.is_dir() or self._path.is_symlink():
+            raise self._refused("it is no directory of this user")
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError as error:
+            if not any(self._path.iterdir()):
+                return None  # made, and stopped before the mark
+            raise self._refused(f"it has no {MARK} ({error.strerror})") from error
+        with os.fdopen(descriptor, encoding="utf-8") as file:
+            return read_mark(file.read(), self.name)
+
+    def _refused(self, why: str) -> TargetError:
+        return TargetError(
+            f'"{self._path}" was not made by loadstone: {why}',
+            "move it away, or choose another path",
+        )
+
+    def begin(self, mark: Mark) -> None:
+        """Make the directory, private to this user."""
+        if not self._parent.is_dir():
+            raise TargetError(
+                f'no directory "{self._parent}"', "make it, or mount what it should be"
+            )
+        with suppress(FileExistsError):
+            self._path.mkdir(mode=0o700)
+        self.complete(mark)
+
+    def write(self, name: str, source: Path) -> None:
+        """Write a file and have the kernel put it on the device."""
+        path = self._path / name
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        try:
+            with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+                for piece in pieces(source):
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise TargetError(f'cannot write "{path}": {error.strerror}') from error
+
+    def complete(self, mark: Mark) -> None:
+        """Write the mark beside the old one, and put it in its place."""
+        fresh = self._path / f"{MARK}.new"
+        try:
+            with fresh.open("w", encoding="utf-8") as file:
+                file.write(mark.text())
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.rename(self._path / MARK)
+        except OSError as error:
+            raise TargetError(f'cannot write "{fresh}": {error.strerror}') from error
+
+    def remove(self, mark: Mark) -> list[str]:
+        """Delete the files of the mark and what an engine made of them."""
+        shutil.rmtree(self._path / OWN_FORMAT, ignore_errors=True)
+        for one in mark.files:
+            (self._path / one.name).unlink(missing_ok=True)
+        for folder in {Path(one.name).parent for one in mark.files} - {Path()}:
+            with suppress(OSError):
+                (self._path / folder).rmdir()
+        left = sorted(path.name for path in self._path.iterdir() if path.name != MARK)
+        if not left:
+            (self._path / MARK).unlink(missing_ok=True)
+            self._path.rmdir()
+        return left
+
+    def evict(self) -> None:
+        """Ask the kernel to forget each file; what is dirty is written first."""
+        for path in self._path.rglob("*"):
+            if path.is_symlink() or not path.is_file():
+                continue
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fdatasync(descriptor)
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
+
+    def free_bytes(self) -> int | None:
+        """Return what this user may still write."""
+        with suppress(OSError):
+            return shutil.disk_usage(self._parent).free
+        return None
+
+    def filesystem(self) -> str | None:
+        """Return the type of the mount that the path is on."""
+        with suppress(OSError):
+            path = os.path.realpath(self._parent)
+            mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+            found = [
+                (len(mount[1]), mount[2])
+                for mount in mounts
+                if path == mount[1] or path.startswith(mount[1].rstrip("/") + "/")
+            ]
+            # Of mounts on one directory the last one counts.
+            return max(enumerate(found), key=lambda one: (one[1][0], one[0]))[1][1]
+        return None
+
+
+class BucketPlace(TablePlace):
+    """A bucket of an S3 target."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        """Take how the bucket is reached."""
+        from pyarrow import fs
+
+        scheme, _, address = bucket.endpoint.partition("://")
+        self.bucket = bucket
+        self.name = f"{bucket.endpoint}/{bucket.name}"
+        self._files = fs.S3FileSystem(
+            access_key=bucket.access_key,
+            secret_key=bucket.secret_key,
+            session_token=bucket.session_token,
+            region=bucket.region,
+            scheme=scheme,
+            endpoint_override=address.rstrip("/"),
+            allow_bucket_creation=True,
+            allow_bucket_deletion=True,
+            connect_timeout=10,
+            request_timeout=60,
+        )
+
+    def _asked(self, what: str, ask: Any) -> Any:
+        try:
+            return ask()
+        except OSError as error:
+            raise TargetError(f"{self.name}: {what}: {error}") from error
+
+    def _names(self) -> list[str] | None:
+        from pyarrow import fs
+
+        assert self.bucket is not None, "it is made with one"
+        selector = fs.FileSelector(self.bucket.name, allow_not_found=True, recursive=True)
+        known = self._asked("look for it", lambda: self._files.get_file_info(self.bucket.name))
+        if known.type == fs.FileType.NotFound:
+            return None
+        found = self._asked("list it", lambda: self._files.get_file_info(selector))
+        prefix = f"{self.bucket.name}/"
+        return [one.path.removeprefix(prefix) for one in found if one.type == fs.FileType.File]
+
+    def mark(self) -> Mark | None:
+        """Read the mark's object."""
+        names = self._names()
+        if not names:
+            return None
+        if MARK not in names:
+            raise TargetError(
+                f"bucket {self.name} was not made by loadstone: it has objects and no {MARK}",
+                "choose another target",
+            )
+        return read_mark(self._asked("read the mark", self._read_mark), self.name)
+
+    def _path(self, name: str) -> str:
+        assert self.bucket is not None, "it is made with one"
+        return f"{self.bucket.name}/{name}"
+
+    def _read_mark(self) -> str:
+        with self._files.open_input_stream(self._path(MARK)) as stream:
+            return str(stream.read().decode())
+
+    def begin(self, mark: Mark) -> None:
+        """Make the bucket, and write the mark first."""
+        assert self.bucket is not None, "it is made with one"
+        name = self.bucket.name
+        self._asked("make it", lambda: self._files.create_dir(name, recursive=False))
+        self.complete(mark)
+
+    def write(self, name: str, source: Path) -> None:
+        """Put one object; closing the stream completes it."""
+
+        def put() -> None:
+            with self._files.open_output_stream(self._path(name)) as stream:
+                for piece in pieces(source):
+                    stream.write(piece)
+
+        self._asked(f"write {name}", put)
+
+    def complete(self, mark: Mark) -> None:
+        """Put the mark again."""
+
+        def put() -> None:
+            with self._files.open_output_stream(self._path(MARK)) as stream:
+                stream.write(mark.text().encode())
+
+        self._asked("write the mark", put)
+
+    def remove(self, mark: Mark) -> list[str]:
+        """Delete the objects of the mark, and the bucket if nothing else is in it."""
+        assert self.bucket is not None, "it is made with one"
+        there = self._names() or []
+        ours = {one.name for one in mark.files}
+        for name in sorted(ours & set(there)):
+            self._asked(
+                f"delete {name}", lambda name=name: self._files.delete_file(self._path(name))
+            )
+        left = sorted(set(self._names() or []) - {MARK})
+        if not left:
+            self._asked("delete the mark", lambda: self._files.delete_file(self._path(MARK)))
+            bucket = self.bucket.name
+            self._asked("delete it", lambda: self._files.delete_dir(bucket))
+        return left
+
+
+def place_of(
+    target: Mapping[str, Any], place: str, *, is_directory: bool, secrets: Mapping[str, str]
+) -> TablePlace:
+    """Return a place on a target, whose settings have their `secrets` resolved."""
+    settings = target["settings"]
+    if is_directory:
+        return DirectoryPlace(settings["path"], place)
+    return BucketPlace(
+        Bucket(
+            name=place,
+            endpoint=settings["endpoints"][0],
+            region=settings.get("region") or "us-east-1",
+            access_key=secrets["access_key"],
+            secret_key=secrets["secret_key"],
+            session_token=secrets.get("session_token"),
+        )
+    )

@@ -1,0 +1,206 @@
+"""The tables of the benchmark: made once on this host, then written to each target.
+
+Their generator gives the same bytes wherever it runs, so tables are known by their hashes. What is
+written to a target lies in a place of its own, with a mark that lists every file: a place without
+our mark is somebody else's, and is neither written to nor deleted.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from loadstone.engines.benchmark import BYTES_PER_SCALE, TABLES
+from loadstone.errors import TargetError
+
+MARK = "loadstone-data.json"
+MARK_FORMAT = 1
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFile:
+    """A file of a table below its folder."""
+
+    table: str
+    name: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What lies in a place, and which run wrote it; not `is_complete` while it is being written."""
+
+    run: str
+    benchmark: str
+    scale: float
+    format: str
+    partitions: int
+    is_complete: bool
+    files: tuple[TableFile, ...]
+
+    def holds(self, other: "Mark") -> bool:
+        """Tell whether the same tables lie here as in another place, all of them."""
+        same = (self.benchmark, self.scale, self.format, self.partitions, self.files)
+        theirs = (other.benchmark, other.scale, other.format, other.partitions, other.files)
+        return self.is_complete and same == theirs
+
+    def text(self) -> str:
+        """Return the mark as its file has it."""
+        return json.dumps({"loadstone_data": MARK_FORMAT, **asdict(self)}, indent=1) + "\n"
+
+
+def read_mark(text: str, place: str) -> Mark:
+    """Return what a mark's file says; raise TargetError if loadstone did not write it."""
+    try:
+        told = json.loads(text)
+        if told.pop("loadstone_data") != MARK_FORMAT:
+            raise ValueError("of another format")
+        files = tuple(TableFile(**one) for one in told.pop("files"))
+        mark = Mark(**told, files=files)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise TargetError(
+            f'"{place}": its {MARK} cannot be read: {error}',
+            "loadstone touches nothing there; move it away, or choose another path",
+        ) from error
+    if any(not is_ours(one.name) for one in mark.files):
+        raise TargetError(f'"{place}": its {MARK} names files outside of it')
+    return mark
+
+
+def is_ours(name: str) -> bool:
+    """Tell whether a file's name is one that `generate` gives: nothing outside of its place."""
+    parts = name.split("/")
+    return len(parts) <= 2 and parts[0].partition(".")[0] in TABLES and ".." not in parts
+
+
+def files_by_table(files: Sequence[TableFile]) -> dict[str, list[str]]:
+    """Return the names of each table's files, in order."""
+    found: dict[str, list[str]] = {}
+    for one in sorted(files, key=lambda file: file.name):
+        found.setdefault(one.table, []).append(one.name)
+    return found
+
+
+def cache_folder() -> Path:
+    """Return where tables are kept once they were made, if nobody says where."""
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "loadstone" / "tables"
+
+
+def folder_name(benchmark: str, scale: float, partitions: int) -> str:
+    """Return what tables are called where they are kept."""
+    return f"{benchmark}-{scale:g}-{partitions}".replace(".", "_")
+
+
+def needed_bytes(scale: float) -> int:
+    """Return the room that one set of tables takes as Parquet, rounded up."""
+    return round(scale * BYTES_PER_SCALE) + (4 << 20)
+
+
+def generate(
+    cache: Path, benchmark: str, scale: float, partitions: int, tick: Callable[[], bool]
+) -> tuple[Path, tuple[TableFile, ...]]:
+    """Return the folder of the tables, made if it is not there yet, and its files with hashes.
+
+    `tick` is called while the generator runs, and stops it by returning false. A folder whose files
+    are not those it lists is refused; one that was left half made is made anew.
+    """
+    folder = cache / folder_name(benchmark, scale, partitions)
+    listing = folder / MARK
+    if listing.exists():
+        files = read_mark(listing.read_text(encoding="utf-8"), str(folder)).files
+        for one in files:
+            path = folder / one.name
+            if not path.is_file() or path.stat().st_size != one.size_bytes:
+                raise TargetError(
+                    f'"{path}" is not the file that "{listing}" lists',
+                    f'remove "{folder}"; the tables are made anew',
+                )
+        return folder, files
+    half = folder.with_name(f"{folder.name}.making")
+    if half.exists():
+        shutil.rmtree(half)
+    half.mkdir(parents=True, mode=0o700)
+    _run_generator(half, scale, partitions, tick)
+    files = tuple(_listed(half))
+    mark = Mark(
+        run="", benchmark=benchmark, scale=scale, format="parquet", partitions=partitions,
+        is_complete=True, files=files,
+    )  # fmt: skip
+    (half / MARK).write_text(mark.text(), encoding="utf-8")
+    half.rename(folder)
+    return folder, files
+
+
+def _run_generator(folder: Path, scale: float, partitions: int, tick: Callable[[], bool]) -> None:
+    # The program lies beside the interpreter, which need not be on PATH.
+    program = shutil.which("tpchgen-cli", path=Path(sys.executable).parent) or shutil.which(
+        "tpchgen-cli"
+    )
+    if program is None:
+        raise TargetError(
+            "the tables are made by tpchgen-cli, which is not installed",
+            "pip install 'loadstone[duckdb]'",
+        )
+    command = [program, "parquet", "-s", f"{scale:g}", "-o", str(folder)]
+    if partitions > 1:
+        command += ["--parts", str(partitions)]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        while process.returncode is None:
+            try:
+                process.wait(0.2)
+            except subprocess.TimeoutExpired:
+                if not tick():
+                    process.kill()
+                    process.wait()
+                    raise TargetError("stopped while the tables were made") from None
+        said = process.stderr.read().decode(errors="replace") if process.stderr else ""
+    if process.returncode != 0:
+        raise TargetError(
+            f"{' '.join(command)}: ended with exit code {process.returncode}: {said.strip()[-500:]}"
+        )
+
+
+def _listed(folder: Path) -> Iterator[TableFile]:
+    for path in sorted(folder.rglob("*.parquet")):
+        name = path.relative_to(folder).as_posix()
+        table = name.split("/")[0].partition(".")[0]
+        yield TableFile(
+            table=table, name=name, size_bytes=path.stat().st_size, sha256=hash_of(path)
+        )
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of a file, a MiB at a time."""
+    with path.open("rb") as file:
+        while piece := file.read(_CHUNK):
+            yield piece
+
+
+def describe(mark: Mark) -> Mapping[str, Any]:
+    """Return what a record says of tables."""
+    return {
+        "benchmark": mark.benchmark,
+        "scale": mark.scale,
+        "format": mark.format,
+        "partitions": mark.partitions,
+        "files": len(mark.files),
+        "bytes": sum(one.size_bytes for one in mark.files),
+        "sha256": hashlib.sha256("".join(one.sha256 for one in mark.files).encode()).hexdigest(),
+    }

@@ -1,0 +1,145 @@
+"""The process of an engine: takes tasks as lines of JSON, and answers each with one.
+
+An engine that dies takes only this process with it, and what the process used is what the engine
+used. Tasks come from standard input, as they hold credentials; engines may print what they like,
+which goes to standard error.
+"""
+
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from loadstone.engines import load_engine
+from loadstone.engines.answers import plain_answer
+from loadstone.engines.engine import Bucket, Engine, Tables
+
+MESSAGE_MAX = 2000
+_RECEIVED_AT = 128
+"""Where `tcpi_bytes_received` stands in the kernel's `struct tcp_info` (linux/tcp.h)."""
+_LOOK_EVERY_S = 0.02
+
+
+def main() -> None:
+    """Serve tasks until there are no more."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    engine: Engine | None = None
+    for line in sys.stdin:
+        task = json.loads(line)
+        try:
+            if task["do"] == "open":
+                engine = load_engine(task["engine"])
+                told = {"version": engine.open(_tables(task), **task["limits"])}
+            elif task["do"] == "load":
+                engine = load_engine(task["engine"])
+                told = _load(engine, _tables(task), task["source"])
+            else:
+                assert engine is not None, "a task opens the engine first"
+                told = _run(engine, task["query"], is_kept=task["is_kept"])
+        except Exception as error:  # what an engine raises is its own affair
+            told = {"failed": f"{type(error).__name__}: {error}"[:MESSAGE_MAX]}
+        _say(answers, told)
+    if engine is not None:
+        engine.close()
+
+
+def _say(answers: IO[str], told: dict[str, Any]) -> None:
+    answers.write(json.dumps(told) + "\n")
+    answers.flush()
+
+
+def _tables(task: dict[str, Any]) -> Tables:
+    told = dict(task["tables"])
+    bucket = told.pop("bucket", None)
+    return Tables(**told, bucket=Bucket(**bucket) if bucket else None)
+
+
+def _load(engine: Engine, tables: Tables, source: str) -> dict[str, Any]:
+    started = time.monotonic_ns()
+    engine.load(tables, source)
+    engine.close()
+    return {"time_ns": time.monotonic_ns() - started}
+
+
+def _run(engine: Engine, query: str, *, is_kept: bool) -> dict[str, Any]:
+    before = _usage()
+    with _received() as received:
+        started = time.monotonic_ns()
+        rows = engine.run(query)
+        time_ns = time.monotonic_ns() - started
+    after = _usage()
+    used = {name: after[name] - before[name] for name in before}
+    told = {"time_ns": time_ns, "rows": len(rows), "received_bytes": received[0], **used}
+    return {**told, "answer": plain_answer(rows)} if is_kept else told
+
+
+def _usage() -> dict[str, int]:
+    """Return what the processes of this session used: an engine may have started some."""
+    used = {"cpu_ns": 0, "read_bytes": 0}
+    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    own = os.getsid(0)
+    for number in os.listdir("/proc"):
+        if not number.isdigit():
+            continue
+        with suppress(OSError, ValueError, IndexError):
+            if os.getsid(int(number)) != own:
+                continue
+            if int(number) == os.getpid():
+                used["cpu_ns"] += time.process_time_ns()
+            else:
+                fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+                used["cpu_ns"] += (int(fields[11]) + int(fields[12])) * tick_ns
+            for line in Path(f"/proc/{number}/io").read_text().splitlines():
+                if line.startswith("read_bytes:"):
+                    used["read_bytes"] += int(line.split()[1])
+    return used
+
+
+@contextmanager
+def _received() -> Iterator[list[int]]:
+    """Count what TCP connections of this process receive meanwhile, also those that end."""
+    seen: dict[int, int] = {}
+    before = _connections()
+    is_over = threading.Event()
+    count = [0]
+
+    def look() -> None:
+        while not is_over.wait(_LOOK_EVERY_S):
+            seen.update(_connections())
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield count
+    finally:
+        is_over.set()
+        watcher.join()
+        seen.update(_connections())
+        count[0] = sum(total - before.get(inode, 0) for inode, total in seen.items())
+
+
+def _connections() -> dict[int, int]:
+    """Return what each TCP connection of this process has received so far, by its inode."""
+    found = {}
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError, ValueError):
+            target = os.readlink(f"/proc/self/fd/{descriptor}")
+            if not target.startswith("socket:["):
+                continue
+            with socket.socket(fileno=os.dup(int(descriptor))) as one:
+                told = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+            if len(told) >= _RECEIVED_AT + 8:
+                received = told[_RECEIVED_AT : _RECEIVED_AT + 8]
+                found[int(target[8:-1])] = int.from_bytes(received, sys.byteorder)
+    return found
+
+
+if __name__ == "__main__":
+    main()

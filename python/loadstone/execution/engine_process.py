@@ -1,0 +1,122 @@
+"""A query engine in a process of its own, which is asked line by line and can be ended."""
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from loadstone.errors import LoadstoneError
+from loadstone.execution import secrets
+
+TICK_S = 0.2
+SAID_MAX = 500
+
+
+class EngineError(LoadstoneError):
+    """An engine gave no answer. `kind` is the outcome that a record has for it."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class EngineProcess:
+    """One process; use it as a context."""
+
+    def __init__(self, tick: Callable[[], bool]) -> None:
+        """`tick` is called while an answer is awaited, and ends the process by returning false."""
+        self._tick = tick
+        self._answers: queue.Queue[str] = queue.Queue()
+
+    def __enter__(self) -> "EngineProcess":
+        """Start it: without secrets in its environment, and in a session of its own."""
+        self._said = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "loadstone.engines.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            env=secrets.inherited(),
+            start_new_session=True,
+            text=True,
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, and everything that it started."""
+        self._end()
+        self._said.close()
+
+    def ask(self, task: Mapping[str, Any], timeout_ns: int) -> dict[str, Any]:
+        """Return the answer to a task; raise EngineError if there is none, or it is a failure."""
+        assert self._process.stdin is not None, "it has a pipe"
+        try:
+            self._process.stdin.write(json.dumps(task) + "\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self._died() from None
+        told: dict[str, Any] = json.loads(self._awaited(timeout_ns))
+        if "failed" in told:
+            raise EngineError("engine_error", secrets.hide(told["failed"], ()))
+        return told
+
+    def _awaited(self, timeout_ns: int) -> str:
+        deadline = time.monotonic_ns() + timeout_ns
+        while True:
+            try:
+                line = self._answers.get(timeout=TICK_S)
+            except queue.Empty:
+                if not self._tick():
+                    self._end()
+                    raise EngineError("stopped", "the run was stopped") from None
+                if time.monotonic_ns() > deadline:
+                    self._end()
+                    raise EngineError(
+                        "timeout", f"no answer within {timeout_ns / 1e9:g} s"
+                    ) from None
+                continue
+            if not line:
+                raise self._died()
+            return line
+
+    def _died(self) -> EngineError:
+        if self._process.returncode is None:
+            # Its pipe closes just before it ends: its own exit code is wanted, not our signal.
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        self._end()
+        code = self._process.returncode
+        how = f"exit code {code}"
+        if code < 0:
+            how = signal.Signals(-code).name
+            if code == -signal.SIGKILL:
+                how += ", as of a process that ran out of memory"
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").strip()[-SAID_MAX:]
+        tail = secrets.hide(f": {said}" if said else "", ())
+        return EngineError("engine_died", f"the engine's process ended ({how}){tail}")
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None, "it has a pipe"
+        for line in self._process.stdout:
+            self._answers.put(line)
+        self._answers.put("")
+
+    def _end(self) -> None:
+        # What it started, such as a Java machine, ends with it: its session is its own. A process
+        # that has ended keeps its number until it is waited for, so nobody else's is hit.
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()

@@ -1,0 +1,415 @@
+"""Trials of queries: through the processes of query engines."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from loadstone._loadgen import Histogram
+from loadstone.campaign.planning.lifecycle import CLEAN_UP
+from loadstone.campaign.planning.query_plan import CHECK, LOAD, QUERIES
+from loadstone.engines import entry_of
+from loadstone.engines.answers import difference
+from loadstone.engines.benchmark import text_of
+from loadstone.engines.places import OWN_FORMAT, TablePlace, place_of
+from loadstone.engines.tables import (
+    Mark,
+    cache_folder,
+    describe,
+    files_by_table,
+    folder_name,
+    generate,
+    hash_of,
+    needed_bytes,
+)
+from loadstone.errors import InputError, TargetError
+from loadstone.execution import secrets
+from loadstone.execution.engine_process import EngineError, EngineProcess
+from loadstone.execution.executor import Document, Output
+from loadstone.results.record import INTERVAL_SCHEMA
+
+ANSWERS = "answers"
+"""The folder of a run in which the expected answers are."""
+
+_SECOND_NS = 1_000_000_000
+
+
+class QueryTrials:
+    """The executor of kind `queries`."""
+
+    def check(self, documents: Iterable[Document]) -> None:
+        """Look for the engines, and for room on each target and for the tables themselves."""
+        seen = set()
+        room: dict[str, int] = {}
+        for document in documents:
+            own = document[QUERIES]
+            if own["engine"] is not None:
+                self._check_engine(own, is_here=document["phase"] == CHECK)
+            if document["phase"] != LOAD or (document["target"]["name"], own["storage"]) in seen:
+                continue
+            seen.add((document["target"]["name"], own["storage"]))
+            cache = _cache(own)
+            if not (
+                cache / folder_name(own["benchmark"], own["scale"], own["partitions"])
+            ).exists():
+                room[str(cache)] = needed_bytes(own["scale"])
+            if own["is_directory"]:
+                path = document["target"]["settings"]["path"]
+                room[path] = room.get(path, 0) + needed_bytes(own["scale"])
+        _check_room(room)
+
+    def _check_engine(self, own: Mapping[str, Any], *, is_here: bool) -> None:
+        try:
+            entry = entry_of(own["engine"])
+        except InputError as error:
+            hint = error.hint
+            if own["engine"] == own["answers"] and hint:
+                hint += ", or answers: null, which compares nothing"
+            raise TargetError(error.message, hint) from error
+        if own["storage"] not in entry.formats:
+            allowed = ", ".join(entry.formats)
+            raise TargetError(
+                f'engine "{own["engine"]}": found format {own["storage"]}, allowed: {allowed}'
+            )
+        if not (is_here or own["is_directory"] or entry.reads_buckets):
+            raise TargetError(
+                f'engine "{own["engine"]}" reads directories alone, and is asked for a bucket',
+                "choose another engine for targets that are object stores",
+            )
+
+    def run(self, document: Document, output: Output) -> dict[str, Any]:
+        """Load tables, run one query, or remove the tables."""
+        trial = _Trial(document, output)
+        output.begin(trial.stop)
+        match document["phase"]:
+            case phase if phase == LOAD:
+                return trial.load()
+            case phase if phase == CLEAN_UP:
+                return trial.clean_up()
+        return trial.query()
+
+
+def _cache(own: Mapping[str, Any]) -> Path:
+    return Path(own["data"]) if own["data"] else cache_folder()
+
+
+def _check_room(room: Mapping[str, int]) -> None:
+    """Compare what several folders need with what their file systems have, one by one."""
+    by_device: dict[int, tuple[str, int]] = {}
+    for name, needed in room.items():
+        path = Path(name)
+        while not path.exists():
+            path = path.parent
+        device = path.stat().st_dev
+        first, before = by_device.get(device, (name, 0))
+        by_device[device] = (first, before + needed)
+    for name, needed in by_device.values():
+        path = Path(name)
+        while not path.exists():
+            path = path.parent
+        free = shutil.disk_usage(path).free
+        if needed > free:
+            raise TargetError(
+                f'"{name}": the tables need about {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are '
+                "free",
+                "a smaller scale, or a directory on another file system (queries.data)",
+            )
+
+
+def remove_tables(document: Document) -> dict[str, Any]:
+    """Remove the tables that a run loaded, and return what a clean-up's summary says of that."""
+    account = _removed(_place(document), document["run"])
+    return {"state": "finished", "requests": 0, "failed": 0, "objects_swept": 0, **account}
+
+
+def _removed(place: TablePlace, run: str) -> dict[str, Any]:
+    mark = place.mark()
+    if mark is None or mark.run != run:
+        return {"buckets_absent": [place.name], "places_left": []}
+    left = place.remove(mark)
+    return {
+        "objects_swept": len(mark.files),
+        "buckets_deleted": [] if left else [place.name],
+        "places_left": [
+            {"place": place.name, "kind": "foreign", "reason": f"not ours: {name}"}
+            for name in left[:3]
+        ],
+    }
+
+
+def _place(document: Document) -> TablePlace:
+    own, target = document[QUERIES], document["target"]
+    values = {
+        name: secrets.resolve(value, os.environ) if isinstance(value, dict) else value
+        for name, value in target["settings"].items()
+        if name in ("access_key", "secret_key", "session_token")
+    }
+    if not own["is_directory"] and not {"access_key", "secret_key"} <= values.keys():
+        raise TargetError(
+            f'target "{target["name"]}": queries need access_key and secret_key in its settings'
+        )
+    return place_of(target, own["place"], is_directory=own["is_directory"], secrets=values)
+
+
+class _Trial:
+    """One trial, from its first moment on."""
+
+    def __init__(self, document: Document, output: Output) -> None:
+        self._document = document
+        self._own: Mapping[str, Any] = document[QUERIES]
+        self._output = output
+        self._is_stopped = False
+        self._started_unix_ns = time.time_ns()
+        self._started = time.monotonic_ns()
+        self._place = _place(document)
+        self._done = 0
+
+    def stop(self) -> None:
+        """End as soon as somebody looks."""
+        self._is_stopped = True
+
+    def tick(self) -> bool:
+        """Tell how it stands, and whether to go on."""
+        elapsed_ns = time.monotonic_ns() - self._started
+        self._output.progress(
+            {
+                "elapsed_ns": elapsed_ns, "iteration": 1, "iterations": 1, "stage": "measure",
+                "requests": self._done, "failed": 0, "bytes": 0, "requests_last_s": 0,
+                "bytes_last_s": 0, "p50_ns": 0, "p99_ns": 0, "progress": 0.0,
+            }
+        )  # fmt: skip
+        return not self._is_stopped
+
+    # ---- loading ------------------------------------------------------------------------------
+
+    def load(self) -> dict[str, Any]:
+        """Write the tables to the target, file by file; what lies there complete is kept."""
+        own = self._own
+        folder, files = generate(
+            _cache(own), own["benchmark"], own["scale"], own["partitions"], self.tick
+        )
+        mark = Mark(
+            run=self._document["run"], benchmark=own["benchmark"], scale=own["scale"],
+            format=own["storage"], partitions=own["partitions"], is_complete=False, files=files,
+        )  # fmt: skip
+        there = self._place.mark()
+        whole = replace(mark, is_complete=True)
+        if there is not None and there.holds(whole):
+            return self._summary(SecondRows("load"), data={**describe(whole), "was_there": True})
+        if there is not None and there.run != mark.run:
+            raise TargetError(
+                f'"{self._place.name}" has tables of run {there.run[:8]} that are not whole',
+                "loadstone clean with that run's folder removes them",
+            )
+        self._output.intent([self._place.name])
+        self._place.begin(mark)
+        self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
+        rows = SecondRows("load")
+        if own["storage"] == "parquet":
+            for one in files:
+                if not self.tick():
+                    break
+                if hash_of(folder / one.name) != one.sha256:
+                    raise TargetError(
+                        f'"{folder / one.name}" is damaged: its hash is another',
+                        f'remove "{folder}"; the tables are made anew',
+                    )
+                before = time.monotonic_ns()
+                self._place.write(one.name, folder / one.name)
+                self._note(rows, before, one.size_bytes)
+        else:
+            self._load_own_format(rows, folder, mark)
+        if not self._is_stopped:
+            self._place.complete(whole)
+        return self._summary(rows, data={**describe(whole), "was_there": False})
+
+    def _load_own_format(self, rows: "SecondRows", folder: Path, mark: Mark) -> None:
+        with EngineProcess(self.tick) as process:
+            task = {
+                "do": "load", "engine": self._own["engine"], "source": str(folder),
+                "tables": self._tables(mark),
+            }  # fmt: skip
+            before = time.monotonic_ns()
+            try:
+                process.ask(task, self._document["timeout_ns"])
+            except EngineError as error:
+                raise TargetError(f"loading the tables: {error}") from error
+            self._note(rows, before, sum(one.size_bytes for one in mark.files))
+
+    def _note(self, rows: "SecondRows", before_ns: int, size_bytes: int) -> None:
+        now = time.monotonic_ns()
+        rows.add((now - self._started) // _SECOND_NS, "ok", now - before_ns, size_bytes)
+        self._done += 1
+
+    # ---- one query ----------------------------------------------------------------------------
+
+    def query(self) -> dict[str, Any]:
+        """Run one query once, and compare its answer."""
+        own, document = self._own, self._document
+        tables = self._tables_made() if document["phase"] == CHECK else self._tables_loaded()
+        rows = SecondRows("query")
+        text = text_of(own["query"], own["scale"])
+        told: dict[str, Any] = {name: own[name] for name in ("query", "engine", "cache", "threads")}
+        outcome, message, measured_ns = "ok", None, None
+        try:
+            with EngineProcess(self.tick) as process:
+                limits = {"threads": own["threads"], "memory_bytes": own["memory_bytes"]}
+                task = {"do": "open", "engine": own["engine"], "limits": limits}
+                opened = process.ask({**task, "tables": tables}, document["timeout_ns"])
+                told["version"] = opened["version"]
+                if own["cache"] == "cold":
+                    # Now, as engines look into the files when they are made known.
+                    self._place.evict()
+                asked = {"do": "run", "query": text, "is_kept": True}
+                if own["cache"] == "warm":
+                    process.ask({**asked, "is_kept": False}, document["timeout_ns"])
+                self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
+                answer = process.ask(asked, document["timeout_ns"])
+                measured_ns = answer["time_ns"]
+                found = answer.pop("answer")
+                told |= answer
+                wrong = self._compare(found, told)
+                if wrong is not None:
+                    outcome, message = "wrong_answer", wrong
+        except EngineError as error:
+            if error.kind == "stopped":
+                return self._summary(rows, query=told, state="interrupted")
+            outcome, message = error.kind, str(error)
+        elapsed_ns = time.monotonic_ns() - self._started
+        time_ns = measured_ns if measured_ns is not None else elapsed_ns
+        rows.add(0, outcome, time_ns, told.get("read_bytes", 0) + told.get("received_bytes", 0))
+        self._done = 1
+        self._output.progress({**_LAST, "elapsed_ns": time_ns, "failed": int(outcome != "ok")})
+        return self._summary(
+            rows, query={**told, "time_ns": time_ns}, message=message, measured_ns=time_ns
+        )
+
+    def _tables_loaded(self) -> dict[str, Any]:
+        mark = self._place.mark()
+        if mark is None or not mark.is_complete:
+            raise TargetError(
+                f'"{self._place.name}" has no tables', "they are loaded first; start a new run"
+            )
+        return self._tables(mark)
+
+    def _tables_made(self) -> dict[str, Any]:
+        """Return the tables that were written to the targets, where they were made."""
+        own = self._own
+        folder, files = generate(
+            _cache(own), own["benchmark"], own["scale"], own["partitions"], self.tick
+        )
+        return {
+            "format": "parquet", "partitions": own["partitions"],
+            "files": files_by_table(files), "directory": str(folder), "bucket": None,
+        }  # fmt: skip
+
+    def _tables(self, mark: Mark) -> dict[str, Any]:
+        directory = self._place.directory
+        if directory is not None and mark.format != "parquet":
+            directory = f"{directory}/{OWN_FORMAT}"
+        bucket = self._place.bucket
+        return {
+            "format": mark.format,
+            "partitions": mark.partitions,
+            "files": files_by_table(mark.files),
+            "directory": directory,
+            "bucket": asdict(bucket) if bucket is not None else None,
+        }
+
+    def _compare(self, found: list[list[Any]], told: dict[str, Any]) -> str | None:
+        """Return what is wrong with an answer; that of the trusted engine is kept."""
+        own = self._own
+        if own["answers"] is None:
+            return None
+        path = self._output.folder / ANSWERS / f"{own['query']}.json"
+        if path.exists():
+            expected = json.loads(path.read_text(encoding="utf-8"))
+            told["compared_with"] = expected["engine"]
+            return difference(found, expected["rows"])
+        if self._document["phase"] != CHECK:
+            return None
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        text = json.dumps({"query": own["query"], "engine": own["engine"], "rows": found})
+        path.write_text(text + "\n", encoding="utf-8")
+        return None
+
+    # ---- the end ------------------------------------------------------------------------------
+
+    def clean_up(self) -> dict[str, Any]:
+        """Remove what this run loaded."""
+        return self._summary(SecondRows("delete"), **_removed(self._place, self._document["run"]))
+
+    def _summary(
+        self,
+        rows: "SecondRows",
+        *,
+        state: str | None = None,
+        message: str | None = None,
+        measured_ns: int | None = None,
+        **more: Any,
+    ) -> dict[str, Any]:
+        now = time.monotonic_ns()
+        end_ns = max(1, measured_ns if measured_ns is not None else now - self._started)
+        for batch in rows.batches():
+            self._output.intervals(batch)
+        failed = {outcome: count for outcome, count in rows.outcomes.items() if outcome != "ok"}
+        examples = {outcome: message for outcome in failed if message}
+        times = {"iteration": 1, "start_ns": 0, "measure_start_ns": 0}
+        return {
+            "state": state or ("interrupted" if self._is_stopped else "finished"),
+            "reason": None,
+            "started_unix_ns": self._started_unix_ns,
+            "ended_unix_ns": self._started_unix_ns + end_ns,
+            "iterations": [{**times, "measure_end_ns": end_ns, "end_ns": end_ns}],
+            "requests": sum(rows.outcomes.values()),
+            "failed": sum(failed.values()),
+            "bytes": rows.bytes,
+            "error_examples": {rows.operation: examples} if examples else {},
+            "filesystem": self._place.filesystem(),
+            **more,
+        }
+
+
+_LAST: Mapping[str, Any] = {
+    "iteration": 1, "iterations": 1, "stage": "measure", "requests": 1, "bytes": 0,
+    "requests_last_s": 0, "bytes_last_s": 0, "p50_ns": 0, "p99_ns": 0, "progress": 1.0,
+}  # fmt: skip
+
+
+class SecondRows:
+    """The rows of complete seconds of one operation."""
+
+    def __init__(self, operation: str) -> None:
+        self.operation = operation
+        self.outcomes: dict[str, int] = {}
+        self.bytes = 0
+        self._seconds: dict[tuple[int, str], tuple[Histogram, int, int]] = {}
+
+    def add(self, second: int, outcome: str, time_ns: int, size_bytes: int) -> None:
+        """Add one request."""
+        times, requests, moved = self._seconds.get((second, outcome), (Histogram(), 0, 0))
+        times.record(max(1, time_ns), 1)
+        self._seconds[second, outcome] = (times, requests + 1, moved + size_bytes)
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+        if outcome == "ok":
+            self.bytes += size_bytes
+
+    def batches(self) -> Iterable[pa.RecordBatch]:
+        """Yield them as the record has them."""
+        rows = [
+            {
+                "agent": "local", "stage": "measure", "iteration": 1,
+                "operation": self.operation, "outcome": outcome, "second": second,
+                "requests": requests, "objects": 0, "bytes": moved, "response": times.encode(),
+                "service": times.encode(), "first_byte": None, "lag": None,
+            }
+            for (second, outcome), (times, requests, moved) in sorted(self._seconds.items())
+        ]  # fmt: skip
+        if rows:
+            yield pa.RecordBatch.from_pylist(rows, schema=INTERVAL_SCHEMA)

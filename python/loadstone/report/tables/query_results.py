@@ -1,0 +1,194 @@
+"""What queries took: all of an arm in a row, every query with the arms side by side, every run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from loadstone import units
+from loadstone.analysis.queries import QueryArm, QueryResults, QueryTimes, ratio_of
+from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+
+DERIVED = "Derived from TPC-H; not comparable with published TPC-H results."
+
+
+def query_tables(results: QueryResults | None) -> Iterator[Table]:
+    """Yield the tables of a run of queries; none of other runs."""
+    if results is None:
+        return
+    yield arms_table(results)
+    yield _side_by_side(results)
+    yield _details(results)
+    yield _loads(results)
+
+
+def arms_table(results: QueryResults) -> Table:
+    """Return all queries of each arm in a row, and how much slower it is than the first."""
+    names = results.names or ("target",)
+    rows = []
+    for number, arm in enumerate(results.arms):
+        own = dict(arm.arm)
+        rows.append(
+            (
+                *(own.get(name, "") for name in names),
+                seconds(arm.total_s if arm.is_whole else None),
+                seconds(arm.geometric_mean_s if arm.is_whole else None),
+                _ratio(results.arms[0], arm) if number else "1",
+                seconds(_sum([one.cpu_s for one in arm.queries])),
+                _bytes(_sum([one.read_bytes for one in arm.queries])),
+                _slowest(arm),
+                answers_cell(arm),
+            )
+        )
+    return Table(
+        title="Queries",
+        columns=(
+            *(Column(head=name.capitalize(), align="left") for name in names),
+            Column(head="Total"),
+            Column(head="Geo mean"),
+            Column(head="× first"),
+            Column(head="CPU"),
+            Column(head="Read"),
+            Column(head="Slowest", align="left"),
+            Column(head="Right", align="left"),
+        ),
+        rows=tuple(rows),
+        notes=(
+            "Total and geometric mean of each query's median. × first: geometric mean of the "
+            "ratios, query by query, with its 95 % CI over the queries. Read: bytes from storage.",
+            DERIVED,
+        ),
+    )
+
+
+def _side_by_side(results: QueryResults) -> Table:
+    queries = list(dict.fromkeys(one.query for arm in results.arms for one in arm.queries))
+    found = {(arm.arm, one.query): one for arm in results.arms for one in arm.queries}
+    rows = [
+        (name, *(_median(found.get((arm.arm, name))) for arm in results.arms)) for name in queries
+    ]
+    return Table(
+        title="Seconds of each query",
+        columns=(
+            Column(head="Query", align="left"),
+            *(Column(head=results.name_of(arm.arm), unit="s") for arm in results.arms),
+        ),
+        rows=tuple(rows),
+        notes=("Median ± half the range of its runs.",),
+    )
+
+
+def _details(results: QueryResults) -> Table:
+    rows = [
+        (
+            results.name_of(arm.arm),
+            one.query,
+            str(len(one.by_block)),
+            seconds(one.seconds[0] if one.by_block else None),
+            seconds(one.median_s),
+            seconds(one.cpu_s),
+            _bytes(one.read_bytes),
+            NOT_KNOWN if one.rows is None else f"{one.rows:,}",
+            _answer(one),
+            one.limit or NOT_KNOWN,
+        )
+        for arm in results.arms
+        for one in arm.queries
+    ]
+    heads = ("Runs", "First", "Median", "CPU", "Read", "Rows")
+    return Table(
+        title="Each query in detail",
+        columns=(
+            Column(head="Arm", align="left"),
+            Column(head="Query", align="left"),
+            *(Column(head=head) for head in heads),
+            Column(head="Answer", align="left"),
+            Column(head="Limited by", align="left"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _loads(results: QueryResults) -> Table:
+    rows = [
+        (
+            str(one["target"]),
+            str(one.get("filesystem") or NOT_KNOWN),
+            f"{one['scale']:g}",
+            str(one["format"]),
+            str(one["partitions"]),
+            f"{one['files']:,}",
+            _bytes(one["bytes"]),
+            "was there" if one["seconds"] is None else seconds(one["seconds"]),
+            NOT_KNOWN
+            if not one["seconds"]
+            else units.format_byte_rate(one["bytes"] / one["seconds"]),
+            str(one["sha256"])[:12],
+        )
+        for one in results.loads
+    ]
+    heads = ("Scale", "Format", "Partitions", "Files", "Size", "Loaded in", "Rate", "SHA-256")
+    return Table(
+        title="Tables",
+        columns=(
+            Column(head="Target", align="left"),
+            Column(head="File system", align="left"),
+            *(Column(head=head) for head in heads),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def seconds(value: float | None) -> str:
+    """Return a time with its unit; three digits are what a repetition confirms."""
+    return NOT_KNOWN if value is None else units.format_duration(value * 1e9)
+
+
+def _median(one: QueryTimes | None) -> str:
+    if one is None or one.median_s is None:
+        return "failed" if one is not None and one.failures else NOT_KNOWN
+    spread = one.half_range_s
+    digits = 3 if one.median_s < 1 else 1
+    around = f" ± {spread:.{digits}f}" if spread is not None else ""
+    return f"{one.median_s:.{digits}f}{around}"
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _bytes(value: float | None) -> str:
+    return NOT_KNOWN if value is None else units.format_bytes(value)
+
+
+def _rate(load: Mapping[str, Any]) -> str:
+    if not load["seconds"]:
+        return NOT_KNOWN
+    return units.format_byte_rate(load["bytes"] / load["seconds"])
+
+
+def _ratio(first: QueryArm, arm: QueryArm) -> str:
+    found = ratio_of(first, arm)
+    if found is None:
+        return NOT_KNOWN
+    if found.low is None or found.high is None:
+        return f"{found.ratio:.3g}"
+    return f"{found.ratio:.3g} ({found.low:.3g}–{found.high:.3g})"
+
+
+def _slowest(arm: QueryArm) -> str:
+    slowest = arm.slowest
+    return NOT_KNOWN if slowest is None else f"{slowest.query} {seconds(slowest.median_s)}"
+
+
+def answers_cell(arm: QueryArm) -> str:
+    """Return how many queries were answered rightly."""
+    right = [one for one in arm.queries if one.by_block and not one.failures]
+    unchecked = "" if all(one.is_compared for one in right) else ", not compared"
+    return f"{len(right)}/{len(arm.queries)}{unchecked}"
+
+
+def _answer(one: QueryTimes) -> str:
+    if one.failures:
+        failed: Mapping[str, int] = one.failures
+        return ", ".join(f"{count} × {name.replace('_', ' ')}" for name, count in failed.items())
+    return "right" if one.is_compared else "not compared"

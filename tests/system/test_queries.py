@@ -1,0 +1,175 @@
+"""Queries by real engines on tables in a directory and in a bucket."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.analysis import analyse
+from loadstone.results.store import read_run
+from tests.system import campaigns
+from tests.system.command import Said, assert_untold, loadstone
+
+ENGINES = "engine: [duckdb, datafusion], only: [1, 6, 13], loops: 2"
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the tables are made once for all tests."""
+    return tmp_path_factory.getbasetemp() / "tables"
+
+
+def written(
+    folder: Path, made: Path, queries: str, *, more: str = "", path: Path | None = None
+) -> Path:
+    data = path or folder / "data"
+    data.mkdir(exist_ok=True)
+    return campaigns.write(
+        folder,
+        f"name: flash\ntargets: {{disk: {{driver: file, path: {data}}}}}\n"
+        f"queries: {{scale: 0.01, {queries}, data: {made}}}\n{more}",
+    )
+
+
+def run(file: Path, folder: Path, *flags: str, code: int = 0) -> Said:
+    said = loadstone("run", file, "-o", folder, *flags)
+    assert said.code == code, said.err
+    return said
+
+
+def told(folder: Path) -> dict[str, Any]:
+    said = loadstone("report", folder, "-f", "json")
+    assert said.code == 0, said.err
+    found: dict[str, Any] = json.loads(said.out)
+    return found
+
+
+def test_engines_agree_and_leave_nothing(tmp_path: Path, made: Path) -> None:
+    said = run(written(tmp_path, made, f"{ENGINES}, cache: warm"), tmp_path / "run")
+    assert "3/3" in said.out
+    results = analyse(read_run(tmp_path / "run")).queries
+    assert results is not None
+    assert [dict(one.arm)["engine"] for one in results.arms] == ["datafusion", "duckdb"]
+    for arm in results.arms:
+        assert arm.is_whole
+        assert [len(one.seconds) for one in arm.queries] == [2, 2, 2]
+        assert all(one.is_compared and (one.cpu_s or 0) > 0 for one in arm.queries)
+        assert arm.total_s == pytest.approx(sum(one.median_s or 0 for one in arm.queries))
+    assert list((tmp_path / "data").iterdir()) == []
+    document = told(tmp_path / "run")
+    [first, second] = document["queries"]["arms"]
+    assert {one["query"] for one in first["queries"]} == {"Q01", "Q06", "Q13"}
+    assert second["right"] == 3
+    cases = {one["parameters"]["query"] for one in document["cases"]}
+    assert cases == {"Q01", "Q06", "Q13"}
+    for form in ("markdown", "html", "csv", "parquet", "text"):
+        assert loadstone("report", tmp_path / "run", "-f", form, "-o", tmp_path / form).code == 0
+
+
+def test_a_wrong_answer_has_no_time(tmp_path: Path, made: Path) -> None:
+    """A hook spoils what one answer is compared with."""
+    answer = tmp_path / "run" / "answers" / "Q06.json"
+    spoil = tmp_path / "spoil"
+    spoil.write_text(f"#!/bin/sh\nsed -i 's/\"rows\": \\[\\[/&9/' {answer}\n")
+    spoil.chmod(0o755)
+    hook = f"hooks: [{{at: before_phase, phases: [query], name: spoil, run: [{spoil}]}}]\n"
+    file = written(tmp_path, made, "engine: duckdb, only: [1, 6], loops: 1, cache: warm", more=hook)
+    said = run(file, tmp_path / "run", "--allow-commands", code=1)
+    assert "wrong" in said.out
+    found = told(tmp_path / "run")
+    assert "wrong-answer" in {one["rule"] for one in found["findings"]}
+    [arm] = found["queries"]["arms"]
+    [right, wrong] = sorted(arm["queries"], key=lambda one: str(one["query"]))
+    assert (len(right["seconds"]), right["failures"]) == (1, {})
+    assert (wrong["seconds"], wrong["failures"]) == ([], {"wrong_answer": 1})
+    assert (arm["total_s"], arm["right"]) == (None, 1)
+
+
+def test_cold_that_reads_nothing_is_not_believed(tmp_path: Path, made: Path) -> None:
+    """What lies in memory is never read from a storage."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        pytest.skip("no /dev/shm to put tables in")
+    folder = memory / f"loadstone-test-{os.getpid()}"
+    try:
+        file = written(
+            tmp_path, made, "engine: duckdb, only: [6], loops: 2, cache: cold", path=folder
+        )
+        run(file, tmp_path / "run")
+    finally:
+        folder.rmdir()
+    found = told(tmp_path / "run")
+    assert "cold-not-proven" in {one["rule"] for one in found["findings"]}
+
+
+def test_somebody_elses_directory_is_refused(tmp_path: Path, made: Path) -> None:
+    kept = "keep_data: true\n"
+    file = written(tmp_path, made, "engine: duckdb, only: [6], loops: 1, cache: warm", more=kept)
+    theirs = tmp_path / "data" / "loadstone-tpch-0-01-parquet-1"
+    theirs.mkdir()
+    (theirs / "nation.parquet").write_text("mine")
+    said = run(file, tmp_path / "run", code=1)
+    assert "was not made by loadstone" in said.err
+    assert (theirs / "nation.parquet").read_text() == "mine"
+
+
+def test_kept_tables_are_found_again_and_cleaned_by_their_run_alone(
+    tmp_path: Path, made: Path
+) -> None:
+    kept = "keep_data: true\n"
+    file = written(tmp_path, made, "engine: duckdb, only: [6], loops: 1, cache: warm", more=kept)
+    run(file, tmp_path / "one")
+    run(file, tmp_path / "two")
+    loads = [one["was_there"] for one in told(tmp_path / "two")["queries"]["loads"]]
+    assert loads == [True]
+    assert loadstone("clean", tmp_path / "two", "--yes").code == 0
+    assert len(list((tmp_path / "data").iterdir())) == 1
+    assert loadstone("clean", tmp_path / "one", "--yes").code == 0
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path: Path, made: Path) -> None:
+    file = written(tmp_path, made, "engine: duckdb, only: [6], loops: 1")
+    said = loadstone("run", file, "--dry-run", "--set", "queries.scale=10000000")
+    assert said.code == 1
+    assert "GB are free" in said.err
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_a_bucket_is_read_over_its_connections(tmp_path: Path, made: Path) -> None:
+    keys = {"LOADSTONE_ACCESS_KEY": "me", "LOADSTONE_SECRET_KEY": "a-secret-of-tests"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "loadstone", "serve", "--port", "0"],
+        env={**os.environ, **keys},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        try:
+            assert server.stdout is not None
+            url = str(re.search(r"http://[0-9.:]+", server.stdout.readline())[0])  # type: ignore[index]
+            file = campaigns.write(
+                tmp_path,
+                f"name: flash\ntargets: {{s3: {{driver: s3, endpoint: '{url}', access_key: me, "
+                "secret_key: {env: LOADSTONE_SECRET_KEY}}}\n"
+                f"queries: {{scale: 0.01, engine: datafusion, only: [1, 6], loops: 2, data: {made},"
+                " storage: {partitions: 2}}\n",
+            )
+            said = loadstone("run", file, "-o", tmp_path / "run", environment=keys)
+            assert said.code == 0, said.err
+            listed = loadstone("clean", tmp_path / "run", "--yes", environment=keys)
+            assert "nothing is left" in listed.out
+        finally:
+            server.terminate()
+    assert_untold(keys["LOADSTONE_SECRET_KEY"], said, tmp_path / "run")
+    [arm] = told(tmp_path / "run")["queries"]["arms"]
+    assert arm["right"] == 2
+    assert all(one["read_bytes"] > 50_000 for one in arm["queries"])
+    refused = loadstone(
+        "run", file, "--dry-run", "--set", "queries.engine=duckdb", environment=keys
+    )
+    assert "reads directories alone" in refused.err

@@ -1,0 +1,203 @@
+"""Campaigns of queries: how they are read and planned, how answers are compared, what is judged."""
+
+import datetime
+import decimal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.campaign.planning.plan import Plan, make_plan
+from loadstone.campaign.planning.query_plan import CHECK, LOAD, QUERY
+from loadstone.campaign.planning.remains import remains
+from loadstone.campaign.planning.resume import resume
+from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.engines import ENGINES, entry_of, load_engine
+from loadstone.engines.answers import difference, plain_answer
+from loadstone.engines.benchmark import QUERIES, TABLES, text_of
+from loadstone.engines.tables import Mark, TableFile, is_ours, read_mark
+from loadstone.errors import CampaignError, InputError, TargetError
+from loadstone.execution.engine_process import EngineError, EngineProcess
+from tests.unit.campaign_drivers import DRIVERS
+
+CAMPAIGN = """
+name: flash
+targets: {ssd: {driver: file, path: /mnt/ssd}, ceph: {driver: file, path: /mnt/ceph}}
+queries: {scale: 0.01, engine: [duckdb, datafusion], only: [1, Q06], loops: 3, cache: both}
+"""
+
+
+def planned(text: str = CAMPAIGN) -> Plan:
+    return make_plan(parse_campaign(text, drivers=DRIVERS, environ={}), DRIVERS)
+
+
+def refused(text: str) -> str:
+    with pytest.raises(CampaignError) as caught:
+        planned(text)
+    return str(caught.value)
+
+
+def test_every_combination_is_run_in_every_loop() -> None:
+    plan = planned()
+    phases = [one.phase for one in plan.trials]
+    assert phases[:4] == [LOAD, LOAD, CHECK, CHECK]
+    assert phases[-2:] == ["clean-up", "clean-up"]
+    asked = [one.document for one in plan.trials if one.phase == QUERY]
+    cases = [str((one["case"], one["block"])) for one in asked]
+    assert len(set(cases)) == len(cases) == 2 * 2 * 2 * 2 * 3
+    assert [one["measured"] for one in asked] == [True] * len(asked)
+    blocks = [one["block"] for one in asked]
+    assert blocks == sorted(blocks)
+    orders = [[str(one["case"]) for one in asked if one["block"] == block] for block in (1, 2)]
+    assert sorted(orders[0]) == sorted(orders[1])
+    assert orders[0] != orders[1]
+    assert len({one.id for one in plan.trials}) == len(plan.trials)
+
+
+def test_rounds_go_through_the_queries_of_one_target_after_another() -> None:
+    plan = planned(CAMPAIGN.replace("cache: both", "cache: warm, order: rounds"))
+    asked = [one.document["case"] for one in plan.trials if one.phase == QUERY][:8]
+    assert [one["target"] for one in asked] == ["ssd"] * 4 + ["ceph"] * 4
+    assert [one["parameters"]["query"] for one in asked[:4]] == ["Q01", "Q06"] * 2
+
+
+def test_one_engine_alone_reads_its_own_format() -> None:
+    storage = "storage: {format: mergetree, partitions: 16}"
+    text = CAMPAIGN.replace("[duckdb, datafusion]", f"[clickhouse, duckdb], {storage}")
+    formats = {
+        one.document["queries"]["engine"]: one.document["queries"]["storage"]
+        for one in planned(text).trials
+        if one.phase == QUERY
+    }
+    assert formats == {"clickhouse": "mergetree", "duckdb": "parquet"}
+
+
+def test_kept_tables_have_a_name_that_another_run_finds() -> None:
+    kept = {
+        one.document["queries"]["place"] for one in planned(CAMPAIGN + "keep_data: true").trials
+    }
+    assert kept == {"loadstone-tpch-0-01-parquet-1"}
+    own = planned()
+    assert {one.document["queries"]["place"][-8:] for one in own.trials} == {own.run[:8]}
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        (("scale: 0.01", "scale: 0"), "queries.scale"),
+        (("[1, Q06]", "[23]"), "queries.only"),
+        (("[1, Q06]", "[1, Q01]"), "queries.only"),
+        (("[duckdb, datafusion]", "[duckdb, duckdb]"), "queries.engine"),
+        (("driver: file, path: /mnt/ceph", 'driver: "null"'), "targets.ceph.driver"),
+        (("loops: 3", "loops: 100000"), "queries.loops"),
+        (("name: flash", "name: flash\nload: {threads: 2}"), "load"),
+        (("cache: both", "cache: lukewarm"), "queries.cache"),
+    ],
+)
+def test_mistakes_name_their_key(change: tuple[str, str], key: str) -> None:
+    assert f" {key}" in refused(CAMPAIGN.replace(*change))
+
+
+def test_a_run_goes_on_to_the_query() -> None:
+    plan = planned()
+    done = {one.id for one in plan.trials[:20]}
+    assert [one.id for one in resume(plan, done).trials] == [one.id for one in plan.trials[20:]]
+
+
+def test_tables_that_a_run_loaded_are_left_until_it_removes_them() -> None:
+    plan = [one.document for one in planned().trials]
+    loads = [one["id"] for one in plan if one["phase"] == LOAD]
+    cleaned = [one["id"] for one in plan if one["phase"] == "clean-up"]
+    begun: dict[str, Mapping[str, Any]] = {name: {} for name in loads}
+    assert [one.target for one in remains(plan, begun, DRIVERS)] == ["ssd", "ceph"]
+    begun[cleaned[0]] = {"state": "finished", "failed": 0, "places_left": []}
+    assert [one.target for one in remains(plan, begun, DRIVERS)] == ["ceph"]
+    begun[loads[1]] = {"state": "finished", "data": {"was_there": True}}
+    assert remains(plan, begun, DRIVERS) == []
+
+
+def test_every_query_has_a_text_and_one_a_constant_of_its_scale() -> None:
+    texts = [text_of(query, 1) for query in QUERIES]
+    assert len(set(texts)) == len(QUERIES) == 22
+    assert not [text for text in texts if text.endswith(";")]
+    assert "0.000001000000" in text_of("Q11", 100)
+    assert {name for name in TABLES if any(name in text for text in texts)} == set(TABLES)
+
+
+def test_answers_agree_within_what_engines_round() -> None:
+    day = datetime.date(1995, 3, 1)
+    one = plain_answer([("A ", decimal.Decimal("10.50"), day, 1e12), (None, 2, day, 3.0)])
+    two = plain_answer(
+        [("A", 10.509, datetime.datetime(1995, 3, 1), 1e12 + 1e5), (None, 2, day, 3)]
+    )
+    assert difference(one, two) is None
+    assert difference(one[::-1], two) is None, "ties may come in any order"
+    for wrong in (one[:1], [[*one[0], 1], one[1]], [["A", 10.52, *one[0][2:]], one[1]]):
+        assert difference(plain_answer(wrong), two) is not None
+    assert difference([["x", 1]], [["y", 1]]) == "row 1, column 1: 'x', expected 'y'"
+    assert difference([[True]], [[1.0]]) is None
+
+
+def test_a_mark_that_names_what_is_not_ours_is_refused() -> None:
+    files = (TableFile(table="nation", name="nation.parquet", size_bytes=1, sha256="0"),)
+    mark = Mark(
+        run="r", benchmark="tpch", scale=1, format="parquet", partitions=1, is_complete=True,
+        files=files,
+    )  # fmt: skip
+    assert read_mark(mark.text(), "here") == mark
+    for name in ("../nation.parquet", "/etc/passwd", "nation/../../x", "other.parquet"):
+        assert not is_ours(name)
+        with pytest.raises(TargetError, match="outside"):
+            read_mark(mark.text().replace("nation.parquet", name), "here")
+    for text in ("", "[]", "{}", '{"loadstone_data": 2}', mark.text()[:-9]):
+        with pytest.raises(TargetError, match="cannot be read"):
+            read_mark(text, "here")
+
+
+def test_an_engine_that_is_not_there_names_its_extra() -> None:
+    with pytest.raises(InputError, match=r"allowed: .*datafusion, duckdb"):
+        entry_of("oracle")
+    for name in ENGINES:
+        try:
+            load_engine(name)
+        except InputError as error:
+            assert f"loadstone[{ENGINES[name].extra}]" in str(error.hint)
+
+
+class Worker:
+    """A program in the place of the engine's process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str) -> None:
+        program = tmp_path / "python"
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}'\n")
+        program.chmod(0o755)
+        monkeypatch.setattr("loadstone.execution.engine_process.sys.executable", str(program))
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "said"),
+    [
+        ("import os; input(); os.kill(os.getpid(), 9)", "engine_died", "SIGKILL.*memory"),
+        ('import sys; input(); sys.exit("out of luck")', "engine_died", "out of luck"),
+        ("import time; time.sleep(60)", "timeout", "no answer"),
+        ('print("""{"failed": "Boom: no"}""", flush=True); input()', "engine_error", "Boom: no"),
+    ],
+)
+def test_an_engine_that_gives_no_answer_says_why(
+    code: str, kind: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Worker(monkeypatch, tmp_path, code)
+    with EngineProcess(lambda: True) as process:
+        with pytest.raises(EngineError, match=said) as caught:
+            process.ask({"do": "run"}, 2_000_000_000)
+        assert caught.value.kind == kind
+
+
+def test_a_stop_ends_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Worker(monkeypatch, tmp_path, "import time; time.sleep(60)")
+    with EngineProcess(lambda: False) as process:
+        with pytest.raises(EngineError) as caught:
+            process.ask({"do": "run"}, 10**12)
+        assert caught.value.kind == "stopped"
