@@ -12,7 +12,8 @@ Examples:
   loadstone history runs
   loadstone history runs --campaign nightly --metric service_ns_p99
   loadstone history runs --check --recent 7
-  loadstone history runs/2026-11-* -f csv -o history.csv
+  loadstone history runs -o history.html
+  loadstone history runs/2026-11-* -o history.csv
 """
 
 import csv
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 BARS = "▁▂▃▄▅▆▇█"
 POINTS_SHOWN = 24
-FORMATS = ("terminal", "json", "csv")
+FORMATS = {"": "terminal", ".txt": "terminal", ".json": "json", ".csv": "csv", ".html": "html"}
 
 
 def command(
@@ -57,35 +58,58 @@ def command(
         int, typer.Option(min=1, help="For --check: how many runs ago a change may have begun.")
     ] = 10,
     form: Annotated[
-        str, typer.Option("--format", "-f", help="terminal, json or csv.")
-    ] = "terminal",
+        str | None, typer.Option("--format", "-f", help="terminal, json, csv or html.")
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file instead of the screen.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="A file; its ending names the format: .html, .json, .csv."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the permutations.")] = 1,
 ) -> None:
     from loadstone.analysis.accounts import history
     from loadstone.cli import plain
 
-    if form not in FORMATS:
-        raise InputError.of_value(form, f"a format: {', '.join(FORMATS)}")
-    entries = _of_one_campaign(_read(folders), campaign)
+    form = form or _form_of(output)
+    if form not in FORMATS.values():
+        raise InputError.of_value(form, f"a format: {', '.join(dict.fromkeys(FORMATS.values()))}")
+    if form == "html" and output is None:
+        raise InputError("a page is a file", "name it: -o history.html")
+    entries, name = _of_one_campaign(_read(folders), campaign)
     found = history.trace(entries, metrics=metric or history.METRICS, seed=seed)
     if not found.trends:
         measured = dict.fromkeys(m for entry in entries for m in entry.account.metrics)
         wanted = ", ".join(metric or history.METRICS)
         hint = f"these runs have {', '.join(measured)}" if measured else "they measured nothing"
         raise InputError(f"no run has a valid value of {wanted}", hint)
-    shown = {"terminal": _as_text, "json": _as_json, "csv": _as_csv}[form](found)
+    shown = _page(found, name) if form == "html" else WRITERS[form](found).encode()
     if output is None:
-        print(plain(shown) if form == "terminal" else shown, end="")
+        text = shown.decode()
+        print(plain(text) if form == "terminal" else text, end="")
     else:
         from loadstone.cli.output import write_file
 
-        write_file(output, shown.encode())
+        write_file(output, shown)
         print(f"written: {output}", file=sys.stderr)
     if check and any(trend.is_regressed(recent) for trend in found.trends):
         raise typer.Exit(exit_code.WORSE)
+
+
+def _form_of(output: Path | None) -> str:
+    suffix = output.suffix.lower() if output is not None else ""
+    if suffix not in FORMATS:
+        raise InputError(
+            f'the ending of "{output}" names no format of a history',
+            "name a file that ends in .html, .json or .csv, or give -f",
+        )
+    return FORMATS[suffix]
+
+
+def _page(found: "History", campaign: str) -> bytes:
+    from loadstone.report.formats.history_page import render_history
+
+    return render_history(found, campaign)
 
 
 def _read(folders: list[Path]) -> list[tuple[str, "Entry"]]:
@@ -119,7 +143,10 @@ def _read(folders: list[Path]) -> list[tuple[str, "Entry"]]:
     return found
 
 
-def _of_one_campaign(found: list[tuple[str, "Entry"]], wanted: str | None) -> list["Entry"]:
+def _of_one_campaign(
+    found: list[tuple[str, "Entry"]], wanted: str | None
+) -> tuple[list["Entry"], str]:
+    """Return the runs of one campaign, and its name."""
     names = dict.fromkeys(name for name, _ in found)
     if wanted is not None and wanted not in names:
         known = ", ".join(names) or "none that can be read"
@@ -129,7 +156,8 @@ def _of_one_campaign(found: list[tuple[str, "Entry"]], wanted: str | None) -> li
             f"these runs are of {len(names)} campaigns: {', '.join(names)}",
             "name one of them with --campaign",
         )
-    return [entry for name, entry in found if wanted in (None, name)]
+    entries = [entry for name, entry in found if wanted in (None, name)]
+    return entries, wanted or next(iter(names), "")
 
 
 def _as_text(found: "History") -> str:
@@ -248,3 +276,6 @@ def _as_csv(found: "History") -> str:
             where = (trend.name, trend.metric, one.run, one.started)
             writer.writerow((*where, repr(one.value), one.trials, one.run in begun))
     return out.getvalue()
+
+
+WRITERS = {"terminal": _as_text, "json": _as_json, "csv": _as_csv}

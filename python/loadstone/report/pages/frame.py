@@ -16,6 +16,7 @@ SCRIPTS: Mapping[str, tuple[str, ...]] = {
         *SHARED, "overview.js", "sweep.js", "times.js", "distributions.js", "run.js",
     ),
     "comparison.html.jinja": (*SHARED, "comparison.js"),
+    "history.html.jinja": (*SHARED, "history.js"),
     "account.html.jinja": (),
 }  # fmt: skip
 """The modules of each page, in the order in which they need each other: joined, they are one."""

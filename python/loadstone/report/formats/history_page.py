@@ -1,0 +1,216 @@
+"""Many runs of one campaign as one page: what changed its level, and does the newest run fit?"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+
+from loadstone import units
+from loadstone.analysis.accounts.history import (
+    RUNS_FOR_A_CHANGE,
+    History,
+    HistoryChange,
+    Trend,
+    is_lower_better,
+)
+from loadstone.analysis.headline import Tile
+from loadstone.report.pages.frame import render_page
+
+TRENDS_DRAWN = 48
+
+METRIC_WORDS = {
+    "requests_per_s": "requests per second",
+    "bytes_per_s": "data per second",
+    "seconds": "seconds",
+}
+CHIPS = {"worse": "void", "better": "good", "as before": "limit", "unknown": "unknown"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendRow:
+    """A row of the table: a trend, its newest value, and its last change of level, in words."""
+
+    name: str
+    metric: str
+    newest: str
+    newest_value: float
+    expected: str
+    verdict: str
+    chip: str
+    changed: str
+    magnitude: float | None
+    changed_at: str
+    p: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeWords:
+    """A change of level as a sentence, and what else changed at that run."""
+
+    sentence: str
+    is_worse: bool
+    differing: tuple[str, ...]
+
+
+def render_history(found: History, campaign: str) -> bytes:
+    """Return the page of a history; what got worse stands first."""
+    trends = sorted(found.trends, key=_urgency)
+    drawn = trends[:TRENDS_DRAWN]
+    return render_page(
+        "history.html.jinja",
+        data={
+            # The filters and the search of the results work on these, and here are none.
+            "results": [],
+            "rounds": [],
+            "trends": [_drawn(one) for one in drawn],
+        },
+        title=f"History of {campaign}",
+        sentence=_sentence(found),
+        tiles=tuple(_tiles(found)),
+        trends=[
+            {"title": f"{one.name or 'all'}: {metric_words(one.metric)}", "caption": _caption(one)}
+            for one in drawn
+        ],
+        undrawn=len(trends) - len(drawn),
+        rows=[_row(one) for one in trends],
+        changes=[_words(trend, one) for trend in trends for one in reversed(trend.changes)],
+        runs=[(one.name, one.started) for one in found.entries],
+        left_out=[
+            f"{units.counted(count, 'value')} labelled {label}"
+            for label, count in found.left_out.items()
+        ],
+        chips=CHIPS,
+        least_runs=RUNS_FOR_A_CHANGE,
+        is_short=max(len(one.points) for one in found.trends) < RUNS_FOR_A_CHANGE,
+    )
+
+
+def metric_words(metric: str) -> str:
+    """Return a metric as people call it: "p99" for "service_ns_p99"."""
+    if metric in METRIC_WORDS:
+        return METRIC_WORDS[metric]
+    kind, is_time, quantile = metric.partition("_ns_")
+    return f"{quantile}, {kind} time" if is_time else metric.replace("_", " ")
+
+
+def metric_value(value: float, metric: str) -> str:
+    """Return a value with its unit."""
+    if "_ns_" in metric:
+        return units.format_duration(value)
+    if metric == "bytes_per_s":
+        return units.format_byte_rate(value)
+    return f"{units.format_number(value)}/s" if metric.endswith("_per_s") else (
+        units.format_number(value)
+    )  # fmt: skip
+
+
+def _urgency(trend: Trend) -> tuple[bool, int, str, str]:
+    last = trend.changes[-1] if trend.changes else None
+    since = last.runs_since if last is not None and last.is_worse else 10**6
+    return trend.newest != "worse", since, trend.name, trend.metric
+
+
+def _drawn(trend: Trend) -> dict[str, object]:
+    return {
+        "metric": trend.metric,
+        "newest": trend.newest,
+        "expected": list(trend.expected) if trend.expected else None,
+        "points": [asdict(one) for one in trend.points],
+        "changes": [
+            {
+                "run": one.run,
+                "before": one.before,
+                "after": one.after,
+                "words": f"{one.magnitude:+.0%}",
+                "is_worse": one.is_worse,
+            }
+            for one in trend.changes
+        ],
+    }
+
+
+def _row(trend: Trend) -> TrendRow:
+    last = trend.changes[-1] if trend.changes else None
+    value = trend.points[-1].value
+    expected = ""
+    if trend.expected is not None:
+        low, high = (metric_value(one, trend.metric) for one in trend.expected)
+        expected = f"{low} to {high}"
+    return TrendRow(
+        name=trend.name or "all",
+        metric=metric_words(trend.metric),
+        newest=metric_value(value, trend.metric),
+        newest_value=value,
+        expected=expected,
+        verdict="too few runs" if trend.newest == "unknown" else trend.newest,
+        chip=CHIPS[trend.newest],
+        changed="" if last is None else f"{last.magnitude:+.0%}",
+        magnitude=None if last is None else last.magnitude,
+        changed_at="" if last is None else last.run,
+        p="" if last is None else f"{last.p:.1g}",
+        runs=len(trend.points),
+    )
+
+
+def _caption(trend: Trend) -> str:
+    better = "Less is better" if is_lower_better(trend.metric) else "More is better"
+    words = f"{better}. Newest: {metric_value(trend.points[-1].value, trend.metric)}"
+    if trend.expected is None:
+        return f"{words}; too few runs to expect a value."
+    low, high = (metric_value(one, trend.metric) for one in trend.expected)
+    return f"{words}, {trend.newest}; expected {low} to {high}."
+
+
+def _words(trend: Trend, change: HistoryChange) -> ChangeWords:
+    before, after = (metric_value(one, trend.metric) for one in (change.before, change.after))
+    what = "worse" if change.is_worse else "better"
+    return ChangeWords(
+        sentence=(
+            f"{trend.name or 'all'}, {metric_words(trend.metric)}: {change.magnitude:+.0%} ({what})"
+            f" from run {change.run} on, {change.started[:10]}: {before} to {after},"
+            f" p {change.p:.1g}"
+        ),
+        is_worse=change.is_worse,
+        differing=tuple(map(str, change.differing)),
+    )
+
+
+def _sentence(found: History) -> str:
+    newest = found.entries[-1].name
+    worse = [trend for trend in found.trends if trend.newest == "worse"]
+    better = sum(trend.newest == "better" for trend in found.trends)
+    unknown = sum(trend.newest == "unknown" for trend in found.trends)
+    total = units.counted(len(found.trends), "trend")
+    if worse:
+        words = f"The newest run, {newest}, is worse than expected in {len(worse)} of {total}"
+        first = worse[0]
+        if len(worse) == 1:
+            words += f": {first.name or 'all'}, {metric_words(first.metric)}"
+    elif unknown == len(found.trends):
+        words = f"Too few runs to say whether the newest run, {newest}, is as expected"
+    else:
+        words = f"The newest run, {newest}, is worse in none of {total}"
+    if better:
+        words += f" and better in {better}"
+    if changed := sum(bool(trend.changes) for trend in found.trends):
+        words += f"; {changed} changed level since {found.entries[0].started[:10]}"
+    return f"{words}."
+
+
+def _tiles(found: History) -> Iterable[Tile]:
+    first, last = found.entries[0], found.entries[-1]
+    total = units.counted(len(found.trends), "trend")
+    yield Tile(
+        name="Runs",
+        value=str(len(found.entries)),
+        note=f"{first.started[:10]} to {last.started[:10]}",
+    )
+    worse = sum(one.newest == "worse" for one in found.trends)
+    yield Tile(name="Newest run worse", value=str(worse), note=f"of {total}", is_bad=worse > 0)
+    for is_worse, name in ((True, "Changed for the worse"), (False, "Changed for the better")):
+        own = [one for one in _last_changes(found.trends) if one.is_worse == is_worse]
+        note = f"last at {max(own, key=lambda one: one.started).run}" if own else f"of {total}"
+        yield Tile(name=name, value=str(len(own)), note=note, is_bad=is_worse and bool(own))
+
+
+def _last_changes(trends: Sequence[Trend]) -> list[HistoryChange]:
+    return [trend.changes[-1] for trend in trends if trend.changes]

@@ -1,0 +1,59 @@
+// The page of a history: each trend over its runs, with its levels and where they changed.
+
+import { AXIS, put } from "./charts.js";
+import { openPage } from "./frame.js";
+import { data } from "./selection.js";
+import { makeTable } from "./tables.js";
+import { axisDuration, byteRate, duration, rate, number, shortRate } from "./words.js";
+
+const WORSE = "var(--bad)";
+const BETTER = "var(--good)";
+
+function worded(metric) {
+  if (metric.includes("_ns_")) return [duration, axisDuration];
+  if (metric === "bytes_per_s") return [byteRate, byteRate];
+  return metric.endsWith("_per_s") ? [rate, shortRate] : [number, number];
+}
+
+function levels(trend) {
+  // Each level reaches from the run that began it to the one before the next change.
+  const begins = trend.changes.map((one) => trend.points.findIndex((point) => point.run === one.run));
+  const edges = [0, ...begins, trend.points.length];
+  return trend.changes.length === 0 ? [] : edges.slice(0, -1).map((from, place) => ({
+    from, to: edges[place + 1] - 1,
+    value: place === 0 ? trend.changes[0].before : trend.changes[place - 1].after,
+  }));
+}
+
+function drawTrend(trend, place) {
+  const [words, short] = worded(trend.metric);
+  const rows = trend.points.map((one, at) => ({ ...one, at, is_newest: at === trend.points.length - 1 }));
+  const isOneYear = new Set(rows.map((one) => one.started.slice(0, 4))).size === 1;
+  const days = rows.map((one) => one.started.slice(isOneYear ? 5 : 0, 10));
+  const changes = trend.changes.map((one) => ({ ...one, at: rows.findIndex((row) => row.run === one.run) - 0.5 }));
+  const newest = trend.newest === "worse" ? WORSE : trend.newest === "better" ? BETTER : "var(--series-0)";
+  const last = rows.length - 1;
+  const step = Math.max(1, Math.ceil(rows.length / (isOneYear ? 6 : 4)));
+  put(`trend-${place}`, `${rows.length} runs, ${trend.changes.length} changes of level, newest run ${trend.newest}`, {
+    height: 190, marginBottom: 34, marginTop: 20, marginLeft: 64, marginRight: 18,
+    x: { ...AXIS, domain: [-0.7, last + 0.7], label: null, ticks: rows.map((one) => one.at).filter((at) => (last - at) % step === 0), tickFormat: (at) => days[at] ?? "" },
+    // From zero, so that noise does not look like a cliff.
+    y: { ...AXIS, label: null, domain: [0, 1.12 * Math.max(...rows.map((one) => one.value), trend.expected?.[1] ?? 0)], grid: true, ticks: 4, tickFormat: short },
+    marks: [
+      ...(trend.expected ? [Plot.rect([0], { x1: last - 0.45, x2: last + 0.45, y1: trend.expected[0], y2: trend.expected[1], fill: "var(--link)", fillOpacity: 0.16 })] : []),
+      Plot.ruleX(changes, { x: "at", stroke: (one) => (one.is_worse ? WORSE : BETTER), strokeWidth: 1.5, strokeDasharray: "4 3" }),
+      Plot.text(changes, { x: "at", frameAnchor: "top", dy: -14, text: "words", fill: (one) => (one.is_worse ? WORSE : BETTER), fontWeight: 600 }),
+      Plot.ruleY(levels(trend), { x1: "from", x2: "to", y: "value", stroke: "currentColor", strokeOpacity: 0.55, strokeWidth: 2 }),
+      Plot.line(rows, { x: "at", y: "value", stroke: "var(--series-0)", strokeOpacity: 0.45 }),
+      Plot.dot(rows, { x: "at", y: "value", r: (one) => (one.is_newest ? 4.5 : 2.6), fill: (one) => (one.is_newest ? newest : "var(--series-0)") }),
+      Plot.tip(rows, Plot.pointerX({ x: "at", y: "value", lineHeight: 1.25, title: (one) => `${one.run}\n${one.started.slice(0, 16).replace("T", " ")}\n${words(one.value)}, of ${one.trials} ${one.trials === 1 ? "trial" : "trials"}` })),
+    ],
+  });
+}
+
+makeTable();
+// All are shown before one is drawn: how many there are decides how wide each is.
+openPage(() => {
+  data.trends.forEach((_, place) => { document.getElementById(`trend-${place}`).hidden = false; });
+  data.trends.forEach(drawTrend);
+});
