@@ -35,6 +35,7 @@ SMALLER = {
     "rbd": ["dataset.size=64MiB", "sweep.threads=[1, 16]", "blocks=1"],
     "datasafe-s3": ["sweep.threads=[2]", "sweep.size=[100KiB]", "sweep.buckets=[1]"],
     "queries": ["queries.scale=0.01", "queries.loops=1"],
+    "theflash": ["queries.scale=0.1", "queries.loops=1"],
     "directory": ["workloads.small-files.dataset.objects=20", "workloads.1.dataset.size=1MiB"],
 }
 

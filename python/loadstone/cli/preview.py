@@ -116,7 +116,10 @@ def _varied(measured: Sequence[PlannedTrial]) -> dict[str, list[str]]:
 def _in_order(values: list[object]) -> list[object]:
     # A plan runs numbers in an order of chance; names stand as the campaign has them.
     numbers = [value for value in values if isinstance(value, int | float)]
-    return [*sorted(numbers)] if len(numbers) == len(values) else values
+    if len(numbers) == len(values):
+        return [*sorted(numbers)]
+    is_query = all(re.fullmatch(r"Q\d\d", str(value)) for value in values)
+    return sorted(values, key=str) if is_query else values
 
 
 def _parameters(planned: PlannedTrial) -> dict[str, Any]:

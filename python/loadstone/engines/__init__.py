@@ -25,6 +25,9 @@ class EngineEntry:
 
 
 ENGINES: Mapping[str, EngineEntry] = {
+    "clickhouse": EngineEntry(
+        "clickhouse", "ClickHouse", "chdb", "clickhouse", ("parquet", "mergetree")
+    ),
     "datafusion": EngineEntry("datafusion_engine", "DataFusion", "datafusion", "datafusion"),
     "duckdb": EngineEntry("duckdb_engine", "DuckDb", "duckdb", "duckdb", reads_buckets=False),
 }

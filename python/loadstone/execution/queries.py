@@ -77,6 +77,8 @@ class QueryTrials:
             raise TargetError(
                 f'engine "{own["engine"]}": found format {own["storage"]}, allowed: {allowed}'
             )
+        if own["storage"] != "parquet" and not (is_here or own["is_directory"]):
+            raise TargetError(f"{own['storage']} is kept in directories alone, not in buckets")
         if not (is_here or own["is_directory"] or entry.reads_buckets):
             raise TargetError(
                 f'engine "{own["engine"]}" reads directories alone, and is asked for a bucket',
@@ -285,7 +287,6 @@ class _Trial:
         time_ns = measured_ns if measured_ns is not None else elapsed_ns
         rows.add(0, outcome, time_ns, told.get("read_bytes", 0) + told.get("received_bytes", 0))
         self._done = 1
-        self._output.progress({**_LAST, "elapsed_ns": time_ns, "failed": int(outcome != "ok")})
         return self._summary(
             rows, query={**told, "time_ns": time_ns}, message=message, measured_ns=time_ns
         )
@@ -374,12 +375,6 @@ class _Trial:
             "filesystem": self._place.filesystem(),
             **more,
         }
-
-
-_LAST: Mapping[str, Any] = {
-    "iteration": 1, "iterations": 1, "stage": "measure", "requests": 1, "bytes": 0,
-    "requests_last_s": 0, "bytes_last_s": 0, "p50_ns": 0, "p99_ns": 0, "progress": 1.0,
-}  # fmt: skip
 
 
 class SecondRows:

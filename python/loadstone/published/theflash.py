@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from loadstone.analysis.accounts.account import SECONDS, Account, Measurement
-from loadstone.analysis.accounts.case_means import CaseMean, case_means
+from loadstone.analysis.accounts.case_means import case_means
 from loadstone.published import read
 from loadstone.report.tables.queries import queries_table, repetitions_block
 
@@ -39,9 +39,9 @@ def details() -> str:
     return f"{text['configuration']}\n{text['environment']}"
 
 
-def _times(system: str) -> dict[str, CaseMean]:
+def _times(system: str) -> dict[str, list[float]]:
     cases = case_means(_measurements([system]))
-    return {str(case.first.parameters["query"]): case for case in cases}
+    return {str(case.first.parameters["query"]): case.values for case in cases}
 
 
 def _measurements(systems: Sequence[str]) -> Iterator[Measurement]:

@@ -390,7 +390,8 @@ def next_step(run: Run, findings: Findings, answer: Answer) -> tuple[str, str] |
             "loadstone bench put,get,delete http://127.0.0.1:9000 --blocks 6"
         )
     if any(len(one.cell.trial_rates) < 2 for one in answer.results) and kind in ("bench", "run"):
-        more = "--blocks 6" if kind == "bench" else "--set blocks=6"
+        blocks = "queries.loops" if findings.queries is not None else "blocks"
+        more = "--blocks 6" if kind == "bench" else f"--set {blocks}=6"
         return "repeat it, for an interval", f"{_without_output(words)} {more}"
     calibration = next((one.todo for one in findings.findings if one.rule == "not-calibrated"), "")
     if calibration:

@@ -1,6 +1,7 @@
 """How a readable report begins: what was measured, on what, from where, and what it is worth."""
 
 import datetime
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -222,10 +223,12 @@ def _varied(measured: Sequence[Mapping[str, object]]) -> dict[str, str]:
 
 
 def _ascending(found: Mapping[object, str]) -> list[tuple[object, str]]:
-    """Return values in size where they are numbers: a plan runs them in an order of chance."""
+    """Return values in order where they are numbered: a plan runs them in an order of chance."""
     items = list(found.items())
     if all(isinstance(value, (int, float)) for value, _ in items):
         items.sort(key=lambda item: float(str(item[0])))
+    elif all(re.fullmatch(r"Q\d\d", str(value)) for value, _ in items):
+        items.sort(key=lambda item: str(item[0]))
     return items
 
 

@@ -4,6 +4,7 @@ Each server says what it needs: packages of the Python index in an environment o
 program, or packages of Debian. What is there already is not asked for again.
 """
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -80,6 +81,13 @@ def install_sshd() -> None:
         _debian_packages(["openssh-server", "openssh-client"])
 
 
+def install_chdb() -> None:
+    """Install ClickHouse as a library beside loadstone; it is no server, but as large as one."""
+    if importlib.util.find_spec("chdb") is None:
+        print("installing chdb …", flush=True)
+        _run("chdb", [sys.executable, "-m", "pip", "install", "loadstone[clickhouse]"])
+
+
 def install_guest() -> None:
     """Install an emulator, and unpack a kernel and a few programs for what it boots."""
     if not guest.missing(GUEST):
@@ -114,6 +122,7 @@ INSTALLERS = {
     "ceilings": install_ceilings,
     "guest": install_guest,
     "sshd": install_sshd,
+    "chdb": install_chdb,
 }
 
 

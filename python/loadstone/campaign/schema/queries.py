@@ -60,7 +60,7 @@ class Queries(BaseModel):
     )
     scale: PositiveNumber = Field(description="The scale factor: at 1 the tables are about 1 GB.")
     engine: Annotated[tuple[Engine, ...], OneOrMany()] = Field(
-        min_length=1, description="What runs the queries: duckdb, datafusion, clickhouse, spark."
+        min_length=1, description="What runs the queries: duckdb, datafusion, clickhouse."
     )
     only: tuple[QueryName, ...] = Field(
         default=QUERY_NAMES, min_length=1, description="The queries to run; all 22 when absent."

@@ -20,11 +20,11 @@ def is_markdown(account: Account) -> bool:
 
 
 def _queries(account: Account) -> str:
-    systems: dict[str, dict[str, CaseMean]] = {}
+    systems: dict[str, dict[str, list[float]]] = {}
     groups = grouped(account.of(SECONDS), lambda one: (one.target, one.parameters["query"]))
     for own in groups.values():
         case = CaseMean(tuple(own))
-        systems.setdefault(case.first.target, {})[str(case.first.parameters["query"])] = case
+        systems.setdefault(case.first.target, {})[str(case.first.parameters["query"])] = case.values
     return queries_table(systems)
 
 

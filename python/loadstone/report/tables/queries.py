@@ -1,12 +1,11 @@
 """Tables of queries in the layout of a published report: averages side by side, and every time."""
 
-from collections.abc import Mapping
-
-from loadstone.analysis.accounts.case_means import CaseMean
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 SECONDS_WIDTH = 7
 
-Times = Mapping[str, CaseMean]
+Times = Mapping[str, Sequence[float]]
 """The repetitions of a query in seconds, by the query's name, such as "Q01"."""
 
 
@@ -27,11 +26,11 @@ def queries_table(systems: Mapping[str, Times]) -> str:
 def repetitions_block(title: str, times: Times) -> str:
     """Return every time behind the averages of one system, a query a line, under its title."""
     lines = [f"* {title}", "```"]
-    for name, case in times.items():
-        detail = ", ".join(f"{value:.1f}" for value in case.values)
-        lines.append(f"{name}, avg: {_mean(case):>5}, detail: [{detail}]")
+    for name, seconds in times.items():
+        detail = ", ".join(f"{value:.1f}" for value in seconds)
+        lines.append(f"{name}, avg: {_mean(seconds):>5}, detail: [{detail}]")
     return "\n".join([*lines, "```"]) + "\n"
 
 
-def _mean(case: CaseMean | None) -> str:
-    return f"{case.mean:.1f}" if case is not None else ""
+def _mean(seconds: Sequence[float] | None) -> str:
+    return f"{fmean(seconds):.1f}" if seconds else ""

@@ -26,6 +26,7 @@ from loadstone.report.tables.published import (
     rounds_table,
     threads_table,
 )
+from loadstone.report.tables.queries import queries_table, repetitions_block
 
 _PLACE = re.compile(r"\{(\w+)\}")
 MEGABYTES = {"MB": 10**6, "MiB": 2**20}
@@ -81,13 +82,34 @@ def cern(findings: Findings, options: Options) -> str:
     return "\n".join(blocks)
 
 
+def theflash(findings: Findings, options: Options) -> str:
+    """Return mean seconds of each query, arms as columns, and every time of each arm below."""
+    if findings.queries is None:
+        raise InputError("the table theflash is one of queries, and this run has none")
+    names = {
+        arm.arm: " ".join(
+            options.labels.get(word, word) for word in findings.queries.name_of(arm.arm).split()
+        )
+        for arm in findings.queries.arms
+    }
+    times = {
+        names[arm.arm]: {one.query: one.seconds for one in arm.queries if one.by_block}
+        for arm in findings.queries.arms
+    }
+    parts = [queries_table(times)]
+    head = options.head or "{arm}"
+    parts += [repetitions_block(head.replace("{arm}", name), own) for name, own in times.items()]
+    return "\n".join(parts)
+
+
 TABLES: Mapping[str, Callable[[Findings, Options], str]] = {
     "hummingbird": hummingbird,
     "cern": cern,
+    "theflash": theflash,
 }
 
 
-MARKDOWN_TABLES = ("hummingbird",)
+MARKDOWN_TABLES = ("hummingbird", "theflash")
 """Layouts that are Markdown by themselves; the others are separated by tabs."""
 
 NO_TABLE = "none"
