@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import urllib.parse
+import urllib.request
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ import pytest
 import zstandard
 
 from loadstone.cli import COMMANDS
+from loadstone.view.page_server import PageServer
 from tests.conformance import targets
 from tests.conformance.targets import ACCESS_KEY, PROJECT, USER
 from tests.system.command import HANGS_AFTER_S, NO_STATE, Said
@@ -229,6 +231,20 @@ def _descendants(root: int) -> Iterator[int]:
                 yield from _descendants(number)
 
 
+def check_pages(cage: Cage, folder: Path) -> None:
+    """Look into what `loadstone view` serves of a folder."""
+    with PageServer(folder) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        for one in server.runs.read():
+            pages = ("", f"run/{one.id}", f"live/{one.id}", f"live/{one.id}.json")
+            for page in pages:
+                with urllib.request.urlopen(server.url + page, timeout=120) as answer:
+                    cage.check("page", answer.read())
+        server.shutdown()
+        thread.join()
+
+
 def test_a_target_that_sends_back_its_requests_gets_no_secret_told(
     cage: Cage, store_port: int, tmp_path: Path
 ) -> None:
@@ -261,6 +277,8 @@ def test_a_target_that_sends_back_its_requests_gets_no_secret_told(
     loadstone(cage, "compare", folders[0], folders[1])
     loadstone(cage, "analyse", folders[0])
     loadstone(cage, "history", tmp_path)
+    loadstone(cage, "view", tmp_path / "absent")
+    check_pages(cage, tmp_path)
     loadstone(cage, "list", "runs", tmp_path)
     cage.check_folder(tmp_path / "reports")
     assert not cage.problems, cage.problems[:5]

@@ -81,6 +81,11 @@ COMMANDS = (
         module="loadstone.cli.commands.history",
     ),
     Command(
+        name="view",
+        summary="Show runs in a browser: reports, comparisons, one live.",
+        module="loadstone.cli.commands.view",
+    ),
+    Command(
         name="analyse",
         summary="Judge what a run or a published report says.",
         module="loadstone.cli.commands.analyse",

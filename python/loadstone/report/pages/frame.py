@@ -1,6 +1,8 @@
 """The frame of every page: templates, styles, scripts and the charts' library in one file."""
 
+import base64
 import functools
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -18,6 +20,9 @@ SCRIPTS: Mapping[str, tuple[str, ...]] = {
     "comparison.html.jinja": (*SHARED, "comparison.js"),
     "history.html.jinja": (*SHARED, "history.js"),
     "account.html.jinja": (),
+    "runs.html.jinja": (*SHARED, "runs.js"),
+    "live.html.jinja": (*SHARED, "live.js"),
+    "message.html.jinja": (),
 }  # fmt: skip
 """The modules of each page, in the order in which they need each other: joined, they are one."""
 
@@ -43,6 +48,17 @@ def joined_scripts(template: str) -> str:
     """Return the modules of a page as one."""
     names = SCRIPTS[template]
     return "\n".join(_EXPORT.sub("", _IMPORT.sub("", _read("scripts", name))) for name in names)
+
+
+@functools.cache
+def script_hashes(template: str) -> tuple[str, ...]:
+    """Return what a Content-Security-Policy names the scripts of a page by, and no others."""
+    if not SCRIPTS[template]:
+        return ()
+    # As they stand in frame.html.jinja.
+    scripts = (_read("vendor", "plot.min.js"), f"\n{joined_scripts(template)}\n")
+    digests = (hashlib.sha256(one.encode()).digest() for one in scripts)
+    return tuple(f"sha256-{base64.b64encode(one).decode()}" for one in digests)
 
 
 def _embedded(data: Mapping[str, Any]) -> str:

@@ -1,0 +1,135 @@
+"""The pages of a view: rendered when asked for, kept while their runs stay as they are."""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from loadstone.errors import LoadstoneError
+from loadstone.report.pages.frame import render_page
+from loadstone.results.layout import MANIFEST, TRIALS
+from loadstone.view.run_list import ListedRun, RunList
+
+PAGES_KEPT = 8
+
+# What a folder that was edited, or is half written, may lead a reader into.
+UNFIT = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    OSError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedPage:
+    """A page: its bytes, the template whose scripts it may run, and the answer's status."""
+
+    body: bytes
+    template: str
+    status: int = 200
+
+
+class PageRenderer:
+    """Renders one page at a time, so that a folder of large runs does not exhaust the host."""
+
+    def __init__(self, runs: RunList) -> None:
+        self._runs = runs
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[object, ...], RenderedPage] = OrderedDict()
+
+    def index(self) -> RenderedPage:
+        """Return the list of runs."""
+        runs = self._runs.read()
+        body = render_page(
+            "runs.html.jinja",
+            data={"results": [], "rounds": []},
+            title="Runs",
+            folder=str(self._runs.folder).encode(errors="replace").decode(),
+            runs=runs,
+        )
+        return RenderedPage(body=body, template="runs.html.jinja")
+
+    def live(self, run: ListedRun) -> RenderedPage:
+        """Return the page that follows a run."""
+        data = {"results": [], "rounds": [], "id": run.id}
+        body = render_page("live.html.jinja", data=data, title=run.folder, run=run)
+        return RenderedPage(body=body, template="live.html.jinja")
+
+    def report(self, run: ListedRun) -> RenderedPage:
+        """Return a run's report."""
+
+        def render() -> bytes:
+            from loadstone.analysis import analyse
+            from loadstone.report import REPORTS, Options
+            from loadstone.results.store import read_run
+
+            report = REPORTS["html"]
+            read = read_run(run.path)
+            return report.render(read, analyse(read, courses=report.draws), Options())
+
+        return self._made(("report", *_mark(run)), "run.html.jinja", render)
+
+    def comparison(self, a: ListedRun, b: ListedRun) -> RenderedPage:
+        """Return the comparison of two runs; why there is none, where they are not comparable."""
+
+        def render() -> bytes:
+            from loadstone.analysis.accounts import comparison, run_account
+            from loadstone.report.formats.comparison_page import render_comparisons
+            from loadstone.results.store import read_run
+
+            # Runs of one campaign have one name; their folders tell them apart.
+            arms = [
+                replace(run_account.read_account(read_run(one.path)), name=one.folder)
+                for one in (a, b)
+            ]
+            found = comparison.compare(*arms)
+            if found.refused and not found.is_overridden:
+                fields = "; ".join(map(str, found.refused[:8]))
+                raise LoadstoneError(
+                    f'"{a.folder}" and "{b.folder}" are not comparable: they differ in {fields}',
+                    "loadstone compare A B --factor NAME compares by what may differ",
+                )
+            return render_comparisons([found], ())
+
+        key = ("comparison", *_mark(a), *_mark(b))
+        return self._made(key, "comparison.html.jinja", render)
+
+    def message(self, text: str, hint: str = "", *, status: int) -> RenderedPage:
+        """Return a page that says why there is no other."""
+        body = render_page("message.html.jinja", data=None, title="Not shown", text=text, hint=hint)
+        return RenderedPage(body=body, template="message.html.jinja", status=status)
+
+    def _made(self, key: tuple[object, ...], template: str, render: object) -> RenderedPage:
+        assert callable(render)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            try:
+                page = RenderedPage(body=render(), template=template)
+            except LoadstoneError as error:
+                return self.message(error.message, error.hint or "", status=422)
+            except UNFIT as error:
+                what = f"What was read does not fit together: {type(error).__name__}: {error}"
+                hint = "A run that goes on is shown live; one that was edited cannot be shown."
+                return self.message(what, hint, status=422)
+            self._kept[key] = page
+            while len(self._kept) > PAGES_KEPT:
+                self._kept.popitem(last=False)
+            return page
+
+
+def _mark(run: ListedRun) -> tuple[object, ...]:
+    """Return what changes when a run's numbers do."""
+    return (run.id, run.state, *(_changed_ns(run.path / name) for name in (MANIFEST, TRIALS)))
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return -1

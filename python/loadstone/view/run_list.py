@@ -1,0 +1,137 @@
+"""The runs of a folder, each with an identity that is safe in an address."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from loadstone.errors import LoadstoneError
+from loadstone.results.layout import LOCK, MANIFEST, plain, read_manifest
+
+RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedRun:
+    """A run folder: what stands in its manifest, or why that cannot be read."""
+
+    id: str
+    path: Path
+    folder: str
+    started: str = ""
+    campaign: str = ""
+    state: str = ""
+    trials: int = 0
+    problem: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        """Tell whether it goes on now."""
+        return self.state == RUNNING
+
+
+class RunList:
+    """Finds the runs of one folder; a manifest is read again only when its file has changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        self._known: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
+
+    def read(self) -> list[ListedRun]:
+        """Return the runs, the newest first; those that cannot be read come last."""
+        locked = _locked_inodes()
+        runs = [self._listed(path, locked) for path in self._paths()]
+        readable = sorted(
+            (one for one in runs if not one.problem), key=lambda one: one.started, reverse=True
+        )
+        return readable + [one for one in runs if one.problem]
+
+    def find(self, identity: str) -> ListedRun | None:
+        """Return the run of an identity. It is looked up among what was found, never joined."""
+        locked = _locked_inodes()
+        for path in self._paths():
+            if _identity(path) == identity:
+                return self._listed(path, locked)
+        return None
+
+    def _paths(self) -> list[Path]:
+        if (self.folder / MANIFEST).is_file():
+            return [self.folder]
+        found = sorted(path.parent for path in self.folder.glob(f"*/{MANIFEST}"))
+        # A link that leads out of the folder would show what nobody asked to show.
+        return [one for one in found if one.resolve().is_relative_to(self.folder)]
+
+    def _listed(self, path: Path, locked: set[int]) -> ListedRun:
+        shown = plain(os.fsencode(path.name).decode(errors="replace"))
+        try:
+            manifest = self._manifest(path)
+        except LoadstoneError as error:
+            text = plain(error.message.encode(errors="replace").decode())
+            return ListedRun(id=_identity(path), path=path, folder=shown, problem=text)
+        except OSError as error:
+            reason = error.strerror or "it cannot be read"
+            return ListedRun(id=_identity(path), path=path, folder=shown, problem=reason)
+        state = str(manifest["state"])
+        if _inode(path / LOCK) in locked:
+            state = RUNNING
+        elif state == RUNNING:
+            state = "cut off"
+        return ListedRun(
+            id=_identity(path),
+            path=path,
+            folder=shown,
+            started=str(manifest["started"] or ""),
+            campaign=str(manifest["campaign"] or manifest["name"]),
+            state=state,
+            trials=manifest["trials"],
+        )
+
+    def _manifest(self, path: Path) -> dict[str, Any]:
+        """Return the few facts of a manifest that a list shows: a plan may have 150 MiB."""
+        facts = (path / MANIFEST).stat()
+        mark = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+        known = self._known.get(path)
+        if known is None or known[0] != mark:
+            whole = read_manifest(path)
+            campaign = whole.get("campaign")
+            few = {
+                "state": whole["state"],
+                "name": whole["name"],
+                "started": whole.get("started"),
+                "campaign": campaign.get("name") if isinstance(campaign, dict) else None,
+                "trials": len(whole["plan"]),
+            }
+            known = self._known[path] = (mark, plain(few))
+        return known[1]
+
+
+def _identity(path: Path) -> str:
+    """Return what stands for a folder in addresses, whatever its name is."""
+    return hashlib.sha256(os.fsencode(path.name)).hexdigest()[:20]
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return -1
+
+
+def _locked_inodes() -> set[int]:
+    """Return the files that a process holds locked, as the kernel lists them.
+
+    To try the lock would take it for a moment, and a run that begins just then would be refused.
+    """
+    try:
+        lines = Path("/proc/locks").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return set()
+    found = set()
+    for line in lines:
+        words = line.split()
+        if "FLOCK" in words:
+            place = next((word for word in words if word.count(":") == 2), "")
+            if place.rpartition(":")[2].isdigit():
+                found.add(int(place.rpartition(":")[2]))
+    return found
