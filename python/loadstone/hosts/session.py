@@ -1,6 +1,7 @@
 """The hosts of one run, from their launch to their end."""
 
 import queue
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -14,6 +15,10 @@ from loadstone.hosts.executor import OnHosts
 from loadstone.hosts.launchers import make_launcher
 
 LOOK_S = 0.1
+MORE_S = 1.0
+"""How long to wait for the other hosts after the first that failed: often all have one reason."""
+
+NAMED_MAX = 8
 
 
 class HostSession:
@@ -27,6 +32,7 @@ class HostSession:
         self._carrier = Carrier(run, hosts.listen_address)
         self._launcher = make_launcher(hosts)
         self._tell = tell
+        self._ended_at: float | None = None
 
     def __enter__(self) -> Self:
         self._carrier.__enter__()
@@ -96,10 +102,12 @@ class HostSession:
 
     def _refuse_ended(self, missing: list[str]) -> None:
         ended = {host: why for host, why in self._launcher.ended().items() if host in missing}
-        if ended:
-            lines = [why if host in why else f"host {host}: {why}" for host, why in ended.items()]
-            message, _, hint = "\n".join(lines).partition("\nhint: ")
-            raise HostError(message, hint.partition("\n")[0] or None)
+        if not ended:
+            return
+        now = time.monotonic()
+        self._ended_at = self._ended_at or now
+        if len(ended) == len(missing) or now - self._ended_at >= MORE_S:
+            raise refusal(ended)
 
     def _refuse_other_builds(self) -> None:
         builds = {str(facts["build"]) for facts in self.facts.values()}
@@ -109,3 +117,18 @@ class HostSession:
                 f"hosts have different builds of the load generator: {told}",
                 "install the same wheel on all of them",
             )
+
+
+def refusal(ended: Mapping[str, str]) -> HostError:
+    """Return the error that names every host whose agent has ended, and what to do, each once."""
+    lines, hints = [], []
+    for host, why in sorted(ended.items()):
+        message, _, hint = why.partition("\nhint: ")
+        is_named = re.search(rf"\bhost {re.escape(host)}(?![\w.-])", message)
+        lines.append(message if is_named else f"host {host}: {message}")
+        if hint and hint not in hints:
+            hints.append(hint)
+    more = len(lines) - NAMED_MAX
+    if more > 0:
+        lines = [*lines[:NAMED_MAX], f"and {more} more hosts"]
+    return HostError("\n".join(lines), "; ".join(hints[:2]) or None)

@@ -86,6 +86,12 @@ class Ssh:
                 host, f"its key is not a known one: {error.reason}",
                 "log in once by hand and compare the key: known_hosts keeps it",
             )  # fmt: skip
+        except ValueError as error:
+            # What asyncssh says of files: a key, its public half, known_hosts, the configuration.
+            self._ended[host] = _told(
+                host, f"a file of ssh cannot be used: {error}",
+                "look into ~/.ssh: each key and its .pub must belong together",
+            )  # fmt: skip
         except (asyncssh.Error, OSError) as error:
             self._ended[host] = _told(host, _reason(error), f"does this log in: ssh {host}")
 

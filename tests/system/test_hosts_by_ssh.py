@@ -1,0 +1,209 @@
+"""Hosts that are logged in to: they make a load, are lost, and each mistake names its host."""
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loadstone.results.store import read_run
+from tests.system import campaigns, ssh_network
+from tests.system.ssh_network import CONTROLLER, UNROUTED, SshNetwork
+
+LACKS = ssh_network.lacks()
+pytestmark = pytest.mark.skipif(LACKS is not None, reason=str(LACKS))
+WAIT_S = 120.0
+
+CAMPAIGN = f"""\
+name: many
+targets: {{t: {{driver: "null"}}}}
+hosts:
+  launch: ssh
+  names: ["client{{1...2}}"]
+  command: {sys.executable} -m loadstone
+  listen: {CONTROLLER}
+dataset: {{objects: 1000, size: 4KiB}}
+load: {{threads: 1, cores: 1}}
+phases: [{{op: put, duration: 500ms}}]
+"""
+
+OTHER_VERSION = f"""\
+#!{sys.executable}
+import sys
+import loadstone
+loadstone.__version__ = "9.9.9"
+from loadstone.cli import main
+sys.argv[0] = "loadstone"
+sys.exit(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshNetwork]:
+    with ssh_network.ssh_network(tmp_path_factory.mktemp("ssh"), 2) as network:
+        yield network
+
+
+def test_hosts_that_are_logged_in_to_make_one_load(network: SshNetwork, tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, CAMPAIGN)
+    said = network.loadstone("run", file, "-o", tmp_path / "run")
+    assert said.code == 0, said.err
+    run = read_run(tmp_path / "run")
+    assert [host["name"] for host in run.manifest["hosts"]] == ["client1", "client2"]
+    (record,) = run.records
+    hosts = record.summary["hosts"]
+    assert [host["state"] for host in hosts] == ["finished", "finished"]
+    assert sum(host["requests"] for host in hosts) == record.summary["requests"] > 0
+    assert not network.processes("client1") + network.processes("client2")
+
+
+@pytest.mark.long(cpu_s=6)
+def test_no_key_of_an_agent_is_on_a_command_line(network: SshNetwork, tmp_path: Path) -> None:
+    file = campaigns.write(tmp_path, CAMPAIGN.replace("500ms", "10m"))
+    process = network.start("run", file, "-o", tmp_path / "run")
+    campaigns.wait_for(process, "%")
+    lines = b"".join(path.read_bytes() for path in command_lines())
+    process.terminate()
+    campaigns.end(process)
+    assert b"agent" in lines
+    assert b"PRIVATE KEY" not in lines
+    assert not network.processes("client1") + network.processes("client2")
+
+
+def test_a_host_that_is_cut_off_is_lost_and_ends_its_load_by_itself(
+    network: SshNetwork, tmp_path: Path
+) -> None:
+    file = campaigns.write(tmp_path, CAMPAIGN.replace("500ms", "12s"))
+    process = network.start("run", file, "-o", tmp_path / "run")
+    for _ in range(5):
+        # Both hosts have told of some seconds by then.
+        campaigns.wait_for(process, "%")
+    try:
+        network.cut_off("client2")
+        _, err = campaigns.end(process)
+        assert process.returncode == 0, err
+        # No word of the controller reaches it any more.
+        end = time.monotonic() + WAIT_S
+        while network.processes("client2"):
+            assert time.monotonic() < end, "its load goes on"
+            time.sleep(0.1)
+    finally:
+        network.mend("client2")
+    (record,) = read_run(tmp_path / "run").records
+    states = {host["name"]: host["state"] for host in record.summary["hosts"]}
+    assert states == {"client1": "finished", "client2": "lost"}
+    (lost,) = (host for host in record.summary["hosts"] if host["state"] == "lost")
+    assert lost["reason"] == "nothing was heard of it for 3 s"
+    assert lost["requests"] > 0
+
+
+def command_lines() -> Iterator[Path]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        if path.exists():
+            yield path
+
+
+def refused(network: SshNetwork, folder: Path, *changes: str) -> str:
+    """Check hosts of which one cannot take part, and return what is said."""
+    file = campaigns.write(folder, CAMPAIGN)
+    words = [word for change in changes for word in ("--set", change)]
+    said = network.loadstone("hosts", "check", file, *words)
+    assert said.code == 1, said.out
+    assert "Traceback" not in said.err
+    assert not network.processes("client1") + network.processes("client2")
+    return said.err
+
+
+def test_a_host_that_nobody_knows_is_named(network: SshNetwork, tmp_path: Path) -> None:
+    said = refused(network, tmp_path, "hosts.names=[client1, nowhere.invalid]")
+    assert "host nowhere.invalid: start an agent by ssh" in said
+    assert "hint:" in said
+
+
+@pytest.mark.long(cpu_s=6)
+def test_a_host_that_nobody_answers_for_is_named(network: SshNetwork, tmp_path: Path) -> None:
+    said = refused(network, tmp_path, "hosts.names=[client1, 10.231.9.77]")
+    assert "host 10.231.9.77: start an agent by ssh" in said
+
+
+def test_a_refused_key_is_named(network: SshNetwork, tmp_path: Path) -> None:
+    keys = network.folder / "authorized"
+    right = keys.read_text()
+    keys.write_text((network.folder / "client1.host.pub").read_text())
+    try:
+        said = refused(network, tmp_path)
+    finally:
+        keys.write_text(right)
+    assert "host client1: start an agent by ssh: the key or the user was refused" in said
+    assert "log in once by hand" in said
+
+
+def test_a_key_that_is_no_pair_is_named(network: SshNetwork, tmp_path: Path) -> None:
+    key = network.folder / "user.pub"
+    right = key.read_text()
+    key.write_text((network.folder / "client1.host.pub").read_text())
+    try:
+        said = refused(network, tmp_path)
+    finally:
+        key.write_text(right)
+    assert "host client1: start an agent by ssh: a file of ssh cannot be used" in said
+
+
+def test_a_host_with_another_key_than_the_known_one_is_named(
+    network: SshNetwork, tmp_path: Path
+) -> None:
+    known = network.ssh_folder / "known_hosts"
+    right = known.read_text()
+    known.write_text(right.splitlines()[0] + "\n")
+    try:
+        said = refused(network, tmp_path)
+    finally:
+        known.write_text(right)
+    assert "host client2: start an agent by ssh: its key is not a known one" in said
+    assert "client1" not in said
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("/nowhere/loadstone", '"/nowhere/loadstone" was not found there'),
+        ("{lonely} -m loadstone", "is no loadstone that can be an agent"),
+        ("{other}", "this host client1 has 9.9.9"),
+        ("{shy}", "its agent ended: exit code 3"),
+    ],
+)
+def test_what_is_no_agent_is_named(
+    network: SshNetwork, tmp_path: Path, command: str, told: str
+) -> None:
+    programs = {
+        "lonely": f"{Path(sys.executable).resolve()} -I",
+        "other": script(tmp_path / "other", OTHER_VERSION),
+        "shy": script(tmp_path / "shy", "#!/bin/sh\nexit 3\n"),
+    }
+    said = refused(network, tmp_path, "hosts.names=[client1]",
+                   f"hosts.command={command.format(**programs)}")  # fmt: skip
+    assert "client1" in said
+    assert told in said
+
+
+def test_a_host_without_a_way_back_is_named(network: SshNetwork, tmp_path: Path) -> None:
+    said = refused(network, tmp_path, "hosts.names=[client1]", f"hosts.listen={UNROUTED}")
+    assert f"host client1: connect to the controller at {UNROUTED}" in said
+    assert "hosts.listen" in said
+
+
+@pytest.mark.long(cpu_s=6)
+def test_an_address_that_is_the_hosts_own_is_named(network: SshNetwork, tmp_path: Path) -> None:
+    said = refused(network, tmp_path, "hosts.names=[client1]", "hosts.listen=127.0.0.1")
+    assert "host client1" in said
+    assert "127.0.0.1" in said
+    assert "hosts.listen" in said
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(text)
+    path.chmod(0o755)
+    assert shutil.which(str(path))
+    return str(path)
