@@ -1,7 +1,9 @@
 """A load of several hosts: divided, and added up, so that together they are the whole."""
 
+import queue
 import ssl
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,8 +16,10 @@ from loadstone.errors import CampaignError, InputError
 from loadstone.hosts.certificates import Authority
 from loadstone.hosts.clock import Exchange, estimate
 from loadstone.hosts.division import divide
+from loadstone.hosts.executor import _TrialOnHosts
 from loadstone.hosts.invitation import Invitation, read_invitation, write_invitation
 from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
+from loadstone.hosts.session import refusal
 
 CAMPAIGN = """\
 name: many
@@ -200,6 +204,21 @@ def live(rate: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def test_every_host_that_cannot_take_part_is_named_and_what_to_do_once() -> None:
+    found = refusal(
+        {
+            "b": "host b: no loadstone there\nhint: install it",
+            "a": "host a: no loadstone there\nhint: install it",
+            "c": "exit code 3",
+        }
+    )
+    assert str(found).splitlines()[:3] == [
+        "host a: no loadstone there", "host b: no loadstone there", "host c: exit code 3",
+    ]  # fmt: skip
+    assert found.hint == "install it"
+    assert "and 12 more hosts" in str(refusal({f"c{number:02}": "gone" for number in range(20)}))
+
+
 @given(
     offset_ns=st.integers(-(10**12), 10**12),
     trips=st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=1),
@@ -294,3 +313,28 @@ def context(kind: int, authority: Authority, issuer: Authority, folder: Path) ->
     path.write_text(identity.certificate + identity.key)
     made.load_cert_chain(path)
     return made
+
+
+def test_a_controller_that_stood_still_gives_its_hosts_time_to_be_heard() -> None:
+    trial = standing(["a", "b"])
+    trial._turned -= 60
+    for host in trial._hosts.values():
+        host.heard -= 60
+    trial._turn()
+    assert {host.state for host in trial._hosts.values()} == {"loading"}
+    # It did not stand still this time: they are silent.
+    for host in trial._hosts.values():
+        host.heard -= 60
+    trial._turn()
+    assert {host.state for host in trial._hosts.values()} == {"lost"}
+
+
+def standing(names: list[str]) -> Any:
+    """Return a trial on hosts that are loading and say nothing."""
+    carrier = SimpleNamespace(heard=queue.Queue(), drop=lambda host: None, ask=lambda *words: None)
+    output = SimpleNamespace(progress=lambda live: None, probes=lambda: None)
+    document = whole(hosts=len(names)) | {"measured": True}
+    trial: Any = _TrialOnHosts(document, output, carrier, names, 1)  # type: ignore[arg-type]
+    for host in trial._hosts.values():
+        host.state = "loading"
+    return trial

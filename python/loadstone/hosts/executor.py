@@ -24,6 +24,9 @@ from loadstone.hosts.merging import LiveFigures, merge_summaries
 SILENT_S = 3.0
 """How long a host may say nothing: its agent says something every second."""
 
+OWN_REST_S = 1.0
+"""A controller that has itself stood still for so long has heard nobody, and gives them as long."""
+
 READY_S = 180.0
 LEAD_S = 0.5
 """How far ahead the common start lies: every host must have heard of it by then."""
@@ -127,6 +130,7 @@ class _TrialOnHosts:
         self._stopped_at: float | None = None
         self._is_asked = False
         self._told = 0.0
+        self._turned = time.monotonic()
         self._started_ns: int | None = None
 
     def run(self) -> dict[str, Any]:
@@ -208,6 +212,10 @@ class _TrialOnHosts:
             except queue.Empty:
                 heard = None
         now = time.monotonic()
+        if now - self._turned > OWN_REST_S:
+            for host in self._hosts.values():
+                host.heard = max(host.heard, now - SILENT_S + OWN_REST_S)
+        self._turned = now
         is_late = self._stopped_at is not None and now - self._stopped_at > STOP_S
         for host in self._hosts.values():
             if host.state not in ("preparing", "ready", "loading"):
@@ -266,9 +274,11 @@ class _TrialOnHosts:
             self._output.intervals(rows)
             times = _count(host, rows)
         self._live.note(host.name, live, times)
-        failed = sum(one.failed for one in self._hosts.values())
         most = self._failures_max
-        if most is not None and failed > most and self._reason is None:
+        if most is None or not host.failed or self._reason is not None:
+            return
+        failed = sum(one.failed for one in self._hosts.values())
+        if failed > most:
             self._stop(f"{failed} requests failed on all hosts, allowed {most}")
 
     def _fail(self, host: _Host, error: str) -> None:

@@ -1,0 +1,226 @@
+"""What many agents cost the controller: interval streams fed to it as they come from the wire.
+
+    python bench/hosts_simulated.py --agents 100 1000 --seconds 30
+
+Each agent sends once a second: four operations, each with three histograms, as the load generator
+makes them. Measured is the controller's own thread: dask's decoding of a message, counting, merging
+for the live view, and writing to the run folder. TLS and the loop that reads sockets are not in it.
+"""
+
+import argparse
+import queue
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from distributed.protocol import dumps, loads
+
+from loadstone._loadgen import Histogram
+from loadstone.hosts import executor as of_hosts
+from loadstone.hosts.agent import packed
+from loadstone.hosts.carrier import Heard
+from loadstone.hosts.clock import Clock
+from loadstone.hosts.executor import OnHosts
+from loadstone.results.record import INTERVAL_SCHEMA
+from loadstone.results.writer import RunWriter, TrialWriter
+
+OPERATIONS = ("get", "put", "head", "delete")
+VARIANTS = 8
+TIMES = 2_000
+"""How many response times each histogram of a second holds."""
+
+EMPTY = {"started_unix_ns": 0, "ended_unix_ns": 1, "state": "finished", "reason": None,
+         "requests": 0, "failed": 0, "bytes": 0, "iterations": []}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What so many agents cost, for each second of load."""
+
+    agents: int
+    cpu_s: float
+    message_bytes: int
+    rss_mib: float
+
+
+class Streams:
+    """The place of the carrier: hosts that say what was recorded beforehand."""
+
+    def __init__(self, hosts: Sequence[str], seconds: int, rows: Sequence[Sequence[bytes]]) -> None:
+        """`rows` are packed batches: of each variant, one for each second."""
+        self.hosts = frozenset(hosts)
+        self.heard: Any = self
+        self.cpu_s = 0.0
+        self._seconds = seconds
+        self._order = tuple(hosts)
+        self._told: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+        self._attempt = 0
+        self._frames = [
+            [_frames(one, second) for second, one in enumerate(variant)] for variant in rows
+        ]
+        self._next = 0
+
+    @property
+    def message_bytes(self) -> int:
+        """How long one message is."""
+        return sum(len(frame) for frame in self._frames[0][0])
+
+    def ask(self, hosts: Iterable[str], what: str, **body: Any) -> None:
+        """Answer at once that a host is ready."""
+        if what == "trial":
+            self._attempt = body["attempt"]
+            for host in hosts:
+                self._told.put(Heard(host=host, say="ready", body={"attempt": self._attempt}))
+
+    def get(self, timeout: float = 0) -> Heard:
+        """Return the next word: of all hosts one second after the other, then their ends."""
+        if not self._told.empty():
+            return self._told.get()
+        second, index = divmod(self._next, len(self._order))
+        self._next += 1
+        host = self._order[index]
+        if second < self._seconds:
+            variant = self._frames[index % len(self._frames)]
+            (message,) = loads(variant[second])
+            body = {**message["body"], "attempt": self._attempt}
+            return Heard(host=host, say=message["say"], body=body)
+        if second == self._seconds:
+            body = {"attempt": self._attempt, "absent_probes": {}, "summary": EMPTY}
+            return Heard(host=host, say="end", body=body)
+        raise queue.Empty
+
+    def get_nowait(self) -> Heard:
+        """Return the next word; as many at once as hosts speak in half a second."""
+        if self._told.empty() and self._next % max(1, len(self._order) // 2) == 0:
+            raise queue.Empty
+        return self.get()
+
+    def read_clocks(self, hosts: Iterable[str]) -> dict[str, Clock]:
+        """Say that all clocks are the controller's."""
+        return {host: Clock(offset_ns=0, bound_ns=1, round_trip_ns=2) for host in hosts}
+
+    def forget(self) -> None:
+        """There is nothing to forget."""
+
+    def drop(self, host: str) -> None:
+        """Nobody is dropped."""
+
+
+class Kept:
+    """The place of the trial's output: what is told is counted and written."""
+
+    def __init__(self, trial: TrialWriter) -> None:
+        """Write into a trial's record."""
+        self.rows = 0
+        self.lives = 0
+        self._trial = trial
+
+    def begin(self, stop: object) -> None:
+        """Nobody asks to stop."""
+
+    def intervals(self, rows: pa.RecordBatch) -> None:
+        """Write rows as a run does."""
+        self.rows += rows.num_rows
+        self._trial.write_intervals(rows)
+
+    def progress(self, live: object) -> None:
+        """Count views of the whole."""
+        self.lives += 1
+
+    def probes(self) -> None:
+        """There are none."""
+
+
+def feed(agents: int, seconds: int, folder: Path) -> Cost:
+    """Feed the streams of so many agents to a controller, as fast as it takes them."""
+    hosts = [f"client{number}" for number in range(1, agents + 1)]
+    dice = random.Random(1)
+    rows = [recorded(f"client{variant + 1}", seconds, dice) for variant in range(VARIANTS)]
+    streams = Streams(hosts, seconds, rows)
+    document = {
+        "id": "0001", "phase": "mix", "hosts": agents, "measured": True, "round": 1,
+        "load": {"kind": "closed", "clients": agents}, "stop": {"duration_ns": seconds * 10**9},
+        "target": {"name": "t"}, "on_error": {"action": "continue", "limit": None},
+    }  # fmt: skip
+    with RunWriter.create(folder, {"run": "1" * 32, "name": "simulated", "plan": [document]}) as to:
+        # Each half second of the streams is one turn, and shows the live view, as in a run.
+        of_hosts.TELL_S = 0.0
+        kept = Kept(to.begin_trial(document))
+        executor: Any = OnHosts(streams, hosts, None, stops_on_loss=False)  # type: ignore[arg-type]
+        began = time.thread_time()
+        summary = executor.run(document, kept)
+        cpu_s = time.thread_time() - began
+    wanted = agents * seconds * len(OPERATIONS)
+    assert kept.rows == wanted, f"{kept.rows} rows of {wanted}"
+    assert all(host["state"] == "finished" for host in summary["hosts"])
+    assert kept.lives >= 2 * seconds
+    return Cost(
+        agents=agents,
+        cpu_s=cpu_s / seconds,
+        message_bytes=streams.message_bytes,
+        rss_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    )
+
+
+def recorded(agent: str, seconds: int, dice: random.Random) -> list[bytes]:
+    """Return the packed rows of an agent, second by second."""
+    return [
+        packed(
+            pa.RecordBatch.from_pylist(
+                [_row(agent, operation, second, dice) for operation in OPERATIONS],
+                schema=INTERVAL_SCHEMA,
+            )
+        )
+        for second in range(seconds)
+    ]
+
+
+def _row(agent: str, operation: str, second: int, dice: random.Random) -> dict[str, Any]:
+    times = {}
+    for name in ("response", "service", "first_byte"):
+        recorder = Histogram()
+        for _ in range(TIMES):
+            recorder.record(int(dice.lognormvariate(13.8, 0.7)))
+        times[name] = recorder.encode()
+    return {
+        "agent": agent, "stage": "measure", "iteration": 1, "operation": operation,
+        "outcome": "ok", "second": second, "requests": TIMES, "objects": TIMES,
+        "bytes": TIMES * 4096, "lag": None, **times,
+    }  # fmt: skip
+
+
+def _frames(rows: bytes, second: int) -> list[Any]:
+    live = {
+        "elapsed_ns": (second + 1) * 10**9, "iteration": 1, "iterations": 1, "stage": "measure",
+        "requests": TIMES, "failed": 0, "bytes": 0, "requests_last_s": TIMES, "bytes_last_s": 0,
+        "p50_ns": 1, "p99_ns": 2, "progress": 0.5,
+    }  # fmt: skip
+    frames: list[Any] = dumps([{"say": "rows", "body": {"rows": rows, "live": live}}])
+    return frames
+
+
+def main(words: Sequence[str]) -> None:
+    """Print a row for each number of agents."""
+    asked = argparse.ArgumentParser()
+    asked.add_argument("--agents", type=int, nargs="+", default=[100, 1000])
+    asked.add_argument("--seconds", type=int, default=30)
+    chosen = asked.parse_args(words)
+    print("agents  of a core  per agent  message    memory")
+    for agents in chosen.agents:
+        with tempfile.TemporaryDirectory() as folder:
+            cost = feed(agents, chosen.seconds, Path(folder) / "run")
+        print(
+            f"{cost.agents:6}  {cost.cpu_s:8.1%}  {cost.cpu_s / agents * 1e6:6.0f} us"
+            f"  {cost.message_bytes / 1024:4.1f} KiB  {cost.rss_mib:5.0f} MiB"
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
