@@ -81,6 +81,12 @@ def install_sshd() -> None:
         _debian_packages(["openssh-server", "openssh-client"])
 
 
+def install_chromium() -> None:
+    """Install a browser, which tests open pages with."""
+    if shutil.which("chromium") is None:
+        _debian_packages(["chromium"])
+
+
 def install_chdb() -> None:
     """Install ClickHouse as a library beside loadstone; it is no server, but as large as one."""
     if importlib.util.find_spec("chdb") is None:
@@ -122,6 +128,7 @@ INSTALLERS = {
     "ceilings": install_ceilings,
     "guest": install_guest,
     "sshd": install_sshd,
+    "chromium": install_chromium,
     "chdb": install_chdb,
 }
 

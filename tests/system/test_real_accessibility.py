@@ -1,0 +1,116 @@
+"""Pages for everybody: axe-core finds nothing wrong, the keyboard reaches all, phones fit."""
+
+from pathlib import Path
+
+import pytest
+
+from loadstone.analysis.accounts import comparison, run_account
+from loadstone.analysis.accounts.history import trace
+from loadstone.report.formats.comparison_page import render_comparisons
+from loadstone.report.formats.history_page import render_history
+from loadstone.results.store import read_run
+from loadstone.view.rendering import PageRenderer
+from loadstone.view.run_list import RunList
+from tests.system.browser import MISSING, PROGRAM, open_browser
+from tests.system.test_real_pages import page_of
+from tests.unit.synthetic_run import write_rounds, write_sweep
+from tests.unit.test_comparison_page import write_targets
+from tests.unit.test_history import entry, noisy
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(PROGRAM is None, reason=MISSING),
+]
+
+AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
+PAGES = ("rounds", "sweep", "comparison", "history", "runs")
+DRAWN = "document.documentElement.dataset.drawn"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    account = run_account.read_account(read_run(write_targets(folder / "two")))
+    compared = comparison.compare(account.only("one"), account.only("other"), controls=(account,))
+    nights = trace(map(entry, range(16), noisy([1000.0] * 10 + [800.0] * 6)))
+    made = {
+        "rounds": page_of(write_rounds(folder / "rounds", seconds=6)).encode(),
+        "sweep": page_of(write_sweep(folder / "sweep", seconds=6)).encode(),
+        "comparison": render_comparisons([compared], ()),
+        "history": render_history(nights, "nightly"),
+        "runs": PageRenderer(RunList(folder)).index().body,
+    }
+    assert tuple(made) == PAGES
+    for name, content in made.items():
+        (folder / f"{name}.html").write_bytes(content)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with open_browser(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+def violations(browser):
+    browser.evaluate(f"{AXE}; true")
+    return browser.evaluate(
+        "axe.run(document).then((found) => found.violations.map((one) =>"
+        " `${one.id}: ${one.nodes.length} × ${one.nodes[0].html.slice(0, 160)}"
+        " ${one.nodes[0].failureSummary}`))"
+    )
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    ("width", "is_dark"),
+    [(1400, False), (1400, True), (390, False)],
+    ids=["light", "dark", "phone"],
+)
+def test_axe_finds_nothing_wrong(browser, pages, name, width, is_dark):
+    browser.open((pages / f"{name}.html").as_uri(), width=width, is_dark=is_dark)
+    browser.wait_for(DRAWN)
+    browser.evaluate("for (const one of document.querySelectorAll('details')) one.open = true; 1")
+    assert violations(browser) == []
+    assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert not browser.messages
+
+
+def test_axe_finds_what_is_wrong(browser, pages):
+    """The check is no check if it misses a picture without words and grey on grey."""
+    browser.open((pages / "history.html").as_uri())
+    browser.wait_for(DRAWN)
+    browser.evaluate(
+        "document.querySelector('main').insertAdjacentHTML('beforeend',"
+        ' \'<img src="data:,"><p style="color: #aaa; background: #bbb">grey</p>\'); 1'
+    )
+    found = " ".join(violations(browser))
+    assert "image-alt" in found
+    assert "color-contrast" in found
+
+
+def test_the_keyboard_skips_to_the_results_and_sorts_them(browser, pages):
+    browser.open((pages / "rounds.html").as_uri())
+    browser.wait_for(DRAWN)
+    browser.press("Tab", 9)
+    assert browser.evaluate("document.activeElement.className") == "skip"
+    browser.press("Enter", 13, "\r")
+    browser.wait_for("location.hash === '#results'")
+    for _ in range(40):
+        browser.press("Tab", 9)
+        if browser.evaluate("document.activeElement.closest('#result-table th') !== null"):
+            break
+    browser.press("Enter", 13, "\r")
+    head = "document.activeElement.closest('th').getAttribute('aria-sort')"
+    assert browser.evaluate(head) in ("ascending", "descending")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_paper_holds_all_of_a_page(browser, pages, name, tmp_path):
+    browser.open((pages / f"{name}.html").as_uri(), media="print", width=794)
+    browser.wait_for(DRAWN)
+    browser.paper(tmp_path / "page.pdf")
+    assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == (
+        "rgb(255, 255, 255)"
+    )
