@@ -11,6 +11,7 @@ __all__ = [
     "Store",
     "TargetError",
     "__version__",
+    "absent_secret",
     "blot",
     "bucket_name",
     "check",
@@ -121,6 +122,9 @@ def read_target(text: str) -> tuple[str, tuple[str, str] | None] | None:
 
 def from_environment(driver: str, settings_json: str, environ: dict[str, str]) -> str:
     """Return, as JSON, the settings that a target does not give and the environment does."""
+
+def absent_secret(driver: str, settings_json: str) -> str | None:
+    """Return what of a target's secrets is not to be had on this host; nobody is asked for it."""
 
 def profile_commands(profile: str) -> list[str]:
     """Return the commands that are run on this host to have the keys of an AWS profile."""

@@ -200,3 +200,26 @@ def test_a_store_that_hides_buckets_from_unknown_keys_is_not_one_without_them(
     assert "XAdminUserNotFound" in said.err
     cleaned = loadstone("clean", run, "--yes", environment=SECRETS)
     assert "12 objects and 2 buckets gone" in cleaned.out
+
+
+def test_a_target_without_keys_is_told_before_anything_runs(tmp_path: Path) -> None:
+    """A plan may be looked at where it will not be run; a run that cannot begin leaves nothing."""
+    file = tmp_path / "keys.yaml"
+    for secret, lacks in (
+        ("", "no access_key"),
+        ("access_key: k, secret_key: {env: ABSENT}", "ABSENT"),
+    ):
+        file.write_text(
+            "name: keys\n"
+            f"targets: {{s: {{driver: s3, endpoint: 'http://127.0.0.1:1', {secret}}}}}\n"
+            "dataset: {objects: 1, size: 1KiB}\nload: {threads: 1}\nphases: [put]\n"
+        )
+        environment = {"AWS_SHARED_CREDENTIALS_FILE": "/absent", "AWS_CONFIG_FILE": "/absent"}
+        shown = loadstone("run", file, "--dry-run", environment=environment)
+        assert shown.code == 0, shown.err
+        assert lacks in shown.out
+        said = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
+        assert said.code == 1
+        assert lacks in said.err
+        assert "hint: " in said.err
+        assert not (tmp_path / "run").exists()

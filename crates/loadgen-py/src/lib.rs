@@ -20,6 +20,7 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<trial::Control>()?;
     module.add_function(wrap_pyfunction!(tables::bucket_name, module)?)?;
+    module.add_function(wrap_pyfunction!(tables::absent_secret, module)?)?;
     module.add_function(wrap_pyfunction!(tables::drivers, module)?)?;
     module.add_function(wrap_pyfunction!(tables::from_environment, module)?)?;
     module.add_function(wrap_pyfunction!(tables::operations, module)?)?;

@@ -53,6 +53,15 @@ pub(crate) fn from_environment(
     Ok(serde_json::Value::Object(added.unwrap_or_default()).to_string())
 }
 
+/// Returns what of a target's secrets is not to be had on this host; nobody is asked for it.
+#[pyfunction]
+pub(crate) fn absent_secret(driver: &str, settings_json: &str) -> PyResult<Option<String>> {
+    let settings = serde_json::from_str(settings_json)
+        .map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let absent = DriverInfo::named(driver).and_then(|info| info.absent_secret(&settings));
+    Ok(absent.map(|error| error.to_string()))
+}
+
 /// Returns the commands that are run on this host to have the keys of an AWS profile.
 #[pyfunction]
 pub(crate) fn profile_commands(profile: &str) -> Vec<String> {

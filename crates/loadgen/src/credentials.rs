@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::secrecy::remember;
+use crate::settings::{Setting, SettingKind};
 
 mod aws;
 mod given;
@@ -73,6 +74,15 @@ fn line(value: String, place: &str) -> Result<String, Error> {
     Ok(value)
 }
 
+/// Returns the first setting of those that may be references which leads nowhere, and why.
+pub(crate) fn dangling(settings: &Map<String, Value>, kinds: &[Setting]) -> Option<Error> {
+    let may_refer = |kind| matches!(kind, SettingKind::Secret | SettingKind::TextOrReference);
+    kinds
+        .iter()
+        .filter(|setting| may_refer(setting.kind))
+        .find_map(|setting| resolve(settings, setting.name).err())
+}
+
 /// What is known of an S3 account.
 #[derive(Debug)]
 pub(crate) struct S3Account {
@@ -130,22 +140,41 @@ pub(crate) fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Err
     let files = Files::read();
     let region = files.profile(&name)?.get("region").cloned().or_else(env_region);
     let identity = files.identity(&name);
-    let source: Box<Source> = Box::new(move |stop| {
-        files.keys(&name, stop)?.ok_or_else(|| {
-            Error::target(
-                "find the keys of the target",
-                format!(
-                    "no access_key in the settings, none in the environment, and profile \"{name}\" has none"
-                ),
-            )
-            .with_hint(
-                "give access_key and secret_key: {env: NAME}, or export AWS_ACCESS_KEY_ID and \
-                 AWS_SECRET_ACCESS_KEY",
-            )
-        })
-    });
+    let source: Box<Source> =
+        Box::new(move |stop| files.keys(&name, stop)?.ok_or_else(|| no_keys(&name)));
     let keys = had_or_new(&identity, &*source)?;
     Ok(S3Account { keys: KeyKeeper::start(keys, Some((identity, source)))?, region })
+}
+
+/// Returns why an S3 target has no keys on this host, as far as its settings, the environment and
+/// AWS's files tell: nothing is run for it, and nobody is asked.
+pub(crate) fn keyless(settings: &Map<String, Value>) -> Option<Error> {
+    let is_given = |key| settings.get(key).is_some_and(|value| !value.is_null());
+    if is_given("access_key") || is_given("secret_key") {
+        return None;
+    }
+    let named = settings.get("profile").and_then(Value::as_str);
+    let variables = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
+    if named.is_none() && variables.into_iter().all(|name| env(name).is_some()) {
+        return None;
+    }
+    let name = named.map(str::to_owned).or_else(|| env("AWS_PROFILE"));
+    let name = name.unwrap_or_else(|| "default".to_owned());
+    match Files::read().has_way(&name) {
+        Ok(true) => None,
+        Ok(false) => Some(no_keys(&name)),
+        Err(error) => Some(error),
+    }
+}
+
+fn no_keys(profile: &str) -> Error {
+    let reason = format!(
+        "no access_key in the settings, none in the environment, and profile \"{profile}\" has none"
+    );
+    Error::target("find the keys of the target", reason).with_hint(
+        "give access_key and secret_key: {env: NAME}, or export AWS_ACCESS_KEY_ID and \
+         AWS_SECRET_ACCESS_KEY",
+    )
 }
 
 /// Returns the commands that are run on this host to have the keys of a profile.

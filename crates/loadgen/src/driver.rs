@@ -4,6 +4,8 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::operation::Operation;
@@ -39,6 +41,11 @@ pub(crate) trait Driver: Send + Sync + Sized + 'static {
 
     /// Returns the mistakes in the trial that only this driver sees: settings, connection limits.
     fn check(trial: &Trial) -> Vec<String>;
+
+    /// Returns what a target lacks on this host beside its settings, such as keys; asks nobody.
+    fn absent(_settings: &Map<String, Value>) -> Option<Error> {
+        None
+    }
 
     /// Readies what all clients share: resolves names and secrets, logs in. It may block.
     ///

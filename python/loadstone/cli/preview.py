@@ -16,7 +16,7 @@ from loadstone.campaign.schema.campaign import Schedule
 from loadstone.campaign.schema.schedule import start_of, suites
 from loadstone.cli import preview_surroundings
 from loadstone.cli.output import print_table
-from loadstone.execution.executors import check_documents
+from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits
 from loadstone.units import SIZES, describe_size
 
@@ -49,6 +49,9 @@ def print_preview(
         _print_varied(varied)
     preview_surroundings.print_surroundings(plan)
     _print_cost(plan, rate, bandwidth)
+    for message in absent_secrets(plan):
+        # A plan may be looked at where it will not be run.
+        print(f"warning: {message}")
     for worry in host_limits.check(plan):
         print(f"warning: {worry.text}\nhint: {worry.hint}")
     _print_starts(schedule, STARTS_LISTED if are_trials_listed else STARTS_SHOWN)

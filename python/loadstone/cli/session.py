@@ -16,10 +16,10 @@ from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
 from loadstone.cli.nodes import describe
 from loadstone.cli.reuse import note_deletes, reused_by
-from loadstone.errors import InputError
+from loadstone.errors import InputError, TargetError
 from loadstone.execution import runner
 from loadstone.execution.cleaning import what_is_left
-from loadstone.execution.executors import check_documents
+from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits
 from loadstone.execution.programs.ceilings import check_programs
 from loadstone.results import calibration
@@ -128,6 +128,10 @@ def _checked_plan(campaign: Campaign, allow_commands: bool) -> Plan:
     if any(planned.is_search for planned in plan.trials) and not extras.can_report():
         raise extras.refuse("a search for a capacity")
     check_documents(plan)
+    # Client hosts have their own environment, and say by themselves what they lack.
+    for message in absent_secrets(plan) if campaign.hosts is None else ():
+        said, _, hint = message.partition("\nhint: ")
+        raise TargetError(said, hint or None)
     check_programs(plan.ceilings, plan.hooks)
     consent.ask(plan, is_allowed=allow_commands)
     # Limits of this host bind its own load only.

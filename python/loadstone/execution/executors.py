@@ -1,7 +1,9 @@
 """The table of executors: what carries out which kind of trial."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 
+from loadstone import _loadgen
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import kind_of
 from loadstone.errors import TargetError
@@ -37,3 +39,13 @@ def check_documents(plan: Plan) -> None:
             kinds.setdefault(kind_of(planned.document), []).append(planned.document)
     for kind, documents in kinds.items():
         EXECUTORS[kind].check(documents)
+
+
+def absent_secrets(plan: Plan) -> Iterator[str]:
+    """Yield what this host lacks of the secrets that a plan's targets name, a target at a time."""
+    targets = {planned.document["target"]["name"]: planned.document for planned in plan.trials}
+    for name, document in targets.items():
+        target = document["target"]
+        absent = _loadgen.absent_secret(target["driver"], json.dumps(target["settings"]))
+        if absent is not None:
+            yield f'target "{name}": {absent}'

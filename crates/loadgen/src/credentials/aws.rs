@@ -130,6 +130,11 @@ impl Files {
         Vec::new()
     }
 
+    /// Tells whether a profile names a way to have keys.
+    pub(super) fn has_way(&self, name: &str) -> Result<bool, Error> {
+        Ok(Way::of(&self.profile(name)?) != Way::Nothing)
+    }
+
     /// Has the keys of a profile; None where it names no way to have any.
     pub(super) fn keys(&self, name: &str, stop: &AtomicBool) -> Result<Option<AccessKeys>, Error> {
         self.keys_in_chain(name, &self.profile(name)?, &mut Vec::new(), stop)

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::credentials::dangling;
 use crate::driver::Driver;
+use crate::error::Error;
 use crate::facts::{Facts, Filling, Word};
 use crate::operation::Operation;
 use crate::settings::Setting;
@@ -82,6 +84,8 @@ pub struct DriverInfo {
     pub is_for_tests: bool,
     /// Returns the mistakes that only the driver sees.
     pub check: fn(&Trial) -> Vec<String>,
+    /// Returns what a target lacks on this host beside its settings.
+    absent: fn(&Map<String, Value>) -> Option<Error>,
 }
 
 impl DriverInfo {
@@ -95,12 +99,19 @@ impl DriverInfo {
             encrypts: D::ENCRYPTS,
             is_for_tests: false,
             check: D::check,
+            absent: D::absent,
         }
     }
 
     const fn for_tests(mut self) -> Self {
         self.is_for_tests = true;
         self
+    }
+
+    /// Returns what of a target's secrets is not to be had on this host; asks nobody for it.
+    #[must_use]
+    pub fn absent_secret(&self, settings: &Map<String, Value>) -> Option<Error> {
+        dangling(settings, self.settings).or_else(|| (self.absent)(settings))
     }
 
     /// Returns the row of a driver.

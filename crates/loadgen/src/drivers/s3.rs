@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use loadstone_wire::xml;
 use rustls::ClientConfig;
+use serde_json::{Map, Value};
 
-use crate::credentials::{KeyKeeper, s3_account};
+use crate::credentials::{KeyKeeper, keyless, s3_account};
 use crate::dataset::Dataset;
 use crate::driver::{Client, Driver, LogIns, Traffic};
 use crate::error::Error;
@@ -125,6 +126,10 @@ impl Driver for S3 {
 
     fn check(trial: &Trial) -> Vec<String> {
         target::mistakes(trial)
+    }
+
+    fn absent(settings: &Map<String, Value>) -> Option<Error> {
+        keyless(settings)
     }
 
     fn open(trial: &Trial) -> Result<Self, Error> {
