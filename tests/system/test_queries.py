@@ -69,6 +69,9 @@ def test_engines_agree_and_leave_nothing(tmp_path: Path, made: Path) -> None:
     assert cases == {"Q01", "Q06", "Q13"}
     for form in ("markdown", "html", "csv", "parquet", "text"):
         assert loadstone("report", tmp_path / "run", "-f", form, "-o", tmp_path / form).code == 0
+    page = loadstone("report", tmp_path / "run", "-f", "html").out
+    assert 'id="query-seconds"' in page
+    assert re.search(r"3 queries took .* on datafusion; on duckdb .*× that", page)
 
 
 def test_a_wrong_answer_has_no_time(tmp_path: Path, made: Path) -> None:

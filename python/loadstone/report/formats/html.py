@@ -14,6 +14,7 @@ from loadstone.analysis.rules.rule import EFFECTS
 from loadstone.analysis.standards.standard import plan_hash
 from loadstone.report.answer import next_step, summary_words
 from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
+from loadstone.report.formats.queries_page import render_queries
 from loadstone.report.opening import opening
 from loadstone.report.options import Options
 from loadstone.report.pages.chart_data import chart_data
@@ -35,7 +36,6 @@ from loadstone.report.tables.layout import (
 )
 from loadstone.report.tables.markdown_tables import Piece, pieces_of
 from loadstone.report.tables.nodes import node_tables
-from loadstone.report.tables.query_results import query_tables
 from loadstone.report.tables.templates import render_template
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
@@ -43,6 +43,8 @@ from loadstone.results.record import Run
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
     """Return the page."""
+    if findings.queries is not None and options.table is None:
+        return render_queries(run, findings, findings.queries)
     answer = answer_of(findings)
     rounds = results_of(findings, findings.totals) if findings.cases != findings.totals else ()
     asked = render_template(options.table, findings, options) if options.table is not None else ""
@@ -60,7 +62,6 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         asked=tuple[Piece, ...](pieces_of(asked)),
         capacity=_present(capacity_table(findings), steps_table(findings)),
         numbers=_present(
-            *query_tables(findings.queries),
             results_table(findings, options),
             iterations_table(findings, options),
             hosts_table(findings),

@@ -19,6 +19,7 @@ SCRIPTS: Mapping[str, tuple[str, ...]] = {
     ),
     "comparison.html.jinja": (*SHARED, "comparison.js"),
     "history.html.jinja": (*SHARED, "history.js"),
+    "queries.html.jinja": (*SHARED, "queries.js"),
     "account.html.jinja": (),
     "runs.html.jinja": (*SHARED, "runs.js"),
     "live.html.jinja": (*SHARED, "live.js"),

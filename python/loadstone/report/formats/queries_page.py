@@ -1,0 +1,96 @@
+"""The report of a run of queries as one page: seconds and bytes of each, on each arm."""
+
+from collections.abc import Iterable
+
+from loadstone.analysis import Findings
+from loadstone.analysis.answer import answer_of
+from loadstone.analysis.headline import Tile
+from loadstone.analysis.queries import QueryResults, ratio_of
+from loadstone.report.answer import next_step, summary_words
+from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
+from loadstone.report.opening import opening
+from loadstone.report.pages.frame import render_page
+from loadstone.report.tables.ceilings import ceilings_table, hooks_table
+from loadstone.report.tables.layout import errors_table, trials_table
+from loadstone.report.tables.nodes import node_tables
+from loadstone.report.tables.query_results import DERIVED, answers_cell, query_tables, seconds
+from loadstone.results.record import Run
+
+
+def render_queries(run: Run, findings: Findings, results: QueryResults) -> bytes:
+    """Return the page."""
+    others = (
+        ceilings_table(findings),
+        errors_table(findings),
+        trials_table(findings),
+        hooks_table(findings),
+        standard_table(run, findings),
+        mistakes_table(findings),
+        statements_table(run),
+        *node_tables(run.manifest.get("nodes") or {}),
+    )
+    answer = answer_of(findings)
+    host = run.manifest.get("host") or {}
+    return render_page(
+        "queries.html.jinja",
+        data={"queries": list(_points(results))},
+        title=run.name,
+        summary=summary_words(run, findings, answer),
+        sentence=sentence_of(results),
+        tiles=tuple(_tiles(results)),
+        tables=tuple(query_tables(results)),
+        others=tuple(one for one in others if one is not None and one.rows),
+        findings=findings.findings,
+        step=next_step(run, findings, answer),
+        opening=opening(run, findings).sentences,
+        host={name: value for name, value in host.items() if isinstance(value, (str, int))},
+        campaign_file=run.manifest.get("campaign_file") or "",
+        version=run.manifest.get("loadstone", ""),
+    )
+
+
+def sentence_of(results: QueryResults) -> str:
+    """Return the run in a sentence: how the second arm stands to the first."""
+    first, *others = results.arms
+    name = results.name_of(first.arm)
+    count = f"{len(first.queries)} queries" if len(first.queries) > 1 else "1 query"
+    if not first.is_whole:
+        return f"Not every query was answered rightly on {name}: {answers_cell(first)}. {DERIVED}"
+    words = [f"{count} took {seconds(first.total_s)} on {name}"]
+    for other in others[:3]:
+        ratio = ratio_of(first, other)
+        if ratio is None or not other.is_whole:
+            continue
+        between = ""
+        if ratio.low is not None and ratio.high is not None:
+            between = f" (95 % interval {ratio.low:.3g} to {ratio.high:.3g})"
+        words.append(f"on {results.name_of(other.arm)} {ratio.ratio:.3g}× that{between}")
+    return f"{'; '.join(words)}. Ratios are geometric means over the queries. {DERIVED}"
+
+
+def _tiles(results: QueryResults) -> Iterable[Tile]:
+    for arm in results.arms[:4]:
+        slowest = arm.slowest
+        note = f"slowest: {slowest.query}, {seconds(slowest.median_s)}" if slowest else ""
+        yield Tile(
+            name=results.name_of(arm.arm),
+            value=seconds(arm.total_s) if arm.is_whole else "not whole",
+            note=f"{answers_cell(arm)} right · {note}",
+            is_bad=not arm.is_whole,
+        )
+
+
+def _points(results: QueryResults) -> Iterable[dict[str, object]]:
+    for arm in results.arms:
+        for one in arm.queries:
+            times = one.seconds
+            yield {
+                "arm": results.name_of(arm.arm),
+                "query": one.query,
+                "median_ns": round(one.median_s * 1e9) if one.median_s is not None else None,
+                "least_ns": round(min(times) * 1e9) if times else None,
+                "most_ns": round(max(times) * 1e9) if times else None,
+                "runs": len(times),
+                "read_bytes": one.read_bytes,
+                "limit": one.limit,
+            }
