@@ -117,7 +117,7 @@ def long_run(folder: Path, *changes: str) -> Iterator[Any]:
 
 
 def test_a_host_that_is_killed_is_named_and_the_others_go_on(tmp_path: Path) -> None:
-    with long_run(tmp_path, "phases=[{op: put, duration: 5s}]") as process:
+    with long_run(tmp_path, "phases=[{op: put, duration: 15s}]") as process:
         agents = agents_of(process.pid)
         os.kill(agents[1], signal.SIGKILL)
         _, err = campaigns.end(process)
