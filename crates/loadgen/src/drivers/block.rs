@@ -30,6 +30,7 @@ use crate::trial::Trial;
 mod engine;
 mod facts;
 mod mark;
+mod names;
 mod place;
 mod refusal;
 mod uses;

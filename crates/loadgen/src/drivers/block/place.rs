@@ -8,11 +8,11 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, RenameFlags};
+use rustix::fs::FallocateFlags;
 
 use super::mark::{self, Ends, MARK_BYTES};
+use super::names::{open_when_free, rename_new};
 use super::refusal::{Refusal, stranger};
 use super::uses;
 use crate::error::Error;
@@ -24,10 +24,6 @@ use crate::trial::Trial;
 
 /// Where data begins: behind the mark, and at a multiple of what disks and arrays align to.
 pub(super) const DATA_START: u64 = MARK_BYTES;
-
-/// How long a device that is busy is asked for again, and how often.
-const BUSY_MAX: Duration = Duration::from_secs(2);
-const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 const OTHER_PATH: &str = "name another path";
 
@@ -165,7 +161,7 @@ impl Place {
         let beside = self.path.with_file_name(name);
         // A killed attempt of this run leaves one: the name carries the run's id.
         drop(std::fs::remove_file(&beside));
-        let file = self.open_at(&beside, true, flags | libc::O_EXCL)?;
+        let file = self.create(&beside, flags)?;
         let made = self.grow(&file, bytes).and_then(|()| self.write_mark(&file)).and_then(|()| {
             match rename_new(&beside, &self.path) {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
@@ -180,7 +176,7 @@ impl Place {
         drop(std::fs::remove_file(&beside));
         made?;
         // The images of rbd-fuse have one name only, and it stays.
-        let file = self.open_at(&self.path, true, flags | libc::O_EXCL)?;
+        let file = self.create(&self.path, flags)?;
         self.grow(&file, bytes)?;
         self.write_mark(&file)?;
         Ok(file)
@@ -297,6 +293,21 @@ impl Place {
             ),
         )
         .with_hint("write the dataset first, or make it smaller"))
+    }
+
+    /// Makes a file that is not there yet, and opens it once more.
+    ///
+    /// rbd-fuse gives a file that it just made the handle of whichever image it opened first: what
+    /// is written through it lands in that image, which may be somebody's.
+    fn create(&self, path: &Path, flags: libc::c_int) -> Result<File, Error> {
+        let of = |file: &File| file.metadata().map(|found| (found.dev(), found.ino()));
+        let made = self.open_at(path, true, flags | libc::O_EXCL)?;
+        let file = self.open_at(path, true, flags)?;
+        let is_same = of(&made).and_then(|made| Ok(made == of(&file)?));
+        if is_same.map_err(|error| self.refused("look at", &error))? {
+            return Ok(file);
+        }
+        Err(Error::target(self.what("make"), "it was replaced meanwhile"))
     }
 
     fn open_file(&self, is_written: bool, flags: libc::c_int) -> Result<File, Error> {
@@ -422,32 +433,5 @@ impl Place {
 
     fn refused(&self, verb: &str, error: &io::Error) -> Error {
         Error::target(self.what(verb), error.to_string())
-    }
-}
-
-/// Gives a file the name that it shall have, unless something has that name.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    let cwd = rustix::fs::CWD;
-    match rustix::fs::renameat_with(cwd, from, cwd, to, RenameFlags::NOREPLACE) {
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
-            // NFS and some others know no such flag, but a second name is as new.
-            std::fs::hard_link(from, to)?;
-            std::fs::remove_file(from)
-        }
-        result => Ok(result?),
-    }
-}
-
-/// Opens a file. A device stays busy for a moment after the program before let go of it, or was
-/// killed: the kernel takes a ring apart later, by itself.
-fn open_when_free(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    let over = Instant::now() + BUSY_MAX;
-    loop {
-        match options.open(path) {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < over => {
-                std::thread::sleep(BUSY_PAUSE);
-            }
-            opened => return opened,
-        }
     }
 }
