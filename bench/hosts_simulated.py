@@ -110,11 +110,11 @@ class Streams:
         """There is nothing to forget."""
 
     def drop(self, host: str) -> None:
-        """Nobody is dropped."""
+        """Drop no host: none is lost here."""
 
 
 class Kept:
-    """The place of the trial's output: what is told is counted and written."""
+    """The output of the trial: counts the interval rows and writes them."""
 
     def __init__(self, trial: TrialWriter) -> None:
         """Write into a trial's record."""
@@ -123,7 +123,7 @@ class Kept:
         self._trial = trial
 
     def begin(self, stop: object) -> None:
-        """Nobody asks to stop."""
+        """Take the switch that stops a trial: nothing here uses it."""
 
     def intervals(self, rows: pa.RecordBatch) -> None:
         """Write rows as a run does."""

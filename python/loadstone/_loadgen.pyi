@@ -123,8 +123,11 @@ def read_target(text: str) -> tuple[str, tuple[str, str] | None] | None:
 def from_environment(driver: str, settings_json: str, environ: dict[str, str]) -> str:
     """Return, as JSON, the settings that a target does not give and the environment does."""
 
-def absent_secret(driver: str, settings_json: str) -> str | None:
-    """Return what of a target's secrets is not to be had on this host; nobody is asked for it."""
+def absent_secret(driver: str, settings_json: str) -> tuple[str, str | None] | None:
+    """Return which secret of a target this host lacks, and what to do; None when it has all.
+
+    No server is asked and no command is run.
+    """
 
 def profile_commands(profile: str) -> list[str]:
     """Return the commands that are run on this host to have the keys of an AWS profile."""

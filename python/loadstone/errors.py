@@ -6,7 +6,7 @@ LoadstoneError                  everything below; the command line prints it and
 ├── HostError                   a client host that cannot take part in a run
 ├── ResultError                 a run folder that cannot be written or read
 ├── InvalidTrialError           a trial whose numbers must not be used
-└── InputError                  a value or a file somebody gave us that cannot be read
+└── InputError                  a value or a file of the user's that cannot be read
 
 A failed request is none of these: it is an outcome, counted in the record.
 """

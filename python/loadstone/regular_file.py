@@ -20,7 +20,7 @@ def check(path: Path) -> int:
 
 def read(path: Path, bytes_max: int) -> bytes:
     """Return what a regular file holds; raise OSError if it is none, or larger than allowed."""
-    # Without O_NONBLOCK the open itself would wait for somebody to write into a pipe.
+    # Without O_NONBLOCK the open itself would wait for a writer of a pipe.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as stream:
         _size(os.fstat(descriptor))

@@ -130,9 +130,7 @@ def parse_count(value: str | int) -> int:
         return int(value.strip().replace("_", ""))
     hint = None
     if isinstance(value, str) and re.fullmatch(r"[\d.]+\s*[kKMG]", value.strip()):
-        hint = (
-            "K and M are 1024-based for sizes; write a count in full, so that nobody has to guess"
-        )
+        hint = "K and M are 1024-based for sizes; write a count in full"
     raise InputError.of_value(value, COUNT_ALLOWED, hint)
 
 
@@ -296,7 +294,7 @@ def _format_long_duration(seconds: int) -> str:
         count, seconds = divmod(seconds, length_s)
         if count:
             parts.append(f"{count} {unit}")
-    # Two parts say enough: nobody needs the seconds of three days.
+    # Two parts say enough: the seconds of three days do not matter.
     return " ".join(parts[:2])
 
 

@@ -14,9 +14,10 @@ from loadstone.campaign.planning.query_plan import CHECK, LOAD, QUERY
 from loadstone.campaign.planning.remains import remains
 from loadstone.campaign.planning.resume import resume
 from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.campaign.schema.queries import QUERY_NAMES
 from loadstone.engines import ENGINES, entry_of, load_engine
 from loadstone.engines.answers import difference, plain_answer
-from loadstone.engines.benchmark import QUERIES, TABLES, text_of
+from loadstone.engines.benchmark import TABLES, text_of
 from loadstone.engines.tables import Mark, TableFile, is_ours, read_mark
 from loadstone.errors import CampaignError, InputError, TargetError
 from loadstone.execution.engine_process import EngineError, EngineProcess
@@ -119,8 +120,8 @@ def test_tables_that_a_run_loaded_are_left_until_it_removes_them() -> None:
 
 
 def test_every_query_has_a_text_and_one_a_constant_of_its_scale() -> None:
-    texts = [text_of(query, 1) for query in QUERIES]
-    assert len(set(texts)) == len(QUERIES) == 22
+    texts = [text_of(query, 1) for query in QUERY_NAMES]
+    assert len(set(texts)) == len(QUERY_NAMES) == 22
     assert not [text for text in texts if text.endswith(";")]
     assert "0.000001000000" in text_of("Q11", 100)
     assert {name for name in TABLES if any(name in text for text in texts)} == set(TABLES)

@@ -53,13 +53,17 @@ pub(crate) fn from_environment(
     Ok(serde_json::Value::Object(added.unwrap_or_default()).to_string())
 }
 
-/// Returns what of a target's secrets is not to be had on this host; nobody is asked for it.
+/// Returns which secret of a target this host lacks, and what to do; no server is asked and no
+/// command run.
 #[pyfunction]
-pub(crate) fn absent_secret(driver: &str, settings_json: &str) -> PyResult<Option<String>> {
+pub(crate) fn absent_secret(
+    driver: &str,
+    settings_json: &str,
+) -> PyResult<Option<(String, Option<String>)>> {
     let settings = serde_json::from_str(settings_json)
         .map_err(|error| PyValueError::new_err(error.to_string()))?;
     let absent = DriverInfo::named(driver).and_then(|info| info.absent_secret(&settings));
-    Ok(absent.map(|error| error.to_string()))
+    Ok(absent.map(|error| error.into_parts()))
 }
 
 /// Returns the commands that are run on this host to have the keys of an AWS profile.

@@ -74,7 +74,8 @@ fn line(value: String, place: &str) -> Result<String, Error> {
     Ok(value)
 }
 
-/// Returns the first setting of those that may be references which leads nowhere, and why.
+/// Returns the error of the first setting whose reference, such as `{env: NAME}`, cannot be
+/// resolved.
 pub(crate) fn dangling(settings: &Map<String, Value>, kinds: &[Setting]) -> Option<Error> {
     let may_refer = |kind| matches!(kind, SettingKind::Secret | SettingKind::TextOrReference);
     kinds
@@ -146,8 +147,8 @@ pub(crate) fn s3_account(settings: &Map<String, Value>) -> Result<S3Account, Err
     Ok(S3Account { keys: KeyKeeper::start(keys, Some((identity, source)))?, region })
 }
 
-/// Returns why an S3 target has no keys on this host, as far as its settings, the environment and
-/// AWS's files tell: nothing is run for it, and nobody is asked.
+/// Returns why an S3 target has no keys on this host, judged by its settings, the environment and
+/// AWS's files alone: it runs no command and asks no server.
 pub(crate) fn keyless(settings: &Map<String, Value>) -> Option<Error> {
     let is_given = |key| settings.get(key).is_some_and(|value| !value.is_null());
     if is_given("access_key") || is_given("secret_key") {

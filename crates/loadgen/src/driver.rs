@@ -42,7 +42,8 @@ pub(crate) trait Driver: Send + Sync + Sized + 'static {
     /// Returns the mistakes in the trial that only this driver sees: settings, connection limits.
     fn check(trial: &Trial) -> Vec<String>;
 
-    /// Returns what a target lacks on this host beside its settings, such as keys; asks nobody.
+    /// Returns what a target lacks on this host beside its settings, such as keys, without a
+    /// connection.
     fn absent(_settings: &Map<String, Value>) -> Option<Error> {
         None
     }

@@ -53,6 +53,15 @@ impl Error {
         }
     }
 
+    /// Returns what went wrong, and what the user can do, as two texts.
+    #[must_use]
+    pub fn into_parts(self) -> (String, Option<String>) {
+        match self {
+            Self::Target { what, came_back, hint, .. } => (format!("{what}: {came_back}"), hint),
+            other => (other.to_string(), None),
+        }
+    }
+
     /// Notes whether the target said no, instead of leaving open what became of it.
     #[must_use]
     pub(crate) fn refused_if(self, is_refusal: bool) -> Self {

@@ -1,4 +1,4 @@
-"""The answer of a run, for somebody who reads one screen: a row a case, or the shape of a sweep.
+"""The answer of a run, for a reader of one screen: a row a case, or the shape of a sweep.
 
 Repetitions of a case, its rounds among them, are one result: their median, and half their range.
 """

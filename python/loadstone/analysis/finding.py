@@ -33,7 +33,7 @@ class Finding:
 
     `weight` stands for the rule's own severity where this case differs from it, and `todo` for what
     the rule says is to be done, where the case itself knows better. `is_inferred` marks what rests
-    on an assumption nobody stated, such as the speed of a link. `chance` is the probability that
+    on an unstated assumption, such as the speed of a link. `chance` is the probability that
     the pattern would show by accident. `cases` lists what it is about.
     """
 

@@ -55,7 +55,7 @@ class Part:
     `window_ns`, but where an open load outran its target.
     `histograms` stay encoded: as counts, those of thousands of trials would fill the memory.
     `rates` and `byte_rates` hold good work of each whole second inside the window. `instrument` is
-    how much of its own ceiling the load generator used; where nobody can tell, `no_ceiling` says
+    how much of its own ceiling the load generator used; where that is not known, `no_ceiling` says
     why.
     """
 

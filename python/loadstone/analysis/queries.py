@@ -8,10 +8,9 @@ from typing import Any
 from loadstone.analysis.finding import Evidence, Finding
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio
 from loadstone.analysis.trial_findings import Seen
+from loadstone.campaign.planning.query_plan import QUERIES, QUERY
 from loadstone.results.record import Record, Run
 
-KIND = "queries"
-QUERY = "query"
 BUSY = 0.8
 """The share of the engine's threads from which on its processors are what a query waits for."""
 IDLE = 0.5
@@ -28,7 +27,7 @@ class QueryTimes:
     """One query on one arm. Seconds by block, of answers that are right; the rest are `failures`.
 
     CPU seconds and bytes read from the storage are medians over the same runs; bytes are None where
-    nobody could count them.
+    they could not be counted. `threads` is the limit set for the engine, or else the host's cores.
     """
 
     query: str
@@ -79,7 +78,7 @@ class QueryArm:
     """All queries of one arm.
 
     `total_s` and `geometric_mean_s` are of the medians of the queries that were answered, and say
-    nothing while any is missing; `whole` tells whether all are there.
+    nothing while any is missing; `is_whole` tells whether all are there.
     """
 
     arm: Arm
@@ -131,7 +130,7 @@ class QueryResults:
 
 def read_queries(run: Run) -> QueryResults | None:
     """Return the queries of a run; None of one that has none."""
-    records = [one for one in run.records if one.trial.get("kind") == KIND]
+    records = [one for one in run.records if one.trial.get("kind") == QUERIES]
     asked = [one for one in records if one.trial["phase"] == QUERY and _is_over(one)]
     loads = tuple(_load(one) for one in records if "data" in one.summary)
     if not asked:
@@ -179,10 +178,10 @@ def _is_over(record: Record) -> bool:
 
 def _arm(record: Record) -> Arm:
     own: Mapping[str, Any] = record.trial["queries"]
-    told = {"target": str(record.trial["case"]["target"])}
-    told |= {name: str(own[name]) for name in ("engine", "cache") if own.get(name)}
-    told |= {"threads": str(own["threads"])} if own.get("threads") else {}
-    return tuple(told.items())
+    values = {"target": str(record.trial["case"]["target"])}
+    values |= {name: str(own[name]) for name in ("engine", "cache") if own.get(name)}
+    values |= {"threads": str(own["threads"])} if own.get("threads") else {}
+    return tuple(values.items())
 
 
 def _times(name: str, arm: Arm, records: Iterable[Record]) -> QueryTimes:
@@ -195,19 +194,19 @@ def _times(name: str, arm: Arm, records: Iterable[Record]) -> QueryTimes:
     compared: list[bool] = []
     threads: int | None = None
     for record in records:
-        told: Mapping[str, Any] = record.summary["query"]
-        threads = told.get("threads") or told.get("cores") or threads
+        measured: Mapping[str, Any] = record.summary["query"]
+        threads = measured.get("threads") or measured.get("cores") or threads
         if record.summary["failed"]:
             examples = record.summary.get("error_examples") or {}
             for outcome, message in (examples.get(QUERY) or {"engine_error": ""}).items():
                 failures[outcome] = failures.get(outcome, 0) + 1
                 messages.append(str(message))
             continue
-        by_block[record.trial["block"]] = told["time_ns"] / 1e9
-        cpu_s.append(told.get("cpu_ns", 0) / 1e9)
-        read.append(told.get("read_bytes", 0) + told.get("received_bytes", 0))
-        rows.append(told.get("rows", 0))
-        compared.append("compared_with" in told)
+        by_block[record.trial["block"]] = measured["time_ns"] / 1e9
+        cpu_s.append(measured.get("cpu_ns", 0) / 1e9)
+        read.append(measured.get("read_bytes", 0) + measured.get("received_bytes", 0))
+        rows.append(measured.get("rows", 0))
+        compared.append("compared_with" in measured)
     return QueryTimes(
         query=name,
         arm=arm,

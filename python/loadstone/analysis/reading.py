@@ -77,7 +77,7 @@ class Reading:
 @dataclass(slots=True, kw_only=True)
 class Measured:
     """What a run's tables say: its parts, and by trial the client's peaks and limits, and how busy
-    the target's own resources were, where somebody watched them.
+    the target's own resources were, where they were probed.
 
     `changed` are the parts of the trials that ran with one thing changed on purpose.
     """

@@ -67,7 +67,7 @@ class Cell:
     `iteration` is None where all iterations are added up. `first_done_s` is when the first client
     ran out of work, `last_done_s` when the last request was done, both from the start of measuring,
     in the slowest of the trials. `instrument` is how much of its own ceiling the load generator
-    used; where nobody can tell, `no_ceiling` says why. `facts` are the parameters that are
+    used; where that is not known, `no_ceiling` says why. `facts` are the parameters that are
     the target's own.
     """
 

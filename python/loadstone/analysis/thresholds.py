@@ -56,7 +56,7 @@ class Threshold:
 class Outcome:
     """A case that a threshold was held against.
 
-    `is_crossed` is None where nobody can tell, for the reason that `what` gives.
+    `is_crossed` is None where that is not known, for the reason that `what` gives.
     """
 
     threshold: Threshold
@@ -139,7 +139,7 @@ def _rate(threshold: Threshold, result: Result) -> tuple[bool | None, str]:
     shown = units.format_byte_rate(value) if is_data else units.format_rate(value)
     if not result.is_bound:
         return threshold.is_met(value), f"rate {shown}"
-    # The target does at least so much, and nobody knows how much more.
+    # The target does at least so much, and perhaps more.
     what = f"rate at least {shown}: the client was the limit"
     is_low = threshold.sign.startswith("<")
     return (None if threshold.is_met(value) == is_low else not is_low), what

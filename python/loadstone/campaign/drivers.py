@@ -1,4 +1,4 @@
-"""What the drivers of this installation can do and want to be told: the load generator's table.
+"""What the drivers of this installation can do and need to know: the load generator's table.
 
 Everything that depends on a driver is a fact in this table, which each driver's own source states.
 No other module knows a driver by its name.

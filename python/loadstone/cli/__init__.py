@@ -206,7 +206,7 @@ def main(arguments: list[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return exit_code.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has closed it: nothing is left to say, and nobody to hear it.
+        # The reader of our output has closed the pipe: nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return exit_code.FAILED
     except ModuleNotFoundError as error:

@@ -1,7 +1,7 @@
 """Permission to run a campaign's own commands: asked for once, remembered for these alone.
 
-A campaign is a file that somebody may have sent. Its load goes where it says; its commands run
-here, as the user who starts it: nobody should find out afterwards which they were.
+A campaign is a file that may come from a stranger. Its load goes where it says; its commands run
+here, as the user who starts it, who must see them before and not afterwards.
 """
 
 import datetime
@@ -82,7 +82,7 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def of_profiles(documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the commands that give the keys of profiles which trials name."""
-    # The user's own choice needs no permission, whoever wrote it down.
+    # What the user set on this host needs no further consent.
     own = ("default", os.environ.get("AWS_PROFILE"))
     targets = {document["target"]["name"]: document["target"] for document in documents}
     for name, target in targets.items():
@@ -125,5 +125,5 @@ def _remember(digest: str, known: dict[str, str]) -> None:
         durable.write_json(_path(), {"format": FORMAT, "allowed": {**known, digest: now}})
         os.chmod(_path(), 0o600)
     except (OSError, ResultError) as error:
-        # They run all the same: somebody has just said so.
+        # They run all the same: the user has just allowed it.
         print(plain(f"warning: not remembered: {error}"), file=sys.stderr)

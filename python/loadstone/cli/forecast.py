@@ -43,7 +43,7 @@ class Forecast:
         total_ns = 0
         for planned in self._left.values():
             if planned.is_search:
-                # Nobody knows how many trials it takes.
+                # How many trials it takes is not known beforehand.
                 return None
             trial_ns = self._trial_ns(planned.document)
             if trial_ns is None:

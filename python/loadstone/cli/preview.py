@@ -11,6 +11,7 @@ from typing import Any
 from loadstone import units
 from loadstone.campaign.planning.lifecycle import Document, operations_of
 from loadstone.campaign.planning.plan import Plan
+from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.planning.trial import PlannedTrial, kind_of
 from loadstone.campaign.schema.campaign import Schedule
 from loadstone.campaign.schema.schedule import start_of, suites
@@ -49,9 +50,9 @@ def print_preview(
         _print_varied(varied)
     preview_surroundings.print_surroundings(plan)
     _print_cost(plan, rate, bandwidth)
-    for message in absent_secrets(plan):
+    for absent in absent_secrets(plan):
         # A plan may be looked at where it will not be run.
-        print(f"warning: {message}")
+        print(f"warning: {absent}")
     for worry in host_limits.check(plan):
         print(f"warning: {worry.text}\nhint: {worry.hint}")
     _print_starts(schedule, STARTS_LISTED if are_trials_listed else STARTS_SHOWN)
@@ -110,19 +111,18 @@ def _varied(measured: Sequence[PlannedTrial]) -> dict[str, list[str]]:
         for name, value in _parameters(planned).items():
             found.setdefault(name, {})[json.dumps(value)] = value
     return {
-        name: [_value(name, value) for value in _in_order(list(values.values()))]
+        name: [_value(name, value) for value in _in_order(name, list(values.values()))]
         for name, values in found.items()
         if len(values) > 1
     }
 
 
-def _in_order(values: list[object]) -> list[object]:
-    # A plan runs numbers in an order of chance; names stand as the campaign has them.
+def _in_order(name: str, values: list[object]) -> list[object]:
+    # A plan shuffles numbers and queries; names stand as the campaign has them.
     numbers = [value for value in values if isinstance(value, int | float)]
     if len(numbers) == len(values):
         return [*sorted(numbers)]
-    is_query = all(re.fullmatch(r"Q\d\d", str(value)) for value in values)
-    return sorted(values, key=str) if is_query else values
+    return sorted(values, key=str) if name == QUERY else values
 
 
 def _parameters(planned: PlannedTrial) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class _Refusals:
 
 
 class _Holes:
-    """Failed puts of which nobody can tell whether the object is there all the same."""
+    """Failed puts that may have left their object on the target all the same."""
 
     def __init__(self) -> None:
         self._more: dict[tuple[str, str], int] = {}
@@ -292,7 +292,7 @@ class _PlainView:
         return True
 
     def _say(self, text: str, number: str | None = None) -> None:
-        # Nobody reading is no reason to stop hours of measuring.
+        # A closed pipe is no reason to stop hours of measuring.
         with contextlib.suppress(OSError):
             line = f"[{number or self._number}/{self._trials}] {text}"
             print(line, file=sys.stderr, flush=True)

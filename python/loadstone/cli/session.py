@@ -16,7 +16,7 @@ from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
 from loadstone.cli.nodes import describe
 from loadstone.cli.reuse import note_deletes, reused_by
-from loadstone.errors import InputError, TargetError
+from loadstone.errors import InputError
 from loadstone.execution import runner
 from loadstone.execution.cleaning import what_is_left
 from loadstone.execution.executors import absent_secrets, check_documents
@@ -36,7 +36,7 @@ REMAINS_SHOWN = 8
 
 
 def default_folder(name: str) -> Path:
-    """Return a run folder that sorts by time and that nobody has yet."""
+    """Return a run folder that sorts by time and does not exist yet."""
     now = datetime.datetime.now(datetime.UTC)
     return Path("runs") / f"{now:%Y-%m-%dT%H%M%S}-{name}-{uuid.uuid4().hex[:4]}"
 
@@ -129,9 +129,8 @@ def _checked_plan(campaign: Campaign, allow_commands: bool) -> Plan:
         raise extras.refuse("a search for a capacity")
     check_documents(plan)
     # Client hosts have their own environment, and say by themselves what they lack.
-    for message in absent_secrets(plan) if campaign.hosts is None else ():
-        said, _, hint = message.partition("\nhint: ")
-        raise TargetError(said, hint or None)
+    for absent in absent_secrets(plan) if campaign.hosts is None else ():
+        raise absent
     check_programs(plan.ceilings, plan.hooks)
     consent.ask(plan, is_allowed=allow_commands)
     # Limits of this host bind its own load only.

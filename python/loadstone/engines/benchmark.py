@@ -13,7 +13,6 @@ TABLES: Sequence[str] = (
     "region",
     "supplier",
 )
-QUERIES: Sequence[str] = tuple(f"Q{number:02d}" for number in range(1, 23))
 
 BYTES_PER_SCALE = 400_000_000
 """What the tables take as Parquet at scale 1, rounded up: 345 MB were measured."""

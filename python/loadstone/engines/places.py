@@ -52,7 +52,7 @@ class TablePlace(ABC):
         """Take the place's data out of this host's page cache."""
 
     def free_bytes(self) -> int | None:
-        """Return how much room there is, where somebody can tell."""
+        """Return the free bytes of the place; None where they are not known, as in a bucket."""
         return None
 
     def filesystem(self) -> str | None:

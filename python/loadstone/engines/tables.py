@@ -2,7 +2,7 @@
 
 Their generator gives the same bytes wherever it runs, so tables are known by their hashes. What is
 written to a target lies in a place of its own, with a mark that lists every file: a place without
-our mark is somebody else's, and is neither written to nor deleted.
+our mark is foreign, and is neither written to nor deleted.
 """
 
 import hashlib
@@ -90,7 +90,7 @@ def files_by_table(files: Sequence[TableFile]) -> dict[str, list[str]]:
 
 
 def cache_folder() -> Path:
-    """Return where tables are kept once they were made, if nobody says where."""
+    """Return where generated tables are kept by default."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "loadstone" / "tables"
 

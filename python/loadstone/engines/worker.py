@@ -76,8 +76,9 @@ def _run(engine: Engine, query: str, *, is_kept: bool) -> dict[str, Any]:
         time_ns = time.monotonic_ns() - started
     after = _usage()
     used = {name: after[name] - before[name] for name in before}
-    told = {"time_ns": time_ns, "rows": len(rows), "received_bytes": received[0], **used}
-    return {**told, "answer": plain_answer(rows)} if is_kept else told
+    measured = {"time_ns": time_ns, "rows": len(rows), "received_bytes": received[0], **used}
+    measured["cores"] = len(os.sched_getaffinity(0))
+    return {**measured, "answer": plain_answer(rows)} if is_kept else measured
 
 
 def _usage() -> dict[str, int]:

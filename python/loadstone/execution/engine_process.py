@@ -111,8 +111,8 @@ class EngineProcess:
         self._answers.put("")
 
     def _end(self) -> None:
-        # What it started, such as a Java machine, ends with it: its session is its own. A process
-        # that has ended keeps its number until it is waited for, so nobody else's is hit.
+        # Programs that it started, such as a Java machine, are in its session and end with it. The
+        # number of an ended process is not given out again before `wait`, so it is the right one.
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -41,11 +41,12 @@ def check_documents(plan: Plan) -> None:
         EXECUTORS[kind].check(documents)
 
 
-def absent_secrets(plan: Plan) -> Iterator[str]:
-    """Yield what this host lacks of the secrets that a plan's targets name, a target at a time."""
+def absent_secrets(plan: Plan) -> Iterator[TargetError]:
+    """Yield an error for each target of a plan of which this host lacks a secret."""
     targets = {planned.document["target"]["name"]: planned.document for planned in plan.trials}
     for name, document in targets.items():
         target = document["target"]
         absent = _loadgen.absent_secret(target["driver"], json.dumps(target["settings"]))
         if absent is not None:
-            yield f'target "{name}": {absent}'
+            message, hint = absent
+            yield TargetError(f'target "{name}": {message}', hint)

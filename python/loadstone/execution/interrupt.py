@@ -12,7 +12,7 @@ EXIT_INTERRUPTED = 130
 
 
 class Interrupt:
-    """Tells a run that somebody wants it to stop, whatever it is doing at the moment.
+    """Tells a run to stop, whatever it is doing at the moment.
 
     Signals are taken by a thread of their own: the main thread may be inside the load generator,
     where no handler of Python's would run.
@@ -25,7 +25,7 @@ class Interrupt:
 
     @property
     def is_asked(self) -> bool:
-        """Say whether somebody wants the run to stop."""
+        """Say whether the run is to stop."""
         return self._asked.is_set()
 
     def on_ask(self, stop: Callable[[], None]) -> None:
@@ -36,7 +36,7 @@ class Interrupt:
                 stop()
 
     def wait(self, seconds: float) -> bool:
-        """Wait; return whether somebody asked to stop meanwhile."""
+        """Wait; return whether a stop was requested meanwhile."""
         return self._asked.wait(seconds)
 
     def ask(self) -> None:
@@ -50,7 +50,7 @@ class Interrupt:
     def watching(self) -> Iterator[None]:
         """Take the signals for the time of a run, where signals can be taken at all.
 
-        A signal that whoever started us had turned off, as nohup does, stays off.
+        A signal that was turned off when we started, as nohup does, stays off.
         """
         if threading.current_thread() is not threading.main_thread():
             yield

@@ -105,23 +105,22 @@ def _check_room(room: Mapping[str, int]) -> None:
     """Compare what several folders need with what their file systems have, one by one."""
     by_device: dict[int, tuple[str, int]] = {}
     for name, needed in room.items():
-        path = Path(name)
-        while not path.exists():
-            path = path.parent
-        device = path.stat().st_dev
+        device = _existing(Path(name)).stat().st_dev
         first, before = by_device.get(device, (name, 0))
         by_device[device] = (first, before + needed)
     for name, needed in by_device.values():
-        path = Path(name)
-        while not path.exists():
-            path = path.parent
-        free = shutil.disk_usage(path).free
+        free = shutil.disk_usage(_existing(Path(name))).free
         if needed > free:
             raise TargetError(
                 f'"{name}": the tables need about {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are '
                 "free",
                 "a smaller scale, or a directory on another file system (queries.data)",
             )
+
+
+def _existing(path: Path) -> Path:
+    """Return a path that is there already: the given one, or the nearest folder above it."""
+    return next(one for one in (path, *path.parents) if one.exists())
 
 
 def remove_tables(document: Document) -> dict[str, Any]:
@@ -173,7 +172,7 @@ class _Trial:
         self._done = 0
 
     def stop(self) -> None:
-        """End as soon as somebody looks."""
+        """End at the next tick."""
         self._is_stopped = True
 
     def tick(self) -> bool:

@@ -1,7 +1,7 @@
 """A search as it is carried out: each trial's load follows from what the ones before it showed.
 
 Nothing is concluded here. `observe` reads what a record shows, and `campaign.search` says what to
-try next; both are told to the runner by whoever starts it.
+try next; the caller gives both to the runner.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """The agent on a client host: makes the load that the controller asks for, and nothing else.
 
-Load ends when the controller asks for it, when its connection breaks, when whoever launched the
-agent goes away, and when nothing has been heard of the controller for the length of the lease.
+Load ends when the controller asks for it, when its connection breaks, when its launcher goes
+away, and when nothing has been heard of the controller for the length of the lease.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ CONNECT_S = 20.0
 SAY_ALIVE_S = 1.0
 LEASE_CHECK_S = 0.5
 END_S = 5.0
-"""How long a load that was told to stop may take before the process ends all the same."""
+"""How long a load may take to stop before the process ends all the same."""
 
 
 async def serve(invitation: Invitation, *, until_input_ends: bool) -> str:
     """Take part in a run until it is over, and return why it ended.
 
-    `until_input_ends` ends it with standard input as well, which whoever launched it keeps open.
+    `until_input_ends` ends it with standard input as well, which its launcher keeps open.
     """
     with only_agent(invitation) if invitation.is_alone else contextlib.nullcontext():
         return await _serve(invitation, until_input_ends=until_input_ends)
@@ -153,7 +153,7 @@ class Agent:
             self._is_over.set()
 
     def watch_input(self) -> None:
-        """Leave when whoever launched the agent has gone."""
+        """Leave when the launcher has gone."""
         # Not read through Python's buffer, whose lock a thread would hold as the process ends.
         while True:
             select.select([sys.stdin.fileno()], [], [])

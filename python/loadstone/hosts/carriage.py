@@ -40,7 +40,7 @@ SETTINGS: Mapping[str, Any] = {
 def settle() -> None:
     """Set dask up for this process."""
     dask.config.set(SETTINGS)
-    # What goes wrong is told by us, once, in our words.
+    # Our own errors say what goes wrong, once.
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
     logging.getLogger("tornado").setLevel(logging.CRITICAL + 1)
 

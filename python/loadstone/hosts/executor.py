@@ -25,7 +25,7 @@ SILENT_S = 3.0
 """How long a host may say nothing: its agent says something every second."""
 
 OWN_REST_S = 1.0
-"""A controller that has itself stood still for so long has heard nobody, and gives them as long."""
+"""A controller that was itself stalled for this long gives its hosts as much time again."""
 
 READY_S = 180.0
 LEAD_S = 0.5
@@ -282,7 +282,7 @@ class _TrialOnHosts:
             self._stop(f"{failed} requests failed on all hosts, allowed {most}")
 
     def _fail(self, host: _Host, error: str) -> None:
-        """A host could not begin: nobody does, for the others would make another load."""
+        """A host could not begin: none begins, for the others would make another load."""
         if self._stopped_at is not None:
             host.state = "finished"
             return
@@ -327,7 +327,7 @@ class _TrialOnHosts:
         merged["started_unix_ns"], merged["started_monotonic_ns"] = started_ns, monotonic_ns
         merged["ended_unix_ns"] = ended_ns or time.time_ns()
         for host in lost:
-            # Up to its last second; what it did after that nobody knows.
+            # Up to its last second; what it did after that is not known.
             for name in ("requests", "failed", "bytes"):
                 merged[name] += getattr(host, name)
         if self._reason is not None:

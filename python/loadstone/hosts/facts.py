@@ -1,4 +1,4 @@
-"""What a client host tells of itself when it joins a run."""
+"""What a client host reports of itself when it joins a run."""
 
 import os
 import resource

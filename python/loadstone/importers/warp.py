@@ -148,7 +148,7 @@ def _json_text(path: Path) -> str | None:
                 raise InputError(f'"{path}" unpacks to more than {most} MiB', reading.EDITED)
             return bytes(first + rest).decode("utf-8", "replace")
     except OSError:
-        # Whoever reads the lines says what is wrong.
+        # The reader of the lines says what is wrong.
         return None
 
 

@@ -31,7 +31,7 @@ POOL_SETTINGS = (
 
 
 def digest(answers: Mapping[str, Any], pools: Iterable[str]) -> dict[str, Any]:
-    """Return what matters of a cluster's answers; `pools` limits which pools are told of."""
+    """Return what matters of a cluster's answers; `pools` limits which pools are included."""
     status = answers.get("status") or {}
     facts = {
         "fsid": status.get("fsid"),

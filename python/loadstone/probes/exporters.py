@@ -31,7 +31,7 @@ INHERITED = (
 
 
 class Exporters:
-    """Starts the scraper and collects its rows; it never blocks whoever asks for them."""
+    """Starts the scraper and collects its rows; it never blocks its caller."""
 
     def __init__(self, probes: Sequence[PrometheusProbe]) -> None:
         self._probes = probes
@@ -49,7 +49,7 @@ class Exporters:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            # Ctrl-C is told to it by the end of its input, when its rows are no longer wanted.
+            # It ends at the end of its input, not by Ctrl-C: its rows are wanted until then.
             start_new_session=True,
             env={name: os.environ[name] for name in os.environ if name.startswith(INHERITED)},
         )
@@ -93,7 +93,7 @@ class Exporters:
             while True:
                 batch = stream.read_next_batch()
                 with self._lock:
-                    # Between trials nobody takes them: the oldest are of no use then.
+                    # Between trials they are not collected: the oldest are of no use then.
                     self._batches = [*self._batches[-BATCHES_MAX:], batch]
 
 

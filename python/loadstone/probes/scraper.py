@@ -176,7 +176,7 @@ def read_exporter(url: str, probe: Mapping[str, Any], token: str | None) -> list
         (time_ns, host, name, fit(labels, secrets), metric, value)
         for labels, metric, value in series[: probe["series_max"]]
     ]
-    # The count tells of an answer without a single wanted name, and of more than are kept.
+    # The count shows an answer without a single wanted name, and one with more than are kept.
     rows.append((time_ns, host, name, "", "up", 1.0))
     rows.append((time_ns, host, name, "", "series", float(len(series))))
     return rows
@@ -237,7 +237,7 @@ def main() -> None:
 
 
 def _end_with(source: Any) -> None:
-    # Whoever started this has ended, one way or another: nobody is left to read for.
+    # The process that started this has ended: its rows have no reader.
     while source.read(1):
         pass
     os._exit(0)

@@ -146,7 +146,7 @@ def _spread_note(results: Sequence[Result]) -> Iterable[Text]:
 
 
 def _names(results: Sequence[Result]) -> list[str]:
-    # The system is told by its targets.
+    # The targets say which system it is.
     names = dict.fromkeys(name for one in results for name in one.cell.parameters if name != SYSTEM)
     return sorted(names, key=lambda name: name != "size")
 

@@ -1,7 +1,6 @@
 """How a readable report begins: what was measured, on what, from where, and what it is worth."""
 
 import datetime
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -14,6 +13,7 @@ from loadstone.analysis.naming import describe_load, describe_parameter, describ
 from loadstone.analysis.rules import limit_in_words
 from loadstone.analysis.summary import Cell
 from loadstone.campaign.planning.lifecycle import operations_of
+from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.report.instrument_words import bound_sign
 from loadstone.results.record import Run
 
@@ -215,19 +215,19 @@ def _varied(measured: Sequence[Mapping[str, object]]) -> dict[str, str]:
             values.setdefault(name, {})[_hashable(value)] = describe_parameter(name, value)
     return {
         name.replace("_", " "): ", ".join(
-            shown if name == "size" else str(value) for value, shown in _ascending(found)
+            shown if name == "size" else str(value) for value, shown in _in_order(name, found)
         )
         for name, found in values.items()
         if len(found) > 1
     }
 
 
-def _ascending(found: Mapping[object, str]) -> list[tuple[object, str]]:
-    """Return values in order where they are numbered: a plan runs them in an order of chance."""
+def _in_order(name: str, found: Mapping[object, str]) -> list[tuple[object, str]]:
+    """Return numbers and queries in order, which a plan shuffles, and others as they are."""
     items = list(found.items())
     if all(isinstance(value, (int, float)) for value, _ in items):
         items.sort(key=lambda item: float(str(item[0])))
-    elif all(re.fullmatch(r"Q\d\d", str(value)) for value, _ in items):
+    elif name == QUERY:
         items.sort(key=lambda item: str(item[0]))
     return items
 

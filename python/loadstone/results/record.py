@@ -150,7 +150,7 @@ class Run:
     def state(self) -> str:
         """Return "running", "finished", "interrupted" or "failed".
 
-        A folder whose manifest says "running" though nobody writes it was killed: "interrupted".
+        A folder that says "running" and has no process that writes it was killed: "interrupted".
         """
         state = str(self.manifest["state"])
         return "interrupted" if state == "running" and not self.is_being_written else state

@@ -224,7 +224,7 @@ def _too_large(path: Path) -> ResultError:
 
 def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
     """Yield the whole batches of a stream that may have been cut at any byte."""
-    # Not mapped into memory: whoever writes the stream may cut it back while it is read here.
+    # Not mapped into memory: the writer of the stream may cut it back while it is read here.
     with pa.OSFile(str(path)) as source:
         yield from _whole_batches(source)
 

@@ -1,6 +1,6 @@
 """The objects of a dataset whose own put failed, handed from trial to trial.
 
-The load generator tells of them in a trial's summary, and a later trial of the same dataset gets
+The load generator lists them in a trial's summary, and a later trial of the same dataset gets
 them in its document: what is not found there is counted apart, as no further failure.
 """
 

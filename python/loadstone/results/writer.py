@@ -52,7 +52,7 @@ class RunWriter:
         """Make the folder and its manifest, with the state "running".
 
         An empty folder may be there already. Anything else in it is refused: nothing that
-        somebody may still want is ever written over.
+        may still be wanted is ever written over.
         """
         folder = Path(path)
         _refuse_what_is_there(folder)
@@ -111,7 +111,7 @@ class RunWriter:
 
     @classmethod
     def lock(cls, path: str | Path) -> Self:
-        """Hold a run folder as it is, so that nobody goes on with it meanwhile."""
+        """Hold a run folder as it is, so that no other process resumes it meanwhile."""
         folder = Path(path)
         read_manifest(folder)
         lock = durable.FolderLock(folder / LOCK)
@@ -263,7 +263,7 @@ class TrialWriter:
         record = self._record(summary, labels, absent_probes)
         record[integrity.FILES] = integrity.digests_of(self._folder, written)
         durable.write_json(self._trials / (self._id + RECORD_SUFFIX), record)
-        # The streams have done their duty. Should they outlive a kill here, nobody reads them, and
+        # The streams have done their duty. Should they outlive a kill here, they are not read, and
         # `reopen` removes them.
         with contextlib.suppress(OSError):
             for stream in (self._intervals, self._probes):

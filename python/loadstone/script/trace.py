@@ -1,6 +1,6 @@
 """A trace → a script: who asked what of which object, and when, in sessions with expectations.
 
-Requests are told apart by key, put into the order of their starts, and dealt to sessions: by key,
+Requests are grouped by key, put into the order of their starts, and dealt to sessions: by key,
 so that all that is done to one object stays in order, or as the trace names its clients. What is
 read before it is written must be there before the script begins.
 """
@@ -37,7 +37,7 @@ _CHUNK = 65_536
 class Traced(NamedTuple):
     """One request of a trace: `line` of its file, and its start since any moment.
 
-    `key` is the prefix of a LIST. `client` is whoever asked, `status` the HTTP status, `size` the
+    `key` is the prefix of a LIST. `client` is the requester, `status` the HTTP status, `size` the
     object's; each is absent where the trace does not tell.
     """
 
@@ -116,7 +116,7 @@ class _Columns:
 def script_of(
     requests: Iterable[Traced], options: TraceOptions, losses: Losses
 ) -> Iterator[Action]:
-    """Yield the actions of a trace in the order of their starts; `losses` are told what is lost."""
+    """Yield the actions of a trace in the order of their starts; `losses` counts what is lost."""
     columns, keys, places = _gather(requests, options, losses)
     losses.stop_if_malformed()
     if not len(columns.line):

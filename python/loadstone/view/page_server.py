@@ -1,4 +1,4 @@
-"""Serves the pages on loopback to whoever knows the token; GET alone, and nothing is written."""
+"""Serves the pages on loopback to clients with the token; GET alone, and nothing is written."""
 
 import hmac
 import json

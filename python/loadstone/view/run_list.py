@@ -59,7 +59,7 @@ class RunList:
         if (self.folder / MANIFEST).is_file():
             return [self.folder]
         found = sorted(path.parent for path in self.folder.glob(f"*/{MANIFEST}"))
-        # A link that leads out of the folder would show what nobody asked to show.
+        # A link that leads out of the folder would show what was not meant to be shown.
         return [one for one in found if one.resolve().is_relative_to(self.folder)]
 
     def _listed(self, path: Path, locked: set[int]) -> ListedRun:

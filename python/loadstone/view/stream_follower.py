@@ -1,4 +1,4 @@
-"""Follows an Arrow stream that somebody else appends to: each call reads only what is new."""
+"""Follows an Arrow stream that another process appends to: each call reads only what is new."""
 
 import os
 from collections.abc import Iterator

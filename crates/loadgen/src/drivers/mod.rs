@@ -108,7 +108,7 @@ impl DriverInfo {
         self
     }
 
-    /// Returns what of a target's secrets is not to be had on this host; asks nobody for it.
+    /// Returns which secret of a target this host lacks; asks no server and runs no command.
     #[must_use]
     pub fn absent_secret(&self, settings: &Map<String, Value>) -> Option<Error> {
         dangling(settings, self.settings).or_else(|| (self.absent)(settings))

@@ -1,4 +1,4 @@
-"""An account: what somebody's measurements say, whoever measured and whatever they measured with.
+"""An account: what measurements say, our own or published, with any tool.
 
 A run of ours, a file of another tool and a published report all become an Account, so that one set
 of rules judges them and one comparison sets them side by side. An account holds numbers and what
@@ -30,7 +30,7 @@ class Measurement:
 
     `text` is the number as it was printed, which tells how far it was rounded. `spread` is a
     printed ±, of whatever kind. `block` numbers the interleaved block that the trial ran in and is
-    absent when nobody says that trials were interleaved. `tool` printed the number. `repetition`
+    absent unless trials are said to be interleaved. `tool` printed the number. `repetition`
     counts the trials of one case in the order they ran. `work` is how many requests the trial made.
     `place` says where the number stands.
     """
@@ -80,8 +80,8 @@ class KnownCeiling:
 
     `resource` is network, device or server; `count` of them work side by side. `low` and `high` are
     the extremes that were seen. `targets` and `bounds` say whose ceiling it is, for reads or for
-    writes; without them it is one for all. `is_count_inferred` says that nobody stated that so many
-    side by side let so much more through.
+    writes; without them it is one for all. `is_count_inferred` says that the report does not
+    state that so many side by side let so much more through.
     """
 
     resource: Literal["network", "device", "server", "client"]

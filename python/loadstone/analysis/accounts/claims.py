@@ -91,7 +91,7 @@ def reasons(void: Collection[CaseComparison]) -> tuple[str, ...]:
 def blocks_needed(one: CaseComparison, half_width: float = MARGIN) -> int | None:
     """Return how many pairs bring the interval of a ratio to ± `half_width`, by its own spread.
 
-    None where there are no pairs; at most REPETITIONS_MAX, beyond which nobody repeats.
+    None where there are no pairs; at most REPETITIONS_MAX, beyond which no plan is practical.
     """
     ratio = one.ratio
     if ratio.low is None or ratio.high is None or not ratio.method.startswith("paired"):
@@ -128,7 +128,7 @@ def noise(comparison: Comparison) -> str:
         return "one trial of each tells nothing of the noise"
     least, most = math.expm1(min(bounds)), math.expm1(max(bounds))
     between = f"±{most:.1%}" if len(bounds) == 1 else f"±{least:.1%} to ±{most:.1%}"
-    return f"differences within {between} cannot be told from noise"
+    return f"differences within {between} cannot be distinguished from noise"
 
 
 def to_json(comparison: Comparison) -> dict[str, object]:

@@ -189,7 +189,7 @@ def _split(
     matters = not cells[0].keys() & cells[1].keys()
     declared = [one for one in of_cases if one.field in factors]
     differing = [one for one in of_cases if matters and one.field not in factors]
-    # Targets of one campaign differ because somebody wanted to know what the difference makes.
+    # Targets of one campaign differ on purpose: the difference is what is measured.
     for one in differences(a, b):
         (declared if is_one_run or is_factor(one.field, factors) else differing).append(one)
     return tuple(declared), tuple(differing)

@@ -20,9 +20,9 @@ from loadstone.analysis.accounts.account import (
 from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.part import Part
-from loadstone.analysis.queries import QUERY
 from loadstone.analysis.reading import Measured, read_measured
 from loadstone.analysis.summary import Cell, summarise_totals, system_of
+from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.results.documents import TrialDocument
 from loadstone.results.record import Run

@@ -3,7 +3,7 @@
 Requests count for the stage in which they were due. Where the target keeps up, as many are under
 way at the window's end as at its beginning, and work over the window is the rate. Where it does
 not, the backlog is worked off behind the window, and work over the window would be the rate that
-was asked for and that nobody reached.
+was asked for and never reached.
 """
 
 import math

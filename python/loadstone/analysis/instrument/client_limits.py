@@ -85,7 +85,7 @@ def limits_of(record: Record, lines: Lines) -> dict[str, list[Evidence]]:
     """
     flags: dict[str, list[Evidence]] = {}
     occupied, stolen = occupied_share(record), _stolen_share(lines)
-    # A core that was taken away is one that somebody waited for, and it may have been the load.
+    # A core that was taken away is one that a thread waited for, perhaps one of the load.
     waits_for_answers = occupied is not None and occupied + stolen < OCCUPIED_SOME
     for flag, look in LOOKS:
         found = list(look(record, lines))
@@ -103,7 +103,7 @@ def is_on_own_host(record: Record) -> bool:
     seen = record.summary.get("target_on_own_host")
     if isinstance(seen, bool):
         return seen
-    # Older records do not say; loopback they can be told by.
+    # Older records do not say; loopback shows it.
     target = record.trial.get("target") or {}
     facts = facts_of(str(target.get("driver")))
     addresses = addresses_of(facts, target.get("settings") or {})
@@ -121,7 +121,7 @@ def _cpu(record: Record, lines: Lines) -> Iterator[Evidence]:
             means.setdefault(host, []).append(float(busy.mean()))
             stolen.setdefault(host, []).append(float(steal.mean()))
         if core == "all" or (allowed and (host, core) not in allowed):
-            # Somebody else's: the load is kept to other cores.
+            # Of other programs: the load is kept to other cores.
             continue
         share = float((busy >= CORE_BUSY).mean())
         # A thread that stays awake fills a core without needing it, and threads move.
@@ -155,8 +155,8 @@ def _own_busy(record: Record, lines: Lines, host: str, core: str) -> float | Non
     """Return at most how many cores the load and the kernel kept busy, on one core or on all.
 
     On one core that is the busiest thread of the load. None where that is not known or does not
-    matter: where threads waited for a core whoever filled it held them up, and a target on the same
-    host is held up as well.
+    matter: where threads waited for a core, the program that filled it held them up, and a target
+    on the same host as well.
     """
     ran, whole_ns = record.summary.get("thread_cpu_ns") or (), _whole_ns(record)
     delays = record.summary.get("thread_run_delay_ns") or ()

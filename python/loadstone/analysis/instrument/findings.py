@@ -81,7 +81,7 @@ def calibration_command(parts: Sequence[Part]) -> str:
         words += ["--sizes", ",".join(units.format_size(size) for size in sizes)]
     threads = sorted({one for trial in trials if (one := (trial.get("load") or {}).get("clients"))})
     if threads:
-        # One alone shows how long a request takes when nobody else is served.
+        # One alone shows how long a request takes when no other is served.
         words += ["--threads", ",".join(map(str, sorted({1, *threads})))]
     words += ["--operations", ",".join(operations)]
     words += _settings(trials)

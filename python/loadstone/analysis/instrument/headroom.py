@@ -147,7 +147,7 @@ def hiccups_of(records: Iterable[Record]) -> "Histogram | None":
 
 def stalled_share(record: Record, at_least_ns: float) -> float:
     """Return the share of a trial's time that a sleeping thread spent waiting to be woken, of all
-    waits of a length; 0 where nobody looked.
+    waits of a length; 0 where it was not measured.
     """
     hiccups = hiccups_of([record])
     iterations = record.summary.get("iterations") or ()

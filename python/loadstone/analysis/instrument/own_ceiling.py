@@ -203,7 +203,7 @@ def _reached(curves: Sequence[_Curve], load: ClientLoad) -> float:
         return max(rates)
     if load.clients < clients[0]:
         return rates[0] * load.clients / clients[0]
-    # More clients than were tried: what so many more would bring, nobody knows.
+    # More clients than were tried: what so many more would bring is not known.
     return float(np.interp(load.clients, clients, rates))
 
 
@@ -228,7 +228,7 @@ def _at(sizes: Sequence[float], values: Sequence[float], size: float) -> float:
     """Return a value between those measured; beyond the largest, on the line of the last two."""
     if size <= sizes[-1] or len(sizes) < 2:
         scale = size / sizes[-1] if size > sizes[-1] > 0 else 1.0
-        # Of one size alone nobody knows the fixed part: it is taken to be none.
+        # One size alone does not show the fixed part: it is taken to be none.
         return float(np.interp(size, sizes, values)) * scale
     slope = max(0.0, (values[-1] - values[-2]) / (sizes[-1] - sizes[-2]))
     return values[-1] + slope * (size - sizes[-1])

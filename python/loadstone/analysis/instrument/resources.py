@@ -168,7 +168,7 @@ def _series(
 def _condensed(
     series: Mapping[tuple[str, str], list[tuple[int, float]]],
 ) -> Mapping[tuple[str, str], list[tuple[int, float]]]:
-    """Return the highest and the mean of very many: nobody can read the lines of a hundred cores.
+    """Return the highest and the mean of very many: the lines of a hundred cores cannot be read.
 
     The highest stays, because one saturated core hides in any mean.
     """

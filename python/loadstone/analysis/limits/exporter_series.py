@@ -1,7 +1,7 @@
 """What the targets' exporters showed over time: those of their series that moved under load.
 
 Exporters tell hundreds of series, and most of them stand still. Which are worth a chart is decided
-from their values alone, over all trials; how many were left out is told with those that were kept.
+from their values alone, over all trials; the number left out is reported beside them.
 """
 
 import itertools

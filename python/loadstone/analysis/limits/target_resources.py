@@ -15,7 +15,7 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 def find_utilisation(lines: Lines) -> Mapping[str, float]:
-    """Return the share of each resource that was used, 0 to 1; nothing when nobody watched.
+    """Return the share of each resource that was used, 0 to 1; nothing when it was not probed.
 
     cpu: time of all cores that was not idle, or the share of periods in which a quota held a
     container back; disk: time in which something waited for it; network: of the card's speed.

@@ -2,7 +2,7 @@
 
 A verdict is a decision in a fixed order: may the number be used at all, was it the instrument, was
 it asked for enough, was it the path, and only then the target. The first answer that holds is
-given, with all the evidence that was seen. What cannot be told is UNDETERMINED and never guessed.
+given, with all the evidence that was seen. What cannot be decided is UNDETERMINED, never guessed.
 """
 
 import math
@@ -85,7 +85,7 @@ class Observed:
     `flags` are the client's resources that passed a threshold, by name (INSTRUMENT_CPU,
     INSTRUMENT_MEM, INSTRUMENT_SOCKETS, CLIENT_NIC), each with its evidence. `null_rate` is what the
     same client reaches against a target that does nothing. `server` holds the utilisation of each
-    resource of the target, 0 to 1, and is None when nobody looked. `is_client_watched` says that
+    resource of the target, 0 to 1; None when it was not probed. `is_client_watched` says that
     the client's resources were looked at, so that no flag means that none was at its limit.
     `is_offer_met` says of an open load that its rate was achieved and left on time.
     The ceilings of the path, of the target's devices and of the store by its own benchmark are
@@ -189,7 +189,7 @@ def _throttled(observed: Observed, others: Sequence[Evidence]) -> Verdict:
     return Verdict(
         limit="TARGET_THROTTLED",
         grade="C",
-        reason=f"{observed.throttled:.2%} of the requests were told to slow down",
+        reason=f"{observed.throttled:.2%} of the requests were throttled by the target",
         evidence=(told, *others),
     )
 
@@ -384,7 +384,7 @@ def _target(observed: Observed) -> Verdict | None:
 def _eliminated(observed: Observed) -> Verdict | None:
     """Name what is left when more load brings no more, and what was looked at had room.
 
-    Nobody looked at the target itself: that it is the target follows only where the path had room
+    The target itself was not probed: that it is the target follows only where the path had room
     too; otherwise the limit lies beyond the client, and that is all that can be said.
     """
     if not observed.is_client_watched or not _is_saturated(observed):

@@ -45,7 +45,7 @@ UNKNOWN = Rule(
     looks_at="trial",
     says="recorded with the trial",
     means="loadstone does not know this label.",
-    do="Ask whoever recorded it.",
+    do="Ask the person who recorded it.",
 )
 
 

@@ -213,7 +213,7 @@ RULES: tuple[Rule, ...] = (
         id="noise-floor",
         checks=(NUMBERS + "differences:arms_differ",),
         says="what a target held against itself shows",
-        means="No smaller difference between targets can be told from chance.",
+        means="A smaller difference between targets cannot be distinguished from chance.",
         do="Run more blocks to lower it.",
     ),
     _note(

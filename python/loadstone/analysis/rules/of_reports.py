@@ -19,7 +19,7 @@ RULES: tuple[Rule, ...] = (
     _mistake(
         id="X01",
         says="no interval, or a bare ±",
-        means="Nobody can tell a difference from chance.",
+        means="A difference cannot be distinguished from chance.",
         do="Give a 95 % interval, and of what.",
         checks=(MISTAKES + "interval",),
     ),
@@ -292,7 +292,7 @@ RULES: tuple[Rule, ...] = (
     _standard(
         id="S14",
         says="Every headline has its interval",
-        means="Nobody can tell a difference from chance.",
+        means="A difference cannot be distinguished from chance.",
         do="blocks: 6.",
         checks=(STANDARD + "standard:interval",),
     ),

@@ -53,7 +53,7 @@ RULES: tuple[Rule, ...] = (
         id="ALTERED",
         short="altered files",
         says="a file of the trial is not the one that loadstone wrote: its SHA-256 does not match",
-        means="Nobody can say where the numbers come from.",
+        means="The origin of the numbers is not known.",
         do="Restore the run folder from the copy that was written, or measure again.",
     ),
     _void(

@@ -253,7 +253,7 @@ def no_difference(account: Account) -> Checked:
     """X22."""
     claims = account.disclosure.claims_no_difference
     if not claims:
-        return "not applicable", "nobody claims that there is no difference"
+        return "not applicable", "the report does not claim that there is no difference"
     return _pass_if("TOST" in (account.disclosure.correction or ""), "a claim of no difference")
 
 

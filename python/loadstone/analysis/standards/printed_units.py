@@ -21,7 +21,7 @@ def parse_rate_bytes(text: str, tool: str = "") -> float:
     """Return a printed rate in bytes per second, as the tool that printed it counts.
 
     "Gb/s" and "Gbit/s" are bits and powers of ten; "MiB/s" is 2^20; a bare "MB/s" is what the tool
-    means by it, and 10^6 where nobody knows.
+    means by it, and 10^6 where that is not known.
     """
     match = _RATE.fullmatch(text.strip())
     if match is None:

@@ -1,7 +1,7 @@
 """The standard that a loadstone report declares: 26 rules, and which of them this run meets.
 
-A rule is `met`, `not met`, `not applicable`, or `unknown` where it rests on a statement that nobody
-made. Each says from what it was decided; a report that fails some of them says so, and stays a
+A rule is `met`, `not met`, `not applicable`, or `unknown` where it rests on a statement that is
+missing. Each says from what it was decided. A report that fails some of them says so, and stays a
 report.
 """
 
@@ -274,7 +274,7 @@ OF_WHO_MEASURED = (the_plan, intended, merged, sums, little)
 
 
 def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
-    """Return the disclosure as plain values; what nobody stated or saw is null."""
+    """Return the disclosure as plain values; what was neither stated nor measured is null."""
     manifest = run.manifest
     measured = [doc for doc in run.plan if doc["measured"]]
     return {

@@ -43,7 +43,7 @@ class Latency:
     """What a merged histogram says; a percentile it cannot support is absent, with the reason.
 
     `quantiles` has every name of QUANTILES. `at_least` bounds those that lie among requests which
-    timed out, and whose true time nobody knows.
+    timed out, and whose true time is not known.
     """
 
     count: int

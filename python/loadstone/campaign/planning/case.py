@@ -85,7 +85,7 @@ class Case:
         return dataset if phase.size is None else dataset.model_copy(update={"size": phase.size})
 
     def parameters(self, phase: Phase) -> dict[str, Any]:
-        """Return the parameters that results are told apart by."""
+        """Return the parameters that distinguish results."""
         load, size = self.load(phase), self.dataset(phase).size
         arrival = (
             {"threads": load.threads} if load.rate_per_s is None else {"rate": load.rate_per_s}
@@ -180,7 +180,7 @@ def _workload_keys() -> list[str]:
 def _wrong_sweep(
     source: WorkloadSource, keys: KnownKeys, facts: Collection[str]
 ) -> list[KeyMistake]:
-    """Look at each value by itself, so that a mistake is told once and at its own place."""
+    """Look at each value by itself, so that a mistake is reported once and at its own place."""
     mistakes: list[KeyMistake] = []
     seen: dict[str, str] = {}
     for key, values in source.sweep.items():

@@ -22,7 +22,7 @@ FORMAT = 1
 SPARE_NS = 120_000_000_000
 SECOND_NS = 1_000_000_000
 
-# Where Debian has the programs, for whoever lacks one.
+# Debian's packages of the programs, for hints where one is missing.
 PACKAGES: Mapping[str, str] = {
     "iperf3": "iperf3",
     "fio": "fio",
@@ -205,7 +205,7 @@ def _network(ceiling: Ceiling) -> Iterator[dict[str, Any]]:
         for streams in ceiling.streams:
             words = ["iperf3", "-c", str(ceiling.host), "-p", str(ceiling.port), "-J", "-i", "1"]
             words += ["-t", str(seconds), "-P", str(streams)]
-            # A host that does not answer is told within seconds, and not after minutes.
+            # A host that does not answer is reported within seconds, and not after minutes.
             words += ["--connect-timeout", "10000"]
             words += ["-R"] if direction == "receive" else []
             yield _step(

@@ -100,7 +100,7 @@ def _may_be_one(driver: str, one: Mapping[str, Any], other: Mapping[str, Any]) -
     if not facts.keeps:
         return False
     keys = [key for key in facts.address.settings if one.get(key) and other.get(key)]
-    # Without an address in common that both name, nobody can tell.
+    # Without an address in common that both name, it is not known.
     return not keys or any(_addresses(one[key]) & _addresses(other[key]) for key in keys)
 
 
@@ -111,7 +111,7 @@ def _addresses(value: Any) -> set[str]:
 
 def generation(key: DatasetKey, prefix: str, number: int) -> tuple[DatasetKey, str]:
     """Return the key and the prefix of a dataset that begins anew while its old objects stay."""
-    # No prefix has a slash in it, so this key is nobody else's.
+    # No prefix has a slash in it, so this key belongs to no other place.
     return replace(key, prefix=f"{key.prefix}/{number}"), numbered(prefix, "g", number)
 
 

@@ -23,7 +23,7 @@ def targets_in_run(campaign: Campaign, drivers: Drivers, run: str) -> dict[str, 
                 **({"facts": target.facts} if target.facts else {}),
             },
             allow_foreign=name in campaign.allow_foreign,
-            # What is never prepared was put there by somebody, and is read by its own name.
+            # What is never prepared is there already, and is read by its own name.
             is_beside_others=name in campaign.allow_foreign and campaign.prepare != "never",
         )
         for name, target in campaign.targets.items()

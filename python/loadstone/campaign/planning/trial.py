@@ -187,7 +187,7 @@ def clean_up_of(
 
     `written` are the numbers of the objects that mixes may have put beyond the dataset.
     """
-    # It deletes what it finds in the buckets, so nobody can say beforehand how much that is.
+    # It deletes what it finds in the buckets, so how much that is shows only then.
     clean_up = _unmeasured(document, CLEAN_UP, "delete", threads, threads)
     # Plans of earlier builds have none.
     before = document.get("ownership") or {"adopt": [], "runs": []}
@@ -248,7 +248,7 @@ def _dataset(step: Step, target: TargetInRun) -> dict[str, Any]:
     dataset = step.case.dataset(step.phase)
     content = content_document(dataset)
     if target.is_beside_others and "object_prefix" not in dataset.model_fields_set:
-        # Objects of somebody else may have the names that ours have otherwise.
+        # Foreign objects may have the names that ours have otherwise.
         content["object_prefix"] += f"{target.run[:8]}-"
     return {"bucket_prefix": "", **content, "version": 1}
 

@@ -1,4 +1,4 @@
-"""Campaign file → Campaign; every mistake in it is told at once, with its line."""
+"""Campaign file → Campaign; every mistake in it is reported at once, with its line."""
 
 import os
 from collections.abc import Mapping, Sequence

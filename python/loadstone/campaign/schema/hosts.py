@@ -35,7 +35,7 @@ def _read_listen(value: str) -> str:
             value,
             "one address of this machine, never all of them",
             "take the one that the hosts reach: who can connect is decided by certificates, but "
-            "nobody else should even be asked for one",
+            "no other host should be asked for one",
         )
     return value
 

@@ -1,4 +1,4 @@
-"""How requests arrive: so many clients that each wait, or a rate that waits for nobody."""
+"""How requests arrive: so many clients that each wait, or a rate that waits for no answer."""
 
 from typing import Any, Literal, Self
 
@@ -9,7 +9,7 @@ from loadstone.campaign.schema.values import PositiveCount, Rate
 
 
 class Load(BaseModel):
-    """How requests arrive: so many threads that each wait, or a rate that waits for nobody."""
+    """How requests arrive: so many threads that each wait, or a rate that waits for no answer."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -20,7 +20,7 @@ class Load(BaseModel):
     rate_per_s: Rate | None = Field(
         default=None,
         alias="rate",
-        description="Open load: requests arrive at this rate, whoever waits.",
+        description="Open load: requests arrive at this rate and do not wait for answers.",
     )
     arrivals: Literal["poisson", "constant"] = Field(
         default="poisson", description="Open load: independent arrivals, or evenly spaced ones."

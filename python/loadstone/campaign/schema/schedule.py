@@ -23,7 +23,7 @@ def start_of(schedule: Schedule | None, now: datetime, number: int) -> datetime:
     Times of day begin with the next one to come: three times for two days are always six starts,
     though they may reach into a third day.
     """
-    assert now.tzinfo is not None, "a start without a time zone would be somebody's guess"
+    assert now.tzinfo is not None, "a start needs a time zone"
     if schedule is None:
         return now
     if schedule.every_ns is not None:

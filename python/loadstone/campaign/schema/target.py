@@ -23,7 +23,7 @@ SECRET_HEADERS = frozenset(
 )  # fmt: skip
 REFERENCE_ALLOWED = "a reference: {env: NAME} or {file: PATH}"
 REFERENCE_HINT = "a secret stands in the environment or in a file, never in a campaign"
-# What results are told apart by already; a fact of the same name would be taken for it.
+# Parameters that results carry already; a fact of the same name would be confused with them.
 SYSTEM = "system"
 """The fact that names what several targets are instances of."""
 

@@ -1,7 +1,7 @@
 """Judge what a run or a published report says: plausibility, mistakes, and what limited it.
 
 Every finding comes from a general rule and carries its evidence. "inferred" marks what rests on an
-assumption that nobody stated; "chance" is how often accident alone would show the same pattern.
+assumption that is not stated; "chance" is how often accident alone would show the same pattern.
 
 \b
 Examples:

@@ -71,7 +71,8 @@ def command(
         typer.Option(help="Repeat all of it in interleaved blocks; six can decide a comparison."),
     ] = None,
     rate: Annotated[
-        str | None, typer.Option(help="Open load: requests a second, whoever waits.")
+        str | None,
+        typer.Option(help="Open load: requests a second, which do not wait for answers."),
     ] = None,
     arrivals: Annotated[
         str | None, typer.Option(help="Of an open load: poisson, constant.")
@@ -220,7 +221,7 @@ def command(
         folder,
         command=words,
         form=form,
-        # Whoever types a profile's name need not be asked for its command.
+        # A profile that the user typed needs no consent for its command.
         allow_commands=True,
         thresholds=thresholds,
         is_quiet=quiet,

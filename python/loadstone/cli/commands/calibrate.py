@@ -202,7 +202,7 @@ def _targets(wish: Any, directory: Path) -> Iterator[Any]:
     )
     from loadstone.execution.programs.null_servers import null_servers
 
-    # The server asks nobody who he is; the driver signs its requests all the same.
+    # The server checks no signature; the driver signs its requests all the same.
     os.environ[SECRET] = "nothing to protect"
     run = uuid.uuid4().hex
     served = served_documents(wish, run)

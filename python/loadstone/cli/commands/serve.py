@@ -3,7 +3,7 @@
 It listens on loopback unless told otherwise, and demands credentials: from LOADSTONE_ACCESS_KEY and
 LOADSTONE_SECRET_KEY for S3, from LOADSTONE_USER and LOADSTONE_PASSWORD for Swift.
 
-With --null it stores nothing and asks nobody who he is: writes are dropped, and reads get bytes
+With --null it stores nothing and checks no credentials: writes are dropped, and reads get bytes
 that do not verify. On another host it shows what the load generator and the network reach together:
 bench it with --verify 0, and give that run to: loadstone analyse RUN --null NULL_RUN
 

@@ -101,7 +101,7 @@ def fingerprint() -> dict[str, Any]:
 def _kernel_options() -> list[str]:
     """Return those words of the kernel's command line that bear on speed.
 
-    Only those: the rest names images and consoles, and may hold what nobody meant to publish.
+    Only those: the rest names images and consoles, and may hold what should not be published.
     """
     words = (_text(Path("/proc/cmdline")) or "").split()
     return [word for word in words if word.startswith(KERNEL_OPTIONS)]

@@ -73,7 +73,7 @@ def _read_job_file(document: Mapping[str, Any]) -> bytes:
 
 
 class Interrupted(Exception):  # noqa: N818 - it is no error
-    """Somebody wants the run to stop; the ceiling is measured again by --resume.
+    """The run is to stop; the ceiling is measured again by --resume.
 
     `left_behind` says what could not be taken away, and how to remove it; None where all was.
     """
@@ -88,7 +88,7 @@ def run_ceiling(
 ) -> TargetError | None:
     """Measure one ceiling and keep its record; return what it left behind, if anything.
 
-    Raises TargetError when a program fails, and Interrupted when somebody stopped it; either way
+    Raises TargetError when a program fails, and Interrupted when it was stopped; either way
     what was made for it is cleaned up, and no record is left. A clean-up that fails takes nothing
     from a good measurement: that is kept, and its record says so.
     """

@@ -19,7 +19,7 @@ class Clusters:
     def __init__(self, plan: Plan, interrupt: Interrupt) -> None:
         self._probes = plan.probes.ceph
         self._interrupt = interrupt
-        # A pool is told of by the targets that use it.
+        # The targets that use a pool name it.
         self._settings = {
             document["target"]["name"]: document["target"]["settings"]
             for document in plan.documents()
@@ -29,7 +29,7 @@ class Clusters:
     def look(self, document: Mapping[str, Any], absent: dict[str, str]) -> dict[str, Any]:
         """Return the state of the cluster behind a trial's target, as far as it answers.
 
-        What it did not answer is told in `absent`.
+        What it did not answer is listed in `absent`.
         """
         probe = self._probe_of(document)
         if probe is None or self._interrupt.is_asked:

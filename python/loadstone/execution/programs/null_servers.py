@@ -1,7 +1,7 @@
 """Servers that store nothing, in a process of their own, for as long as a block lasts.
 
 They are on this host, and so take processor time from the load generator. Their process is not
-ours, so that what the load generator itself spends can be told apart. It ends when its standard
+ours, so that what the load generator itself spends can be separated. It ends when its standard
 input does: neither a kill of ours nor a Ctrl-C leaves it behind.
 """
 
@@ -44,7 +44,7 @@ def null_servers(trials: Sequence[Mapping[str, Any]]) -> Iterator[list[str]]:
             )
         yield json.loads(line)
     finally:
-        # The end of its input is its end; what is left to be read matters to nobody.
+        # The end of its input is its end; what is left to be read does not matter.
         with contextlib.suppress(OSError, ValueError):
             process.communicate()
 

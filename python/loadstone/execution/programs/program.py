@@ -179,7 +179,7 @@ def run_programs(
     """Run programs side by side until all have ended, and return how.
 
     `tick` is called with the seconds passed, several times a second. When the time is over
-    or somebody wants to stop, those that still run are ended; where one fails, the others go on.
+    or a stop is requested, those that still run are ended; where one fails, the others go on.
     """
     began = time.monotonic()
     programs = [Program(command, environment) for command in commands]

@@ -30,7 +30,7 @@ class ByHand:
         return lines
 
     def ended(self) -> Mapping[str, str]:
-        """Return nothing: what became of an agent, whoever started it sees."""
+        """Return nothing: only the user who started an agent sees what became of it."""
         return {}
 
     def stop(self) -> None:

@@ -25,7 +25,7 @@ class Local:
         self._agents: dict[str, tuple[subprocess.Popen[bytes], IO[Any]]] = {}
 
     def start(self, invitations: Sequence[Invitation]) -> list[str]:
-        """Start an agent for each invitation, which goes through a pipe that nobody else sees."""
+        """Start an agent for each invitation, which goes through a private pipe."""
         for invitation in invitations:
             said = tempfile.TemporaryFile()  # noqa: SIM115, read when the agent has ended
             try:

@@ -107,7 +107,7 @@ def charts_of_stated_ceilings(account: Account) -> Iterable[Picture]:
         far += _far(panel, held, highest)
         for ceiling in _near(held, highest):
             rows += _ceiling_rows(panel, ceiling, (min(values), max(*values, *planned)))
-        # Between two points a line would say what nobody measured.
+        # Between two points a line would claim what was not measured.
         has_line = has_line and len(members) > LINE_POINTS_MIN
     caption = "MiB/s, each figure converted from the units of the tool that printed it. Dashed: the"
     caption += " ceilings that were measured apart; shaded: between the lowest and the highest that"

@@ -1,4 +1,4 @@
-"""The points of a sweep, whoever measured them: what the charts along a load are drawn from."""
+"""The points of a sweep, our own or published: what the charts along a load are drawn from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ RULES_OF_OWN_LIMITS: Mapping[str, str] = {
     "link-ceiling": "client bandwidth",
     "socket-limit": "client sockets",
 }
-"""What tells a client's limit in numbers that somebody else printed."""
+"""What marks a client's limit in published numbers."""
 
 QUANTILES = ("p50", "p90", "p95", "p99")
 

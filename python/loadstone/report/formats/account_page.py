@@ -1,4 +1,4 @@
-"""Numbers that somebody else published, as charts and as a page: what they say, and what we find.
+"""Numbers of a published report, as charts and as a page: what they say, and what we find.
 
 The charts are those that a run of the same shape has; a number that was not printed is no point.
 """

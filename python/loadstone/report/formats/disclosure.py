@@ -12,7 +12,7 @@ from loadstone.results.record import Run
 
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
-    """Return disclosure.yaml; an empty field is something that nobody stated or saw."""
+    """Return disclosure.yaml; an empty field was neither stated nor measured."""
     writer = YAML(typ="safe", pure=True)
     writer.default_flow_style = False
     writer.allow_unicode = True
@@ -64,10 +64,10 @@ def mistakes_table(findings: Findings, *, only_made: bool = False) -> Table | No
 
 
 def statements_table(run: Run) -> Table:
-    """Return what the campaign states of what nobody can measure."""
+    """Return what the campaign states and loadstone cannot measure."""
     return Table(
         title="Statements",
         columns=(Column(head="Of", align="left"), Column(head="Stated", align="left")),
         rows=tuple((name, text or NOT_KNOWN) for name, text in statements_of(run).items()),
-        notes=("Statements are the campaign's own; nobody checked them.",),
+        notes=("Statements are the campaign's own, and were not checked.",),
     )

@@ -142,7 +142,7 @@ def _facts(run: Run) -> dict[str, object]:
 
 
 def _flat(value: object, name: str = "") -> dict[str, object]:
-    """Return nested facts as one list with dotted names: nobody reads a tree."""
+    """Return nested facts as one list with dotted names, which reads more easily than a tree."""
     match value:
         case Mapping():
             items = ((f"{name}.{key}" if name else str(key), inner) for key, inner in value.items())

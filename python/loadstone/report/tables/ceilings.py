@@ -137,7 +137,7 @@ def _hook_row(entry: Mapping[str, Any], started_ns: int | None) -> tuple[str, ..
 
 
 def target_table(findings: Findings) -> Table | None:
-    """Return how each trial's Ceph cluster was; None when nobody looked."""
+    """Return how each trial's Ceph cluster was; None when it was not asked."""
     rows = [
         (trial.trial, trial.target, when, *(_told(state, read) for _, read in STATE_COLUMNS))
         for trial in findings.trials

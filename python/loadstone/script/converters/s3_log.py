@@ -52,7 +52,7 @@ _MARK = ".loadstone-mark"
 
 
 def read(path: Path, losses: Losses) -> Iterator[Traced]:
-    """Yield the requests of a log; a second's are told once the next one begins."""
+    """Yield the requests of a log; a second's come once the next one begins."""
     second: int | None = None
     waiting: list[Traced] = []
     for number, line in _lines(path):

@@ -39,8 +39,7 @@ def link_ceiling(account: Account) -> Iterator[Finding]:
     """Find results that crowd together just below the goodput of an Ethernet link.
 
     It takes four numbers or more that do not follow what was varied: two targets, or three values
-    of a parameter. Where nobody states
-    the client's link, the finding is inferred.
+    of a parameter. Without a statement of the client's link, the finding is inferred.
     """
     groups = grouped(
         _with_bytes(account), lambda one: (one.workload, one.operation, one.size_bytes)

@@ -111,7 +111,7 @@ def _spreads_differ(rate: Measurement, printed: Measurement) -> bool:
 
 
 def megabyte_base(account: Account) -> Iterator[Finding]:
-    """Say which "MB" a table means, where the readings of it and of the size can be told apart.
+    """Say which "MB" a table means, where the readings of it and of the size differ.
 
     "4 KB" may be 4096 or 4000 bytes and "MB" 2^20 or 10^6: four factors, of which some tables allow
     one only. "10 MB" against "MB" allows both bases alike, and nothing is said.

@@ -42,7 +42,7 @@ def _control(found: Comparison) -> Finding:
         weight="problem" if falsely else "note",
         statement=(
             f"A against A ({found.a} and {found.b}, one target): differences up to {floor:.1%}"
-            f" cannot be told from noise{wrong}"
+            f" cannot be distinguished from noise{wrong}"
         ),
         evidence=(Evidence(metric="noise floor of a ratio", value=floor),),
         cases=tuple(_short(one.case) for one in falsely),

@@ -77,7 +77,7 @@ def unnamed_spread(account: Account) -> Iterator[Finding]:
         yield Finding(
             rule="unnamed-spread",
             statement=(
-                f"{len(spreads)} numbers carry a ± that nobody defines: a standard deviation, a"
+                f"{len(spreads)} numbers carry a ± without a definition: a standard deviation, a"
                 " standard error and an interval differ by factors"
             ),
             evidence=(Evidence(metric="± without a meaning", value=len(spreads)),),

@@ -8,7 +8,7 @@ const SERIES_MAX = 8;
 
 export function drawDistributions() {
   const found = results().filter((one) => one.curve.length > 1 && !one.is_void);
-  // More lines than colours cannot be told apart: those shown lie evenly among the rest.
+  // More lines than colours cannot be distinguished: those shown lie evenly among the rest.
   const series = unique(found.map((one) => `${one.target}, ${one.words}`));
   const step = Math.max(1, series.length / SERIES_MAX);
   const kept = new Set(series.filter((_, place) => Math.floor(place / step) !== Math.floor((place - 1) / step)));
