@@ -4,8 +4,10 @@ import importlib
 import inspect
 import os
 import resource
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import typer
@@ -28,6 +30,46 @@ def cpu_of(*arguments: str) -> float:
 def test_help_is_quick() -> None:
     # The best of some: other work on the machine only ever adds.
     assert min(cpu_of("--help") for _ in range(5)) < HELP_CPU_S
+
+
+def test_ctrl_c_is_130_wherever_it_comes_or_too_late() -> None:
+    """Also while modules are imported and while the interpreter ends, where Python dies of it."""
+    codes = set()
+    for number in range(12):
+        command = [sys.executable, "-X", "importtime", "-m", "loadstone", "--version"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            # From the first module of the command line on, each time a bit later.
+            for line in process.stderr:
+                if line.split(b"|")[-1].strip().startswith(b"loadstone.cli"):
+                    break
+            if number % 2:
+                process.stdout.read()
+            else:
+                time.sleep(number / 300)
+            process.send_signal(signal.SIGINT)
+            said = process.stderr.read()
+        assert process.returncode in {0, 130}, said
+        assert b"Traceback" not in said
+        codes.add(process.returncode)
+    assert codes == {0, 130}
+
+
+def test_ctrl_c_that_was_turned_off_stays_off() -> None:
+    """A shell does so for what it starts in the background."""
+    program = """
+        import signal
+        import sys
+        from loadstone.__main__ import main
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        sys.argv = ["loadstone", "--version"]
+        try:
+            main()
+        finally:
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    """
+    subprocess.run([sys.executable, "-c", inspect.cleandoc(program)], check=True)
 
 
 def test_help_imports_nothing_heavy() -> None:
