@@ -98,12 +98,13 @@ def _examples() -> Iterator[tuple[str, str]]:
 def commands_page() -> str:
     """Return the reference of the command line: each command's own help."""
     from loadstone import cli
+    from loadstone.cli import application
 
     os.environ["TERMINAL_WIDTH"] = "96"
     parts = ["# Commands\n\nEach command prints this with `--help`.\n"]
     for name in ("", *(command.name for command in cli.COMMANDS)):
         words = [name] if name else []
-        done = CliRunner().invoke(cli.app, [*words, "--help"], prog_name="loadstone")
+        done = CliRunner().invoke(application.app, [*words, "--help"], prog_name="loadstone")
         if done.exit_code:
             raise RuntimeError(f"loadstone {name} --help: {done.output}")
         parts.append(f"## loadstone {name}".rstrip() + f"\n\n```text\n{done.output.strip()}\n```\n")

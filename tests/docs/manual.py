@@ -8,13 +8,14 @@ from pathlib import Path
 import typer
 
 from loadstone import __version__, cli
+from loadstone.cli import application
 
 ESCAPED = str.maketrans({"\\": "\\e", "-": "\\-"})
 
 
 def manual(date: datetime.date) -> str:
     """Return the page in roff: every command with its help and its options."""
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(application.app)
     parts = [
         f'.TH LOADSTONE 1 "{date:%Y-%m-%d}" "loadstone {__version__}" "User Commands"',
         ".SH NAME\nloadstone \\- measures storage, and says what limited each number",

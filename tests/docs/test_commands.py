@@ -18,6 +18,7 @@ import pytest
 import typer
 
 from loadstone import _loadgen, cli
+from loadstone.cli import application
 from loadstone.cli.fail_if import read_thresholds
 
 ROOT = Path(__file__).parents[2]
@@ -123,7 +124,7 @@ def try_command(words: Sequence[str], store: str, folder: Path) -> None:
 
 def check_words(words: Sequence[str]) -> None:
     """Read a command as the command line does, and do nothing."""
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(application.app)
     with group.make_context("loadstone", [], resilient_parsing=True) as context:
         if not words or words[0].startswith("-"):
             return

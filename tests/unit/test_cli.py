@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from loadstone import cli
-from loadstone.cli import exit_code
+from loadstone.cli import application, exit_code
 from loadstone.errors import CampaignError, InputError, LoadstoneError, Mistake
 
 # A process that does nothing but start Python takes 0.02 s of this.
@@ -36,7 +36,7 @@ def test_ctrl_c_is_130_wherever_it_comes_or_too_late() -> None:
     """Also while modules are imported and while the interpreter ends, where Python dies of it."""
     codes = set()
     for number in range(12):
-        command = [sys.executable, "-X", "importtime", "-m", "loadstone", "--version"]
+        command = [sys.executable, "-X", "importtime", "-m", "loadstone", "list", "drivers"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout is not None
             assert process.stderr is not None
@@ -72,12 +72,21 @@ def test_ctrl_c_that_was_turned_off_stays_off() -> None:
     subprocess.run([sys.executable, "-c", inspect.cleandoc(program)], check=True)
 
 
+@pytest.mark.parametrize("columns", [40, 52, 60, 61, 67, 74, 80, 132])
+def test_quick_help_is_what_typer_would_say(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert application.main(["--help"]) == 0
+    assert capsys.readouterr().out == cli.overview(columns)
+
+
 def test_help_imports_nothing_heavy() -> None:
     program = """
         import sys
         from loadstone.cli import main
         main(["--help"])
-        heavy = {"rich", "pyarrow", "numpy", "scipy", "altair", "pydantic", "loadstone._loadgen"}
+        heavy = {"rich", "typer", "pyarrow", "numpy", "altair", "pydantic", "loadstone._loadgen"}
         assert not heavy & set(sys.modules), heavy & set(sys.modules)
     """
     subprocess.run([sys.executable, "-c", inspect.cleandoc(program)], check=True)

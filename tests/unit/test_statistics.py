@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from loadstone.analysis.statistics import ratios as statistics
-from loadstone.analysis.statistics import significance
+from loadstone.analysis.statistics import significance, student
 from loadstone.errors import InputError
 
 # Student's sleep data (Biometrika 6, 1908), as R's `sleep`: hours gained under two drugs.
@@ -207,3 +207,11 @@ def test_holm_is_that_of_statsmodels() -> None:
     p = [0.01, 0.04, 0.03, 0.005, 0.55, 0.02]
     assert significance.holm(p) == pytest.approx([0.05, 0.09, 0.09, 0.03, 0.55, 0.08])
     assert significance.holm([]) == []
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 10, 99, 100, 999, 1000])
+@pytest.mark.parametrize("p", [0.001, 0.05, 0.3, 0.5, 0.75, 0.95, 0.975, 0.99, 0.999])
+def test_the_closed_quantile_of_t_is_scipys(freedom: int, p: float) -> None:
+    assert student.quantile(p, freedom) == pytest.approx(
+        float(special.stdtrit(freedom, p)), rel=1e-12, abs=1e-15
+    )

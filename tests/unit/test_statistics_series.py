@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from loadstone.analysis import validity
 from loadstone.analysis.statistics import change_points, series, steadiness
@@ -187,3 +188,24 @@ def test_errors_are_gated_at_a_thousandth() -> None:
 def test_a_quantile_needs_ten_values_beyond_it_to_be_shown() -> None:
     assert validity.may_print_quantile(0.99, 1000)
     assert not validity.may_print_quantile(0.99, 999)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_drift_has_the_error_of_scipys_line(seed: int) -> None:
+    values = 100 + np.random.default_rng(seed).normal(0, 3, 30)
+    fit = stats.linregress(np.arange(30.0), values)
+    found = steadiness.drift(values)
+    half = stats.t.ppf(0.95, 28) * fit.stderr
+    scale = 29 / values.mean()
+    assert found.relative == pytest.approx(fit.slope * scale, rel=1e-12)
+    assert found.low == pytest.approx((fit.slope - half) * scale, rel=1e-12)
+    assert found.high == pytest.approx((fit.slope + half) * scale, rel=1e-12)
+
+
+def test_a_change_of_level_has_scipys_p_of_welch() -> None:
+    left = np.array([10.0, 11, 9, 10.5, 9.5, 10.2, 9.9, 10.1])
+    right = np.array([13.0, 15, 12, 14, 13.5, 12.5, 14.5, 13.2])
+    (point,) = change_points.e_divisive(np.concatenate([left, right]), seed=1)
+    assert point.index == left.size
+    expected = stats.ttest_ind(left, right, equal_var=False).pvalue
+    assert point.p == pytest.approx(expected, rel=1e-12)

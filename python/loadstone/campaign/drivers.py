@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from loadstone import _loadgen
 
 
 class _Row(BaseModel):
     # A setting of a kind that is not known here is left for the driver itself to judge.
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
 class Setting(_Row):
@@ -99,15 +99,15 @@ class Facts(_Row):
     """What is true of a driver; without values, one of which nothing special is true."""
 
     place: str = "bucket"
-    address: Address = Address()
+    address: Address = Field(default_factory=Address)
     connects: bool = False
     keeps: bool = True
     is_ceph_pool: bool = False
     words: tuple[str, ...] = ()
     environment: tuple[tuple[Variable, ...], ...] = ()
-    bucket_names: BucketNames = BucketNames()
-    limits: ProtocolLimits = ProtocolLimits()
-    throttling: Throttling = Throttling()
+    bucket_names: BucketNames = Field(default_factory=BucketNames)
+    limits: ProtocolLimits = Field(default_factory=ProtocolLimits)
+    throttling: Throttling = Field(default_factory=Throttling)
     calibration: CalibrationFacts | None = None
 
     @property
@@ -124,7 +124,7 @@ class Driver(_Row):
     operations: tuple[str, ...]
     settings: tuple[Setting, ...] = ()
     encrypts: bool = False
-    facts: Facts = Facts()
+    facts: Facts = Field(default_factory=Facts)
     is_for_tests: bool = False
 
     def setting(self, name: str) -> Setting | None:

@@ -14,7 +14,7 @@ from loadstone import _loadgen
 class Operation(BaseModel):
     """One kind of request."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     name: str
     is_mixed: bool

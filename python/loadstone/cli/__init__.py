@@ -1,38 +1,20 @@
 """The command line: the only code that prints, reads flags or exits.
 
 A command is one module here and one line in COMMANDS. Modules are imported when their command is
-used, so that `loadstone --help` starts quickly.
+used, and so is typer, which takes most of the start: `loadstone --help` needs neither.
 """
 
-import difflib
-import importlib
 import os
-import re
 import sys
-import traceback
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-
-import typer
-from typer.core import TyperGroup
+from collections.abc import Callable
+from typing import NamedTuple
 
 from loadstone import __version__
-from loadstone.cli import exit_code
-from loadstone.errors import LoadstoneError
 
-__all__ = ["COMMANDS", "main"]
-
-READERS = frozenset({"report", "analyse", "compare", "history", "import"})
-"""Commands that read files that anybody may have changed."""
-
-# Typer carries a copy of click of its own, and exports of its errors only some that are raised by
-# hand; what all of them have in common stands above this one.
-USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+__all__ = ["COMMANDS", "command_for", "main", "plain"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(NamedTuple):
     """One command: its name, its one line in the overview, and the module that does it."""
 
     name: str
@@ -127,107 +109,39 @@ COMMANDS = (
     ),
 )
 
-
-class _Commands(TyperGroup):
-    """The group of all commands; each is imported when it is first needed."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [command.name for command in COMMANDS]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        command = next((command for command in COMMANDS if command.name == cmd_name), None)
-        if command is None:
-            return None
-        module = importlib.import_module(command.module)
-        app = typer.Typer(
-            add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
-        )
-        # The module's docstring is the command's help, examples and all.
-        app.command(
-            name=command.name, context_settings=HELP, help=module.__doc__, no_args_is_help=False
-        )(module.command)
-        made = typer.main.get_command(app)
-        made.short_help = command.summary
-        return made
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        # Written from the table, because asking each command would import all of them.
-        with formatter.section("Commands"):
-            formatter.write_dl([(command.name, command.summary) for command in COMMANDS])
-
-
-HELP = {"help_option_names": ["-h", "--help"]}
-
-app = typer.Typer(
-    context_settings=HELP,
-    cls=_Commands,
-    add_completion=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+ABOUT = "Measure storage: object stores, file systems, block devices."
+EXAMPLES = (
+    "loadstone demo",
+    "loadstone run campaign.yaml",
+    "loadstone bench put,get s3+http://127.0.0.1:9000 -t 64 -s 4KiB -n 100000",
+    "loadstone report runs/2026-11-21T0800-hummingbird -f html -o report.html",
 )
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"loadstone {__version__}")
-        raise typer.Exit
-
-
-@app.callback(
-    help="Measure storage: object stores, file systems, block devices.\n\n"
-    "\b\nExamples:\n"
-    "  loadstone demo\n"
-    "  loadstone run campaign.yaml\n"
-    "  loadstone bench put,get s3+http://127.0.0.1:9000 -t 64 -s 4KiB -n 100000\n"
-    "  loadstone report runs/2026-11-21T0800-hummingbird -f html -o report.html\n",
-    no_args_is_help=True,
-)
-def _options(
-    version: bool = typer.Option(
-        False, "--version", "-V", callback=_print_version, is_eager=True, help="Print the version."
-    ),
-    debug: bool = typer.Option(False, "--debug", help="Show where in loadstone an error arose."),
-) -> None:
-    if debug:
-        os.environ["LOADSTONE_DEBUG"] = "1"
+HELP_TEXTS = {
+    "-V, --version": "Print the version.",
+    "--debug": "Show where in loadstone an error arose.",
+    "--install-completion": "Install completion for the current shell.",
+    "--show-completion": "Show completion for the current shell, to copy it or customize the "
+    "installation.",
+    "-h, --help": "Show this message and exit.",
+}
+"""The options before a command, as typer shows them; a test holds the two together."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit code; expected errors become one message and a hint."""
-    try:
-        # Commands find what was typed in their context, since a record tells how it was made.
-        typed = sys.argv[1:] if arguments is None else arguments
-        code: Any = app(args=typed, standalone_mode=False, prog_name="loadstone", obj=typed)
-    except LoadstoneError as error:
-        return _fail(error)
-    except USAGE_ERROR as error:
-        return _fail_usage(error)
-    except (KeyboardInterrupt, typer.Abort):
-        print("interrupted", file=sys.stderr)
-        return exit_code.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has closed the pipe: nothing more can be printed.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exit_code.FAILED
-    except ModuleNotFoundError as error:
-        from loadstone.cli import extras
+    typed = sys.argv[1:] if arguments is None else arguments
+    return command_for(typed)(typed)
 
-        if (error.name or "").partition(".")[0] not in extras.REPORT_MODULES:
-            raise
-        return _fail(extras.refuse("this"))
-    except (
-        ArithmeticError,
-        AssertionError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:
-        command = next((word for word in typed if not word.startswith("-")), "")
-        if command not in READERS or os.environ.get("LOADSTONE_DEBUG"):
-            raise
-        return _fail_reading(error)
-    return code if isinstance(code, int) else 0
+
+def command_for(typed: list[str]) -> Callable[[list[str]], int]:
+    """Return what carries out what was typed, with what it takes imported."""
+    if typed in (["-h"], ["--help"]):
+        return lambda _: _say(overview(_columns()))
+    if typed in (["-V"], ["--version"]):
+        return lambda _: _say(f"loadstone {__version__}\n")
+    from loadstone.cli import application
+
+    return application.main
 
 
 def plain(text: str) -> str:
@@ -240,40 +154,53 @@ def plain(text: str) -> str:
     return _loadgen.plain(text)
 
 
-def _fail_reading(error: Exception) -> int:
-    """Say that what was read does not fit together; most likely a file was edited by hand."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{Path(last.filename).name}, line {last.lineno}"
-    what = f"{type(error).__name__}: {error}"
-    print(plain(f"error: what was read does not fit together: {what} ({place})"), file=sys.stderr)
-    print(
-        "hint: take the files that were written, not edited ones; if they are, this is a defect of"
-        " loadstone: say --debug before the command, and report what it prints",
-        file=sys.stderr,
+def overview(columns: int) -> str:
+    """Return what `loadstone --help` says on a terminal so wide."""
+    width = max(min(columns, 80) - 2, 50)
+    examples = "".join(f"    {line}\n" for line in EXAMPLES)
+    commands = {command.name: command.summary for command in COMMANDS}
+    return (
+        "Usage: loadstone [OPTIONS] COMMAND [ARGS]...\n\n"
+        f"{_wrapped('  ', ABOUT, width)}\n  Examples:\n{examples}\n"
+        f"Options:\n{_listed(HELP_TEXTS, width)}\n"
+        f"Commands:\n{_listed(commands, width)}"
     )
-    return exit_code.FAILED
 
 
-def _fail(error: LoadstoneError) -> int:
-    if os.environ.get("LOADSTONE_DEBUG"):
-        raise error
-    # What is wrong may be quoted from a file or a target.
-    print(plain(f"error: {error.message}"), file=sys.stderr)
-    if error.hint:
-        print(plain(f"hint: {error.hint}"), file=sys.stderr)
-    return exit_code.FAILED
+def _listed(rows: dict[str, str], width: int) -> str:
+    column = max(map(len, rows)) + 2
+    return "".join(_wrapped(f"  {name:<{column}}", text, width) for name, text in rows.items())
 
 
-def _fail_usage(error: Any) -> int:
-    if type(error).__name__ == "NoArgsIsHelpError":
-        error.show()
-        return exit_code.USAGE
-    message = error.format_message().rstrip(".")
-    print(plain(f"error: {message[:1].lower()}{message[1:]}"), file=sys.stderr)
-    path = error.ctx.command_path if getattr(error, "ctx", None) else "loadstone"
-    names = [command.name for command in COMMANDS]
-    found = re.match(r"no such command '([^']*)'", message, re.IGNORECASE)
-    meant = difflib.get_close_matches(found[1], names, 1) if found else []
-    hint = f"did you mean: loadstone {meant[0]}" if meant else f"see {path} --help"
-    print(plain(f"hint: {hint}"), file=sys.stderr)
-    return exit_code.USAGE
+def _wrapped(head: str, text: str, width: int) -> str:
+    """Return a text on lines of so many columns, the first after `head`, the rest below it."""
+    lines = [head]
+    for word in text.split():
+        gap = "" if len(lines[-1]) == len(head) else " "
+        if gap and len(lines[-1]) + 1 + len(word) > width:
+            lines.append(" " * len(head))
+            gap = ""
+        lines[-1] += gap + word
+    return "\n".join(lines) + "\n"
+
+
+def _columns() -> int:
+    """Return the width of the terminal, as shutil would tell it."""
+    try:
+        told = int(os.environ.get("COLUMNS", "0"))
+    except ValueError:
+        told = 0
+    try:
+        return told if told > 0 else os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
+def _say(text: str) -> int:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0

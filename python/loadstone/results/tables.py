@@ -5,14 +5,17 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.ipc
-import pyarrow.parquet
 
 from loadstone import regular_file
 from loadstone.errors import ResultError
 from loadstone.results import durable
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
 
 STREAM_SUFFIX = ".arrows"
 PARQUET_SUFFIX = ".parquet"
@@ -129,10 +132,11 @@ class CompressedStream:
 
 def convert_to_parquet(source: Path, destination: Path, schema: pa.Schema) -> None:
     """Write a stream's batches to a Parquet file, a row group at a time, and put it in place."""
+    # Imported here and below: it brings TLS and file systems, which no load needs in memory.
+    from pyarrow.parquet import ParquetWriter
+
     with durable.replacing(destination) as stream:
-        writer = pa.parquet.ParquetWriter(
-            stream, schema, compression="zstd", write_page_checksum=True
-        )
+        writer = ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True)
         try:
             for table in _row_groups(source, schema):
                 writer.write_table(table, row_group_size=max(1, table.num_rows))
@@ -165,9 +169,9 @@ def read_table(
         else:
             # `read_table` would leave the file to threads of its own, which close it later; and to
             # share out so few rows among threads costs more than to read them.
-            with pa.parquet.ParquetFile(
-                path, page_checksum_verification=True, pre_buffer=False
-            ) as file:
+            from pyarrow.parquet import ParquetFile
+
+            with ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
                 table = _read_bounded(path, file, columns)
         # Texts that are none, and offsets beyond their data, would show only where they are used.
         table.validate(full=True)
@@ -189,9 +193,7 @@ def _with(table: pa.Table, schema: pa.Schema, later: Sequence[str]) -> pa.Table:
     return table
 
 
-def _read_bounded(
-    path: Path, file: pa.parquet.ParquetFile, columns: Sequence[str] | None
-) -> pa.Table:
+def _read_bounded(path: Path, file: "ParquetFile", columns: Sequence[str] | None) -> pa.Table:
     """Read a Parquet file as far as memory allows: a short one can unpack to any size.
 
     A value may be as long as its column's piece of a row group unpacks to, and be repeated in every

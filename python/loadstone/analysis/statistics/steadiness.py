@@ -91,28 +91,33 @@ def drift(values: ArrayLike, batches: int = 30) -> Drift:
     K is lowered from 30 to 15 and 10 while the residuals still depend on their neighbours (lag-1
     autocorrelation above 2/√K); the interval is Student's t of the least-squares slope.
     """
-    # Imported here, as it takes longer than all else that a short run asks of statistics.
-    from scipy import stats
-
     x = np.asarray(values, dtype=float)
     for count in [k for k in (30, 15, 10) if k <= min(batches, x.size)] or [x.size]:
         means = series.batch_means(x, count)
         index = np.arange(count, dtype=float)
-        fit = stats.linregress(index, means)
-        residuals = means - (fit.intercept + fit.slope * index)
+        slope, intercept, error = _line(index, means)
+        residuals = means - (intercept + slope * index)
         if series.autocorrelation(residuals, 1) <= 2 / math.sqrt(count):
             break
     scale = (count - 1) / float(means.mean()) if means.mean() else math.inf
-    # A series that never changes leaves no residuals, and scipy no error of the slope.
-    error = 0.0 if math.isnan(fit.stderr) else float(fit.stderr)
     half = student.quantile(0.95, count - 2) * error
-    centre = float(fit.slope)
     return Drift(
-        relative=centre * scale,
-        low=(centre - half) * scale,
-        high=(centre + half) * scale,
+        relative=slope * scale,
+        low=(slope - half) * scale,
+        high=(slope + half) * scale,
         batches=count,
     )
+
+
+def _line(x: Series, y: Series) -> tuple[float, float, float]:
+    """Return slope and intercept of the least-squares line, and the standard error of the slope."""
+    square_x, both, _, square_y = np.cov(x, y, bias=True).flat
+    slope = float(both / square_x)
+    intercept = float(y.mean() - slope * x.mean())
+    # A series that never changes leaves no residuals.
+    correlation = min(1.0, max(-1.0, both / math.sqrt(square_x * square_y))) if square_y else 1.0
+    error = math.sqrt((1 - correlation**2) * square_y / square_x / (x.size - 2))
+    return slope, intercept, error
 
 
 def ls1(values: ArrayLike, *, round_s: int, seed: int, margin: float = 0.10) -> Steadiness:

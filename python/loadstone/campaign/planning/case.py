@@ -111,12 +111,11 @@ def cases_of(campaign: Campaign) -> tuple[list[Case], list[KeyMistake]]:
     """Return every case in the order of the file, and what is wrong with the workloads."""
     cases: list[Case] = []
     mistakes: list[KeyMistake] = []
-    keys = known_keys()
     facts = {name for target in campaign.targets.values() for name in target.facts}
     for source in workload_sources(campaign):
-        wrong = _wrong_sweep(source, keys, facts)
+        wrong = _wrong_sweep(source, facts)
         if not wrong:
-            combinations = _combinations(source, keys, wrong)
+            combinations = _combinations(source, wrong)
         mistakes += wrong
         if wrong:
             continue
@@ -177,9 +176,7 @@ def _workload_keys() -> list[str]:
     return [field.alias or name for name, field in fields if name != "name"]
 
 
-def _wrong_sweep(
-    source: WorkloadSource, keys: KnownKeys, facts: Collection[str]
-) -> list[KeyMistake]:
+def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMistake]:
     """Look at each value by itself, so that a mistake is reported once and at its own place."""
     mistakes: list[KeyMistake] = []
     seen: dict[str, str] = {}
@@ -215,7 +212,7 @@ def _wrong_sweep(
             )
         seen[full] = key
         for index, value in enumerate(values):
-            _, wrong = _applied(source.data, {key: value}, keys)
+            _, wrong = _applied(source.data, {key: value})
             mistakes += [
                 KeyMistake(
                     path=(*place, index),
@@ -229,12 +226,12 @@ def _wrong_sweep(
 
 
 def _combinations(
-    source: WorkloadSource, keys: KnownKeys, wrong: list[KeyMistake]
+    source: WorkloadSource, wrong: list[KeyMistake]
 ) -> list[tuple[Workload, dict[str, Any]]]:
     combinations = []
     for values in itertools.product(*source.sweep.values()):
         chosen = dict(zip(source.sweep, values, strict=True))
-        workload, mistakes = _applied(source.data, chosen, keys)
+        workload, mistakes = _applied(source.data, chosen)
         if workload is None:
             together = ", ".join(f"{key} {shown(value)}" for key, value in chosen.items())
             wrong += [
@@ -253,7 +250,7 @@ def _combinations(
 
 
 def _applied(
-    data: Mapping[str, Any], chosen: Mapping[str, Any], keys: KnownKeys
+    data: Mapping[str, Any], chosen: Mapping[str, Any]
 ) -> tuple[Workload | None, list[KeyMistake]]:
     applied: Any = data
     for key, value in chosen.items():
@@ -264,7 +261,8 @@ def _applied(
     try:
         return Workload.model_validate(applied), []
     except ValidationError as error:
-        return None, translate(error, KnownKeys({"$ref": "Workload", **keys.schema}))
+        # Asked for here alone: the schema takes longer to make than all else of a small campaign.
+        return None, translate(error, KnownKeys({"$ref": "Workload", **known_keys().schema}))
 
 
 def _short(key: str) -> str:

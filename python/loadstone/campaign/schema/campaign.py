@@ -39,7 +39,7 @@ from loadstone.campaign.schema.values import (
 )
 from loadstone.errors import InputError, shown
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid")
+_FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def _is_size(text: str) -> bool:

@@ -32,7 +32,7 @@ WIDTH_MIN = 0.005
 class Capacity(BaseModel):
     """The objective of a search, and how hard to look."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     p50: PositiveDuration | None = Field(default=None, description="Most that the median may be.")
     p90: PositiveDuration | None = Field(

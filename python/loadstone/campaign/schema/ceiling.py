@@ -72,7 +72,7 @@ def _read_options(value: Any) -> Any:
 class Ceiling(BaseModel):
     """One ceiling; which keys it reads depends on its kind."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     kind: CeilingKind = Field(description="What is measured, and with which program.")
     name: str = Field(

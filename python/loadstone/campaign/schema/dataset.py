@@ -28,7 +28,7 @@ SIZE_LAW_ALLOWED = (
 )
 PREFIX_FIELDS = ("name", "workload", "target", "round", "size", "buckets", "objects", "run")
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid")
+_FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class FixedSize(BaseModel):

@@ -74,7 +74,7 @@ Moment = Annotated[
 class Hook(BaseModel):
     """When to run which command, and what its failure means."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     at: Moment = Field(
         description="before_run, after_run, before_phase, after_phase, before_trial, after_trial, "

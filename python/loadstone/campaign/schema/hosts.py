@@ -43,7 +43,7 @@ def _read_listen(value: str) -> str:
 class Hosts(BaseModel):
     """The hosts that make the load together."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     launch: Literal["local", "ssh", "join"] = Field(
         description="How agents are started: local (so many processes on this machine), ssh, or"

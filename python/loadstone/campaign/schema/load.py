@@ -11,7 +11,7 @@ from loadstone.campaign.schema.values import PositiveCount, Rate
 class Load(BaseModel):
     """How requests arrive: so many threads that each wait, or a rate that waits for no answer."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     threads: PositiveCount | None = Field(
         default=None,

@@ -28,7 +28,7 @@ def _read_user(value: str) -> str:
 class Node(BaseModel):
     """One machine. Without `host` it is the one that runs the campaign."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     host: Annotated[str, AfterValidator(_read_host)] | None = Field(
         default=None, description="Its name or address for ssh; absent: this machine."

@@ -33,7 +33,7 @@ RESERVED_NAMES = ("prepare", "clean-up")
 
 REQUIRED = ("range", "range_count", "part_size")
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid")
+_FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Keys(BaseModel):

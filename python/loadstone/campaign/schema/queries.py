@@ -16,7 +16,7 @@ from loadstone.campaign.schema.values import (
 from loadstone.errors import InputError, shown
 
 QUERY_NAMES = tuple(f"Q{number:02d}" for number in range(1, 23))
-_FROZEN = ConfigDict(frozen=True, extra="forbid")
+_FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def _read_engine(value: str) -> str:

@@ -8,7 +8,7 @@ from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
 from loadstone.campaign.schema.values import PositiveCount, PositiveSize
 from loadstone.errors import InputError
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid")
+_FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 def _read_bounds(value: Any) -> Any:

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Statements(BaseModel):
     """Statements for the disclosure; one that is absent is listed as not stated."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     sponsor: str | None = Field(default=None, description="Who asked and paid for it.")
     conflicts: str | None = Field(default=None, description="Conflicts of interest, or none.")

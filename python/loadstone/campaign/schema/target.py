@@ -39,7 +39,7 @@ _URL_WITH_PASSWORD = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]+@", re.IGNORECASE
 class Target(BaseModel):
     """The system under test: a driver and whatever that driver wants to know."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     driver: str = Field(description=f"How the target is reached: {listed(read_drivers())}.")
     replication: PositiveNumber | None = Field(

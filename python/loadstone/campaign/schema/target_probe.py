@@ -19,7 +19,7 @@ from loadstone.campaign.schema.values import (
 )
 from loadstone.errors import shown
 
-_FROZEN = ConfigDict(frozen=True, extra="forbid")
+_FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 _URL = re.compile(r"^https?://[^/@\s]+(/\S*)?$")
 
 

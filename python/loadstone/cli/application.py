@@ -1,0 +1,167 @@
+"""Typer's side of the command line: the group of all commands, and what its errors become."""
+
+import difflib
+import importlib
+import os
+import re
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from loadstone import __version__
+from loadstone.cli import ABOUT, COMMANDS, EXAMPLES, HELP_TEXTS, exit_code, plain
+from loadstone.errors import LoadstoneError
+
+__all__ = ["app", "main"]
+
+READERS = frozenset({"report", "analyse", "compare", "history", "import"})
+"""Commands that read files that anybody may have changed."""
+
+# Typer carries a copy of click of its own, and exports of its errors only some that are raised by
+# hand; what all of them have in common stands above this one.
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+class _Commands(TyperGroup):
+    """The group of all commands; each is imported when it is first needed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [command.name for command in COMMANDS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = next((command for command in COMMANDS if command.name == cmd_name), None)
+        if command is None:
+            return None
+        module = importlib.import_module(command.module)
+        app = typer.Typer(
+            add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False
+        )
+        # The module's docstring is the command's help, examples and all.
+        app.command(
+            name=command.name, context_settings=HELP, help=module.__doc__, no_args_is_help=False
+        )(module.command)
+        made = typer.main.get_command(app)
+        made.short_help = command.summary
+        return made
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        # Written from the table, because asking each command would import all of them.
+        with formatter.section("Commands"):
+            formatter.write_dl([(command.name, command.summary) for command in COMMANDS])
+
+
+HELP = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(
+    context_settings=HELP,
+    cls=_Commands,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"loadstone {__version__}")
+        raise typer.Exit
+
+
+@app.callback(
+    help=f"{ABOUT}\n\n\b\nExamples:\n" + "".join(f"  {line}\n" for line in EXAMPLES),
+    no_args_is_help=True,
+)
+def _options(
+    version: bool = typer.Option(
+        False,
+        "--version",
+        "-V",
+        callback=_print_version,
+        is_eager=True,
+        help=HELP_TEXTS["-V, --version"],
+    ),
+    debug: bool = typer.Option(False, "--debug", help=HELP_TEXTS["--debug"]),
+) -> None:
+    if debug:
+        os.environ["LOADSTONE_DEBUG"] = "1"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return the exit code; expected errors become one message and a hint."""
+    try:
+        # Commands find what was typed in their context, since a record tells how it was made.
+        typed = sys.argv[1:] if arguments is None else arguments
+        code: Any = app(args=typed, standalone_mode=False, prog_name="loadstone", obj=typed)
+    except LoadstoneError as error:
+        return _fail(error)
+    except USAGE_ERROR as error:
+        return _fail_usage(error)
+    except (KeyboardInterrupt, typer.Abort):
+        print("interrupted", file=sys.stderr)
+        return exit_code.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has closed the pipe: nothing more can be printed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exit_code.FAILED
+    except ModuleNotFoundError as error:
+        from loadstone.cli import extras
+
+        if (error.name or "").partition(".")[0] not in extras.REPORT_MODULES:
+            raise
+        return _fail(extras.refuse("this"))
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        command = next((word for word in typed if not word.startswith("-")), "")
+        if command not in READERS or os.environ.get("LOADSTONE_DEBUG"):
+            raise
+        return _fail_reading(error)
+    return code if isinstance(code, int) else 0
+
+
+def _fail_reading(error: Exception) -> int:
+    """Say that what was read does not fit together; most likely a file was edited by hand."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(last.filename).name}, line {last.lineno}"
+    what = f"{type(error).__name__}: {error}"
+    print(plain(f"error: what was read does not fit together: {what} ({place})"), file=sys.stderr)
+    print(
+        "hint: take the files that were written, not edited ones; if they are, this is a defect of"
+        " loadstone: say --debug before the command, and report what it prints",
+        file=sys.stderr,
+    )
+    return exit_code.FAILED
+
+
+def _fail(error: LoadstoneError) -> int:
+    if os.environ.get("LOADSTONE_DEBUG"):
+        raise error
+    # What is wrong may be quoted from a file or a target.
+    print(plain(f"error: {error.message}"), file=sys.stderr)
+    if error.hint:
+        print(plain(f"hint: {error.hint}"), file=sys.stderr)
+    return exit_code.FAILED
+
+
+def _fail_usage(error: Any) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return exit_code.USAGE
+    message = error.format_message().rstrip(".")
+    print(plain(f"error: {message[:1].lower()}{message[1:]}"), file=sys.stderr)
+    path = error.ctx.command_path if getattr(error, "ctx", None) else "loadstone"
+    names = [command.name for command in COMMANDS]
+    found = re.match(r"no such command '([^']*)'", message, re.IGNORECASE)
+    meant = difflib.get_close_matches(found[1], names, 1) if found else []
+    hint = f"did you mean: loadstone {meant[0]}" if meant else f"see {path} --help"
+    print(plain(f"hint: {hint}"), file=sys.stderr)
+    return exit_code.USAGE
