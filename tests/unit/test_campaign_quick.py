@@ -83,10 +83,49 @@ def test_flags_say_what_a_campaign_file_would() -> None:
 
 
 def test_usual_values_stand_in_for_flags_that_are_absent() -> None:
-    document = measured("put")[0]
+    document = measured("get")[0]
     assert document["load"] == {"kind": "closed", "clients": 16}
-    assert document["stop"]["requests"] == document["dataset"]["objects"] == 1000
+    assert document["stop"] == {"requests": None, "duration_ns": 10 * 10**9}
+    assert document["warm_up_ns"] == 2 * 10**9
+    assert document["dataset"]["objects"] == 10_000
     assert document["dataset"]["size"] == {"kind": "fixed", "bytes": 4096}
+
+
+def test_a_put_alone_is_timed_with_new_objects_up_to_a_bound_of_space() -> None:
+    small, large = measured("put")[0], measured("put", size="1MiB")[0]
+    assert small["stop"] == large["stop"] == {"requests": None, "duration_ns": 10 * 10**9}
+    assert small["dataset"]["objects"] == 16 * 2**30 // 4096
+    assert large["dataset"]["objects"] == 16 * 1024
+
+
+def test_what_writes_for_others_and_what_deletes_goes_once_over_the_objects() -> None:
+    put, get, delete = measured("put,get,delete")
+    once = {"requests": 10_000, "duration_ns": None}
+    assert put["stop"] == delete["stop"] == once
+    assert put["warm_up_ns"] == delete["warm_up_ns"] == 0
+    assert get["stop"] == {"requests": None, "duration_ns": 10 * 10**9}
+    assert measured("delete")[0]["stop"] == once
+
+
+@pytest.mark.parametrize(("size", "objects"), [("4KiB", 10_000), ("1MiB", 1024), ("1GiB", 16)])
+def test_the_usual_objects_fit_into_the_usual_space(size: str, objects: int) -> None:
+    assert measured("get", size=size)[0]["dataset"]["objects"] == objects
+
+
+@pytest.mark.parametrize(
+    ("flags", "stop"),
+    [
+        ({"count": 7}, {"requests": 7, "duration_ns": None}),
+        ({"duration": 3}, {"requests": None, "duration_ns": 3 * 10**9}),
+        ({"overrides": ["dataset.objects=7"]}, {"requests": 7, "duration_ns": None}),
+        ({"overrides": ["phases.0.requests=7"]}, {"requests": 7, "duration_ns": None}),
+        ({"overrides": ["load.cores=1"]}, {"requests": None, "duration_ns": 10 * 10**9}),
+    ],
+)
+def test_who_says_a_length_gets_that(flags: dict[str, Any], stop: dict[str, Any]) -> None:
+    document = measured("get", **flags)[0]
+    assert document["stop"] == stop
+    assert document["warm_up_ns"] == (0 if stop["duration_ns"] != 10 * 10**9 else 2 * 10**9)
 
 
 def test_a_rate_makes_the_load_open() -> None:
@@ -194,10 +233,9 @@ def test_a_bucket_in_the_address_is_the_only_one() -> None:
 
 
 def test_a_count_is_one_of_requests_also_where_one_lists_many_objects() -> None:
-    for flags, requests in (({"count": 40}, 40), ({}, 1000)):
-        (puts, lists) = measured("put,list", **flags)
-        assert [one["stop"]["requests"] for one in (puts, lists)] == [requests, requests]
-        assert lists["dataset"]["objects"] == requests
+    (puts, lists) = measured("put,list", count=40)
+    assert [one["stop"]["requests"] for one in (puts, lists)] == [40, 40]
+    assert lists["dataset"]["objects"] == 40
     assert measured("list", duration="5s")[0]["stop"]["requests"] is None
 
 

@@ -103,7 +103,28 @@ def test_help_tells_the_values_that_stand_in_for_absent_flags(
     told = " ".join(capsys.readouterr().out.split())
     assert f"{quick.THREADS} without it" in told
     assert f"{quick.SIZE} without it" in told
-    assert f"{quick.COUNT} without it" in told
+    assert f"{quick.DURATION} without it" in told
+    assert f"{quick.WARM_UP} without -n and -d" in told
+    assert "without a number six" in told
+    assert f"16 to {quick.OBJECTS_MAX:,}" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "blocks"),
+    [
+        (["--blocks"], 6),
+        (["--blocks", "-t", "4"], 6),
+        (["--blocks", "3"], 3),
+        (["--blocks=4"], 4),
+        ([], 1),
+    ],
+)
+def test_blocks_without_a_number_are_six(
+    asked: dict[str, Any], words: list[str], blocks: int
+) -> None:
+    document(asked, "get", "null", *words)
+    assert asked["campaign"].blocks == blocks
+    assert asked["command"] == " ".join(["loadstone bench get null", *words])
 
 
 def test_what_was_typed_is_kept(asked: dict[str, Any]) -> None:

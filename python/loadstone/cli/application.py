@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import traceback
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ READERS = frozenset({"report", "analyse", "compare", "history", "import"})
 # Typer carries a copy of click of its own, and exports of its errors only some that are raised by
 # hand; what all of them have in common stands above this one.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+
+BLOCKS = "6"
+"""What `bench --blocks` means without a number: so many pairs can decide a comparison."""
 
 
 class _Commands(TyperGroup):
@@ -95,7 +99,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         # Commands find what was typed in their context, since a record tells how it was made.
         typed = sys.argv[1:] if arguments is None else arguments
-        code: Any = app(args=typed, standalone_mode=False, prog_name="loadstone", obj=typed)
+        words = _with_values(typed)
+        code: Any = app(args=words, standalone_mode=False, prog_name="loadstone", obj=typed)
     except LoadstoneError as error:
         return _fail(error)
     except USAGE_ERROR as error:
@@ -126,6 +131,16 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         return _fail_reading(error)
     return code if isinstance(code, int) else 0
+
+
+def _with_values(typed: list[str]) -> list[str]:
+    """Give `bench --blocks` its number where none follows, which typer has no way to say."""
+    words = []
+    for word, after in zip_longest(typed, typed[1:], fillvalue="-"):
+        words.append(word)
+        if word == "--blocks" and after.startswith("-") and "bench" in typed:
+            words.append(BLOCKS)
+    return words
 
 
 def _fail_reading(error: Exception) -> int:

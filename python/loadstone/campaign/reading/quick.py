@@ -6,17 +6,25 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
-from loadstone import _loadgen
+from loadstone import _loadgen, units
 from loadstone.campaign.drivers import DriverTable, read_drivers
 from loadstone.campaign.operations import OPERATIONS, readers_of
 from loadstone.campaign.reading.parse import campaign_of
 from loadstone.campaign.reading.source import Document
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.errors import CampaignError, Mistake
+from loadstone.errors import CampaignError, InputError, Mistake
 
 THREADS = 16
 SIZE = "4KiB"
 COUNT = 1000
+DURATION = "10s"
+WARM_UP = "2s"
+
+# Without a count: as many objects as fit into the space, between these bounds. A put alone ends by
+# the clock, and may take more.
+OBJECTS_MIN, OBJECTS_MAX = 16, 10_000
+SPACE_BYTES = units.parse_size("1GiB")
+PUT_SPACE_BYTES = units.parse_size("16GiB")
 BLOCK = "4KiB"
 PART_SIZE = "8MiB"
 RANGE_COUNT = 4
@@ -27,6 +35,14 @@ COUNT_OF_TIMED_PUT = 10_000_000
 
 # Of several operations only these are repeated: what a put wrote is there after the first time.
 READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "head", "list", "read"})
+
+# What goes on by the clock where nothing says how long: it leaves its objects as they are, or, as
+# a mix, puts few beside them.
+TIMED = READS | {"list"}
+PUTS = (["put"], ["multipart_put"])
+
+# Whoever sets one of these says how long a phase is.
+LENGTHS = frozenset({"objects", "requests", "duration", "capacity", "phases"})
 
 # The proportions that mixed object benchmarks usually run.
 MIXED = {"get": 45, "head": 30, "put": 15, "delete": 10}
@@ -154,6 +170,9 @@ def campaign_from_flags(
         "allow_foreign": [driver] if flags.get("allow_foreign") else None,
         **{key: flags.get(key) for key in _TOP_KEYS},
     }
+    is_usual = not any(_says_length(text) for text in overrides)
+    if is_usual and all(flags.get(key) is None for key in ("count", "duration", "reuse")):
+        _end_by_the_clock(data, operations)
     document = Document("", _given(data))
     try:
         return campaign_of(
@@ -207,6 +226,33 @@ def _bucket_apart(
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
+
+
+def _says_length(override: str) -> bool:
+    return not LENGTHS.isdisjoint(override.partition("=")[0].strip().split("."))
+
+
+def _end_by_the_clock(data: dict[str, Any], operations: Sequence[str]) -> None:
+    """Give phases that nobody gave a length the usual one, in time and in space.
+
+    What reads, what mixes and a put alone go on for `DURATION`. What writes for the phases after
+    it, and what deletes, goes over its objects once: it has none left then.
+    """
+    is_put = list(operations) in PUTS
+    for phase in data["phases"]:
+        if is_put or "mix" in phase or phase["op"] in TIMED:
+            phase.pop("requests", None)
+            phase["duration"] = DURATION
+            phase.setdefault("warm_up", WARM_UP)
+    try:
+        size_bytes = max(1, units.parse_size(str(data["dataset"]["size"])))
+    except InputError:
+        # A law of sizes, or a mistake that is reported where the campaign is checked.
+        return
+    space_bytes, most = (
+        (PUT_SPACE_BYTES, COUNT_OF_TIMED_PUT) if is_put else (SPACE_BYTES, OBJECTS_MAX)
+    )
+    data["dataset"]["objects"] = max(OBJECTS_MIN, min(most, space_bytes // size_bytes))
 
 
 def _load(flags: Flags) -> dict[str, Any]:

@@ -5,8 +5,14 @@ as get=3,put=1. TARGET is s3+http://HOST:PORT (or http://…), swift+http://HOST
 swift+http://HOST/auth/v1.0, a directory, block:PATH (a device or a large file), rados:POOL, or
 null. Credentials come from AWS_*, OS_* or ST_* in the environment.
 
+Without -n and -d, what reads, a mix, and a put alone are measured for 10 s after 2 s of warm-up.
+There are as many objects as fit into 1 GiB, 16 to 10,000; a put alone writes new ones, up to
+16 GiB, and then the same again. Puts before other operations, and deletes, go over the objects
+once.
+
 \b
 Examples:
+  loadstone bench get http://127.0.0.1:9000 --blocks
   loadstone bench put,get,delete s3+http://127.0.0.1:9000 -t 64 -s 4KiB -n 100000
   loadstone bench get swift+http://10.0.0.5:5000/v3 -t 250 -s 1MiB -n 10000 -i 3 -b 100
   loadstone bench mixed http://minio{1...4}:9000 -t 32 -d 5m
@@ -52,12 +58,17 @@ def command(
             "--count",
             "--objects",
             "-n",
-            help="Objects, and requests of each phase; 1000 without it.",
+            help="Objects, and requests of each phase; without it, by the clock (see above).",
         ),
     ] = None,
     duration: Annotated[
         str | None,
-        typer.Option("--duration", "--timelimit", "-d", help="How long, instead of how many."),
+        typer.Option(
+            "--duration",
+            "--timelimit",
+            "-d",
+            help="How long, instead of how many; 10s without it and -n.",
+        ),
     ] = None,
     buckets: Annotated[
         str | None, typer.Option("--buckets", "--containers", "-b", help="Buckets to spread over.")
@@ -68,7 +79,10 @@ def command(
     rounds: Annotated[int | None, typer.Option(help="Repeat all of it on fresh objects.")] = None,
     blocks: Annotated[
         int | None,
-        typer.Option(help="Repeat all of it in interleaved blocks; six can decide a comparison."),
+        typer.Option(
+            help="Repeat all of it in interleaved blocks; without a number six, which can decide a "
+            "comparison."
+        ),
     ] = None,
     rate: Annotated[
         str | None,
@@ -84,7 +98,8 @@ def command(
         str | None, typer.Option("--rate-limit", "--rps-limit", help="Closed load: not faster.")
     ] = None,
     ramp_up: Annotated[
-        str | None, typer.Option("--ramp-up", "--warm-up", help="Load before measuring.")
+        str | None,
+        typer.Option("--ramp-up", "--warm-up", help="Load before measuring; 2s without -n and -d."),
     ] = None,
     ramp_down: Annotated[
         str | None, typer.Option("--ramp-down", "--cool-down", help="Load after measuring.")
