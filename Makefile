@@ -104,12 +104,14 @@ ROTATION := $(if $(CI),--rotation "$(shell git rev-parse HEAD 2>/dev/null || ech
 # Tests that look at how fast something is, or at what the host has (loop devices, /dev/shm), have it
 # to themselves. pytest ends with 2 when it is interrupted, and with 5 when PYTEST_OPTIONS left it no
 # test.
+PYTEST := $(BIN)/python -m pytest -q
+IN_PARTS := status=0; ended() { case $$1 in 2) exit 2;; 5) ;; *) status=1;; esac; };
+PARALLEL := -n logical --dist loadgroup tests
 ALONE := tests/conformance tests/rig $(addprefix tests/system/test_,calibrate.py capacity.py stalls.py)
 .PHONY: test-python
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
-	@status=0; run() { $(BIN)/python -m pytest -q -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
-	ended() { case $$1 in 2) exit 2;; 5) ;; *) status=1;; esac; }; \
-	run -n logical --dist loadgroup tests $(ALONE:%=--ignore=%); \
+	@$(IN_PARTS) run() { $(PYTEST) -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
+	run $(PARALLEL) $(ALONE:%=--ignore=%); \
 	run $(ALONE); \
 	exit $$status
 
@@ -152,9 +154,14 @@ fuzz-readers: $(STAMPS)/extension ## the same for readers of campaigns, run fold
 golden: $(STAMPS)/extension ## write the golden reports and the reference of findings anew; read the difference before a commit
 	$(BIN)/python -m pytest -q --renew-golden tests/unit/test_report.py tests/unit/test_rules.py
 
+# The tests of one server follow each other in one process (tests/conftest.py), beside those of others.
+REAL_ALONE := tests/rig $(addprefix tests/system/test_real_,ceilings.py skyhook.py)
 .PHONY: test-real
 test-real: $(STAMPS)/extension servers ## install and start real servers, and test against them
-	@$(BIN)/python -m pytest -q -m 'real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),200) $(PYTEST_OPTIONS)
+	@$(IN_PARTS) run() { $(PYTEST) -m 'real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),200) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
+	run $(PARALLEL) $(REAL_ALONE:%=--ignore=%); \
+	run $(REAL_ALONE); \
+	exit $$status
 
 # Rust's long tests are `#[ignore]`d; how much they do is in the variables that they name.
 .PHONY: test-long

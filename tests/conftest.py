@@ -20,6 +20,16 @@ from tests.system.servers.fixtures import (
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+SERVERS = {
+    "ceph_server": "ceph",
+    "cephfs": "ceph",
+    "rbd_images": "ceph",
+    "ceph_to_break": "ceph to break",
+    "swift_server": "swift",
+    "versitygw_server": "swift",
+}
+"""The servers that fixtures start, as the groups in which their tests run."""
+
 __all__ = [
     "ceph_server",
     "ceph_to_break",
@@ -41,6 +51,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Measure what tests cost, where that is asked for."""
     if config.getoption("--cpu-times"):
         config.pluginmanager.register(cpu_times)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Keep the tests of one server in one process: each process would start its own."""
+    used = [SERVERS[name] for name in getattr(item, "fixturenames", ()) if name in SERVERS]
+    if used and item.get_closest_marker("xdist_group") is None:
+        item.add_marker(pytest.mark.xdist_group(used[0]))
 
 
 @pytest.hookimpl(trylast=True)

@@ -116,4 +116,6 @@ def _turn(target: Target, metafunc: pytest.Metafunc) -> list[pytest.MarkDecorato
 
 
 def _marks(target: Target) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.real] if target.is_real else []
+    if target.server is None:
+        return []
+    return [pytest.mark.real, pytest.mark.xdist_group(target.server)]

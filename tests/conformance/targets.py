@@ -51,12 +51,13 @@ Start = Callable[[pytest.FixtureRequest], contextlib.AbstractContextManager[Plac
 
 @dataclass(frozen=True)
 class Target:
-    """A row: which driver is tried, on what, and whether that needs an installed server."""
+    """A row: which driver is tried, on what, and which installed server that needs."""
 
     name: str
     driver: str
     start: Start
-    is_real: bool = False
+    # The installed server that it needs, and in whose group its tests run.
+    server: str | None = None
     # Of a product that another row stands for: its operations are tried, the rest is not again.
     is_variant: bool = False
     # Of an interface that another row of the same product, and other products, stand for: its
@@ -255,19 +256,21 @@ TARGETS = [
     Target("embedded-s3", "s3", _embedded_s3, lacks=_NO_RANGES),
     Target("embedded-swift-tempauth", "swift", _embedded_swift_tempauth),
     Target("embedded-swift-keystone", "swift", _embedded_swift_keystone),
-    Target("versitygw", "s3", _versitygw, is_real=True, lacks=_NO_RANGES),
-    Target("swift-tempauth-single", "swift", _swift_tempauth("single"), is_real=True),
-    Target("swift-keystone-triple", "swift", _swift_keystone("triple"), is_real=True, rest_cpu_s=2),
-    Target("swift-keystone-ec", "swift", _swift_keystone("ec"), is_real=True, is_variant=True),
-    Target("swift-s3-tempauth", "s3", _swift_s3("tempauth"), is_real=True, rest_cpu_s=2),
-    Target("swift-s3-keystone", "s3", _swift_s3("keystone"), is_real=True, is_variant=True),
-    Target("ceph-s3", "s3", _ceph_s3, is_real=True, lacks=_NO_RANGES),
-    Target("ceph-swift", "swift", _ceph_swift, is_real=True, rest_cpu_s=1, lacks=_NO_RANGES),
-    Target("ceph-pool-replicated", "rados", _ceph_pool("bench"), is_real=True),
-    Target("ceph-pool-ec", "rados", _ceph_pool("ecbench"), is_real=True, is_variant=True),
-    Target("cephfs-by-fuse", "file", _cephfs, is_real=True),
+    Target("versitygw", "s3", _versitygw, server="swift", lacks=_NO_RANGES),
+    Target("swift-tempauth-single", "swift", _swift_tempauth("single"), server="swift"),
+    Target(
+        "swift-keystone-triple", "swift", _swift_keystone("triple"), server="swift", rest_cpu_s=2
+    ),
+    Target("swift-keystone-ec", "swift", _swift_keystone("ec"), server="swift", is_variant=True),
+    Target("swift-s3-tempauth", "s3", _swift_s3("tempauth"), server="swift", rest_cpu_s=2),
+    Target("swift-s3-keystone", "s3", _swift_s3("keystone"), server="swift", is_variant=True),
+    Target("ceph-s3", "s3", _ceph_s3, server="ceph", lacks=_NO_RANGES),
+    Target("ceph-swift", "swift", _ceph_swift, server="ceph", rest_cpu_s=1, lacks=_NO_RANGES),
+    Target("ceph-pool-replicated", "rados", _ceph_pool("bench"), server="ceph"),
+    Target("ceph-pool-ec", "rados", _ceph_pool("ecbench"), server="ceph", is_variant=True),
+    Target("cephfs-by-fuse", "file", _cephfs, server="ceph"),
     # rbd-fuse cannot discard.
-    Target("rbd-image-by-fuse", "block", _rbd_image, is_real=True, lacks=frozenset({"delete"})),
+    Target("rbd-image-by-fuse", "block", _rbd_image, server="ceph", lacks=frozenset({"delete"})),
 ]
 
 TARGETS += [
