@@ -155,7 +155,7 @@ golden: $(STAMPS)/extension ## write the golden reports and the reference of fin
 	$(BIN)/python -m pytest -q --renew-golden tests/unit/test_report.py tests/unit/test_rules.py
 
 # The tests of one server follow each other in one process (tests/conftest.py), beside those of others.
-REAL_ALONE := tests/rig $(addprefix tests/system/test_real_,ceilings.py skyhook.py)
+REAL_ALONE := tests/calibration tests/rig $(addprefix tests/system/test_real_,ceilings.py skyhook.py)
 .PHONY: test-real
 test-real: $(STAMPS)/extension servers ## install and start real servers, and test against them
 	@$(IN_PARTS) run() { $(PYTEST) -m 'real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),200) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
