@@ -1,5 +1,6 @@
 """Names that XML cannot carry: S3 takes such keys, so what a run wrote under them goes again."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,8 +27,8 @@ def client(place: Place, dataset: Dataset) -> Any:
     listed = [found["Key"] for found in client.list_objects_v2(Bucket=bucket)["Contents"]]
     client.delete_object(Bucket=bucket, Key=key)
     client.delete_bucket(Bucket=bucket)
-    if listed != [key]:
-        pytest.skip(f"this store ignores encoding-type=url, and lists {key!r} as {listed}")
+    # Some ignore encoding-type=url, and list what XML cannot carry with another character.
+    assert listed in ([key], [re.sub("[\x01\x0b]", "\ufffd", key)])
     return client
 
 

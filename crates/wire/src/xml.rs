@@ -96,8 +96,17 @@ pub fn parse_keys(xml: &[u8]) -> Result<(ListPage, Vec<String>), XmlError> {
 /// Returns whether XML can carry a key: most control characters have no form in it.
 #[must_use]
 pub fn is_writable(key: &str) -> bool {
-    let is_lost = |c| matches!(c, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}');
     !key.contains(is_lost)
+}
+
+/// Returns a key as stores list it that encode nothing: U+FFFD stands for what XML has no form of.
+#[must_use]
+pub fn replaced(key: &str) -> String {
+    key.replace(is_lost, "\u{fffd}")
+}
+
+fn is_lost(c: char) -> bool {
+    matches!(c, '\0'..='\x08' | '\x0b' | '\x0c' | '\x0e'..='\x1f' | '\u{fffe}' | '\u{ffff}')
 }
 
 fn is_url(encoding: &str) -> bool {

@@ -117,6 +117,7 @@ impl Places for S3Client {
         let (page, keys) = xml::parse_keys(&self.collect.body)
             .map_err(|error| Error::target(what(), error.to_string()))?;
         let next = page.next_token.filter(|_| page.is_truncated);
+        let keys = keys.into_iter().map(|key| as_put(key, title.prefix())).collect();
         Ok(title.sort(bucket, keys, |key| key == MARK, next))
     }
 
@@ -337,14 +338,26 @@ impl S3Client {
             // An answer to HEAD has no body that could say more.
             ("", 400) => {
                 return error.with_hint(format!(
-                    "stores completion so to a region that is not theirs (requests are signed for \
-                 \"{}\"): set region; or to keys or a bucket's name that they do not \
-                     like, or to plain HTTP where the port speaks TLS: say https then",
+                    "a store answers so when the region is not its own (requests are signed for \
+                     \"{}\"): set region; when it does not accept the keys or the bucket's \
+                     name; or when the port speaks TLS: use https",
                     self.thread.s3.region
                 ));
             }
             _ => return error,
         };
         error.with_hint(hint)
+    }
+}
+
+/// Returns a listed key as the dataset has it. A store that encodes no keys lists one that XML
+/// cannot carry with other characters in the place of those of our prefix.
+pub(super) fn as_put(listed: String, prefix: &str) -> String {
+    if xml::is_writable(prefix) {
+        return listed;
+    }
+    match listed.strip_prefix(&xml::replaced(prefix)) {
+        Some(rest) => format!("{prefix}{rest}"),
+        None => listed,
     }
 }

@@ -8,7 +8,7 @@ use loadstone_wire::http1::Method;
 use loadstone_wire::xml;
 
 use super::S3Client;
-use super::buckets::MARK;
+use super::buckets::{MARK, as_put};
 use super::head::HeadSpec;
 use crate::error::Error;
 use crate::ownership::{Page, Places};
@@ -32,7 +32,8 @@ impl S3Client {
         let next = page.next.map(|(key, id)| format!("{id}{BETWEEN}{key}"));
         self.versions.clear();
         let mut keys: Vec<String> = Vec::new();
-        for (key, id) in page.versions {
+        for (listed, id) in page.versions {
+            let key = as_put(listed, self.title().prefix());
             if keys.last() != Some(&key) {
                 keys.push(key.clone());
             }
