@@ -70,6 +70,28 @@ def test_a_run_imports_no_distributions_and_no_charts(tmp_path: Path) -> None:
     assert not found & {"altair", "vl_convert", "scipy.stats", "scipy.optimize"}
 
 
+def test_what_judges_a_run_is_not_in_memory_while_it_loads(tmp_path: Path) -> None:
+    """Asked when the trial is over, as the load generator returns."""
+    code = f"""
+import sys
+from loadstone.execution import operations
+load = operations.Operations.run
+def run(*arguments, **options):
+    ended = load(*arguments, **options)
+    print(*sys.modules, sep='\\n', file=sys.stderr)
+    print('end of the load', file=sys.stderr)
+    return ended
+operations.Operations.run = run
+{MAIN}sys.exit(code)"""
+    done = python(code, "bench", "put", "null", "-n", "10", "-o", str(tmp_path / "run"))
+    assert done.returncode == 0, done.stderr
+    said, mark, _ = done.stderr.partition("end of the load")
+    assert mark
+    found = set(said.split())
+    assert "loadstone.execution.runner" in found
+    assert not found & {"loadstone.analysis", "pyarrow.compute", "pyarrow.parquet", "rich", "scipy"}
+
+
 def test_the_extra_is_what_the_project_says() -> None:
     project = tomllib.loads(PYPROJECT.read_text())["project"]
     said = project["optional-dependencies"]["report"]

@@ -5,14 +5,15 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loadstone import _loadgen
-from loadstone.analysis import Findings
 from loadstone.errors import InputError, ResultError
 from loadstone.report import REPORTS, Options, Report
-from loadstone.report.tables.templates import NO_TABLE
-from loadstone.results import Run
+
+if TYPE_CHECKING:
+    from loadstone.analysis import Findings
+    from loadstone.results import Run
 
 COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
@@ -25,7 +26,7 @@ def find_report(name: str) -> Report:
     return reports[name]
 
 
-def report_options(run: Run, report: Report, *, is_terminal: bool, **chosen: Any) -> Options:
+def report_options(run: "Run", report: Report, *, is_terminal: bool, **chosen: Any) -> Options:
     """Return how a report is to look: what was chosen, else what the campaign says.
 
     A layout that the campaign names is for reading: rows for a program stay rows.
@@ -45,6 +46,8 @@ def report_options(run: Run, report: Report, *, is_terminal: bool, **chosen: Any
     if chosen.get("table") is None and report.name == "terminal" and not chosen.get("is_full"):
         # The answer on one screen comes first; the layout that a campaign names comes with --full.
         values.pop("table", None)
+    from loadstone.report.tables.templates import NO_TABLE
+
     if values.get("table") == NO_TABLE:
         del values["table"]
     width = shutil.get_terminal_size((80, 24)).columns if is_terminal else 100
@@ -62,8 +65,8 @@ def for_screen(content: bytes) -> bytes:
 
 def write(
     report: Report,
-    run: Run,
-    findings: Findings,
+    run: "Run",
+    findings: "Findings",
     options: Options,
     output: Path | None,
 ) -> None:

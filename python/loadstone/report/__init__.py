@@ -7,12 +7,15 @@ of several files have `render_files` beside it, and are written into a folder.
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from loadstone.analysis import Findings
 from loadstone.errors import InputError
 from loadstone.report.options import Options
-from loadstone.results.record import Run
+
+# Reports are looked up before a run begins, and what makes them must not be in memory under load.
+if TYPE_CHECKING:
+    from loadstone.analysis import Findings
+    from loadstone.results.record import Run
 
 __all__ = ["REPORTS", "Options", "Report"]
 
@@ -20,14 +23,14 @@ __all__ = ["REPORTS", "Options", "Report"]
 class Render(Protocol):
     """What a report is made by."""
 
-    def __call__(self, run: Run, findings: Findings, options: Options) -> bytes:
+    def __call__(self, run: "Run", findings: "Findings", options: Options) -> bytes:
         """Return the whole report."""
 
 
 class RenderFiles(Protocol):
     """What a report of several files is made by."""
 
-    def __call__(self, run: Run, findings: Findings, options: Options) -> Mapping[str, bytes]:
+    def __call__(self, run: "Run", findings: "Findings", options: Options) -> Mapping[str, bytes]:
         """Return the files by their names."""
 
 
@@ -47,7 +50,7 @@ class Report:
     is_folder: bool = False
     draws: bool = False
 
-    def render(self, run: Run, findings: Findings, options: Options) -> bytes:
+    def render(self, run: "Run", findings: "Findings", options: Options) -> bytes:
         """Return the report's bytes."""
         if self.is_folder:
             raise InputError(
@@ -57,7 +60,9 @@ class Report:
         render = cast(Render, getattr(importlib.import_module(self.module), self.function))
         return render(run, findings, options)
 
-    def render_files(self, run: Run, findings: Findings, options: Options) -> Mapping[str, bytes]:
+    def render_files(
+        self, run: "Run", findings: "Findings", options: Options
+    ) -> Mapping[str, bytes]:
         """Return the report's files by name; a report of one file has one."""
         if not self.is_folder:
             return {f"report{self.suffix}": self.render(run, findings, options)}

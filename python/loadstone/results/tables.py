@@ -57,7 +57,7 @@ class StreamWriter:
         missing = [name for name in self._schema.names if name not in batch.schema.names]
         if missing:
             raise ResultError(f'batch for "{self.path}" lacks the columns {", ".join(missing)}')
-        columns = [batch.column(name).cast(type_) for name, type_ in _fields(self._schema)]
+        columns = [_as(batch.column(name), type_) for name, type_ in _fields(self._schema)]
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
         self._append(memoryview(batch.serialize()))
 
@@ -142,6 +142,8 @@ def convert_to_parquet(source: Path, destination: Path, schema: pa.Schema) -> No
                 writer.write_table(table, row_group_size=max(1, table.num_rows))
         finally:
             writer.close()
+    # The next trial begins with what this one took for its pages.
+    pa.default_memory_pool().release_unused()
 
 
 def read_table(
@@ -285,6 +287,11 @@ def _row_groups(source: Path, schema: pa.Schema) -> Iterator[pa.Table]:
 
 def _fields(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
     return [(field.name, field.type) for field in schema]
+
+
+def _as(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    # A cast, also to the same type, imports the functions of Arrow, which no load needs in memory.
+    return column if column.type.equals(type_) else column.cast(type_)
 
 
 def _select(table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
