@@ -70,6 +70,13 @@ def test_a_run_imports_no_distributions_and_no_charts(tmp_path: Path) -> None:
     assert not found & {"altair", "vl_convert", "scipy.stats", "scipy.optimize"}
 
 
+def test_intervals_of_few_blocks_need_no_scipy(tmp_path: Path) -> None:
+    run = str(tmp_path / "run")
+    found = imported("bench", "put", "null", "-n", "10", "--blocks", "2", "-o", run)
+    assert "loadstone.analysis.statistics.student" in found
+    assert "scipy" not in found
+
+
 def test_what_judges_a_run_is_not_in_memory_while_it_loads(tmp_path: Path) -> None:
     """Asked when the trial is over, as the load generator returns."""
     code = f"""
