@@ -405,7 +405,18 @@ def copies_the_first_mib(image: Path, _: Path, chance: random.Random) -> bool:
     return True
 
 
+def copies_the_whole_image(image: Path, _: Path, __: random.Random) -> bool:
+    """Their backup, with our mark, put back under our name."""
+    if not is_image(image):
+        return False
+    copy = image.with_name("copy")
+    shutil.copyfile(image, copy)
+    copy.replace(image)
+    return True
+
+
 IMAGE_DEEDS = [
+    copies_the_whole_image,
     partitions,
     partitions_and_formats,
     formats,

@@ -138,6 +138,48 @@ def test_an_image_whose_growth_was_cut_is_still_the_run_s(image: Path, goes_on: 
     assert not image.exists()
 
 
+def test_a_copy_of_an_image_is_neither_overwritten_nor_deleted(image: Path) -> None:
+    """It carries the whole mark; a restored backup is such a copy."""
+    data, copy = dataset(), image.with_name("copy")
+    trials.prepare(place_at(image), data)
+    shutil.copyfile(image, copy)
+    trials.prepare(place_at(image), data)
+    for is_there in (False, True):
+        if is_there:
+            copy.replace(image)
+            copy = image
+        assert "this is a copy" in refused(copy, data)
+        (left,) = trials.clean_up(place_at(copy), data).summary["places_left"]
+        assert left["kind"] == "other_objects"
+        assert copy.exists()
+    trials.prepare(place_at(image, is_foreign=True), data)
+
+
+def test_an_image_may_be_renamed(image: Path) -> None:
+    data, moved = dataset(), image.with_name("moved")
+    trials.prepare(place_at(image), data)
+    image.rename(moved)
+    trials.prepare(place_at(moved), data)
+    trials.clean_up(place_at(moved), data)
+    assert not moved.exists()
+
+
+def test_a_copy_of_a_whole_device_is_neither_overwritten_nor_unmarked(device: Path) -> None:
+    data = dataset()
+    trials.prepare(place_at(device, is_foreign=True), data)
+    with loop_device() as other:
+        tool("dd", f"if={device}", f"of={other}", "bs=1M", "conv=fsync", "status=none")
+        assert "this is a copy" in refused(other, data)
+        (left,) = trials.clean_up(place_at(other), data).summary["places_left"]
+        assert left["kind"] == "other_objects"
+        assert other.read_bytes() == device.read_bytes()
+        # Leave for the device is leave for the copy on it, which is then marked as itself.
+        trials.prepare(place_at(other, is_foreign=True), data)
+        trials.prepare(place_at(other), data)
+        trials.clean_up(place_at(other), data)
+    trials.prepare(place_at(device), data)
+
+
 def test_a_repartitioned_device_with_a_file_system_is_left_alone(device: Path) -> None:
     data, allowed = dataset(), place_at(device, is_foreign=True)
     trials.prepare(allowed, data)

@@ -98,7 +98,7 @@ def test_a_strangers_device_is_refused_until_it_is_allowed_and_again_after_clean
         trials.prepare(stranger, dataset)
     assert page_of(device, 0).startswith(b"precious")
     trials.prepare(place_on(device), dataset)
-    assert page_of(device, 0).startswith(b'{"loadstone":1,')
+    assert page_of(device, 0).startswith(b'{"loadstone":2,')
     trials.prepare(stranger, dataset)
     trials.clean_up(stranger, dataset)
     assert page_of(device, 0) == bytes(BLOCK_BYTES)

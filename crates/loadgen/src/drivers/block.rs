@@ -29,6 +29,7 @@ use crate::trial::Trial;
 
 mod engine;
 mod facts;
+mod identity;
 mod mark;
 mod names;
 mod place;

@@ -1,7 +1,8 @@
 //! The mark of a file or device: text in each sector of its first and of its last MiB.
 //!
 //! Partition tables, superblocks and array labels lie there. A program that writes one of them
-//! changes the mark, and a mark that is not whole is none.
+//! changes the mark, and a mark that is not whole is none. It also says what it was written on
+//! (`identity`), for who copies a whole device copies its mark.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,8 +14,10 @@ use crate::transport::disk::{self, Buffer};
 /// How much of each end the mark takes; data lies between.
 pub(super) const MARK_BYTES: u64 = 1 << 20;
 
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const SECTOR_BYTES: usize = 512;
+/// What it was before it said on what it is.
+const FORMAT_OF_ANY: u32 = 1;
 /// What the mark was before it said whose it is.
 const OLD: &[u8] = b"loadstone overwrites this file or device\n";
 
@@ -23,6 +26,8 @@ const OLD: &[u8] = b"loadstone overwrites this file or device\n";
 pub(super) enum Ends {
     /// Every byte is the mark of this run.
     Marked { run: String },
+    /// It is that, but of another file or device.
+    Copied { run: String },
     /// This run was about to make it longer: beyond the whole mark of its former length is nothing
     /// but zeroes and parts of the new mark.
     Growing { run: String },
@@ -41,23 +46,36 @@ pub(super) enum Ends {
 struct Line {
     loadstone: u32,
     run: String,
+    /// The file or device, where that can be told.
+    on: Option<String>,
     bytes: u64,
     at: u64,
     crc64: String,
 }
 
-/// Reads both ends of what is `bytes` long.
-pub(super) fn read(file: BorrowedFd<'_>, bytes: u64) -> io::Result<Ends> {
+/// Whose a mark is, and what it was written on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) run: String,
+    pub(super) on: Option<String>,
+}
+
+/// Reads both ends of what is `bytes` long, and is the file or device `on`.
+pub(super) fn read(file: BorrowedFd<'_>, bytes: u64, on: Option<&str>) -> io::Result<Ends> {
     let mut found = Buffer::new(MARK_BYTES as usize);
     let length = disk::read_full_at(file, &mut found, 0)?;
     let head = &found[..length];
     if head.starts_with(OLD) {
         return Ok(Ends::Old);
     }
-    let run = run_of(head);
+    let line = line_of(head);
+    if line.as_ref().is_some_and(|line| line.loadstone == FORMAT_OF_ANY) {
+        return Ok(Ends::Old);
+    }
+    let owner = line.map(|line| Owner { run: line.run, on: line.on });
     let is_blank = head.iter().all(|byte| *byte == 0);
-    let mut is_whole = run.as_deref().is_some_and(|run| *head == *text(run, bytes, 0));
-    if run.is_none() && !is_blank {
+    let mut is_whole = owner.as_ref().is_some_and(|owner| *head == *text(owner, bytes, 0));
+    if owner.is_none() && !is_blank {
         return Ok(Ends::Other);
     }
     let mut is_tail_blank = bytes < 2 * MARK_BYTES;
@@ -65,22 +83,27 @@ pub(super) fn read(file: BorrowedFd<'_>, bytes: u64) -> io::Result<Ends> {
         let length = disk::read_full_at(file, &mut found, at)?;
         let tail = &found[..length];
         is_tail_blank = tail.iter().all(|byte| *byte == 0);
-        is_whole &= run.as_deref().is_some_and(|run| *tail == *text(run, bytes, at));
+        is_whole &= owner.as_ref().is_some_and(|owner| *tail == *text(owner, bytes, at));
     } else {
         is_whole = false;
     }
-    Ok(match run {
-        Some(run) if is_whole => Ends::Marked { run },
-        Some(run) if is_growing(file, &run, bytes)? => Ends::Growing { run },
-        Some(run) => Ends::Broken { run },
-        None if is_tail_blank => Ends::Blank,
-        None => Ends::Other,
+    let Some(owner) = owner else {
+        return Ok(if is_tail_blank { Ends::Blank } else { Ends::Other });
+    };
+    let is_growing = !is_whole && is_growing(file, &owner, bytes)?;
+    let is_copy = owner.on.as_deref() != on;
+    let run = owner.run;
+    Ok(match (is_whole, is_growing) {
+        (false, false) => Ends::Broken { run },
+        _ if is_copy => Ends::Copied { run },
+        (true, _) => Ends::Marked { run },
+        (false, true) => Ends::Growing { run },
     })
 }
 
 /// Tells whether what is `bytes` long was marked when it was shorter, and only zeros or our own mark
 /// were added: its growth and its new mark are two steps, and a kill can come at any moment of them.
-fn is_growing(file: BorrowedFd<'_>, run: &str, bytes: u64) -> io::Result<bool> {
+fn is_growing(file: BorrowedFd<'_>, owner: &Owner, bytes: u64) -> io::Result<bool> {
     let mut found = Buffer::new(MARK_BYTES as usize);
     if disk::read_full_at(file, &mut found, 0)? < found.len() {
         return Ok(false);
@@ -92,14 +115,14 @@ fn is_growing(file: BorrowedFd<'_>, run: &str, bytes: u64) -> io::Result<bool> {
         return Ok(false);
     };
     let new_end = bytes.saturating_sub(MARK_BYTES);
-    if former > new_end || !is_made_of(&found, [&text(run, former, 0), &text(run, bytes, 0)]) {
+    if former > new_end || !is_made_of(&found, [&text(owner, former, 0), &text(owner, bytes, 0)]) {
         return Ok(false);
     }
     disk::read_full_at(file, &mut found, former_end)?;
-    if *found != *text(run, former, former_end) {
+    if *found != *text(owner, former, former_end) {
         return Ok(false);
     }
-    let mark = text(run, bytes, new_end);
+    let mark = text(owner, bytes, new_end);
     let mut at = former;
     while let Some(data) = disk::next_data(file, at)?.filter(|data| *data < bytes) {
         // Direct I/O goes by blocks.
@@ -127,9 +150,9 @@ fn is_made_of(end: &[u8], marks: [&[u8]; 2]) -> bool {
 }
 
 /// Marks what is `bytes` long. The start comes last: without it the rest is no mark.
-pub(super) fn write(file: BorrowedFd<'_>, run: &str, bytes: u64) -> io::Result<()> {
+pub(super) fn write(file: BorrowedFd<'_>, owner: &Owner, bytes: u64) -> io::Result<()> {
     for at in [bytes - MARK_BYTES, 0] {
-        write_end(file, &text(run, bytes, at), at)?;
+        write_end(file, &text(owner, bytes, at), at)?;
     }
     Ok(())
 }
@@ -151,13 +174,14 @@ fn write_end(file: BorrowedFd<'_>, text: &[u8], at: u64) -> io::Result<()> {
 }
 
 /// Returns one end of the mark.
-fn text(run: &str, bytes: u64, at: u64) -> Vec<u8> {
+fn text(owner: &Owner, bytes: u64, at: u64) -> Vec<u8> {
+    let Owner { run, on } = owner;
     let mut end = Vec::with_capacity(MARK_BYTES as usize);
     for at in (at..at + MARK_BYTES).step_by(SECTOR_BYTES) {
-        let sum = format!("{run} {bytes} {at}");
+        let sum = format!("{run} {} {bytes} {at}", on.as_deref().unwrap_or_default());
         let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, sum.as_bytes());
         let crc64 = format!("{crc:016x}");
-        let line = Line { loadstone: FORMAT, run: run.to_owned(), bytes, at, crc64 };
+        let line = Line { loadstone: FORMAT, run: run.clone(), on: on.clone(), bytes, at, crc64 };
         let start = end.len();
         serde_json::to_writer(&mut end, &line).expect("memory takes it");
         end.push(b'\n');
@@ -166,17 +190,15 @@ fn text(run: &str, bytes: u64, at: u64) -> Vec<u8> {
     end
 }
 
-/// Returns the run that the first sector names.
-fn run_of(head: &[u8]) -> Option<String> {
-    line_of(head).map(|line| line.run)
-}
-
 /// Reads the line of a sector.
 fn line_of(sector: &[u8]) -> Option<Line> {
     let line = sector.get(..SECTOR_BYTES)?.split(|byte| *byte == b'\n').next()?;
     let line: Line = serde_json::from_slice(line).ok()?;
-    let is_run = line.run.len() == 32 && line.run.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (line.loadstone == FORMAT && is_run).then_some(line)
+    let is_digest = |text: &str, digits: usize| {
+        text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let is_one = is_digest(&line.run, 32) && line.on.as_deref().is_none_or(|on| is_digest(on, 16));
+    ([FORMAT, FORMAT_OF_ANY].contains(&line.loadstone) && is_one).then_some(line)
 }
 
 #[cfg(test)]
@@ -187,20 +209,25 @@ mod tests {
     use super::*;
 
     const RUN: &str = "0123456789abcdef0123456789abcdef";
+    const ON: &str = "fedcba9876543210";
     const BYTES: u64 = 3 * MARK_BYTES + 512;
+
+    fn owner() -> Owner {
+        Owner { run: RUN.into(), on: Some(ON.into()) }
+    }
 
     fn marked() -> std::fs::File {
         let memory = rustix::fs::memfd_create("mark", rustix::fs::MemfdFlags::empty());
         let file = std::fs::File::from(memory.expect("memory"));
         file.set_len(BYTES).expect("memory");
-        write(file.as_fd(), RUN, BYTES).expect("it is open");
+        write(file.as_fd(), &owner(), BYTES).expect("it is open");
         file
     }
 
     #[test]
     fn a_mark_is_ours_only_while_every_sector_of_both_ends_is() {
         let file = marked();
-        let is = |ends| assert_eq!(read(file.as_fd(), BYTES).expect("it is open"), ends);
+        let is = |ends| assert_eq!(read(file.as_fd(), BYTES, Some(ON)).expect("it is open"), ends);
         let whole = || Ends::Marked { run: RUN.into() };
         is(whole());
         for at in [511, 512, 4096, MARK_BYTES - 1, BYTES - MARK_BYTES, BYTES - 1] {
@@ -218,7 +245,7 @@ mod tests {
     #[test]
     fn a_mark_of_another_length_or_version_is_none() {
         let file = marked();
-        let ends = |bytes| read(file.as_fd(), bytes).expect("it is open");
+        let ends = |bytes| read(file.as_fd(), bytes, Some(ON)).expect("it is open");
         file.set_len(BYTES - 512).expect("memory");
         assert_eq!(ends(BYTES - 512), Ends::Broken { run: RUN.into() });
         file.set_len(BYTES).expect("memory");
@@ -231,16 +258,41 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_mark_on_anything_else_is_a_copy() {
+        let file = marked();
+        let is = |on, ends| assert_eq!(read(file.as_fd(), BYTES, on).expect("it is open"), ends);
+        let copied = || Ends::Copied { run: RUN.into() };
+        is(Some(ON), Ends::Marked { run: RUN.into() });
+        is(Some("0000000000000000"), copied());
+        is(None, copied());
+        write(file.as_fd(), &Owner { run: RUN.into(), on: None }, BYTES).expect("it is open");
+        is(None, Ends::Marked { run: RUN.into() });
+        is(Some(ON), copied());
+    }
+
+    #[test]
+    fn a_mark_that_does_not_say_on_what_it_is_is_old() {
+        let file = marked();
+        let line = format!(
+            r#"{{"loadstone":1,"run":"{RUN}","bytes":{BYTES},"at":0,"crc64":"0000000000000000"}}"#
+        );
+        file.write_all_at(format!("{line}\n").as_bytes(), 0).expect("it is open");
+        assert_eq!(read(file.as_fd(), BYTES, Some(ON)).expect("it is open"), Ends::Old);
+    }
+
+    #[test]
     fn a_growth_that_was_cut_anywhere_is_known_and_data_beyond_is_no_growth() {
         let file = marked();
         let longer = BYTES + 3 * MARK_BYTES + 512;
-        let is = |bytes, ends| assert_eq!(read(file.as_fd(), bytes).expect("it is open"), ends);
+        let is = |bytes, ends| {
+            assert_eq!(read(file.as_fd(), bytes, Some(ON)).expect("it is open"), ends)
+        };
         let growing = || Ends::Growing { run: RUN.into() };
         file.set_len(longer).expect("memory");
         is(longer, growing());
         // The new mark, sector by sector as it is written: its end, then its start.
         for at in [longer - MARK_BYTES, 0] {
-            let end = text(RUN, longer, at);
+            let end = text(&owner(), longer, at);
             for sectors in [1, 7, 2047] {
                 file.write_all_at(&end[..sectors * SECTOR_BYTES], at).expect("it is open");
                 is(longer, growing());

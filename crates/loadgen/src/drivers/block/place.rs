@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FallocateFlags;
 
-use super::mark::{self, Ends, MARK_BYTES};
+use super::identity;
+use super::mark::{self, Ends, MARK_BYTES, Owner};
 use super::names::{open_when_free, rename_new};
 use super::refusal::{Refusal, stranger};
 use super::uses;
@@ -208,8 +209,7 @@ impl Place {
                 "name another path, or erase the signature with wipefs -a if its data can go",
             );
         }
-        let ends = mark::read(file.as_fd(), self.length(file)?)
-            .map_err(|error| self.refused("look for the mark of", &error))?;
+        let ends = self.read_mark(file)?;
         let marked = match &ends {
             Ends::Marked { run } => Some(run),
             // We grow files, never devices.
@@ -238,9 +238,7 @@ impl Place {
 
     /// Tells whether a kill came between the growth of a file and its mark.
     fn is_growing(&self, file: &File) -> Result<bool, Error> {
-        let ends = mark::read(file.as_fd(), self.length(file)?);
-        let ends = ends.map_err(|error| self.refused("look for the mark of", &error))?;
-        Ok(matches!(ends, Ends::Growing { .. }))
+        Ok(matches!(self.read_mark(file)?, Ends::Growing { .. }))
     }
 
     /// Tells whether we made a file, or another user who gave it our mark.
@@ -372,7 +370,15 @@ impl Place {
 
     fn write_mark(&self, file: &File) -> Result<(), Error> {
         let bytes = self.length(file)?;
-        mark::write(file.as_fd(), &self.run, bytes).map_err(|error| self.refused("mark", &error))
+        let on = identity::of(file.as_fd(), self.is_device);
+        let owner = Owner { run: self.run.clone(), on };
+        mark::write(file.as_fd(), &owner, bytes).map_err(|error| self.refused("mark", &error))
+    }
+
+    fn read_mark(&self, file: &File) -> Result<Ends, Error> {
+        let on = identity::of(file.as_fd(), self.is_device);
+        mark::read(file.as_fd(), self.length(file)?, on.as_deref())
+            .map_err(|error| self.refused("look for the mark of", &error))
     }
 
     /// Takes the place away if it is ours: deletes the file, or the mark of a device.

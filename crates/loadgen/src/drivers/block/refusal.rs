@@ -33,9 +33,19 @@ pub(super) fn stranger(ends: Ends) -> Refusal {
             "check what is on it; if it can go, erase it, or pass --allow-foreign for this \
              target",
         ),
+        Ends::Copied { run } => Refusal::new(
+            LeftKind::OtherObjects,
+            format!(
+                "run {run} marked another file or device, and this is a copy of it, or is known \
+                 by another inode or serial number since"
+            ),
+            "check what is on it; if it can go, erase its first and last MiB, or pass \
+             --allow-foreign for this target",
+        ),
         Ends::Old => Refusal::new(
             LeftKind::Foreign,
-            "an earlier version marked it, and its mark does not show who wrote to it since",
+            "an earlier version marked it, and its mark does not show whether it is a copy, or who \
+             wrote to it since",
             "check what is on it; if it can go, delete it or erase its first 4096 bytes, or \
              pass --allow-foreign for this target",
         ),

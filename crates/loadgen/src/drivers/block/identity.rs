@@ -1,0 +1,175 @@
+//! Which file or device something is, as far as that stays the same when a host boots again: a copy
+//! of everything that a marked device holds carries its mark, too, and is not what was marked.
+//!
+//! Names, device numbers and `diskseq` change from boot to boot, so none of them is asked for. Where
+//! nothing stays, nothing is known, and the mark binds to the length alone.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, StatxFlags, major, minor};
+
+/// File systems whose files keep their inode's number, as `statfs` names them: ext, XFS, btrfs, ZFS,
+/// F2FS, bcachefs, tmpfs, overlayfs, NFS, CephFS, Lustre, GPFS, GFS2, OCFS2. FUSE, FAT and SMB may
+/// number a file anew while it is there.
+const NUMBERED: [u32; 14] = [
+    0xef53,
+    0x5846_5342,
+    BTRFS,
+    ZFS,
+    0xf2f5_2010,
+    0xca45_1a4e,
+    0x0102_1994,
+    0x794c_7630,
+    NFS,
+    0x00c3_6400,
+    0x0bd0_0bd0,
+    0x4750_4653,
+    0x0116_1970,
+    0x7461_636f,
+];
+/// Those whose snapshots keep the numbers, and differ in the file system's own.
+const BTRFS: u32 = 0x9123_683e;
+const ZFS: u32 = 0x2fc1_2fc1;
+/// Here it depends on the kernel's version whether a file was ever born.
+const NFS: u32 = 0x6969;
+
+/// What the kernel asks a disk for, and what a volume, an array, or a virtual disk was given.
+const OF_DISKS: [&str; 6] =
+    ["wwid", "device/wwid", "dm/uuid", "md/uuid", "serial", "device/serial"];
+/// What an image of RBD is, in `device`.
+const OF_IMAGES: [&str; 5] = ["cluster_fsid", "pool_id", "pool_ns", "image_id", "snap_id"];
+
+/// Returns a digest of which file or device this is, if anything tells that for good.
+pub(super) fn of(file: BorrowedFd<'_>, is_device: bool) -> Option<String> {
+    let status = rustix::fs::fstat(file).ok()?;
+    let known = if is_device {
+        let number = format!("{}:{}", major(status.st_rdev), minor(status.st_rdev));
+        of_device(&Path::new("/sys/dev/block").join(number)).or_else(|| of_loop(file))
+    } else {
+        let system = rustix::fs::fstatfs(file).ok()?;
+        // The constants of `statfs` are 32 bits wide, its field is not everywhere.
+        let kind = system.f_type as u32;
+        let of_system = || rustix::fs::fstatvfs(file).map(|found| found.f_fsid).ok();
+        let own = matches!(kind, BTRFS | ZFS).then(of_system).flatten().unwrap_or_default();
+        let born = (kind != NFS).then(|| born(file)).flatten().unwrap_or_default();
+        let number = status.st_ino;
+        NUMBERED.contains(&kind).then(|| format!("inode {number} of {own:x}, born {born}"))
+    };
+    let crc =
+        |known: String| crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, known.as_bytes());
+    known.map(|known| format!("{:016x}", crc(known)))
+}
+
+/// Returns when a file was made, as a number is given to the next file when its own is deleted.
+fn born(file: BorrowedFd<'_>) -> Option<String> {
+    let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok()?;
+    let at = found.stx_btime;
+    let is_known = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+    is_known.then(|| format!("{}.{:09}", at.tv_sec, at.tv_nsec))
+}
+
+/// Asks sysfs, by what it says of the device or of the disk that it is a partition of.
+fn of_device(known: &Path) -> Option<String> {
+    let read = |name: &str| {
+        let text = std::fs::read_to_string(known.join(name)).ok()?;
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    if read("partition").is_some() {
+        // The kernel's own view of the folder, in which a partition lies in its disk's.
+        let disk = std::fs::canonicalize(known).ok()?;
+        let disk = of_device(disk.parent()?)?;
+        return Some(format!("{disk}, from {}", read("start")?));
+    }
+    let named = OF_DISKS.iter().find_map(|name| Some(format!("{name} {}", read(name)?)));
+    named.or_else(|| {
+        read("device/image_id")?;
+        let said = OF_IMAGES.map(|name| read(&format!("device/{name}")).unwrap_or_default());
+        Some(format!("image {}", said.join(" ")))
+    })
+}
+
+/// Asks a loop device for the file behind it, which may have lost its name.
+fn of_loop(device: BorrowedFd<'_>) -> Option<String> {
+    /// Of linux/loop.h; five numbers begin `loop_info64`: device, inode, device, offset, limit.
+    const LOOP_GET_STATUS64: libc::Ioctl = 0x4c05;
+    const LOOP_MAJOR: u32 = 7;
+    let status = rustix::fs::fstat(device).ok()?;
+    if major(status.st_rdev) != LOOP_MAJOR {
+        return None;
+    }
+    let mut info = [0_u64; 29];
+    // SAFETY: the kernel writes `loop_info64`, which is 232 bytes long, and nothing else.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) };
+    let [_, number, _, offset, ..] = info;
+    (result == 0).then(|| format!("loop, inode {number} from {offset}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsFd;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let name = format!("loadstone-{name}-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            fs::create_dir_all(&path).expect("there is room");
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            drop(fs::remove_dir_all(&self.0));
+        }
+    }
+
+    #[test]
+    fn a_file_is_the_same_under_another_name_and_its_copy_is_not() {
+        let folder = Folder::new("identity-of-files");
+        let (one, other) = (folder.0.join("one"), folder.0.join("other"));
+        fs::write(&one, b"x").expect("there is room");
+        let of = |path| of(fs::File::open(path).expect("it is there").as_fd(), false);
+        let before = of(&one);
+        if before.is_none() {
+            // The file system of temporary files is none of those.
+            return;
+        }
+        fs::copy(&one, &other).expect("there is room");
+        assert_ne!(of(&other), before);
+        fs::rename(&one, &other).expect("it is there");
+        assert_eq!(of(&other), before);
+    }
+
+    #[test]
+    fn a_device_is_what_its_disk_says_and_a_partition_where_it_begins() {
+        let folder = Folder::new("identity-of-devices");
+        let disk = folder.0.join("disk");
+        for (name, text) in [
+            ("wwid", "eui.01\n"),
+            ("device/serial", "abc\n"),
+            ("part/partition", "1\n"),
+            ("part/start", "2048\n"),
+        ] {
+            let path = disk.join(name);
+            fs::create_dir_all(path.parent().expect("it has one")).expect("there is room");
+            fs::write(path, text).expect("there is room");
+        }
+        assert_eq!(of_device(&disk).as_deref(), Some("wwid eui.01"));
+        assert_eq!(of_device(&disk.join("part")).as_deref(), Some("wwid eui.01, from 2048"));
+        fs::write(disk.join("wwid"), "\n").expect("there is room");
+        assert_eq!(of_device(&disk).as_deref(), Some("device/serial abc"));
+        fs::remove_file(disk.join("device/serial")).expect("it is there");
+        assert_eq!(of_device(&disk), None);
+        assert_eq!(of_device(&disk.join("part")), None);
+        fs::write(disk.join("device/image_id"), "10ab\n").expect("there is room");
+        fs::write(disk.join("device/pool_id"), "3\n").expect("there is room");
+        assert_eq!(of_device(&disk).as_deref(), Some("image  3  10ab "));
+    }
+}
