@@ -19,7 +19,7 @@ def main() -> None:
     behind.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        # Whoever started us turned Ctrl-C off, as a shell does in the background.
+        # Ctrl-C was turned off when we started, as a shell does in the background.
         _run()
     signal.signal(signal.SIGINT, _quit)
     # What is registered first runs last: no thread and no other callback is left then, and the

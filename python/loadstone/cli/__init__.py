@@ -187,11 +187,11 @@ def _wrapped(head: str, text: str, width: int) -> str:
 def _columns() -> int:
     """Return the width of the terminal, as shutil would tell it."""
     try:
-        told = int(os.environ.get("COLUMNS", "0"))
+        columns = int(os.environ.get("COLUMNS", "0"))
     except ValueError:
-        told = 0
+        columns = 0
     try:
-        return told if told > 0 else os.get_terminal_size(1).columns or 80
+        return columns if columns > 0 else os.get_terminal_size(1).columns or 80
     except OSError:
         return 80
 

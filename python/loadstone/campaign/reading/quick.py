@@ -41,7 +41,7 @@ READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "head
 TIMED = READS | {"list"}
 PUTS = (["put"], ["multipart_put"])
 
-# Whoever sets one of these says how long a phase is.
+# Each of these settings says how long a phase is.
 LENGTHS = frozenset({"objects", "requests", "duration", "capacity", "phases"})
 
 # The proportions that mixed object benchmarks usually run.
@@ -233,7 +233,7 @@ def _says_length(override: str) -> bool:
 
 
 def _end_by_the_clock(data: dict[str, Any], operations: Sequence[str]) -> None:
-    """Give phases that nobody gave a length the usual one, in time and in space.
+    """Give phases without a length the default one, in time and in space.
 
     What reads, what mixes and a put alone go on for `DURATION`. What writes for the phases after
     it, and what deletes, goes over its objects once: it has none left then.
