@@ -2,6 +2,8 @@
 
 import queue
 import ssl
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -338,3 +340,17 @@ def standing(names: list[str]) -> Any:
     for host in trial._hosts.values():
         host.state = "loading"
     return trial
+
+
+def test_dask_starts_no_program_that_would_inherit_secrets() -> None:
+    """Host and controller say to each other what they are; an audit hook sees each program."""
+    code = (
+        "import sys; started = []\n"
+        "sys.addaudithook(lambda name, what: started.append(what[1])"
+        " if name == 'subprocess.Popen' else None)\n"
+        "from distributed.versions import get_versions\n"
+        "from loadstone.hosts import carriage\n"
+        "carriage.settle(); assert get_versions()['host']; print(started)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"

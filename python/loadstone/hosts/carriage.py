@@ -5,6 +5,7 @@ messages of a controller and its agents: what would disturb a load beside them i
 """
 
 import logging
+import platform
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -40,6 +41,9 @@ SETTINGS: Mapping[str, Any] = {
 def settle() -> None:
     """Set dask up for this process."""
     dask.config.set(SETTINGS)
+    # Dask asks platform for it, which runs `uname -p`: a program that would inherit the secrets in
+    # our environment.
+    vars(platform.uname())["processor"] = platform.machine()
     # Our own errors say what goes wrong, once.
     logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
     logging.getLogger("tornado").setLevel(logging.CRITICAL + 1)
