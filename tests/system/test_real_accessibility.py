@@ -1,5 +1,6 @@
 """Pages for everybody: axe-core finds nothing wrong, the keyboard reaches all, phones fit."""
 
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ pytestmark = [
     pytest.mark.skipif(PROGRAM is None, reason=MISSING),
 ]
 
-AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text()
+# Found and not imported: the rest of the package is for a browser's driver that is not used here.
+AXE = importlib.util.find_spec("axe_playwright_python")
 PAGES = ("rounds", "sweep", "comparison", "history", "runs")
 DRAWN = "document.documentElement.dataset.drawn"
 
@@ -53,7 +55,10 @@ def browser(tmp_path_factory):
 
 
 def violations(browser):
-    browser.evaluate(f"{AXE}; true")
+    if AXE is None or AXE.origin is None:
+        pytest.skip("axe-core is not installed here: make servers")
+    script = Path(AXE.origin).with_name("axe.min.js").read_text(encoding="utf-8")
+    browser.evaluate(f"{script}; true")
     return browser.evaluate(
         "axe.run(document).then((found) => found.violations.map((one) =>"
         " `${one.id}: ${one.nodes.length} × ${one.nodes[0].html.slice(0, 160)}"

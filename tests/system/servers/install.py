@@ -94,6 +94,13 @@ def install_chdb() -> None:
         _run("chdb", [sys.executable, "-m", "pip", "install", "loadstone[clickhouse]"])
 
 
+def install_axe() -> None:
+    """Install axe-core, which checks pages for accessibility; only its script is used."""
+    if importlib.util.find_spec("axe_playwright_python") is None:
+        words = ["pip", "install", "--no-deps", "axe-playwright-python>=0.1.8"]
+        _run("axe", [sys.executable, "-m", *words])
+
+
 def install_guest() -> None:
     """Install an emulator, and unpack a kernel and a few programs for what it boots."""
     if not guest.missing(GUEST):
@@ -130,6 +137,7 @@ INSTALLERS = {
     "sshd": install_sshd,
     "chromium": install_chromium,
     "chdb": install_chdb,
+    "axe": install_axe,
 }
 
 
