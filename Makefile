@@ -101,12 +101,13 @@ test-rust: $(STAMPS)/extension ## run the tests of the Rust crates
 NOT_LONG := $(if $(CI),, and not long)
 ROTATION := $(if $(CI),--rotation "$(shell git rev-parse HEAD 2>/dev/null || echo none)" --rotation-cpu)
 
-# Tests that look at how fast something is, or at what the host has (loop devices, /dev/shm), have it
-# to themselves. pytest ends with 2 when it is interrupted, and with 5 when PYTEST_OPTIONS left it no
-# test.
+# pytest ends with 2 when it is interrupted, and with 5 when PYTEST_OPTIONS left it no test.
 PYTEST := $(BIN)/python -m pytest -q
 IN_PARTS := status=0; ended() { case $$1 in 2) exit 2;; 5) ;; *) status=1;; esac; };
 PARALLEL := -n logical --dist loadgroup tests
+
+# Tests that look at how fast something is, or at what the host has (loop devices, /dev/shm), have it
+# to themselves.
 ALONE := tests/conformance tests/rig $(addprefix tests/system/test_,calibrate.py capacity.py stalls.py)
 .PHONY: test-python
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers

@@ -9,6 +9,7 @@ from types import FrameType
 from typing import NoReturn
 
 EXIT_INTERRUPTED = 130
+"""As `loadstone.cli.exit_code` has it, which is not imported yet when Ctrl-C comes early."""
 
 
 def main() -> None:

@@ -36,9 +36,6 @@ COUNT_OF_TIMED_PUT = 10_000_000
 # Of several operations only these are repeated: what a put wrote is there after the first time.
 READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "head", "list", "read"})
 
-# What goes on by the clock where nothing says how long: it leaves its objects as they are, or, as
-# a mix, puts few beside them.
-TIMED = READS | {"list"}
 PUTS = (["put"], ["multipart_put"])
 
 # Each of these settings says how long a phase is.
@@ -240,7 +237,7 @@ def _end_by_the_clock(data: dict[str, Any], operations: Sequence[str]) -> None:
     """
     is_put = list(operations) in PUTS
     for phase in data["phases"]:
-        if is_put or "mix" in phase or phase["op"] in TIMED:
+        if is_put or "mix" in phase or phase["op"] in READS:
             phase.pop("requests", None)
             phase["duration"] = DURATION
             phase.setdefault("warm_up", WARM_UP)

@@ -2,7 +2,7 @@
 //!
 //! Partition tables, superblocks and array labels lie there. A program that writes one of them
 //! changes the mark, and a mark that is not whole is none. It also says what it was written on
-//! (`identity`), for who copies a whole device copies its mark.
+//! (`identity`), as a copy of the whole device has the same mark.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -295,8 +295,8 @@ impl Place {
 
     /// Makes a file that is not there yet, and opens it once more.
     ///
-    /// rbd-fuse gives a file that it just made the handle of whichever image it opened first: what
-    /// is written through it lands in that image, which may be somebody's.
+    /// rbd-fuse sets no handle when it makes an image: what is written goes to the image in its
+    /// first slot, which may be a foreign one.
     fn create(&self, path: &Path, flags: libc::c_int) -> Result<File, Error> {
         let of = |file: &File| file.metadata().map(|found| (found.dev(), found.ino()));
         let made = self.open_at(path, true, flags | libc::O_EXCL)?;

@@ -36,16 +36,15 @@ pub(super) fn stranger(ends: Ends) -> Refusal {
         Ends::Copied { run } => Refusal::new(
             LeftKind::OtherObjects,
             format!(
-                "run {run} marked another file or device, and this is a copy of it, or is known \
-                 by another inode or serial number since"
+                "run {run} marked a file or device with another identity: this is a copy of it, or \
+                 its inode or serial number has changed"
             ),
             "check what is on it; if it can go, erase its first and last MiB, or pass \
              --allow-foreign for this target",
         ),
         Ends::Old => Refusal::new(
             LeftKind::Foreign,
-            "an earlier version marked it, and its mark does not show whether it is a copy, or who \
-             wrote to it since",
+            "an earlier version marked it, and that mark shows neither copies nor later writes",
             "check what is on it; if it can go, delete it or erase its first 4096 bytes, or \
              pass --allow-foreign for this target",
         ),
