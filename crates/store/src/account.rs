@@ -205,8 +205,21 @@ impl Account {
         Ok(directory.write_bucket(bucket.id, &BucketRecord { name, created_us, settings })?)
     }
 
-    /// Returns the current version of an object, or the version that is named.
+    /// Returns the current version of an object, or the version that is named: as readers see it,
+    /// who may be lied to.
     pub(crate) fn object(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        version_id: Option<&str>,
+    ) -> Result<Arc<Object>, Refusal> {
+        let found = self.find(bucket, key, version_id)?;
+        let lies = self.lies.as_ref().filter(|_| version_id.is_none());
+        Ok(lies.and_then(|lies| lies.stale_read(&bucket.name, key)).unwrap_or(found))
+    }
+
+    /// Returns the current version of an object, or the version that is named, as it is.
+    pub(crate) fn find(
         &self,
         bucket: &Bucket,
         key: &str,
@@ -222,7 +235,6 @@ impl Account {
             let is_marker = current.is_delete_marker();
             return Err(if is_marker { Refusal::DeleteMarker } else { Refusal::NoSuchKey });
         }
-        let stale = self.lies.as_ref().and_then(|lies| lies.stale_read(&bucket.name, key));
-        Ok(stale.unwrap_or(current))
+        Ok(current)
     }
 }

@@ -100,25 +100,27 @@ impl Account {
         Ok(object)
     }
 
-    /// Changes what is known about a version without touching its bytes. Its time of change stays
-    /// unless `modified_us` is given.
+    /// Changes what is known about an object, or the version that is named, without touching its
+    /// bytes. Its time of change stays unless `modified_us` is given.
     pub(crate) async fn change_object(
         self: &Arc<Account>,
         bucket: &Arc<Bucket>,
         key: &str,
-        id: u64,
+        version_id: Option<&str>,
         modified_us: Option<u64>,
         change: impl FnOnce(&mut About) + Send + 'static,
     ) -> Result<Arc<Object>, Refusal> {
         let (bucket, key) = (bucket.clone(), key.to_owned());
+        let version_id = version_id.map(str::to_owned);
         self.carry_out(move |account| {
             let _turn = account.turn(bucket.id, &key);
-            let old = bucket.index().exactly(&key, id).cloned().ok_or(Refusal::NoSuchKey)?;
+            // Looked up in its turn: one that is put over meanwhile is there all the time.
+            let old = account.find(&bucket, &key, version_id.as_deref())?;
             let mut about = old.about.clone();
             change(&mut about);
             account.note_expiry(&about);
             let changed = Arc::new(Object {
-                id,
+                id: old.id,
                 is_null_version: old.is_null_version,
                 body: old.body.clone(),
                 etag: old.etag.clone(),

@@ -40,7 +40,8 @@ pub struct StoreConfig {
     pub memory_bytes_max: u64,
     /// Life of a Swift or Keystone token, in seconds.
     pub token_seconds: u64,
-    /// How long a connection may be without a whole head, idle or with one half sent, in seconds.
+    /// How long a connection may be without a whole head, idle or with one half sent, and without
+    /// another byte of a body that is, in seconds.
     pub head_seconds: u64,
     /// Threads that serve; all allowed processors when absent.
     pub threads: Option<usize>,

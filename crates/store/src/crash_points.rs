@@ -116,9 +116,8 @@ async fn copy(account: &Arc<Account>, from: &str, to: &str) {
 
 async fn tag(account: &Arc<Account>, key: &str, value: &str) {
     let bucket = account.bucket("b").unwrap();
-    let id = account.object(&bucket, key, None).unwrap().id;
     let tags = vec![("tag".to_owned(), value.to_owned())];
-    account.change_object(&bucket, key, id, None, |about| about.tags = tags).await.unwrap();
+    account.change_object(&bucket, key, None, None, |about| about.tags = tags).await.unwrap();
 }
 
 async fn upload(account: &Arc<Account>, key: &str) -> Arc<Upload> {

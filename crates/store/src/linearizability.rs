@@ -168,13 +168,12 @@ async fn client(account: Arc<Account>, scene: Arc<Scene>, mut chance: Chance, co
                 scene.note(key, Action::Delete(existed), called, done.is_none());
             }
             7 => {
-                let Some(old) = current() else { continue };
                 let tag = scene.tags.fetch_add(1, Ordering::SeqCst) + 1;
                 let tags = vec![("tag".to_owned(), tag.to_string())];
                 let change = move |about: &mut About| about.tags = tags;
-                let changed = account.change_object(&bucket, key, old.id, None, change);
+                let changed = account.change_object(&bucket, key, None, None, change);
                 let done = answer(leaves, changed).await;
-                let action = Action::Tag(write_of(&old).0, tag, matches!(done, Some(Ok(_))));
+                let action = Action::Tag(tag, matches!(done, Some(Ok(_))));
                 scene.note(key, action, called, done.is_none());
             }
             8 => copy(&account, &scene, &mut chance, key, leaves).await,
@@ -402,11 +401,11 @@ fn changes_of_one_object_at_once_are_all_kept() {
     let object = runtime.block_on(account.put(&bucket, "k", draft, &none)).unwrap();
     let changes: Vec<_> = (0..40)
         .map(|number: i32| {
-            let (account, bucket, id) = (account.clone(), bucket.clone(), object.id);
+            let (account, bucket) = (account.clone(), bucket.clone());
             apart(async move {
                 let tag = (number.to_string(), String::new());
                 let change = move |about: &mut About| about.tags.push(tag);
-                account.change_object(&bucket, "k", id, None, change).await.is_ok()
+                account.change_object(&bucket, "k", None, None, change).await.is_ok()
             })
         })
         .collect();

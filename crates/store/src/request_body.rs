@@ -1,6 +1,7 @@
 //! The body of a request: shared between the API that reads it and the server that drains it.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use crate::faults::Pacer;
 
@@ -31,6 +32,37 @@ struct Shared {
     frames: Option<Frames>,
     /// A piece that waits until the link of limited width is through with it.
     waiting: Option<(Pin<Box<Sleep>>, Bytes)>,
+    patience: Patience,
+}
+
+/// How long a client is waited for that has sent a part of a body.
+struct Patience {
+    time_max: Duration,
+    /// When something came last, if more was waited for.
+    came: Option<Instant>,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patience {
+    fn new(time_max: Duration) -> Patience {
+        // A time beyond the end of the clock is none.
+        let time_max = time_max.min(Duration::from_secs(365 * 86_400));
+        Patience { time_max, came: None, sleep: None }
+    }
+
+    /// Returns once nothing has come for too long.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let over = *self.came.get_or_insert_with(Instant::now) + self.time_max;
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(over)));
+        while sleep.as_mut().poll(context).is_ready() {
+            // A timer is not set anew for each piece: it finds out what has come since.
+            if Instant::now() >= over {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().reset(over);
+        }
+        Poll::Pending
+    }
 }
 
 impl RequestBody {
@@ -39,10 +71,12 @@ impl RequestBody {
         incoming: Incoming,
         pacer: Option<Arc<Pacer>>,
         is_framed: bool,
+        time_max: Duration,
     ) -> RequestBody {
         let is_ended = incoming.is_end_stream();
         let frames = is_framed.then(Frames::default);
-        let shared = Shared { incoming, is_ended, pacer, frames, waiting: None };
+        let patience = Patience::new(time_max);
+        let shared = Shared { incoming, is_ended, pacer, frames, waiting: None, patience };
         RequestBody { shared: Arc::new(Mutex::new(shared)) }
     }
 
@@ -116,13 +150,14 @@ impl Frames {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = io::Error;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let mut shared = self.shared();
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let mut guard = self.shared();
+        let shared = &mut *guard;
         loop {
             if let Some((sleep, piece)) = &mut shared.waiting {
                 ready!(sleep.as_mut().poll(context));
@@ -130,7 +165,13 @@ impl Body for RequestBody {
                 shared.waiting = None;
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
-            let frame = ready!(Pin::new(&mut shared.incoming).poll_frame(context));
+            let polled = Pin::new(&mut shared.incoming).poll_frame(context);
+            if polled.is_pending() {
+                ready!(shared.patience.poll_end(context));
+                return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
+            }
+            shared.patience.came = None;
+            let frame = ready!(polled).map(|frame| frame.map_err(io::Error::other));
             if frame.is_none() || shared.incoming.is_end_stream() {
                 shared.is_ended = true;
             }
@@ -163,7 +204,7 @@ impl Body for RequestBody {
 }
 
 impl Stream for RequestBody {
-    type Item = Result<Bytes, hyper::Error>;
+    type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {

@@ -36,6 +36,8 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The longest head of a request: Swift's metadata at their most take half of it.
 const HEAD_BYTES_MAX: usize = 64 << 10;
+/// The most that a connection has read and not given on: what half-sent bodies hold beside their pages.
+const READ_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
 
 /// A running store; it stops when it is dropped.
 #[derive(Debug)]
@@ -310,6 +312,7 @@ pub(crate) async fn serve_bytes(
         .timer(TokioTimer::new())
         .header_read_timeout(service.head_time_max)
         .max_header_size(HEAD_BYTES_MAX)
+        .max_buf_size(READ_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), answer)
         .await
 }
@@ -356,7 +359,7 @@ impl Service {
         let waits_for_continue = parts.headers.contains_key(header::EXPECT);
         let framing = parts.headers.get("x-amz-content-sha256");
         let is_framed = framing.is_some_and(|value| value.as_bytes().starts_with(b"STREAMING-"));
-        let body = RequestBody::new(incoming, self.pacer.clone(), is_framed);
+        let body = RequestBody::new(incoming, self.pacer.clone(), is_framed, self.head_time_max);
         if !verdict.delay.is_zero() {
             tokio::time::sleep(verdict.delay).await;
         }

@@ -40,8 +40,8 @@ fn half_a_head(store: &Store, bytes: usize) -> TcpStream {
     stream
 }
 
-/// Sends a signed request; `unsigned` header lines are added behind the signature.
-fn ask(store: &Store, method: Method, path: &str, query: &str, unsigned: &str) -> (u16, String) {
+/// Signs a request; `unsigned` header lines are added behind the signature.
+fn signed_head(store: &Store, method: Method, path: &str, query: &str, unsigned: &str) -> Vec<u8> {
     let credentials = Credentials {
         access_key: "key".to_owned(),
         secret_key: "secret".to_owned(),
@@ -61,9 +61,19 @@ fn ask(store: &Store, method: Method, path: &str, query: &str, unsigned: &str) -
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     Signer::new(credentials, "us-east-1", "s3").sign(now_s, &request, &mut head);
     head.extend_from_slice(unsigned.as_bytes());
-    head.extend_from_slice(b"content-length: 0\r\nconnection: close\r\n\r\n");
+    head.extend_from_slice(b"connection: close\r\n\r\n");
+    head
+}
+
+/// Sends a request without a body.
+fn ask(store: &Store, method: Method, path: &str, query: &str, unsigned: &str) -> (u16, String) {
+    let head = signed_head(store, method, path, query, &format!("{unsigned}content-length: 0\r\n"));
     let mut stream = TcpStream::connect(store.address()).unwrap();
     stream.write_all(&head).unwrap();
+    answer_on(&mut stream)
+}
+
+fn answer_on(stream: &mut TcpStream) -> (u16, String) {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
@@ -134,4 +144,23 @@ fn half_a_head_is_waited_for_no_longer_than_the_store_was_told() {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     until("its memory is free again", || store.counters().memory_bytes == 0);
+}
+
+#[test]
+fn half_a_body_is_waited_for_no_longer_than_the_store_was_told() {
+    let store = start_with(StoreConfig { head_seconds: 1, ..StoreConfig::default() });
+    assert_eq!(ask(&store, Method::Put, "/bucket", "", "").0, 200);
+    let before = store.counters().memory_bytes;
+    for path in ["/bucket/key", "/bucket/none?uploadId=1&partNumber=1"] {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let head = signed_head(&store, Method::Put, path, query, "content-length: 1000\r\n");
+        let mut stream = TcpStream::connect(store.address()).unwrap();
+        stream.write_all(&[head.as_slice(), b"some"].concat()).unwrap();
+        // Much less than it would wait without being told.
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let (status, answer) = answer_on(&mut stream);
+        assert!((400..500).contains(&status), "{answer}");
+        until("its memory is free again", || store.counters().memory_bytes == before);
+    }
+    assert_eq!(ask(&store, Method::Head, "/bucket/key", "", "").0, 404);
 }

@@ -16,8 +16,8 @@ pub(super) enum Action {
     WriteOver(u32, u32, bool),
     /// Whether something was there.
     Delete(bool),
-    /// Tags the write that is named first.
-    Tag(u32, u32, bool),
+    /// Tags what is there, if something is.
+    Tag(u32, bool),
 }
 
 /// An operation of a history.
@@ -45,9 +45,9 @@ fn apply(action: Action, state: Value, is_open: bool) -> Option<Value> {
             _ => (!done, state),
         },
         Action::Delete(existed) => (existed == state.is_some(), None),
-        Action::Tag(write, tag, done) => match state {
-            Some((now, _)) if now == write => (done, Some((write, tag))),
-            _ => (!done, state),
+        Action::Tag(tag, done) => match state {
+            Some((write, _)) => (done, Some((write, tag))),
+            None => (!done, None),
         },
     };
     (allowed || is_open).then_some(next)
@@ -106,7 +106,8 @@ fn the_checker_finds_lost_stale_and_resurrected_writes() {
     let (first, second) = (Action::WriteNew(1, true), Action::WriteNew(2, true));
     assert!(!is_linearizable(&[call(first, 0, 3), call(second, 1, 4)]), "both were first");
     assert!(!is_linearizable(&[put, call(Action::WriteOver(1, 2, false), 4, 5)]));
-    assert!(!is_linearizable(&[put, call(Action::Tag(1, 9, true), 2, 3), call(one, 4, 5)]));
+    assert!(!is_linearizable(&[put, call(Action::Tag(9, true), 2, 3), call(one, 4, 5)]));
+    assert!(!is_linearizable(&[put, call(Action::Tag(9, false), 2, 3)]), "it was there");
 }
 
 #[test]

@@ -74,8 +74,7 @@ async fn change(
     tags: Vec<(String, String)>,
 ) -> S3Result<()> {
     let bucket = front.account.bucket(bucket)?;
-    let object = front.account.object(&bucket, key, version_id)?;
     let change = |about: &mut crate::object::About| about.tags = tags;
-    front.account.change_object(&bucket, key, object.id, None, change).await?;
+    front.account.change_object(&bucket, key, version_id, None, change).await?;
     Ok(())
 }

@@ -142,7 +142,9 @@ fn form(call: &Call) -> Result<Form, Failure> {
 /// Answers POST of an object: its metadata is replaced.
 pub(super) async fn post(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let bucket = swift.account.bucket(&place.container)?;
-    let object = swift.account.object(&bucket, &place.object, call.parameter("version-id"))?;
+    let version_id = call.parameter("version-id");
+    // One that is not there is said to be so, whatever else is wrong.
+    swift.account.find(&bucket, &place.object, version_id)?;
     let given = describe(call)?;
     let manifest = form(call)?;
     let changes_type = call.header(header::CONTENT_TYPE.as_str()).is_some();
@@ -159,7 +161,7 @@ pub(super) async fn post(swift: &Swift, call: &Call, place: &Place) -> Result<Re
         }
     };
     let now_us = Some(clock::now_us());
-    swift.account.change_object(&bucket, &place.object, object.id, now_us, change).await?;
+    swift.account.change_object(&bucket, &place.object, version_id, now_us, change).await?;
     Ok(text(StatusCode::ACCEPTED, ""))
 }
 
