@@ -240,21 +240,33 @@ fn a_token_that_is_old_by_this_hosts_clock_makes_no_storm_of_log_ins() {
 }
 
 #[test]
-fn log_ins_that_the_target_asks_for_are_counted() {
-    let server = Server::start(|asked| {
-        let host = asked.head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
-        if asked.is("GET /auth/v1.0") {
+fn a_target_that_refuses_every_token_makes_no_storm_of_log_ins_and_they_are_counted() {
+    // The identity service goes on to give tokens, or fails after the first.
+    for (lasts, kind) in [(true, "http_401"), (false, "auth")] {
+        let server = Server::start(move |asked| {
+            let host = asked.head.lines().find_map(|line| line.strip_prefix("host: ")).unwrap();
+            if !asked.is("GET /auth/v1.0") {
+                // Containers are there: what is refused are the requests of the load.
+                let is_object = asked.head.lines().next().unwrap().matches('/').count() > 4;
+                return say(if is_object { "401 Unauthorized" } else { "200 OK" }, "", b"");
+            }
+            if !lasts && asked.number > 0 {
+                return say("503 Service Unavailable", "", b"");
+            }
             let headers =
                 format!("X-Storage-Url: http://{host}/v1/AUTH_test\r\nX-Auth-Token: token\r\n");
-            return say("200 OK", &headers, b"");
-        }
-        say("401 Unauthorized", "", b"")
-    });
-    let changes = json!({"verify": 0.0});
-    let summary = run(&trial("swift", swift_settings(&server), "head", 5, changes));
-    let asked = server.lines().iter().filter(|line| line.contains("/auth/v1.0")).count();
-    assert_eq!(summary.log_ins.count + 1, asked as u64);
-    assert!(summary.log_ins.count >= 5 && summary.log_ins.took_ns > 0, "{:?}", summary.log_ins);
+            say("200 OK", &headers, b"")
+        });
+        let began = std::time::Instant::now();
+        let changes = json!({"load": {"kind": "closed", "clients": 4}, "verify": 0.0});
+        let summary = run(&trial("swift", swift_settings(&server), "head", 200, changes));
+        let seconds = began.elapsed().as_secs();
+        let asked = server.lines().iter().filter(|line| line.contains("/auth/v1.0")).count();
+        assert_eq!(summary.log_ins.count + 1, asked as u64);
+        assert!(summary.log_ins.count >= 1 && summary.log_ins.took_ns > 0, "{:?}", summary.log_ins);
+        assert!(summary.log_ins.count <= 1 + seconds, "{:?} in {seconds} s", summary.log_ins);
+        assert_eq!(summary.error_examples.keys().collect::<Vec<_>>(), [kind]);
+    }
 }
 
 #[test]

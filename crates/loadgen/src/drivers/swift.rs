@@ -281,11 +281,14 @@ impl Client for SwiftClient {
         if completion.outcome != Outcome::http(401) {
             return completion;
         }
-        if let Err(error) = self.renew(self.token_generation).await {
-            self.told = Some(error.to_string());
-            return Completion { outcome: Outcome::AUTH, ..completion };
+        match self.renew(self.token_generation).await {
+            Ok(true) => self.connection.count_repeat(),
+            Ok(false) => return completion,
+            Err(error) => {
+                self.told = Some(error.to_string());
+                return Completion { outcome: Outcome::AUTH, ..completion };
+            }
         }
-        self.connection.count_repeat();
         // The time that the new token took belongs to the request that needed it.
         Completion { sent_ns: completion.sent_ns, ..self.perform(request).await }
     }
@@ -373,7 +376,7 @@ impl SwiftClient {
         }
     }
 
-    async fn renew(&mut self, generation: u64) -> Result<(), Error> {
+    async fn renew(&mut self, generation: u64) -> Result<bool, Error> {
         let thread = Rc::clone(&self.thread);
         let reactor = Rc::clone(self.connection.reactor());
         thread.swift.tokens.renew(generation, &reactor, &thread.buffers).await

@@ -26,8 +26,11 @@ use crate::transport::{
 const RENEW_EARLY_S: u64 = 60;
 /// How often clients look whether another has renewed the token.
 const LOOK_NS: u64 = 5_000_000;
-/// How long a renewal that failed is not tried again while the old token still holds.
+/// How long a renewal that failed is not tried again.
 const TRY_AGAIN_S: u64 = 5;
+/// How far apart tokens are renewed because a target will not have them. One that refuses new
+/// tokens, too, would otherwise have the identity service asked as often as itself.
+const REFUSED_APART_S: u64 = 1;
 /// How far apart tokens are renewed by this host's clock. That clock may differ from the
 /// service's, by which a new token would be old at once: then the target's 401 tells the truth.
 const APART_S: u64 = 10;
@@ -163,6 +166,10 @@ pub(super) struct TokenKeeper {
     generation: AtomicU64,
     renew_unix_s: AtomicU64,
     is_renewing: AtomicBool,
+    /// No renewal begins before this time of the reactors.
+    next_ns: AtomicU64,
+    /// What came of the last renewal, if it failed.
+    failure: Mutex<Option<String>>,
     log_ins: AtomicU64,
     log_ins_ns: AtomicU64,
 }
@@ -175,6 +182,8 @@ impl TokenKeeper {
             generation: AtomicU64::new(1),
             renew_unix_s: AtomicU64::new(renewal_of(token)),
             is_renewing: AtomicBool::new(false),
+            next_ns: AtomicU64::new(0),
+            failure: Mutex::new(None),
             log_ins: AtomicU64::new(0),
             log_ins_ns: AtomicU64::new(0),
         }
@@ -206,13 +215,13 @@ impl TokenKeeper {
     }
 
     /// Sees to it that there is a newer token than that of `generation`: logs in, or waits for
-    /// another client that does.
+    /// another client that does. Tells whether there is one: not if the last came a moment ago.
     pub(super) async fn renew(
         &self,
         generation: u64,
         reactor: &Rc<Reactor>,
         buffers: &Rc<Buffers>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         while self.generation() == generation {
             if self.is_renewing.swap(true, Ordering::Acquire) {
                 if reactor.expired() {
@@ -224,12 +233,22 @@ impl TokenKeeper {
             // Dropped in the middle (a stop), the flag must not stay up.
             let _guard = LowerFlag(&self.is_renewing);
             if self.generation() != generation {
-                return Ok(());
+                return Ok(true);
             }
             let began_ns = reactor.now_ns();
+            if began_ns < self.next_ns.load(Ordering::Relaxed) {
+                let failure = self.failure.lock().expect("the lock is not poisoned").clone();
+                return failure
+                    .map_or(Ok(false), |text| Err(Error::target("renew the token", text)));
+            }
             let result = self.service.log_in(reactor, buffers).await;
             self.log_ins.fetch_add(1, Ordering::Relaxed);
-            self.log_ins_ns.fetch_add(reactor.now_ns() - began_ns, Ordering::Relaxed);
+            let ended_ns = reactor.now_ns();
+            self.log_ins_ns.fetch_add(ended_ns - began_ns, Ordering::Relaxed);
+            let apart_s = if result.is_ok() { REFUSED_APART_S } else { TRY_AGAIN_S };
+            self.next_ns.store(ended_ns + apart_s * 1_000_000_000, Ordering::Relaxed);
+            *self.failure.lock().expect("the lock is not poisoned") =
+                result.as_ref().err().map(ToString::to_string);
             match result {
                 Ok(token) => {
                     self.renew_unix_s.store(renewal_of(&token), Ordering::Relaxed);
@@ -243,7 +262,7 @@ impl TokenKeeper {
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 
