@@ -4,9 +4,12 @@ import json
 import signal
 from pathlib import Path
 
+from loadstone.cli.commands.clean import HINTS, hints_of
 from loadstone.results.store import read_run
 from tests.system import campaigns
 from tests.system.command import loadstone
+
+RECORD_SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "record.schema.json"
 
 CAMPAIGN = """\
 name: left
@@ -108,3 +111,46 @@ def test_a_run_with_a_damaged_table_can_be_cleaned_once_its_target_is_there(
     assert "5 objects and 1 bucket gone" in said.out
     assert files(data) == set()
     assert json.loads((run / "manifest.json").read_text())["cleaned"]
+
+
+def test_what_is_left_comes_with_what_to_do(tmp_path: Path) -> None:
+    """A copy of a marked file, and an object of somebody else's, stay; the hint says what then."""
+    text = """\
+name: copied
+targets: {here: {driver: block, path: FILE, direct: false}}
+dataset: {objects: 2, size: 1MiB}
+load: {threads: 1}
+phases: [{op: write, requests: 4, range: 64KiB}]
+keep_data: true
+"""
+    image = tmp_path / "image"
+    file = campaigns.write(tmp_path, text.replace("FILE", str(image)))
+    assert loadstone("run", file, "-o", tmp_path / "one").code == 0
+    (tmp_path / "copy").write_bytes(image.read_bytes())
+    (tmp_path / "copy").replace(image)
+    said = loadstone("clean", tmp_path / "one", "--yes")
+    assert said.code == 1
+    assert "(other_objects): run " in said.err
+    assert "this is a copy of it" in said.err
+    assert "hint: look at what it holds" in said.err
+    assert image.exists()
+    _, run, data = begun(tmp_path)
+    [ours] = [path.parent for path in data.rglob("*bench-0") if path.parent.name != "somebody"][:1]
+    (ours / "theirs").write_text("mine")
+    said = loadstone("clean", run, "--yes")
+    assert said.code == 1
+    assert said.err.count("hint: look at what it holds") == 1
+    assert files(data) >= {"somebody/bench-0", f"{ours.name}/theirs"}
+
+
+def test_every_reason_for_leaving_a_place_comes_with_what_to_do(tmp_path: Path) -> None:
+    schema = json.loads(RECORD_SCHEMA.read_text())
+    kinds = {one["const"] for one in schema["$defs"]["LeftKind"]["oneOf"]}
+    assert kinds == set(HINTS)
+    places = [{"kind": kind} for kind in sorted(kinds)] * 2
+    hints = hints_of({"places_left": places}, tmp_path)
+    assert len(hints) == len(kinds)
+    assert sum(str(tmp_path) in hint for hint in hints) == 3
+    assert hints_of({"places_left": []}, tmp_path) == [
+        f"try again with: loadstone clean {tmp_path}"
+    ]

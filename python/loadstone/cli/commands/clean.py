@@ -24,6 +24,21 @@ from loadstone.cli import consent, exit_code, plain
 from loadstone.errors import LoadstoneError
 from loadstone.units import counted
 
+# What to do about a place that is left, by why it is.
+HINTS = {
+    "foreign": "loadstone did not make it, and deletes nothing in it; the target's own tools do",
+    "other_run": "clean up with that run's folder: loadstone clean RUN",
+    "other_objects": "look at what it holds: loadstone deletes only what this run wrote; if all of "
+    "it can go, remove it with the target's own tools (a file: rm; a device: wipefs -a, then "
+    "zeroes over its first and last MiB)",
+    "listing": "the target's own tools show what is in it, and remove it",
+    "undeletable": "do the credentials allow deletes, and does the target retain or lock objects?",
+    "hidden": "remove old versions with: loadstone clean {folder} --versions; uploads that were "
+    "never completed, with the target's own tools",
+    "error": "once the target answers: loadstone clean {folder}",
+    "not_tried": "go on with: loadstone clean {folder}",
+}
+
 
 def command(
     run: Annotated[Path, typer.Argument(help="The run folder.", metavar="RUN")],
@@ -106,10 +121,19 @@ def _remove(found: list[Remains], folder: Path, *, with_versions: bool) -> tuple
             if not is_removed(summary, one.clean_up):
                 is_left = True
                 print(plain(f"error: {one.describe()}: something is left"), file=sys.stderr)
+                for hint in hints_of(summary, folder):
+                    print(plain(f"hint: {hint}"), file=sys.stderr)
     if interrupt.is_asked:
         print(f"hint: go on with: loadstone clean {folder}", file=sys.stderr)
         return exit_code.INTERRUPTED, is_reached
     return exit_code.FAILED if is_left else 0, is_reached
+
+
+def hints_of(summary: Mapping[str, Any], folder: Path) -> list[str]:
+    """Return what to do about what is left: one for each kind of reason."""
+    kinds = dict.fromkeys(place["kind"] for place in summary["places_left"])
+    hints = [HINTS[kind].format(folder=folder) for kind in kinds if kind in HINTS]
+    return hints or [f"try again with: loadstone clean {folder}"]
 
 
 def account(summary: Mapping[str, Any]) -> str:
