@@ -8,6 +8,7 @@ import pytest
 
 from loadstone import _loadgen
 from tests.conformance import trials
+from tests.conformance.rados_view import RadosView
 from tests.conformance.targets import PASSWORD, SECRET_KEY, Place
 from tests.conformance.trials import SECOND_NS, Dataset
 from tests.conformance.views import S3View
@@ -165,8 +166,13 @@ def test_what_others_put_after_the_claim_is_neither_written_over_nor_deleted(
     place: Place, dataset: Dataset
 ) -> None:
     """Puts of a new object are conditional; what is ours may be put again, deleted and put anew."""
-    if not isinstance(place.view, S3View):
-        pytest.skip("only S3 says whose an object in another's bucket is")
+    changes = [("put", 1), ("put", 2)]
+    if isinstance(place.view, S3View):
+        changes += [("multipart_put", 3), ("post", 3)]
+    elif isinstance(place.view, RadosView):
+        changes += [("write", 2)]
+    else:
+        pytest.skip("only S3 and RADOS say whose an object in another's bucket is")
     stranger, _ = dataset.where(1)
     place.view.make_bucket(stranger)
     place.view.write(stranger, "theirs", b"precious")
@@ -179,12 +185,16 @@ def test_what_others_put_after_the_claim_is_neither_written_over_nor_deleted(
         trial = trials.document(place, more, operation, allow_foreign=True)
         trial["dataset"]["version"] = version
         trial["options"]["part_bytes"] = place.smallest_part_bytes
+        # An object is one block.
+        trial["options"]["range_bytes"] = dataset.size_bytes
         return trials.run(trial).outcomes()
 
     ours = more.objects - 1
-    for operation, version in (("put", 1), ("put", 2), ("multipart_put", 3), ("post", 3)):
+    for operation, version in changes:
         assert outcomes(operation, version) == {"ok": ours, "exists": 1}, operation
     assert outcomes("delete") == {"ok": ours, "denied": 1}
+    if isinstance(place.view, RadosView):
+        assert outcomes("append") == {"ok": ours, "exists": 1}
     assert outcomes("put") == {"ok": ours, "exists": 1}
     swept = trials.clean_up(place, more, allow_foreign=True)
     assert {row["kind"] for row in swept.summary["places_left"]} == {"other_objects"}

@@ -22,6 +22,7 @@ use crate::settings::Setting;
 use crate::transport::{huge, inbox::Inbox, limits};
 use crate::trial::Trial;
 
+mod beside;
 mod call;
 mod client;
 mod connection;
@@ -32,6 +33,7 @@ mod namespace;
 mod settings;
 mod slot;
 
+use beside::Beside;
 pub(super) use client::RadosClient;
 use connection::{Connection, InFlight, PoolContext};
 use library::Context;
@@ -46,6 +48,8 @@ pub(super) struct Rados {
     instances: Vec<Instance>,
     dataset: Dataset,
     title: Arc<Title>,
+    /// What is known of others' namespaces, where the trial may write into them.
+    beside: Option<Beside>,
     payload: PayloadSpec,
     range_bytes: Option<u64>,
     page_keys: u32,
@@ -193,10 +197,12 @@ impl Driver for Rados {
             Ok(Instance { contexts, connection })
         };
         let instances: Vec<_> = (0..access.instances).map(open).collect::<Result<_, Error>>()?;
+        let dataset = Dataset::new(trial);
         let rados = Self {
             access,
             instances,
-            dataset: Dataset::new(trial),
+            beside: trial.allow_foreign.then(|| Beside::new(&dataset)),
+            dataset,
             title: Arc::new(Title::of(trial, |key| key)),
             payload: PayloadSpec::of_trial(trial),
             range_bytes: trial.options.range_bytes,

@@ -20,6 +20,10 @@ pub(super) enum Call {
         length: usize,
     },
     Stat,
+    /// The attribute that says which run wrote the object.
+    Attribute {
+        length: usize,
+    },
     Remove,
 }
 
@@ -31,13 +35,21 @@ impl Call {
             | Self::WriteAt { length, .. }
             | Self::Append { length, .. }
             | Self::Read { length, .. } => length,
-            Self::Stat | Self::Remove => 0,
+            Self::Stat | Self::Attribute { .. } | Self::Remove => 0,
         }
     }
 
     /// Returns what of the slot's buffer it needs.
     pub(super) fn bytes_read(self) -> usize {
-        if let Self::Read { length, .. } = self { length } else { 0 }
+        match self {
+            Self::Read { length, .. } | Self::Attribute { length } => length,
+            _ => 0,
+        }
+    }
+
+    /// Tells whether the object is another afterwards.
+    pub(super) fn is_change(self) -> bool {
+        self.is_write() || matches!(self, Self::Remove)
     }
 
     pub(super) fn is_write(self) -> bool {
@@ -50,7 +62,7 @@ impl Call {
             Self::WriteAt { offset, .. }
             | Self::Append { offset, .. }
             | Self::Read { offset, .. } => offset,
-            Self::WriteFull { .. } | Self::Stat | Self::Remove => 0,
+            Self::WriteFull { .. } | Self::Stat | Self::Attribute { .. } | Self::Remove => 0,
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::beside::{Manner, RUN};
 use super::call::Call;
 use super::connection::PoolContext;
 use super::library::{AioCompletion, Context, Library, kernel_text};
@@ -34,10 +35,14 @@ pub(crate) struct RadosClient {
     pub(super) reactor: Rc<Reactor>,
     pub(super) seat: Seat,
     pub(super) instance: usize,
-    library: &'static Library,
+    pub(super) library: &'static Library,
     content: Content,
     /// Namespaces opened by name, apart from those of the dataset.
     pub(super) contexts: Vec<(String, Arc<PoolContext>)>,
+    /// Others' namespaces in which the run's objects show that they are.
+    pub(super) bound: Vec<String>,
+    /// The run that an object must be of to be changed.
+    pub(super) guard: String,
     slot: Arc<Slot>,
     in_flight: Option<(Context, AioCompletion, Call)>,
     given_up: Vec<GivenUp>,
@@ -88,19 +93,24 @@ impl Client for RadosClient {
         self.name.clear();
         self.rados.dataset.write_key(index, &mut self.name);
         self.name.push(0);
-        if call.is_write() {
-            let Draft { bytes, held } = &mut *self.content.borrow_mut();
-            if bytes.len() < call.length() {
-                *bytes = huge::zeroed(call.length());
-                held.forget();
-            }
-            let payload = &mut bytes[..call.length()];
-            held.fill(&self.rados.payload, &object, call.offset(), payload);
-        }
-        let sent_ns = self.reactor.now_ns();
-        let (result, ended_ns) = self.perform(context, call).await;
+        let theirs = self.rados.beside.as_ref().is_some_and(|beside| beside.is_theirs(bucket));
+        let (sent_ns, result, ended_ns) = if theirs && call.is_change() {
+            // What was put before is most likely there.
+            let is_new = request.object().version <= 1 && matches!(call, Call::WriteFull { .. });
+            let first = if is_new { Manner::First } else { Manner::Ours };
+            self.change_beside(context, call, first, Some(&object)).await
+        } else {
+            self.fill(call, &object);
+            let sent_ns = self.reactor.now_ns();
+            let (result, ended_ns) = self.perform(context, call, Manner::Plain).await;
+            (sent_ns, result, ended_ns)
+        };
         let mut completion = Completion::plain(Outcome::OK, sent_ns, 0, ended_ns);
-        if result < 0 {
+        if theirs && result == -libc::ECANCELED {
+            completion.outcome = if call.is_write() { Outcome::EXISTS } else { Outcome::DENIED };
+            let text = || "the object is there, and this run did not write it".to_owned();
+            self.last_error.get_or_insert_with(text);
+        } else if result < 0 {
             completion.outcome = Outcome::of_io(&std::io::Error::from_raw_os_error(-result));
             self.note_failure(call, -result);
         } else {
@@ -145,6 +155,8 @@ impl RadosClient {
             library,
             content: Rc::clone(&thread.content),
             contexts: Vec::new(),
+            bound: Vec::new(),
+            guard: String::new(),
             in_flight: None,
             given_up: Vec::new(),
             name: Vec::new(),
@@ -170,20 +182,40 @@ impl RadosClient {
         }
     }
 
+    /// Makes what a write of the load writes.
+    #[inline]
+    pub(super) fn fill(&self, call: Call, object: &ObjectId) {
+        if !call.is_write() {
+            return;
+        }
+        let Draft { bytes, held } = &mut *self.content.borrow_mut();
+        if bytes.len() < call.length() {
+            *bytes = huge::zeroed(call.length());
+            held.forget();
+        }
+        let payload = &mut bytes[..call.length()];
+        held.fill(&self.rados.payload, object, call.offset(), payload);
+    }
+
+    /// Points at an object with a name of our own choice.
+    pub(super) fn at(&mut self, name: &str) {
+        self.name.clear();
+        self.name.extend_from_slice(name.as_bytes());
+        self.name.push(0);
+    }
+
     /// Does one call on an object with a name of our own choice and waits for its end; the
     /// content is what a write writes.
     pub(super) async fn ask(
         &mut self,
         context: Context,
         name: &str,
-        call: Call,
+        (call, manner): (Call, Manner),
         content: &[u8],
     ) -> Result<(), c_int> {
-        self.name.clear();
-        self.name.extend_from_slice(name.as_bytes());
-        self.name.push(0);
+        self.at(name);
         *self.content.borrow_mut() = Draft { bytes: content.to_vec(), held: Held::default() };
-        let (result, _) = self.perform(context, call).await;
+        let (result, _) = self.perform(context, call, manner).await;
         if result < 0 { Err(-result) } else { Ok(()) }
     }
 
@@ -194,21 +226,30 @@ impl RadosClient {
         name: &str,
         bytes_max: usize,
     ) -> Result<String, c_int> {
-        self.name.clear();
-        self.name.extend_from_slice(name.as_bytes());
-        self.name.push(0);
-        let (result, _) = self.perform(context, Call::Read { offset: 0, length: bytes_max }).await;
+        self.at(name);
+        let call = Call::Read { offset: 0, length: bytes_max };
+        let (result, _) = self.perform(context, call, Manner::Plain).await;
         let Ok(length) = usize::try_from(result) else { return Err(-result) };
+        Ok(self.text_read(length))
+    }
+
+    /// Returns what the request that has just ended has read, as text.
+    pub(super) fn text_read(&self, length: usize) -> String {
         // SAFETY: the request has ended.
         let bytes = unsafe { self.slot.buffer(length) };
-        Ok(String::from_utf8_lossy(bytes).into_owned())
+        String::from_utf8_lossy(bytes).into_owned()
     }
 
     /// Does one call on the object that `name` holds; returns what librados says of it, and when
     /// it was there. At the deadline it gives the request up. It submits before it waits, so that
     /// no other client comes between the making of what is written and its submission.
-    async fn perform(&mut self, context: Context, call: Call) -> (c_int, u64) {
-        if let Err(number) = self.submit(context, call) {
+    pub(super) async fn perform(
+        &mut self,
+        context: Context,
+        call: Call,
+        manner: Manner,
+    ) -> (c_int, u64) {
+        if let Err(number) = self.submit(context, call, manner) {
             return (-number, self.reactor.now_ns());
         }
         let (slot, reactor) = (&self.slot, &self.reactor);
@@ -233,7 +274,7 @@ impl RadosClient {
         }
     }
 
-    fn submit(&mut self, io: Context, call: Call) -> Result<(), c_int> {
+    fn submit(&mut self, io: Context, call: Call, manner: Manner) -> Result<(), c_int> {
         // SAFETY: no request is in flight on the slot until `arm`.
         let buffer = unsafe { self.slot.buffer(call.bytes_read()) }.as_mut_ptr();
         let content = self.content.borrow();
@@ -247,6 +288,9 @@ impl RadosClient {
         // has run.
         let result = unsafe {
             match call {
+                _ if manner != Manner::Plain => {
+                    self.submit_bound(io, aio, (name, given), call, manner)
+                }
                 Call::WriteFull { length } => {
                     (library.rados_aio_write_full)(io, name, aio, given, length)
                 }
@@ -263,6 +307,10 @@ impl RadosClient {
                     let stat = self.slot.stat.get();
                     let (size, time) = (&raw mut (*stat).0, &raw mut (*stat).1);
                     (library.rados_aio_stat)(io, name, aio, size, time)
+                }
+                Call::Attribute { length } => {
+                    let run = RUN.as_ptr();
+                    (library.rados_aio_getxattr)(io, name, aio, run, buffer.cast(), length)
                 }
                 Call::Remove => (library.rados_aio_remove)(io, name, aio),
             }
@@ -287,7 +335,7 @@ impl RadosClient {
         unsafe { (self.library.rados_aio_cancel)(context, aio) };
         let fresh = Slot::new(self.seat.clone(), self.library);
         let old = std::mem::replace(&mut self.slot, fresh);
-        let is_read = matches!(call, Call::Read { .. });
+        let is_read = matches!(call, Call::Read { .. } | Call::Attribute { .. });
         self.given_up.push(GivenUp::new(old, aio, is_read));
     }
 
@@ -322,7 +370,7 @@ impl RadosClient {
                     completion.outcome = Outcome::TRUNCATED;
                 }
             }
-            Call::Stat | Call::Remove => {}
+            Call::Stat | Call::Attribute { .. } | Call::Remove => {}
         }
     }
 
@@ -370,7 +418,7 @@ impl RadosClient {
             Call::WriteAt { .. } => "write a block of",
             Call::Append { .. } => "append to",
             Call::Read { .. } => "read",
-            Call::Stat => "look at",
+            Call::Stat | Call::Attribute { .. } => "look at",
             Call::Remove => "remove",
         };
         let name = String::from_utf8_lossy(self.name.strip_suffix(&[0]).unwrap_or(&self.name));

@@ -9,6 +9,8 @@ pub(super) type Cluster = *mut c_void;
 pub(super) type Context = *mut c_void;
 pub(super) type AioCompletion = *mut c_void;
 pub(super) type Listing = *mut c_void;
+/// Steps that the cluster takes all at once, or none of them.
+pub(super) type WriteSteps = *mut c_void;
 pub(super) type Callback = extern "C" fn(AioCompletion, *mut c_void);
 
 /// The name under which every release since 14 (Nautilus) installs it.
@@ -69,6 +71,17 @@ functions! {
     rados_aio_read: fn(Context, *const c_char, AioCompletion, *mut c_char, usize, u64) -> c_int;
     rados_aio_stat: fn(Context, *const c_char, AioCompletion, *mut u64, *mut i64) -> c_int;
     rados_aio_remove: fn(Context, *const c_char, AioCompletion) -> c_int;
+    rados_aio_getxattr: fn(Context, *const c_char, AioCompletion, *const c_char, *mut c_char, usize) -> c_int;
+    rados_create_write_op: fn() -> WriteSteps;
+    rados_release_write_op: fn(WriteSteps) -> ();
+    rados_write_op_create: fn(WriteSteps, c_int, *const c_char) -> ();
+    rados_write_op_setxattr: fn(WriteSteps, *const c_char, *const c_char, usize) -> ();
+    rados_write_op_cmpxattr: fn(WriteSteps, *const c_char, u8, *const c_char, usize) -> ();
+    rados_write_op_write_full: fn(WriteSteps, *const c_char, usize) -> ();
+    rados_write_op_write: fn(WriteSteps, *const c_char, usize, u64) -> ();
+    rados_write_op_append: fn(WriteSteps, *const c_char, usize) -> ();
+    rados_write_op_remove: fn(WriteSteps) -> ();
+    rados_aio_write_op_operate: fn(WriteSteps, Context, AioCompletion, *const c_char, *mut i64, c_int) -> c_int;
     rados_nobjects_list_open: fn(Context, *mut Listing) -> c_int;
     rados_nobjects_list_next: fn(Listing, *mut *const c_char, *mut *const c_char, *mut *const c_char) -> c_int;
     rados_nobjects_list_close: fn(Listing) -> ();

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::beside::Manner;
 use super::call::Call;
 use super::client::RadosClient;
 use super::connection::PoolContext;
@@ -103,18 +104,28 @@ impl Places for RadosClient {
 
     async fn delete(&mut self, place: &str, keys: &[String]) -> Result<u64, Error> {
         let context = open(self, place)?;
+        let is_bound = self.bound.iter().any(|bound| bound == place);
+        let mut gone = 0;
         for name in keys {
             renew_deadline(self);
-            match self.ask(context.context, name, Call::Remove, &[]).await {
+            let removed = match is_bound {
+                true => self.remove_ours(context.context, name).await,
+                false => {
+                    let call = (Call::Remove, Manner::Plain);
+                    self.ask(context.context, name, call, &[]).await.map(|()| true)
+                }
+            };
+            match removed {
                 // Gone meanwhile is as good.
-                Ok(()) | Err(libc::ENOENT) => {}
+                Ok(true) | Err(libc::ENOENT) => gone += 1,
+                Ok(false) => {}
                 Err(number) => {
                     let what = format!("remove \"{name}\" from {}", shown(self, place));
                     return Err(refusal(what, number));
                 }
             }
         }
-        Ok(keys.len() as u64)
+        Ok(gone)
     }
 
     async fn read(&mut self, place: &str, key: &str) -> Result<Option<String>, Error> {
@@ -132,10 +143,65 @@ impl Places for RadosClient {
     async fn write(&mut self, place: &str, key: &str, text: &str) -> Result<(), Error> {
         let context = open(self, place)?;
         renew_deadline(self);
-        let call = Call::WriteFull { length: text.len() };
-        let written = self.ask(context.context, key, call, text.as_bytes()).await;
-        let what = || format!("write \"{key}\" to {}", shown(self, place));
-        written.map_err(|number| refusal(what(), number))
+        let call = (Call::WriteFull { length: text.len() }, Manner::First);
+        match self.ask(context.context, key, call, text.as_bytes()).await {
+            // Another was first: who reads it sees whose it is.
+            Ok(()) | Err(libc::EEXIST) => Ok(()),
+            Err(number) => {
+                Err(refusal(format!("write \"{key}\" to {}", shown(self, place)), number))
+            }
+        }
+    }
+
+    async fn write_beside(&mut self, place: &str, key: &str, _: &str) -> Result<(), Error> {
+        let rados = Arc::clone(&self.rados);
+        if let Some(beside) = &rados.beside
+            && names_its_run(self, place, key).await?
+        {
+            beside.note(&rados.dataset, place);
+        }
+        Ok(())
+    }
+
+    async fn ours_of(&mut self, place: &str, keys: &[String]) -> Result<Vec<String>, Error> {
+        // Where the claim does not say whose it is, nothing does.
+        let claim = self.title().claim_key();
+        if !self.bound.iter().any(|bound| bound == place) {
+            if !names_its_run(self, place, &claim).await? {
+                return Ok(keys.to_vec());
+            }
+            self.bound.push(place.to_owned());
+        }
+        let (context, title) = (open(self, place)?, self.title());
+        let mut ours = Vec::with_capacity(keys.len());
+        for key in keys {
+            renew_deadline(self);
+            match self.run_at(context.context, key).await {
+                Ok(Some(run)) if title.is_ours(&run) => ours.push(key.clone()),
+                Ok(_) => {}
+                Err(libc::ENOENT) => ours.push(key.clone()),
+                Err(number) => {
+                    return Err(refusal(
+                        format!("look at \"{key}\" in {}", shown(self, place)),
+                        number,
+                    ));
+                }
+            }
+        }
+        Ok(ours)
+    }
+}
+
+/// Tells whether an object says which run wrote it, as those of earlier builds do not.
+async fn names_its_run(client: &mut RadosClient, place: &str, key: &str) -> Result<bool, Error> {
+    let context = open(client, place)?;
+    renew_deadline(client);
+    match client.run_at(context.context, key).await {
+        Ok(run) => Ok(run.is_some()),
+        Err(libc::ENOENT) => Ok(false),
+        Err(number) => {
+            Err(refusal(format!("look at \"{key}\" in {}", shown(client, place)), number))
+        }
     }
 }
 

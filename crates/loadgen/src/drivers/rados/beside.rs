@@ -1,0 +1,187 @@
+//! In another's namespace: nothing that others have written is written over or deleted.
+//!
+//! What the run writes there carries its name in an attribute. Each change is one operation of the
+//! cluster, which also says whose the object must be, nobody's or ours: no moment lies between the
+//! look and the change, and no request is needed for the look.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::call::Call;
+use super::client::RadosClient;
+use super::library::{AioCompletion, Context};
+use crate::dataset::Dataset;
+use crate::payload::ObjectId;
+
+/// The attribute that says which run wrote an object.
+pub(super) const RUN: &CStr = c"loadstone-run";
+/// The most that is read of it.
+const RUN_BYTES_MAX: usize = 256;
+/// How often a change is asked for anew: an object of ours may come or go meanwhile, or be a named run's.
+const TRIES: u32 = 8;
+/// `LIBRADOS_CREATE_EXCLUSIVE`
+const EXCLUSIVE: c_int = 1;
+/// `LIBRADOS_CMPXATTR_OP_EQ`
+const EQUAL: u8 = 1;
+
+/// Which of the dataset's namespaces are others'.
+#[derive(Debug)]
+pub(super) struct Beside(Box<[AtomicBool]>);
+
+impl Beside {
+    pub(super) fn new(dataset: &Dataset) -> Self {
+        Self((0..dataset.spec().buckets).map(|_| AtomicBool::new(false)).collect())
+    }
+
+    pub(super) fn is_theirs(&self, bucket: u64) -> bool {
+        let at = usize::try_from(bucket).unwrap_or(usize::MAX);
+        self.0.get(at).is_some_and(|is_theirs| is_theirs.load(Ordering::Relaxed))
+    }
+
+    /// Takes note that a namespace is another's.
+    pub(super) fn note(&self, dataset: &Dataset, place: &str) {
+        for (number, is_theirs) in self.0.iter().enumerate() {
+            if dataset.bucket(number as u64) == place {
+                is_theirs.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// What a change says of the object.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Nothing: the namespace is ours.
+    #[default]
+    Plain,
+    /// It is not there, and is ours from now on.
+    First,
+    /// It is ours.
+    Ours,
+}
+
+impl RadosClient {
+    /// Changes the object that `name` holds if it is nobody's or ours; what a write of the load
+    /// writes is made anew for each try. Returns when the last try was sent, what came of it, and
+    /// when; `ECANCELED` is what comes of another's object.
+    pub(super) async fn change_beside(
+        &mut self,
+        context: Context,
+        call: Call,
+        first: Manner,
+        object: Option<&ObjectId>,
+    ) -> (u64, c_int, u64) {
+        self.guard = self.rados.title.run.clone();
+        let mut manner = first;
+        let mut end = (0, -libc::EBUSY, 0);
+        for _ in 0..TRIES {
+            if let Some(object) = object {
+                self.fill(call, object);
+            }
+            let sent_ns = self.reactor.now_ns();
+            let (result, ended_ns) = self.perform(context, call, manner).await;
+            end = (sent_ns, result, ended_ns);
+            manner = match (manner, -result) {
+                (Manner::First, libc::EEXIST) => Manner::Ours,
+                (Manner::Ours, libc::ENOENT) if call.is_write() => Manner::First,
+                (Manner::Ours, libc::ECANCELED) => match self.run_of(context).await {
+                    // A run that the user named: compared with from now on.
+                    Ok(Some(run)) if run != self.guard && self.rados.title.is_ours(&run) => {
+                        self.guard = run;
+                        Manner::Ours
+                    }
+                    // Gone meanwhile.
+                    Err(libc::ENOENT) => Manner::Ours,
+                    _ => break,
+                },
+                _ => break,
+            };
+        }
+        end
+    }
+
+    /// Returns the run that the object names that `name` holds, if it names one.
+    async fn run_of(&mut self, context: Context) -> Result<Option<String>, c_int> {
+        let call = Call::Attribute { length: RUN_BYTES_MAX };
+        match self.perform(context, call, Manner::Plain).await.0 {
+            // Some releases say the one, some the other.
+            0 => Ok(None),
+            result if result == -libc::ENODATA => Ok(None),
+            result => match usize::try_from(result) {
+                Ok(length) => Ok(Some(self.text_read(length))),
+                Err(_) => Err(-result),
+            },
+        }
+    }
+
+    /// The same, of an object with a name of our own choice.
+    pub(super) async fn run_at(
+        &mut self,
+        context: Context,
+        name: &str,
+    ) -> Result<Option<String>, c_int> {
+        self.at(name);
+        self.run_of(context).await
+    }
+
+    /// Removes an object if it is ours; tells whether it is gone.
+    pub(super) async fn remove_ours(
+        &mut self,
+        context: Context,
+        name: &str,
+    ) -> Result<bool, c_int> {
+        self.at(name);
+        match self.change_beside(context, Call::Remove, Manner::Ours, None).await.1 {
+            result if result == -libc::ECANCELED => Ok(false),
+            result if result < 0 && result != -libc::ENOENT => Err(-result),
+            _ => Ok(true),
+        }
+    }
+
+    /// Submits a change together with what must be true for it.
+    ///
+    /// # Safety
+    /// As for any submission: `name` ends with a zero byte, and `given` holds what a write writes.
+    pub(super) unsafe fn submit_bound(
+        &self,
+        io: Context,
+        aio: AioCompletion,
+        (name, given): (*const c_char, *const c_char),
+        call: Call,
+        manner: Manner,
+    ) -> c_int {
+        let library = self.library;
+        let (run, guard) = (&self.rados.title.run, &self.guard);
+        // SAFETY: the operation is ours from its making to its release, and librados copies what it
+        // is given: the texts, the content and, when it is submitted, the steps.
+        unsafe {
+            let steps = (library.rados_create_write_op)();
+            if manner == Manner::First {
+                (library.rados_write_op_create)(steps, EXCLUSIVE, ptr::null());
+                let value = run.as_ptr().cast();
+                (library.rados_write_op_setxattr)(steps, RUN.as_ptr(), value, run.len());
+            } else {
+                let value = guard.as_ptr().cast();
+                (library.rados_write_op_cmpxattr)(steps, RUN.as_ptr(), EQUAL, value, guard.len());
+            }
+            match call {
+                Call::WriteFull { length } => {
+                    (library.rados_write_op_write_full)(steps, given, length);
+                }
+                Call::WriteAt { offset, length } => {
+                    (library.rados_write_op_write)(steps, given, length, offset);
+                }
+                Call::Append { length, .. } => {
+                    (library.rados_write_op_append)(steps, given, length);
+                }
+                Call::Remove => (library.rados_write_op_remove)(steps),
+                Call::Read { .. } | Call::Stat | Call::Attribute { .. } => {}
+            }
+            let result =
+                (library.rados_aio_write_op_operate)(steps, io, aio, name, ptr::null_mut(), 0);
+            (library.rados_release_write_op)(steps);
+            result
+        }
+    }
+}
