@@ -227,6 +227,17 @@ def test_a_mix_is_also_added_up_over_its_shared_wall_time(folder):
     assert cell.spread_of_seconds.requests_per_s == pytest.approx(14.142, rel=1e-4)
 
 
+def test_a_mix_is_added_up_where_an_operation_came_in_no_whole_second(folder):
+    mix = [{"operation": "get", "weight": 0.9}, {"operation": "head", "weight": 0.1}]
+    rows = [row(0, 80), row(0, 20, operation="head"), row(1, 90), row(2, 70)]
+    folder.write(trial(1, "ceph", "mixed", mix=mix), rows, changes=window(0.5, 3))
+    findings = findings_of(folder)
+    (cell,) = findings.mixes
+    assert cell.requests_per_s == (80 + 20 + 90 + 70) / 2.5
+    head = next(cell for cell in findings.totals if cell.operation == "head")
+    assert head.spread_of_seconds.n == 2
+
+
 def test_cells_stand_in_the_order_of_their_parameters_whatever_the_plan(folder):
     for number, threads in enumerate((16, 1, 4), start=1):
         folder.write(trial(number, "ceph", "get", clients=threads), [row(0, 10), row(1, 10)])

@@ -126,8 +126,9 @@ def _part(
             rows_of_mix, of_all_stages, (start_ns, end_ns), entry, mix.median_ns
         )
     first, last = math.ceil(start_ns / SECOND_NS), end_ns // SECOND_NS
-    if len(good) and not _has_seconds(good, first, last):
-        # A tool that keeps totals has no seconds; zeros would be rates that never were.
+    if len(rows_of_mix) and not _has_seconds(rows_of_mix, first, last):
+        # A tool that keeps totals has no seconds; zeros would be rates that never were. Of all
+        # operations together: a rare one may have no request in a whole second.
         last = first
     return Part(
         record=record,
@@ -181,8 +182,8 @@ def _errors(rows: Rows) -> dict[str, int]:
     return {kind: count for kind, count in counts.items() if count}
 
 
-def _has_seconds(good: Rows, first: int, last: int) -> bool:
-    return any(first <= second < last for second in good["second"].tolist())
+def _has_seconds(rows: Rows, first: int, last: int) -> bool:
+    return any(first <= second < last for second in rows["second"].tolist())
 
 
 def _per_second(good: Rows, name: str, first: int, last: int) -> NDArray[np.float64]:
