@@ -61,15 +61,16 @@ def crashes_of(
         disk.watch(patch)
         intend, finish = loadgen.run_trial, TrialWriter.finish
 
-        def run_trial(text: str, on_interval: Any, *rest: Any) -> str:
-            *others, on_intent = rest
-
+        def run_trial(
+            text: str, on_interval: Any, control: Any, on_requests: Any, on_intent: Any, *rest: Any,
+            **named: Any,
+        ) -> str:  # fmt: skip
             def intended(names: list[str]) -> None:
                 on_intent(names)
                 # From here on the places are on the target.
                 disk.mark(MADE)
 
-            return intend(text, on_interval, *others, intended)
+            return intend(text, on_interval, control, on_requests, intended, *rest, **named)
 
         def finished(trial: TrialWriter, *arguments: Any, **named: Any) -> None:
             finish(trial, *arguments, **named)
