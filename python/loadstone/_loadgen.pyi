@@ -155,6 +155,7 @@ def run_trial(
     on_intent: Callable[[list[str]], object] | None = None,
     on_unmade: Callable[[list[str]], object] | None = None,
     on_ready: Callable[[], object] | None = None,
+    on_actions: Callable[[Any], object] | None = None,
 ) -> str:
     """Run a trial and return its summary as JSON.
 

@@ -8,6 +8,9 @@ from ruamel.yaml import YAML
 
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import validate
+from loadstone.script.generators.users import Users, make
+from loadstone.script.planned import ScriptMaker
+from loadstone.script.table import writing
 from tests.unit.campaign_drivers import DRIVERS
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "how-to").glob("*.md"))
@@ -23,7 +26,14 @@ OF_QUERIES = ("name", "targets")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_piece_of_a_campaign_on_a_how_to_page_can_be_planned(page: Path) -> None:
+def test_every_piece_of_a_campaign_on_a_how_to_page_can_be_planned(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # The page about sessions names a script of the reader's own.
+    with writing(tmp_path / "users.parquet") as script:
+        for action in make(Users(actions=20, copies=1, size=4096), seed=1):
+            script.add(action)
     pieces = re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.M | re.S)
     assert pieces
     for piece in pieces:
@@ -32,4 +42,4 @@ def test_every_piece_of_a_campaign_on_a_how_to_page_can_be_planned(page: Path) -
         campaign, wrong = validate({**around, **written})
         assert wrong == []
         assert campaign is not None
-        assert make_plan(campaign, DRIVERS).trials
+        assert make_plan(campaign, DRIVERS, scripts=ScriptMaker(tmp_path)).trials

@@ -56,6 +56,7 @@ class FakeLoadgen:
         on_requests: Any,
         on_intent: Any = None,
         on_unmade: Any = None,
+        on_actions: Any = None,
     ) -> str:
         document = json.loads(trial_json)
         self.documents.append(document)

@@ -1,6 +1,7 @@
 """The example campaigns: each parses, plans, suits the published schema, and can be made small."""
 
 import json
+import tempfile
 from pathlib import Path
 
 import jsonschema
@@ -11,6 +12,7 @@ from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.trial import OPERATIONS, kind_of
 from loadstone.campaign.reading.parse import read_campaign
 from loadstone.campaign.schema.json_schema import json_schema
+from loadstone.script.planned import ScriptMaker
 from tests.unit.campaign_drivers import DRIVERS
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
@@ -34,6 +36,7 @@ SMALLER = {
     "cephfs": ["workloads.small-files.dataset.objects=20", "workloads.1.dataset.size=8MiB"],
     "rbd": ["dataset.size=64MiB", "sweep.threads=[1, 16]", "blocks=1"],
     "datasafe-s3": ["sweep.threads=[2]", "sweep.size=[100KiB]", "sweep.buckets=[1]"],
+    "datasafe": ["sweep.threads=[2]", "sweep.size=[100KiB]", "sweep.buckets=[1]"],
     "queries": ["queries.scale=0.01", "queries.loops=1"],
     "theflash": ["queries.scale=0.1", "queries.loops=1"],
     "directory": ["workloads.small-files.dataset.objects=20", "workloads.1.dataset.size=1MiB"],
@@ -42,7 +45,8 @@ SMALLER = {
 
 def planned(path: Path, overrides: list[str] | None = None) -> Plan:
     campaign = read_campaign(path, overrides or [], drivers=DRIVERS, environ=ENVIRON)
-    return make_plan(campaign, DRIVERS)
+    with tempfile.TemporaryDirectory() as folder:
+        return make_plan(campaign, DRIVERS, scripts=ScriptMaker(Path(folder)))
 
 
 def example(name: str) -> Path:

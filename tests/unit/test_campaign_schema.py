@@ -151,8 +151,8 @@ def test_a_load_is_closed_or_open_and_nothing_between() -> None:
 @pytest.mark.parametrize(
     ("phase", "told"),
     [
-        ({}, ": neither -> one of op and mix"),
-        ({"op": "get", "mix": {"get": 1}}, ": both op and mix -> one of op and mix"),
+        ({}, ": none of them -> one of op, mix and script"),
+        ({"op": "get", "mix": {"get": 1}}, ": op and mix -> one of op, mix and script"),
         ({"op": "get", "name": "prepare"}, "name: "),
         ({"op": "range_get"}, "range: nothing -> a value; range_get needs it"),
         ({"op": "multi_range_get", "range": 1}, "range_count: nothing"),

@@ -92,7 +92,7 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
 /// Runs a trial and returns its summary as JSON.
 ///
 /// `on_interval(batch, live)` is called from this thread about once a second; `batch` is None or
-/// rows of complete seconds. `on_requests(batch)` gets requests one by one when the trial logs
+/// rows of complete seconds; `on_actions(batch)` gets those of a script's actions. `on_requests(batch)` gets requests one by one when the trial logs
 /// them. `on_intent(names)` is called at most once, before places (buckets, containers and the like)
 /// are made that are not there yet. What one of them raises interrupts the trial and is raised
 /// again at its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets those of
@@ -101,7 +101,7 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
 #[pyfunction]
 #[pyo3(signature = (
     trial_json, on_interval = None, control = None, on_requests = None, on_intent = None,
-    on_unmade = None, on_ready = None
+    on_unmade = None, on_ready = None, on_actions = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "one for each thing that is told, all optional")]
 pub(crate) fn run_trial(
@@ -113,6 +113,7 @@ pub(crate) fn run_trial(
     on_intent: Option<Py<PyAny>>,
     on_unmade: Option<Py<PyAny>>,
     on_ready: Option<Py<PyAny>>,
+    on_actions: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let trial = Trial::parse(trial_json).map_err(raise)?;
     let control = control.map_or_else(Control::default, |control| control.get().clone());
@@ -130,7 +131,8 @@ pub(crate) fn run_trial(
                         on_ready.as_ref().map_or(Ok(()), |told| told.call0(py).map(drop))
                     }
                     Output::Seconds(rows, live) => tell(py, on_interval.as_ref(), rows, live),
-                    Output::Requests(rows) => tell_requests(py, on_requests.as_ref(), rows),
+                    Output::Actions(rows) => tell_rows(py, on_actions.as_ref(), rows),
+                    Output::Requests(rows) => tell_rows(py, on_requests.as_ref(), rows),
                     Output::Intent(names) => tell_names(py, on_intent.as_ref(), names),
                     Output::Unmade(names) => tell_names(py, on_unmade.as_ref(), names),
                 };
@@ -159,13 +161,9 @@ fn tell_names(py: Python<'_>, listener: Option<&Py<PyAny>>, names: &[String]) ->
     Ok(())
 }
 
-fn tell_requests(
-    py: Python<'_>,
-    on_requests: Option<&Py<PyAny>>,
-    rows: RecordBatch,
-) -> PyResult<()> {
-    let Some(on_requests) = on_requests else { return Ok(()) };
-    on_requests.call1(py, (Py::new(py, Batch { rows })?,))?;
+fn tell_rows(py: Python<'_>, listener: Option<&Py<PyAny>>, rows: RecordBatch) -> PyResult<()> {
+    let Some(listener) = listener else { return Ok(()) };
+    listener.call1(py, (Py::new(py, Batch { rows })?,))?;
     Ok(())
 }
 

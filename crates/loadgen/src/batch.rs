@@ -9,11 +9,20 @@ use base64::Engine;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
-use crate::recorder::{LogRow, Second};
+use crate::recorder::{LogRow, RowKey, Second};
 
-/// Returns the columns of a record's intervals.
+/// Which rows of seconds are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Of<'a> {
+    /// Those of requests.
+    Requests,
+    /// Those of a script's actions, by their names; each action counts its requests as objects.
+    Actions(&'a [String]),
+}
+
+/// Returns the columns of a record's intervals: of requests, or of actions.
 #[must_use]
-pub(crate) fn schema() -> Schema {
+pub(crate) fn schema(of: Of<'_>) -> Schema {
     let text = |name| Field::new(name, DataType::Utf8, false);
     let number = |name| Field::new(name, DataType::Int64, false);
     let histogram = |name| Field::new(name, DataType::Binary, true);
@@ -21,7 +30,7 @@ pub(crate) fn schema() -> Schema {
         text("agent"),
         text("stage"),
         Field::new("iteration", DataType::Int32, false),
-        text("operation"),
+        text(if of == Of::Requests { "operation" } else { "action" }),
         text("outcome"),
         number("second"),
         number("requests"),
@@ -36,13 +45,22 @@ pub(crate) fn schema() -> Schema {
     ])
 }
 
-/// Returns one row for each stage, iteration, operation and outcome of each second of one agent.
+/// Returns one row for each stage, iteration, operation (or action) and outcome of each second of
+/// one agent.
 ///
 /// # Panics
 /// Never: the columns are built together, so they have one length.
 #[must_use]
-pub(crate) fn of_seconds(agent: &str, seconds: &[(u64, Second)]) -> Option<RecordBatch> {
-    if seconds.is_empty() {
+pub(crate) fn of_seconds(
+    agent: &str,
+    seconds: &[(u64, Second)],
+    of: Of<'_>,
+) -> Option<RecordBatch> {
+    let is_meant = |key: &RowKey| key.doing.action_number().is_none() == (of == Of::Requests);
+    let is_action = of != Of::Requests;
+    if seconds.is_empty()
+        || (is_action && !seconds.iter().any(|(_, rows)| rows.keys().any(is_meant)))
+    {
         return None;
     }
     let (mut agents, mut stages) = (StringBuilder::new(), StringBuilder::new());
@@ -52,11 +70,14 @@ pub(crate) fn of_seconds(agent: &str, seconds: &[(u64, Second)]) -> Option<Recor
     let mut histograms: [BinaryBuilder; 5] = Default::default();
     let mut serializer = V2DeflateSerializer::new();
     for (second, rows) in seconds {
-        for (key, row) in rows {
+        for (key, row) in rows.iter().filter(|(key, _)| is_meant(key)) {
             agents.append_value(agent);
             stages.append_value(key.stage.name());
             iterations.append_value(key.iteration as i32);
-            operations.append_value(key.operation.name());
+            operations.append_value(key.doing.name(match of {
+                Of::Requests => &[],
+                Of::Actions(names) => names,
+            }));
             outcomes.append_value(key.outcome.name());
             let values = [*second, row.requests, row.objects, row.bytes, row.parts_failed];
             for (builder, value) in numbers.iter_mut().zip(values) {
@@ -99,7 +120,7 @@ pub(crate) fn of_seconds(agent: &str, seconds: &[(u64, Second)]) -> Option<Recor
         Arc::new(part.finish()),
         Arc::new(parts_failed.finish()),
     ];
-    Some(RecordBatch::try_new(Arc::new(schema()), columns).expect("built to the schema above"))
+    Some(RecordBatch::try_new(Arc::new(schema(of)), columns).expect("built to the schema above"))
 }
 
 /// Returns one row for each logged request; its times are nanoseconds since the trial's start, and
@@ -125,7 +146,7 @@ pub(crate) fn of_requests(log: &[LogRow]) -> Option<RecordBatch> {
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("stage", text(&|row| row.key.stage.name().into())),
         ("iteration", number(&|row| u64::from(row.key.iteration))),
-        ("operation", text(&|row| row.key.operation.name().into())),
+        ("operation", text(&|row| row.key.doing.name(&[]).into())),
         ("outcome", text(&|row| row.key.outcome.name().into())),
         ("object", number(&|row| row.index)),
         ("bytes", number(&|row| row.bytes)),

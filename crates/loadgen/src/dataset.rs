@@ -3,8 +3,12 @@
 //! Everything is a function of the seed and the object's number, so nothing is kept in memory,
 //! however many objects there are.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use crate::chance::{mix64, unit};
 use crate::payload::ObjectId;
+use crate::script::{self, Found, Listing, Script};
 use crate::trial::{DatasetSpec, Keys, Order, SizeLaw, Trial};
 
 /// One object of a dataset, as one of its writes made it.
@@ -23,6 +27,10 @@ pub struct Dataset {
     seed: u64,
     /// Stands for both prefixes; reckoned once, as it is asked for with every request.
     prefix_hash: u64,
+    /// Where a script says which objects there are, and how large each version is.
+    script: Option<Arc<Script>>,
+    /// Whether keys of a script are written as names of files, which hold no slash.
+    is_flat: bool,
 }
 
 impl Dataset {
@@ -32,6 +40,8 @@ impl Dataset {
         let spec = trial.dataset.clone();
         Self {
             prefix_hash: prefix_hash(&spec),
+            script: trial.open_script.clone(),
+            is_flat: false,
             seed: mix64(trial.content_seed() ^ 0x5349_5a45),
             spec,
         }
@@ -47,7 +57,10 @@ impl Dataset {
     #[inline]
     #[must_use]
     pub fn bucket_of(&self, index: u64) -> u64 {
-        index % self.spec.buckets
+        match &self.script {
+            None => index % self.spec.buckets,
+            Some(script) => script.subjects.place(index) % self.spec.buckets,
+        }
     }
 
     /// Appends the name of a bucket.
@@ -60,7 +73,10 @@ impl Dataset {
     #[inline]
     pub fn write_key(&self, index: u64, out: &mut Vec<u8>) {
         out.extend_from_slice(self.spec.object_prefix.as_bytes());
-        write_number(index, out);
+        match &self.script {
+            None => write_number(index, out),
+            Some(script) => write_scripted(script.subjects.key(index), self.is_flat, out),
+        }
     }
 
     /// Returns the name of a bucket.
@@ -72,12 +88,66 @@ impl Dataset {
     /// Returns the number of the object that a key names, if it is one of this dataset's form.
     #[must_use]
     pub fn index_of(&self, key: &str) -> Option<u64> {
+        if let Some(script) = &self.script {
+            return script.subjects.with_key(&self.unflattened(key)).next();
+        }
         let digits = key.strip_prefix(&self.spec.object_prefix)?;
         let is_canonical = digits == "0" || !digits.starts_with('0');
         if !is_canonical || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             return None;
         }
         digits.parse().ok()
+    }
+
+    /// Tells whether a key is that of an object of this dataset, in this bucket; objects are numbered
+    /// to below `objects`, and as `beyond` says.
+    #[must_use]
+    pub(crate) fn holds(&self, bucket: &str, key: &str, beyond: &[(u64, u64)]) -> bool {
+        let is_here = |index: u64| {
+            let is_numbered = index < self.spec.objects
+                || beyond.iter().any(|(first, end)| (*first..*end).contains(&index));
+            is_numbered && self.bucket(self.bucket_of(index)) == bucket
+        };
+        match &self.script {
+            None => self.index_of(key).is_some_and(is_here),
+            // The same key may lie in several places.
+            Some(script) => script.subjects.with_key(&self.unflattened(key)).any(is_here),
+        }
+    }
+
+    /// Writes keys of a script as names of files from now on: `%2F` stands for a slash.
+    pub(crate) fn flatten(&mut self) {
+        self.is_flat = true;
+    }
+
+    fn unflattened<'a>(&self, key: &'a str) -> Cow<'a, str> {
+        if !self.is_flat || !key.contains('%') {
+            return Cow::Borrowed(key);
+        }
+        let (prefix, own) = key.split_at(self.spec.object_prefix.len().min(key.len()));
+        // In this order, so that what stood for a percent sign begins no other one.
+        Cow::Owned(format!("{prefix}{}", own.replace("%2F", "/").replace("%25", "%")))
+    }
+
+    /// Returns the prefix that a listing of a script's asks for, that of all keys included.
+    pub(crate) fn listed_prefix(&self, listing: &Listing) -> String {
+        let mut prefix = Vec::new();
+        self.write_key(u64::from(listing.prefix), &mut prefix);
+        String::from_utf8_lossy(&prefix).into_owned()
+    }
+
+    /// Begins to count the keys that a listing of a script's returns.
+    ///
+    /// # Panics
+    /// When the dataset is of no script, whose listings alone are counted so.
+    pub(crate) fn find(&self, listing: &Listing) -> Found<'_> {
+        let script = self.script.as_ref().expect("only a script lists prefixes");
+        script.subjects.find(*listing)
+    }
+
+    /// Returns the key that a name in a listing stands for.
+    pub(crate) fn listed_key<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        self.unflattened(name)
     }
 
     /// Returns a number that stands for bucket and key in payloads.
@@ -96,7 +166,16 @@ impl Dataset {
     /// Returns what the payload of an object is made by.
     #[inline]
     pub(crate) fn id(&self, object: Object) -> ObjectId {
-        ObjectId::new(self.key_hash(object.index), object.version, self.size(object.index))
+        ObjectId::new(self.key_hash(object.index), object.version, self.length(object))
+    }
+
+    /// Returns the size of an object, in the version that it has, in bytes.
+    #[inline]
+    pub(crate) fn length(&self, object: Object) -> u64 {
+        match &self.script {
+            None => self.size(object.index),
+            Some(_) => script::length_of(object.version),
+        }
     }
 
     /// Returns the size of an object in bytes.
@@ -106,6 +185,21 @@ impl Dataset {
         match &self.spec.size {
             SizeLaw::Fixed { bytes } => *bytes,
             law => law.draw(mix64(self.seed ^ mix64(index))),
+        }
+    }
+}
+
+/// Writes a key of a script, as a name of a file if that is wanted.
+fn write_scripted(key: &str, is_flat: bool, out: &mut Vec<u8>) {
+    if !is_flat {
+        out.extend_from_slice(key.as_bytes());
+        return;
+    }
+    for byte in key.bytes() {
+        match byte {
+            b'/' => out.extend_from_slice(b"%2F"),
+            b'%' => out.extend_from_slice(b"%25"),
+            byte => out.push(byte),
         }
     }
 }

@@ -37,6 +37,7 @@ mod reactor;
 mod recorder;
 mod requests;
 mod schedule;
+mod script;
 mod shared;
 mod summary;
 mod transport;

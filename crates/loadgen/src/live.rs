@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::outcome::Outcome;
-use crate::recorder::{Second, Stage, histogram};
+use crate::recorder::{RowKey, Second, Stage, histogram};
 use crate::trial::Trial;
 
 /// What the live view shows.
@@ -99,7 +99,8 @@ impl Progress {
         if is_shown {
             self.last.reset();
         }
-        for (key, row) in rows {
+        let of_requests = |key: &RowKey| key.doing.action_number().is_none();
+        for (key, row) in rows.iter().filter(|(key, _)| of_requests(key)) {
             self.requests += row.requests;
             requests += row.requests;
             (self.iteration, self.stage) = (key.iteration, key.stage);
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
     use crate::operation::Operation;
     use crate::outcome::Completion;
-    use crate::recorder::{Collector, Intended, RowKey};
+    use crate::recorder::{Collector, Doing, Intended};
 
     const MIB: u64 = 1 << 20;
 
@@ -192,7 +193,7 @@ mod tests {
         let key = RowKey {
             stage: Stage::Measure,
             iteration: 1,
-            operation: Operation::Put,
+            doing: Doing::request(Operation::Put),
             outcome: Outcome::OK,
         };
         for (sent_ns, ended_ns, bytes) in requests {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use crate::payload::Verdict;
+use crate::script::SetVerdict;
 
 /// The end of a request: `OK`, a kind of failure, or an HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,6 +53,8 @@ kinds! {
     28 FOREIGN        "foreign"        "A sound page of another run.";
     29 THROTTLED      "throttled"      "The target asked for fewer requests.";
     30 UNWRITTEN      "unwritten"      "The object is not there: its own put had failed.";
+    31 MISSING        "missing"        "A script expects it there, and it is not.";
+    32 EXTRA          "extra"          "It is there, and by the script it should not be.";
 }
 
 impl Outcome {
@@ -99,6 +102,8 @@ impl Outcome {
                 | Self::STALE
                 | Self::PHANTOM
                 | Self::FOREIGN
+                | Self::MISSING
+                | Self::EXTRA
         )
     }
 
@@ -127,6 +132,16 @@ impl Outcome {
             Verdict::Misdirected => Self::MISDIRECTED,
             Verdict::Foreign => Self::FOREIGN,
             Verdict::Corrupt => Self::CORRUPT,
+        }
+    }
+
+    /// Returns the outcome of a listing whose keys were compared with a script's.
+    #[must_use]
+    pub(crate) fn of_set(verdict: SetVerdict) -> Self {
+        match verdict {
+            SetVerdict::Same => Self::OK,
+            SetVerdict::Missing => Self::MISSING,
+            SetVerdict::Extra => Self::EXTRA,
         }
     }
 

@@ -45,6 +45,8 @@ pub enum Output<'a> {
     Ready,
     /// Rows of complete seconds (perhaps none), and how things stand.
     Seconds(Option<RecordBatch>, &'a Live),
+    /// Rows of actions of complete seconds, where a trial follows a script.
+    Actions(RecordBatch),
     /// Requests one by one, when they are logged.
     Requests(RecordBatch),
     /// Places that do not exist and are made as soon as this returns: a caller with a journal writes

@@ -139,10 +139,7 @@ impl Title {
     /// Tells whether a key is one that the dataset puts in this place: an object, or a copy or a
     /// part of it, of the dataset's numbers or those that its mixes may have put.
     pub(crate) fn owns(&self, place: &str, key: &str) -> bool {
-        let Some(index) = self.dataset.index_of((self.plain)(key)) else { return false };
-        let is_written = index < self.dataset.spec().objects
-            || self.ownership.written.iter().any(|(first, end)| (*first..*end).contains(&index));
-        is_written && self.dataset.bucket(self.dataset.bucket_of(index)) == place
+        self.dataset.holds(place, (self.plain)(key), &self.ownership.written)
     }
 
     /// Tells whether a key has the form of the dataset's, whatever its number.

@@ -7,8 +7,9 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use hdrhistogram::Histogram;
 
-use crate::operation::Operation;
+use crate::operation::{OPERATIONS, Operation};
 use crate::outcome::{Completion, Outcome, PartEnd};
+use crate::script::ACTIONS_MAX;
 
 mod collector;
 
@@ -56,21 +57,44 @@ pub(crate) struct RowKey {
     pub stage: Stage,
     /// From 1.
     pub iteration: u32,
-    /// A number of the table of operations.
-    pub operation: Operation,
+    /// What was done.
+    pub doing: Doing,
     /// How the requests ended.
     pub outcome: Outcome,
 }
 
-impl PartialOrd for Operation {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
+/// What is counted: requests of one operation, or actions of one name. In one byte, for it is
+/// compared with every request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Doing(u8);
 
-impl Ord for Operation {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (*self as u8).cmp(&(*other as u8))
+/// Where the numbers of actions begin: as many as a script may name fit behind it.
+const FIRST_ACTION: u8 = (u8::MAX as usize - ACTIONS_MAX) as u8;
+
+impl Doing {
+    /// Requests of an operation.
+    #[inline]
+    pub(crate) fn request(operation: Operation) -> Self {
+        Self(operation as u8)
+    }
+
+    /// Actions by their number in a script.
+    pub(crate) fn action(number: u8) -> Self {
+        Self(FIRST_ACTION + number)
+    }
+
+    /// Returns the number of an action, or nothing for requests.
+    #[must_use]
+    pub(crate) fn action_number(self) -> Option<usize> {
+        self.0.checked_sub(FIRST_ACTION).map(usize::from)
+    }
+
+    /// Returns the name of an operation, or of one of these actions.
+    pub(crate) fn name(self, actions: &[String]) -> &str {
+        match self.action_number() {
+            None => OPERATIONS[usize::from(self.0)].name,
+            Some(number) => actions.get(number).map_or("", String::as_str),
+        }
     }
 }
 
@@ -385,7 +409,12 @@ mod tests {
     use super::*;
 
     fn key(outcome: Outcome) -> RowKey {
-        RowKey { stage: Stage::Measure, iteration: 1, operation: Operation::Get, outcome }
+        RowKey {
+            stage: Stage::Measure,
+            iteration: 1,
+            doing: Doing::request(Operation::Get),
+            outcome,
+        }
     }
 
     fn completion(sent_ns: u64, ended_ns: u64) -> Completion {

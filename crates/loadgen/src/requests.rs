@@ -5,20 +5,25 @@
 //! hold no more than is bounded, and what it chooses is a function of the seed and of what it was
 //! told. To add one: a file in `requests/`, a variant of [`Source`].
 
+use std::sync::Arc;
+
 use crate::dataset::Object;
 use crate::operation::Operation;
-use crate::outcome::Outcome;
+use crate::outcome::{Completion, Outcome};
 use crate::schedule::Schedule;
+use crate::script::Listing;
 use crate::trial::Trial;
 
 mod append;
 mod mix;
+mod script;
 mod single;
 mod subjects;
 mod tickets;
 
 use append::Append;
 use mix::Mix;
+use script::{EndedAction, Sessions};
 use single::Single;
 pub(crate) use subjects::bulk_requests;
 use tickets::Hand;
@@ -59,6 +64,8 @@ pub(crate) enum Subject {
         /// How many.
         keys: u32,
     },
+    /// All keys under a prefix, however many pages they take: a script's `list`.
+    Listing(Listing),
 }
 
 impl Subject {
@@ -70,6 +77,7 @@ impl Subject {
             Self::Object(object) | Self::Block { object, .. } => object.index,
             Self::Bucket(bucket) => bucket,
             Self::Batch { first, .. } => first,
+            Self::Listing(listing) => u64::from(listing.prefix),
         }
     }
 }
@@ -83,7 +91,7 @@ impl Request {
     pub(crate) fn object(&self) -> Object {
         match self.subject {
             Subject::Object(object) | Subject::Block { object, .. } => object,
-            Subject::Bucket(_) | Subject::Batch { .. } => self.misread(),
+            Subject::Bucket(_) | Subject::Batch { .. } | Subject::Listing(_) => self.misread(),
         }
     }
 
@@ -127,6 +135,8 @@ pub(crate) enum Next {
     Request(Request),
     /// What is left is in other clients' hands; this client has nothing more to do.
     Busy,
+    /// Nothing is to be done before others have ended; to be asked again then.
+    Later(u64),
     /// All has been asked for.
     Over,
 }
@@ -137,12 +147,17 @@ pub(crate) enum Source {
     Single(Single),
     Mix(Mix),
     Append(Append),
+    Script(Box<Sessions>),
 }
 
 impl Source {
-    /// Makes the source for one of `threads` threads.
+    /// Makes the source for thread number `thread` of so many.
     #[must_use]
-    pub(crate) fn new(trial: &Trial, threads: usize, clients: u32) -> Self {
+    pub(crate) fn new(trial: &Trial, thread: usize, threads: usize, clients: u32) -> Self {
+        if let Some(script) = trial.open_script.as_ref().filter(|_| trial.follows_script()) {
+            let sessions = Sessions::new(trial, Arc::clone(script), thread, threads, clients);
+            return Self::Script(Box::new(sessions));
+        }
         let hand = Hand::new(trial, threads, clients);
         match trial.mix.as_slice() {
             [share] if share.operation == Operation::Append => Self::Append(Append::new(trial)),
@@ -156,8 +171,8 @@ impl Source {
         match self {
             Self::Single(single) => single.hand.restart(iteration, stage),
             Self::Mix(mix) => mix.hand.restart(iteration, stage),
-            // What is begun is filled, whatever the stage.
-            Self::Append(_) => {}
+            // What is begun is filled, whatever the stage; and a script has one stage alone.
+            Self::Append(_) | Self::Script(_) => {}
         }
     }
 
@@ -168,37 +183,65 @@ impl Source {
         match self {
             Self::Single(single) => !single.hand.is_empty(),
             Self::Mix(mix) => !mix.hand.is_empty(),
-            Self::Append(_) => false,
+            Self::Append(_) | Self::Script(_) => false,
         }
     }
 
-    /// Returns when the next request of a client is due: as these sources have no times of their own,
-    /// when the load's schedule says. A source that has (a recorded workload) answers by itself.
+    /// Returns when the next request of a client is due: when the load's schedule says, but for a
+    /// script, which has times of its own, or whose actions follow from one another.
     #[inline]
     #[must_use]
-    pub(crate) fn due_ns(&self, _client: usize, schedule: &Schedule, now_ns: u64) -> u64 {
+    pub(crate) fn due_ns(&mut self, client: usize, schedule: &Schedule, now_ns: u64) -> u64 {
         match self {
             Self::Single(_) | Self::Mix(_) | Self::Append(_) => schedule.peek_ns(now_ns),
+            Self::Script(sessions) => sessions.due_ns(client, now_ns),
         }
     }
 
-    /// Returns the next request of a client, by its number in this thread.
+    /// Tells whether the load's schedule says when requests are due.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        !matches!(self, Self::Script(_))
+    }
+
+    /// Returns the next request of a client, by its number in this thread, which is due then.
     #[inline]
-    pub(crate) fn next(&mut self, _client: usize, shared: &Tickets) -> Next {
+    pub(crate) fn next(&mut self, client: usize, due_ns: u64, shared: &Tickets) -> Next {
         match self {
             Self::Single(single) => single.next(shared),
             Self::Mix(mix) => mix.next(shared),
             Self::Append(append) => append.next(shared),
+            Self::Script(sessions) => sessions.next(client, due_ns),
         }
     }
 
-    /// Is told how a request of a client ended.
-    #[inline]
-    pub(crate) fn note(&mut self, _client: usize, request: &Request, outcome: Outcome) {
+    /// Corrects the outcome of a client's request by the script, and returns the action if this
+    /// request was its last. Sources that expect nothing leave outcomes as they are.
+    pub(crate) fn judge(
+        &mut self,
+        client: usize,
+        completion: &mut Completion,
+    ) -> Option<EndedAction> {
         match self {
-            Self::Single(_) => {}
+            Self::Single(_) | Self::Mix(_) | Self::Append(_) => None,
+            Self::Script(sessions) => sessions.judge(client, completion),
+        }
+    }
+
+    /// Learns how a request of a client ended.
+    #[inline]
+    pub(crate) fn note(&mut self, request: &Request, outcome: Outcome) {
+        if let Self::Mix(_) | Self::Append(_) = self {
+            self.note_later_use(request, outcome);
+        }
+    }
+
+    /// Kept out of the hot loop, which is smaller and faster without it for other sources.
+    #[inline(never)]
+    fn note_later_use(&mut self, request: &Request, outcome: Outcome) {
+        match self {
             Self::Mix(mix) => mix.note(request, outcome),
             Self::Append(append) => append.note(request, outcome),
+            Self::Single(_) | Self::Script(_) => {}
         }
     }
 }

@@ -76,6 +76,8 @@ pub(crate) fn run<D: Driver>(
     control: &Control,
     sink: &mut OutputSink<'_>,
 ) -> Result<Summary, Error> {
+    let opened = Trial { open_script: trial.open_script()?, ..trial.clone() };
+    let trial = &opened;
     let driver = Arc::new(D::open(trial)?);
     let mut buckets = ready_buckets(&driver, trial, &control.stop, sink)?;
     let threads = thread_count(trial, driver.is_blocking());
@@ -119,7 +121,7 @@ pub(crate) fn run<D: Driver>(
                 }
                 hiccup = Some(Hiccup::start(start.monotonic_ns));
             }
-            watch(&trial.agent, collector, &mut progress, &shared, control, sink);
+            watch(trial, collector, &mut progress, &shared, control, sink);
         }
         handles.into_iter().map(|handle| join(handle?)).collect::<Result<Vec<_>, Error>>()
     })?;
@@ -202,7 +204,7 @@ fn end_with_lease(control: &Control, shared: &Shared) {
 
 /// Gives out finished seconds until every thread has sent its last.
 fn watch(
-    agent: &str,
+    trial: &Trial,
     mut collector: Collector,
     progress: &mut Progress,
     shared: &Shared,
@@ -226,7 +228,14 @@ fn watch(
             shared.stop.store(true, Ordering::Relaxed);
         }
         if !seconds.is_empty() || now_ns >= next_tell_ns || is_over {
-            let rows = batch::of_seconds(agent, &seconds);
+            let rows = batch::of_seconds(&trial.agent, &seconds, batch::Of::Requests);
+            let names = trial.open_script.as_ref().map_or(&[][..], |script| script.action_names());
+            let actions = batch::of_seconds(&trial.agent, &seconds, batch::Of::Actions(names));
+            if let Some(actions) = actions
+                && !sink(Output::Actions(actions))
+            {
+                shared.stop.store(true, Ordering::Relaxed);
+            }
             let live = progress.live(now_ns);
             if !sink(Output::Seconds(rows, &live)) {
                 shared.stop.store(true, Ordering::Relaxed);
@@ -303,7 +312,7 @@ impl<D: Driver> LoadThread<'_, D> {
                 return Err(error);
             }
         };
-        let source = Source::new(self.trial, self.threads, self.trial.load.clients());
+        let source = Source::new(self.trial, self.thread, self.threads, self.trial.load.clients());
         let worker =
             Worker::new(Rc::clone(reactor), Arc::clone(self.shared), recorder, source, made);
         let (cpu_ns, delay_ns) = (thread_cpu_ns(), thread_run_delay_ns());

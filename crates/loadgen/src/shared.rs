@@ -115,6 +115,7 @@ pub(crate) struct Shared {
     pub(crate) first_done_ns: AtomicU64,
     pub(crate) is_clean_up: bool,
     pub(crate) is_open: bool,
+    pub(crate) is_scripted: bool,
     pub(crate) first_operation: Operation,
     pub(crate) timeout_ns: u64,
     requests_max: u64,
@@ -165,6 +166,7 @@ impl Shared {
             first_done_ns: AtomicU64::new(u64::MAX),
             is_clean_up: trial.is_clean_up(),
             is_open: matches!(trial.load, Load::Open { .. }),
+            is_scripted: trial.follows_script(),
             first_operation: trial.mix[0].operation,
             timeout_ns: trial.timeout_ns,
             requests_max,
@@ -175,7 +177,9 @@ impl Shared {
             unwritten: Unwritten::after(&trial.ownership.unwritten),
             objects: dataset.objects,
             own_objects: portion.share(dataset.objects),
-            is_first_in_order: dataset.version == 1
+            // A script writes objects several times; what prepares one, once each.
+            is_first_in_order: (!trial.follows_script() || trial.phase == "prepare")
+                && dataset.version == 1
                 && trial.warm_up_ns == 0
                 && trial.keys.order == Order::Sequential,
         }

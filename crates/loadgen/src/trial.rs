@@ -1,18 +1,23 @@
 //! The trial document: everything that decides one trial, as JSON.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::chance::mix64;
 use crate::operation::Operation;
+use crate::script::Script;
 
 mod dataset;
 mod mistakes;
 mod planned;
 mod portion;
+mod script;
 
 pub use dataset::{Cipher, DatasetSpec, Origin, SizeLaw};
 pub use planned::{Case, Goal, Intervention, Kind, Loads, Search};
 pub use portion::Portion;
+pub use script::{ScriptFile, ScriptSpec};
 
 /// The version of the document that this code reads.
 pub const FORMAT: u32 = 1;
@@ -72,6 +77,12 @@ pub struct Trial {
     pub dataset: DatasetSpec,
     /// Which operations, in which shares.
     pub mix: Vec<Share>,
+    /// What is asked for instead of the mix: actions that depend on each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<ScriptSpec>,
+    /// The script, once it is open.
+    #[serde(skip)]
+    pub(crate) open_script: Option<Arc<Script>>,
     /// What single operations need to know beyond the dataset.
     #[serde(default)]
     pub options: Options,

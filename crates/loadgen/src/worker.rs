@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use crate::driver::{Client, Traffic};
 use crate::outcome::{Completion, Outcome};
 use crate::reactor::Reactor;
-use crate::recorder::{Intended, Recorder, RowKey, Stage};
+use crate::recorder::{Doing, Intended, Recorder, RowKey, Stage};
 use crate::requests::{Next, Request, Source};
 use crate::schedule::Schedule;
 use crate::shared::{Shared, Window};
@@ -37,6 +37,8 @@ pub(crate) struct Worker<C> {
     stage: Cell<Option<Stage>>,
     iteration: Cell<u32>,
     window: Cell<Window>,
+    /// When the client that has just found nothing to do asks again.
+    ask_again_ns: Cell<Option<u64>>,
     clients: RefCell<Vec<Option<C>>>,
     /// Totals of the thread, for the summary.
     pub(crate) tally: RefCell<Tally>,
@@ -58,15 +60,20 @@ pub(crate) struct Tally {
 /// The hot loop, whole. Open and closed loads differ in the schedule alone.
 async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize, mut client: C) {
     let mut requests = 0;
-    while let Some(turn) = worker.next_turn(slot) {
-        if turn.due_ns > turn.taken_ns {
-            worker.reactor.sleep_until(turn.due_ns).await;
+    loop {
+        while let Some(turn) = worker.next_turn(slot) {
+            if turn.due_ns > turn.taken_ns {
+                worker.reactor.sleep_until(turn.due_ns).await;
+            }
+            let started_ns = turn.due_ns.max(turn.taken_ns);
+            worker.reactor.set_deadline(started_ns + worker.shared.timeout_ns);
+            let mut completion = client.execute(&turn.request).await;
+            worker.record(slot, &turn, &mut completion, &mut client);
+            requests += 1;
         }
-        let started_ns = turn.due_ns.max(turn.taken_ns);
-        worker.reactor.set_deadline(started_ns + worker.shared.timeout_ns);
-        let mut completion = client.execute(&turn.request).await;
-        worker.record(slot, &turn, &mut completion, &mut client);
-        requests += 1;
+        // Only sessions of a script wait for each other.
+        let Some(then_ns) = worker.ask_again_ns.take() else { break };
+        worker.reactor.sleep_until(then_ns).await;
     }
     worker.tally.borrow_mut().client_requests[slot] += requests;
     worker.clients.borrow_mut()[slot] = Some(client);
@@ -89,6 +96,7 @@ impl<C: Client> Worker<C> {
             schedule: RefCell::new(Schedule::Closed),
             stage: Cell::new(None),
             iteration: Cell::new(0),
+            ask_again_ns: Cell::new(None),
             window: Cell::default(),
             clients: RefCell::new(clients.into_iter().map(Some).collect()),
             tally: RefCell::new(tally),
@@ -144,18 +152,25 @@ impl<C: Client> Worker<C> {
             let measure_over_ns = self.measure_over_ns(&source);
             let Some(stage) = window.stage_at(due_ns, measure_over_ns) else { break };
             if schedule.is_open() && now_ns >= window.load_end_ns(measure_over_ns) {
-                self.record_not_sent(&mut schedule, now_ns, window.load_end_ns(measure_over_ns));
+                if source.is_scheduled() {
+                    let load_end_ns = window.load_end_ns(measure_over_ns);
+                    self.record_not_sent(&mut schedule, now_ns, load_end_ns);
+                }
                 break;
             }
             if self.stage.replace(Some(stage)) != Some(stage) {
                 source.restart(self.iteration.get(), stage as u64);
             }
-            match source.next(slot, &self.shared.tickets[stage as usize]) {
+            match source.next(slot, due_ns, &self.shared.tickets[stage as usize]) {
                 Next::Request(request) => {
                     schedule.take_ns(now_ns);
                     return Some(Turn { request, taken_ns: now_ns, due_ns, stage });
                 }
                 Next::Busy => break,
+                Next::Later(then_ns) => {
+                    self.ask_again_ns.set(Some(then_ns));
+                    return None;
+                }
                 Next::Over => {}
             }
             // Only the measured part has an end by count; what comes after it is cool-down.
@@ -181,12 +196,16 @@ impl<C: Client> Worker<C> {
         if completion.outcome.is_absent() {
             completion.outcome = self.of_absent(turn, completion.outcome);
         }
+        if self.shared.is_scripted {
+            self.judge(slot, turn, completion);
+        }
         let is_open = self.shared.is_open;
         let window = self.window.get();
         let stage = window.stage_of(turn.stage, completion.ended_ns, is_open);
         let operation = turn.request.operation;
         let iteration = self.iteration.get();
-        let key = RowKey { stage, iteration, operation, outcome: completion.outcome };
+        let doing = Doing::request(operation);
+        let key = RowKey { stage, iteration, doing, outcome: completion.outcome };
         let intended = if is_open { Intended::At(turn.due_ns) } else { Intended::WhenFree };
         let mut recorder = self.recorder.borrow_mut();
         recorder.record(key, intended, completion);
@@ -207,7 +226,7 @@ impl<C: Client> Worker<C> {
             tally.verified_requests += 1;
             tally.verified_bytes += completion.verified_bytes;
         }
-        self.source.borrow_mut().note(slot, &turn.request, completion.outcome);
+        self.source.borrow_mut().note(&turn.request, completion.outcome);
         if operation.puts_object() && completion.outcome.is_ok() {
             self.shared.unwritten.fill(turn.request.subject.number());
         } else if completion.outcome.is_failure() {
@@ -217,6 +236,22 @@ impl<C: Client> Worker<C> {
                 self.shared.note_unwritten(number, turn.stage, iteration);
             }
         }
+    }
+
+    /// Corrects an outcome by the script. An action that ends with this request is counted beside its
+    /// requests, in the stage in which its last one counts.
+    #[inline(never)]
+    fn judge(&self, slot: usize, turn: &Turn, completion: &mut Completion) {
+        let Some(ended) = self.source.borrow_mut().judge(slot, completion) else { return };
+        let is_open = self.shared.is_open;
+        let key = RowKey {
+            stage: self.window.get().stage_of(turn.stage, completion.ended_ns, is_open),
+            iteration: self.iteration.get(),
+            doing: Doing::action(ended.action),
+            outcome: ended.whole.outcome,
+        };
+        let intended = if is_open { Intended::At(ended.due_ns) } else { Intended::WhenFree };
+        self.recorder.borrow_mut().record(key, intended, &ended.whole);
     }
 
     /// Says what it means that an object is not there.
@@ -256,8 +291,8 @@ impl<C: Client> Worker<C> {
         let measure_over_ns = self.shared.measure_over_ns.load(Ordering::Relaxed);
         let Some(stage) = self.window.get().stage_at(due_ns, measure_over_ns) else { return false };
         let iteration = self.iteration.get();
-        let operation = self.shared.first_operation;
-        let key = RowKey { stage, iteration, operation, outcome: Outcome::NOT_SENT };
+        let doing = Doing::request(self.shared.first_operation);
+        let key = RowKey { stage, iteration, doing, outcome: Outcome::NOT_SENT };
         self.recorder.borrow_mut().record_not_sent(key, due_ns, load_end_ns, count);
         true
     }

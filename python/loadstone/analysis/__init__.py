@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from loadstone.analysis import several, timeline
+from loadstone.analysis.actions import ActionCell, read_action_parts, summarise_actions
 from loadstone.analysis.finding import Finding
 from loadstone.analysis.instrument import resources
 from loadstone.analysis.judgement import judge_measured
@@ -20,6 +21,7 @@ from loadstone.analysis.limits.measured_ceilings import (
 )
 from loadstone.analysis.limits.searches import CapacitySearch, read_searches
 from loadstone.analysis.limits.verdict import Verdict
+from loadstone.analysis.part import Part
 from loadstone.analysis.queries import QueryResults, read_queries
 from loadstone.analysis.reading import Measured, read_tables
 from loadstone.analysis.standards import linter
@@ -43,7 +45,7 @@ class Findings:
     them are in `searches`. `hooks` is the log of the campaign's own commands; `client` names the
     host that the load came from, `exporters` what the targets' exporters showed meanwhile;
     `mistakes` are the common ones of benchmark reports, each with whether this run makes it;
-    `queries` is what a run of queries measured.
+    `queries` is what a run of queries measured; `actions` what the actions of scripts did.
     """
 
     cells: tuple[Cell, ...]
@@ -63,6 +65,7 @@ class Findings:
     exporters: ExporterSeries = field(default_factory=ExporterSeries)
     mistakes: tuple[linter.MistakeResult, ...] = ()
     queries: QueryResults | None = None
+    actions: tuple[ActionCell, ...] = ()
 
     def verdict_of(self, cell: Cell) -> Verdict | None:
         """Return what limited a cell, if that was asked."""
@@ -105,6 +108,7 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
         ceilings=every("ceilings"),
         hooks=every("hooks"),
         client=", ".join(one.client for one in members),
+        actions=every("actions"),
         exporters=several.join_exporters(one.exporters for one in members),
         mistakes=several.join_mistakes(
             {own.client: one.mistakes for own, one in zip(run.members, members, strict=True)}
@@ -119,6 +123,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
     rate_points = timeline.points_per_trial(run.records)
     probe_points = resources.points_per_trial(run.records)
     watch, under_load_s = ExporterWatch(), 0.0
+    actions = list[Part]()
     searches = read_searches(run)
     for reading in read_tables(run, searches):
         record, intervals = reading.record, reading.intervals
@@ -127,6 +132,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         measured.add(reading)
         if not reading.is_result:
             continue
+        actions += read_action_parts(record)
         if reading.parts:
             facts[record.id] = replace(facts[record.id], little=little_of(reading.parts))
         if courses:
@@ -159,6 +165,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         exporters=watch.kept(probe_points),
         mistakes=linter.lint(judged.account),
         queries=read_queries(run),
+        actions=summarise_actions(actions, judged.targets),
     )
 
 

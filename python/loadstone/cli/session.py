@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from loadstone.campaign.planning.changes import RECORDED, Change, changes
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.resume import resume as resume_plan
+from loadstone.campaign.planning.scripted import Scripts
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
 from loadstone.cli.nodes import describe
 from loadstone.cli.reuse import note_deletes, reused_by
+from loadstone.cli.scripts import making_scripts
 from loadstone.errors import InputError
 from loadstone.execution import runner
 from loadstone.execution.cleaning import what_is_left
@@ -73,18 +75,20 @@ def measure(
         return _finished(campaign, folder, form, thresholds)
     with contextlib.ExitStack() as stack:
         plan: Plan
+        scripts = stack.enter_context(making_scripts())
         if resume:
-            writer, plan = _take_up(campaign, folder, text, allow_commands)
+            writer, plan = _take_up(campaign, folder, text, allow_commands, scripts)
             stack.enter_context(writer)
             hosts = stack.enter_context(load_hosts.joined(campaign, plan.run))
         else:
-            plan = _checked_plan(campaign, allow_commands)
+            plan = _checked_plan(campaign, allow_commands, scripts)
             # A host that is not there leaves no folder behind.
             hosts = stack.enter_context(load_hosts.joined(campaign, plan.run))
             described = {"nodes": describe(campaign)} if campaign.nodes else {}
             manifest = {**_manifest(campaign, plan, text, command), **described}
             writer = RunWriter.create(folder, manifest)
             stack.enter_context(writer)
+        scripts.keep_in(folder)
         if hosts.documents:
             writer.amend({"hosts": hosts.documents})
         planned = len(writer.manifest["plan"]) if resume else len(plan.trials)
@@ -122,9 +126,11 @@ def measure(
     return _exit_code(end, campaign, thresholds, findings)
 
 
-def _checked_plan(campaign: Campaign, allow_commands: bool) -> Plan:
+def _checked_plan(campaign: Campaign, allow_commands: bool, scripts: Scripts) -> Plan:
     """Return the plan of a new run, with everything looked at that can be before it begins."""
-    plan = make_plan(campaign, run=uuid.uuid4().hex, reused=reused_by(campaign), starts=1)
+    plan = make_plan(
+        campaign, run=uuid.uuid4().hex, reused=reused_by(campaign), starts=1, scripts=scripts
+    )
     if any(planned.is_search for planned in plan.trials) and not extras.can_report():
         raise extras.refuse("a search for a capacity")
     check_documents(plan)
@@ -264,7 +270,7 @@ def _circumstances(plan: Plan) -> dict[str, Any]:
 
 
 def _take_up(
-    campaign: Campaign, folder: Path, text: str | None, allow_commands: bool
+    campaign: Campaign, folder: Path, text: str | None, allow_commands: bool, scripts: Scripts
 ) -> tuple[RunWriter, Plan]:
     """Return the writer of an interrupted run, and what is left of its plan."""
     before = read_manifest(folder)
@@ -274,6 +280,7 @@ def _take_up(
         run=before["run"],
         reused=reused_by(campaign, before["run"]),
         starts=before.get("starts", 1),
+        scripts=scripts,
     )
     consent.ask(plan, is_allowed=allow_commands)
     writer = RunWriter.reopen(folder)

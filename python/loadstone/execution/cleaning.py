@@ -13,6 +13,7 @@ from loadstone.campaign.planning.trial import kind_of
 from loadstone.errors import TargetError
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.queries import remove_tables
+from loadstone.execution.scripts import located
 from loadstone.results.intents import Intents, intended
 from loadstone.results.store import read_begun, read_manifest
 
@@ -51,7 +52,7 @@ def remove(
     control = _loadgen.Control()
     interrupt.on_ask(control.stop)
     try:
-        told = _loadgen.run_trial(json.dumps(document), control=control)
+        told = _loadgen.run_trial(json.dumps(located(document, folder)), control=control)
     except (_loadgen.TargetError, ValueError, OSError) as error:
         message, _, hint = str(error).partition("\nhint: ")
         raise TargetError(f'target "{found.target}": {message}', hint or None) from error

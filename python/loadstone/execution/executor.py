@@ -62,6 +62,10 @@ class Output:
         """Keep rows of complete seconds."""
         self._trial.write_intervals(rows)
 
+    def actions(self, rows: pa.RecordBatch) -> None:
+        """Keep rows of complete seconds of a script's actions."""
+        self._trial.write_actions(rows)
+
     def requests(self, rows: pa.RecordBatch) -> None:
         """Keep requests one by one."""
         self._trial.write_operations(rows)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from loadstone import _loadgen
 from loadstone.errors import TargetError
 from loadstone.execution.executor import Document, Output
+from loadstone.execution.scripts import located
 
 
 class Operations:
@@ -39,12 +40,13 @@ class Operations:
         output.begin(control.stop)
         try:
             told = _loadgen.run_trial(
-                json.dumps(document),
+                json.dumps(located(document, output.folder)),
                 observer.on_interval,
                 control,
                 observer.on_requests,
                 observer.on_intent,
                 observer.on_unmade,
+                on_actions=observer.on_actions,
             )
         except (_loadgen.TargetError, ValueError, OSError) as error:
             if observer.error is not None:
@@ -68,6 +70,13 @@ class _Observer:
             if batch is not None:
                 self._output.intervals(pa.record_batch(batch))
             self._output.progress(live)
+        except BaseException as error:
+            self.error = self.error or error
+            raise
+
+    def on_actions(self, batch: Any) -> None:
+        try:
+            self._output.actions(pa.record_batch(batch))
         except BaseException as error:
             self.error = self.error or error
             raise

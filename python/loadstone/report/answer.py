@@ -18,6 +18,7 @@ from loadstone.analysis.statistics.latency import Latency
 from loadstone.analysis.summary import Cell
 from loadstone.campaign.schema.target import SYSTEM
 from loadstone.report.tables.query_results import DERIVED, arms_table
+from loadstone.report.tables.script_actions import actions_table
 from loadstone.results.record import Run
 
 LINES_MAX = 24
@@ -53,6 +54,8 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
     body = _body(answer, left - 3 * len(findings.searches), width)
     if findings.queries is not None:
         body = _queries(findings.queries, left, width)
+    elif findings.actions:
+        body = _actions(findings, left, width)
     return Screen(
         title=Text(summary_words(run, findings, answer), style="bold"),
         body=(*_capacities(findings), *body),
@@ -117,6 +120,23 @@ def _queries(results: QueryResults, lines: int, width: int) -> Iterable[RichTabl
         yield Text(f"and {len(table.rows) - len(shown)} more: --full", style="dim")
     yield Text("Of each query's median; each by itself: --full.", style="dim")
     yield Text(DERIVED, style="dim")
+
+
+def _actions(findings: Findings, lines: int, width: int) -> Iterable[RichTable | Text]:
+    """Return a row for each action of the scripts."""
+    table = actions_table(findings)
+    assert table is not None, "who asks has looked"
+    left = sum(column.align == "left" for column in table.columns)
+    # What does not fit the width is in the full report.
+    kept = [at for at, column in enumerate(table.columns) if not column.is_optional]
+    shown = table.rows[: max(1, lines - 5)]
+    columns = _Columns([table.columns[at].head for at in kept], left)
+    columns.rows += [[row[at] for at in kept] for row in shown]
+    yield columns.draw(width)
+    if len(shown) < len(table.rows):
+        yield Text(f"and {len(table.rows) - len(shown)} more actions: --full", style="dim")
+    yield Text("Rate: all clients, by wall time. Busy: one that does nothing else.", style="dim")
+    yield Text("The requests that actions are made of: --full.", style="dim")
 
 
 def _body(answer: Answer, lines: int, width: int) -> Iterable[RichTable | Text]:

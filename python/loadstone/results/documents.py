@@ -125,6 +125,7 @@ class TrialDocument(TypedDict, total=False):
     cores: Whole | None
     log_requests: bool
     mix: list[Share]
+    script: Object | None
     dataset: DatasetDocument | None
     options: Object
     load: LoadDocument

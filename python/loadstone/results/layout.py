@@ -17,6 +17,7 @@ LOCK = ".lock"
 TRIALS = "trials"
 PROBES = "probes"
 OPERATIONS = "operations"
+ACTIONS = "actions"
 RECORD_SUFFIX = ".json"
 PARTIAL_SUFFIX = ".partial.json"
 

@@ -48,6 +48,15 @@ INTERVAL_SCHEMA = pa.schema(
     ]
 )
 
+# One row for each stage, action of a script and outcome of a second; `objects` are its requests.
+ACTION_SCHEMA = pa.schema(
+    [
+        ("action", kind) if name == "operation" else (name, kind)
+        for name, kind in zip(INTERVAL_SCHEMA.names, INTERVAL_SCHEMA.types, strict=True)
+        if name not in ("part", "parts_failed")
+    ]
+)
+
 # Columns that the first builds did not write.
 _LATER_COLUMNS = ("part", "parts_failed")
 
@@ -83,6 +92,7 @@ class Record:
     intervals_path: Path | None = None
     probes_path: Path | None = None
     operations_path: Path | None = None
+    actions_path: Path | None = None
     hooks: Sequence[Mapping[str, Any]] = ()
     target_state: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, Any] = field(default_factory=dict)
@@ -106,6 +116,11 @@ class Record:
     def probes(self) -> pa.Table:
         """Read what the probes saw from disk, anew at every access."""
         return tables.read_table(self.probes_path, PROBE_SCHEMA)
+
+    @property
+    def actions(self) -> pa.Table:
+        """Read the intervals of a script's actions from disk; empty where there is no script."""
+        return tables.read_table(self.actions_path, ACTION_SCHEMA)
 
     def read_requests(self) -> Iterator[pa.RecordBatch]:
         """Read the requests one by one, in batches, where the campaign had them logged."""

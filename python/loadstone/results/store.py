@@ -25,6 +25,7 @@ from loadstone.results.ceiling_record import read_ceilings
 from loadstone.results.documents import Manifest, Summary, TrialDocument, check_record
 from loadstone.results.hook_log import read_hooks
 from loadstone.results.layout import (
+    ACTIONS,
     LOCK,
     MANIFEST,
     OPERATIONS,
@@ -136,6 +137,9 @@ def _finished_record(path: Path) -> Record:
     probes = path.parent.parent / PROBES / intervals.name
     if probes.exists():
         tables.check_parquet(probes)
+    actions = path.parent.parent / ACTIONS / intervals.name
+    if actions.exists():
+        tables.check_parquet(actions)
     return _record(path, document, intervals, probes)
 
 
@@ -165,6 +169,7 @@ def _record(path: Path, document: Mapping[str, Any], intervals: Path, probes: Pa
     if not isinstance(summary, dict):
         raise ResultError(f'"{path}" has no usable "summary"')
     check_record(path, document)
+    actions = path.parent.parent / ACTIONS / intervals.name
     operations = sorted((path.parent.parent / OPERATIONS).glob(f"{trial['id']}.*"))
     return Record(
         trial=cast(TrialDocument, trial),
@@ -175,5 +180,6 @@ def _record(path: Path, document: Mapping[str, Any], intervals: Path, probes: Pa
         intervals_path=intervals,
         probes_path=probes if probes.exists() else None,
         files=document.get(integrity.FILES) or {},
+        actions_path=actions if actions.exists() else None,
         operations_path=operations[0] if operations else None,
     )

@@ -15,6 +15,7 @@ from loadstone.results.ceiling_record import CEILINGS
 from loadstone.results.hook_log import HOOKS
 from loadstone.results.intents import Intents
 from loadstone.results.layout import (
+    ACTIONS,
     LOCK,
     MANIFEST,
     MANIFEST_FORMAT,
@@ -27,6 +28,7 @@ from loadstone.results.layout import (
     read_manifest,
 )
 from loadstone.results.record import (
+    ACTION_SCHEMA,
     INTERRUPTED,
     INTERVAL_SCHEMA,
     PROBE_SCHEMA,
@@ -139,7 +141,7 @@ class RunWriter:
     def _remove_streams_of_finished(self) -> None:
         """Remove what a trial's own end would have removed, had no kill come between."""
         for trial in self.finished:
-            for kind in (TRIALS, PROBES):
+            for kind in (TRIALS, ACTIONS, PROBES):
                 with contextlib.suppress(OSError):
                     (self.path / kind / (trial + tables.STREAM_SUFFIX)).unlink(missing_ok=True)
 
@@ -214,11 +216,13 @@ class TrialWriter:
         self._operations_path = folder / OPERATIONS / (self._id + tables.OPERATIONS_SUFFIX)
         self._operations: tables.CompressedStream | None = None
         self._target_state: Mapping[str, Any] = {}
+        self._actions_folder = folder / ACTIONS
         self._remove_leftovers()
         self._intervals = tables.StreamWriter(
             self._trials / (self._id + tables.STREAM_SUFFIX), INTERVAL_SCHEMA
         )
         self._probes: tables.StreamWriter | None = None
+        self._actions: tables.StreamWriter | None = None
 
     def write_intervals(self, batch: pa.RecordBatch) -> None:
         """Append intervals."""
@@ -230,6 +234,15 @@ class TrialWriter:
             path = self._probes_folder / (self._id + tables.STREAM_SUFFIX)
             self._probes = tables.StreamWriter(path, PROBE_SCHEMA)
         self._probes.write(batch)
+
+    def write_actions(self, batch: pa.RecordBatch) -> None:
+        """Append intervals of a script's actions."""
+        if self._actions is None:
+            path = self._actions_folder / (self._id + tables.STREAM_SUFFIX)
+            with durable.writing(path):
+                durable.make_folder(path.parent)
+            self._actions = tables.StreamWriter(path, ACTION_SCHEMA)
+        self._actions.write(batch)
 
     def write_operations(self, batch: pa.RecordBatch) -> None:
         """Append requests one by one, compressed."""
@@ -255,7 +268,11 @@ class TrialWriter:
             self._operations.finish()
             written.append(self._operations_path)
         self.close()
-        for stream, schema in ((self._probes, PROBE_SCHEMA), (self._intervals, INTERVAL_SCHEMA)):
+        for stream, schema in (
+            (self._probes, PROBE_SCHEMA),
+            (self._actions, ACTION_SCHEMA),
+            (self._intervals, INTERVAL_SCHEMA),
+        ):
             if stream is not None:
                 parquet = stream.path.with_suffix(tables.PARQUET_SUFFIX)
                 tables.convert_to_parquet(stream.path, parquet, schema)
@@ -266,7 +283,7 @@ class TrialWriter:
         # The streams have done their duty. Should they outlive a kill here, they are not read, and
         # `reopen` removes them.
         with contextlib.suppress(OSError):
-            for stream in (self._intervals, self._probes):
+            for stream in (self._intervals, self._actions, self._probes):
                 if stream is not None:
                     stream.path.unlink(missing_ok=True)
 
@@ -288,7 +305,7 @@ class TrialWriter:
 
     def close(self) -> None:
         """Close the streams as they are."""
-        for stream in (self._intervals, self._probes, self._operations):
+        for stream in (self._intervals, self._actions, self._probes, self._operations):
             if stream is not None:
                 stream.close()
 
@@ -311,7 +328,7 @@ class TrialWriter:
         suffixes = (tables.STREAM_SUFFIX, tables.PARQUET_SUFFIX)
         names = [
             folder / (self._id + end)
-            for folder in (self._trials, self._probes_folder)
+            for folder in (self._trials, self._actions_folder, self._probes_folder)
             for end in suffixes
         ]
         for path in (*names, self._trials / (self._id + PARTIAL_SUFFIX), self._operations_path):

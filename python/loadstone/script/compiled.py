@@ -73,23 +73,13 @@ class Compiled:
     has_times: bool
     subjects: int
 
-    def document(self, *, order: str, speed: float | None) -> dict[str, Any]:
-        """Return the key `script` of a trial document."""
-        return {
-            "path": f"{self.path.parent.name}/{self.path.name}",
-            "sha256": self.sha256,
-            "actions": self.actions,
-            "requests": self.requests,
-            "sessions": self.sessions,
-            "order": order,
-            "speed": speed,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledScript:
     """A script's three files; `prepare` is absent where nothing must be there before."""
 
+    subjects: Path
+    subjects_sha256: str
     measured: Compiled
     prepare: Compiled | None
     clean_up: Compiled
@@ -98,6 +88,9 @@ class CompiledScript:
     lists: int
     lists_checked: int
     bytes_put: int
+    largest_bytes: int
+    span_ns: int | None
+    """When the last action is due; nothing where none is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +129,8 @@ def compile_script(checked: Checked, folder: Path) -> CompiledScript:
         raise ResultError(f'cannot write the script to "{folder}": {error.strerror}') from error
     sizes = zip(requests.size, requests.operation, strict=True)
     return CompiledScript(
+        subjects=folder / f"{subjects_sha}.subjects.arrow",
+        subjects_sha256=subjects_sha,
         measured=measured,
         prepare=prepare,
         clean_up=clean_up,
@@ -144,6 +139,8 @@ def compile_script(checked: Checked, folder: Path) -> CompiledScript:
         lists=expected.lists,
         lists_checked=expected.lists_checked,
         bytes_put=sum(size for size, operation in sizes if operation == PUT),
+        largest_bytes=max((*requests.size, *expected.prepared_sizes), default=0),
+        span_ns=max(requests.due_ns, default=NONE) if measured.has_times else None,
     )
 
 

@@ -153,8 +153,10 @@ def writing(path: Path) -> Iterator[ScriptWriter]:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as stream:
             writer = ScriptWriter(stream, is_csv=path.suffix == ".csv")
-            yield writer
-            writer.close()
+            try:
+                yield writer
+            finally:
+                writer.close()
         partial.replace(path)
     except OSError as error:
         raise ResultError(f'cannot write the script to "{path}": {error.strerror}') from error

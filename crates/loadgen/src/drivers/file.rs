@@ -177,7 +177,7 @@ impl Driver for FileTree {
         let leaf_start = prefix.rfind('/').map_or(0, |slash| slash + 1);
         let has = |wanted| trial.mix.iter().any(|share| share.operation == wanted);
         let tree = Self {
-            dataset: Dataset::new(trial),
+            dataset: flat(Dataset::new(trial)),
             payload: PayloadSpec::of_trial(trial),
             flush: Flush::of_settings(settings),
             layout,
@@ -237,6 +237,12 @@ impl Driver for FileTree {
             last_error: None,
         })
     }
+}
+
+/// A directory of files alone: a slash in a key of a script is none of a path.
+fn flat(mut dataset: Dataset) -> Dataset {
+    dataset.flatten();
+    dataset
 }
 
 fn open_root(root: &Path, target: &str) -> Result<OwnedFd, Error> {

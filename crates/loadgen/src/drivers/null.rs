@@ -83,11 +83,8 @@ impl Client for NullClient {
         self.reactor.turn().await;
         let ended_ns = self.reactor.now_ns();
         let info = request.operation.info();
-        let bytes = if info.reads || info.writes {
-            self.null.dataset.size(request.object().index)
-        } else {
-            0
-        };
+        let bytes =
+            if info.reads || info.writes { self.null.dataset.length(request.object()) } else { 0 };
         Completion { bytes, ..Completion::plain(Outcome::OK, sent_ns, ended_ns, ended_ns) }
     }
 

@@ -147,7 +147,7 @@ impl Client for SimulatedClient {
         let ended_ns = self.reactor.now_ns();
         let fails = unit(mix64(request.chance)) < self.target.law.failures;
         let outcome = if fails { Outcome::http(503) } else { Outcome::OK };
-        let bytes = self.target.size.size(request.object().index);
+        let bytes = self.target.size.length(request.object());
         Completion { bytes, ..Completion::plain(outcome, sent_ns, ended_ns, ended_ns) }
     }
 

@@ -20,7 +20,7 @@ use crate::ownership::{
 };
 use crate::payload::{PayloadSpec, Verifier, fill};
 use crate::reactor::{Reactor, Sleep};
-use crate::requests::Request;
+use crate::requests::{Request, Subject};
 use crate::run::{Control, Output, Summary, run_trial};
 use crate::settings::{self, Setting, SettingKind, setting};
 use crate::trial::Trial;
@@ -123,6 +123,15 @@ impl ToyClient {
 
     fn carry_out(&self, request: &Request, completion: &mut Completion) {
         let (toy, mut map) = (&self.toy, self.map());
+        if let Subject::Listing(listing) = &request.subject {
+            let place = toy.dataset.bucket(toy.dataset.bucket_of(listing.prefix.into()));
+            let prefix = toy.dataset.listed_prefix(listing);
+            let mut found = toy.dataset.find(listing);
+            let keys = map.get(&place).into_iter().flat_map(BTreeMap::keys);
+            keys.filter(|key| key.starts_with(&prefix)).for_each(|key| found.add(key));
+            completion.objects = found.entries();
+            return completion.outcome = Outcome::of_set(found.verdict());
+        }
         if request.operation == Operation::List {
             let objects = map.get(&toy.dataset.bucket(request.bucket()));
             let keys = objects.map_or(0, BTreeMap::len).min(toy.page_keys);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::dataset::Dataset;
+use crate::outcome::Outcome;
 
 fn trial(mix: &str, rest: &str) -> Trial {
     serde_json::from_str(&format!(
@@ -21,10 +22,10 @@ fn trial(mix: &str, rest: &str) -> Trial {
 fn draw(trial: &Trial, count: u64) -> Vec<Request> {
     let tickets = Tickets::default();
     tickets.restart(count);
-    let mut requests = Source::new(trial, 1, 1);
+    let mut requests = Source::new(trial, 0, 1, 1);
     std::iter::from_fn(|| {
-        let Next::Request(request) = requests.next(0, &tickets) else { return None };
-        requests.note(0, &request, Outcome::OK);
+        let Next::Request(request) = requests.next(0, 0, &tickets) else { return None };
+        requests.note(&request, Outcome::OK);
         Some(request)
     })
     .collect()
@@ -103,14 +104,14 @@ fn appends_fill_each_object_in_order_and_one_request_at_a_time() {
     let dataset = Dataset::new(&trial);
     let tickets = Tickets::default();
     tickets.restart(u64::MAX);
-    let mut threads = [Source::new(&trial, 2, 6), Source::new(&trial, 2, 6)];
+    let mut threads = [Source::new(&trial, 0, 2, 6), Source::new(&trial, 1, 2, 6)];
     let (mut blocks, mut in_flight) = ([0; 7], Vec::new());
     loop {
         // Three clients in each thread; the oldest request of all ends first.
         for (thread, requests) in threads.iter_mut().enumerate() {
             let is_of = |(other, _): &&(usize, Request)| *other == thread;
             while in_flight.iter().filter(is_of).count() < 3
-                && let Next::Request(request) = requests.next(0, &tickets)
+                && let Next::Request(request) = requests.next(0, 0, &tickets)
             {
                 assert!(
                     in_flight
@@ -127,11 +128,11 @@ fn appends_fill_each_object_in_order_and_one_request_at_a_time() {
         let place = request.subject.number() as usize;
         assert_eq!(blocks[place], request.block());
         blocks[place] += 1;
-        threads[thread].note(0, &request, Outcome::OK);
+        threads[thread].note(&request, Outcome::OK);
     }
     let expected = [0, 1, 2, 3, 4, 5, 6].map(|index| dataset.size(index).div_ceil(4096).max(1));
     assert_eq!(blocks, expected);
-    assert!(matches!(threads[0].next(0, &tickets), Next::Busy));
+    assert!(matches!(threads[0].next(0, 0, &tickets), Next::Busy));
 }
 
 #[test]
@@ -141,20 +142,20 @@ fn an_object_whose_append_failed_is_given_up() {
     trial.dataset.size = crate::trial::SizeLaw::Fixed { bytes: 8192 };
     let tickets = Tickets::default();
     tickets.restart(3);
-    let mut requests = Source::new(&trial, 1, 1);
+    let mut requests = Source::new(&trial, 0, 1, 1);
     let mut taken = Vec::new();
-    while let Next::Request(request) = requests.next(0, &tickets) {
+    while let Next::Request(request) = requests.next(0, 0, &tickets) {
         taken.push(request);
     }
     let places = taken.iter().map(|request| (request.subject.number(), request.block()));
     assert_eq!(places.collect::<Vec<_>>(), [(0, 0), (1, 0)]);
-    assert!(matches!(requests.next(0, &tickets), Next::Busy));
-    requests.note(0, &taken[0], Outcome::TIMEOUT);
-    assert!(matches!(requests.next(0, &tickets), Next::Busy));
-    requests.note(0, &taken[1], Outcome::OK);
-    let Next::Request(third) = requests.next(0, &tickets) else { panic!("the second goes on") };
+    assert!(matches!(requests.next(0, 0, &tickets), Next::Busy));
+    requests.note(&taken[0], Outcome::TIMEOUT);
+    assert!(matches!(requests.next(0, 0, &tickets), Next::Busy));
+    requests.note(&taken[1], Outcome::OK);
+    let Next::Request(third) = requests.next(0, 0, &tickets) else { panic!("the second goes on") };
     assert_eq!((third.subject.number(), third.block()), (1, 1));
-    assert!(matches!(requests.next(0, &tickets), Next::Over));
+    assert!(matches!(requests.next(0, 0, &tickets), Next::Over));
 }
 
 #[test]

@@ -51,7 +51,11 @@ impl Trial {
         );
         mistakes.extend(self.dataset.size.mistakes());
         self.check_ownership(&mut mistakes);
-        self.check_mix(&mut mistakes);
+        if self.script.is_none() {
+            self.check_mix(&mut mistakes);
+        } else {
+            self.check_script(&mut mistakes);
+        }
         mistakes
     }
 
@@ -100,6 +104,44 @@ impl Trial {
         }
         if weight(Operation::Append) > 0.0 {
             self.check_append(mistakes);
+        }
+    }
+
+    /// A script runs once, from its begin to its end, on one host.
+    fn check_script(&self, mistakes: &mut Vec<String>) {
+        let Some(script) = &self.script else { return };
+        let mut demand = |holds: bool, text: &str| {
+            if !holds {
+                mistakes.push(format!("script: {text}"));
+            }
+        };
+        let known = [
+            Operation::Put,
+            Operation::Get,
+            Operation::Head,
+            Operation::Delete,
+            Operation::List,
+            Operation::CreateBucket,
+        ];
+        demand(
+            self.mix.iter().all(|share| known.contains(&share.operation)),
+            "allowed in mix: put, get, head, delete and list",
+        );
+        demand(
+            script.speed.is_none_or(|speed| speed > 0.0 && speed.is_finite()),
+            "allowed as speed: numbers above 0",
+        );
+        demand(
+            script.speed.is_none() || matches!(self.load, Load::Open { .. }),
+            "with a speed its load is open",
+        );
+        if script.requests.is_some() {
+            demand(
+                self.warm_up_ns == 0 && self.cool_down_ns == 0 && self.iterations == 1,
+                "allowed: no warm_up, no cool_down, and one iteration",
+            );
+            demand(self.portion.is_none_or(|portion| portion.of == 1), "allowed: one host");
+            demand(self.stop.requests.is_some(), "stop.requests is how many requests it has");
         }
     }
 

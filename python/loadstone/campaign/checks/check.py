@@ -99,7 +99,14 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
         )
     else:
         dataset = workload.dataset
-        for key, value in (("objects", dataset.objects_total), ("size", dataset.size)):
+        scripts = [phase.script for phase in workload.phases if phase.script is not None]
+        needed = {"objects": dataset.objects_total, "size": dataset.size}
+        if scripts:
+            # A script says itself which objects there are; a generator asks for their size.
+            settings = scripts[0].settings
+            is_told = scripts[0].file or (settings is not None and settings.size_bytes is not None)
+            needed = {} if is_told else {"size": dataset.size}
+        for key, value in needed.items():
             if value is None:
                 yield KeyMistake(
                     path=path(("dataset", key)),
@@ -118,6 +125,7 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
 
 def _wrong_case(case: Case) -> Iterator[KeyMistake]:
     workload, path = case.workload, case.source.path
+    yield from _wrong_script(case)
     if case.intervention is None:
         for mistake in intervention_mistakes(workload):
             yield replace(mistake, path=path(mistake.path))
@@ -145,6 +153,45 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
             )
         yield from _idle_threads(case, index, phase)
         yield from _wrong_hosts(case, index, phase)
+
+
+def _wrong_script(case: Case) -> Iterator[KeyMistake]:
+    """A script has its objects for itself, and one host that knows what has become of them."""
+    workload, path = case.workload, case.source.path
+    for index, phase in enumerate(workload.phases):
+        if phase.script is None:
+            continue
+        if len(workload.phases) > 1:
+            yield KeyMistake(
+                path=path(("phases", index, "script")),
+                found="it beside other phases",
+                allowed="a workload of its own, under workloads",
+            )
+        if case.hosts_all is not None:
+            yield KeyMistake(
+                path=path(("phases", index, "script")),
+                found="it with hosts",
+                allowed="a campaign whose load this host makes: one must know what there is",
+            )
+        if case.load(phase).rate_per_s is not None:
+            yield KeyMistake(
+                path=path(("load", "rate")),
+                found="it with a script",
+                allowed="threads: a script's times, with its speed, say when actions are due",
+            )
+        dataset = case.dataset(phase)
+        if dataset.objects_total is not None:
+            yield KeyMistake(
+                path=path(("dataset", "objects")),
+                found=f"{dataset.objects_total} with a script",
+                allowed="none: the script says which objects there are",
+            )
+        if dataset.size is not None and not isinstance(dataset.size, FixedSize):
+            yield KeyMistake(
+                path=path(("dataset", "size")),
+                found=dataset.size.kind,
+                allowed="one size with a script",
+            )
 
 
 def _wrong_hosts(case: Case, index: int, phase: Phase) -> Iterator[KeyMistake]:
@@ -241,7 +288,8 @@ def _wrong_sizes(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[K
         return
     for index, phase in enumerate(case.workload.phases):
         law = case.dataset(phase).size
-        assert law is not None
+        if law is None:
+            continue
         largest_bytes = law.largest_bytes()
         place = case.source.path(("phases", index))
         limit = driver.facts.limits.put_bytes_max

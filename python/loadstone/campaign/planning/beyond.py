@@ -22,6 +22,9 @@ def ordinals_of(document: Document) -> int:
 def written_beyond(document: Document) -> tuple[int, int] | None:
     """Return the numbers of the objects that a trial may put beyond its dataset, end exclusive."""
     operations = operations_of(document)
+    if document.get("script"):
+        # All that it may put has a number in the dataset.
+        return None
     if len(operations) < 2 or not {"put", "multipart_put", "delete"} & set(operations):
         return None
     first = document["dataset"]["objects"] + _ticket_base(document)

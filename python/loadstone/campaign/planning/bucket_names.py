@@ -60,13 +60,13 @@ class Buckets:
 def bucket_prefix(dataset: Dataset, fields: Mapping[str, str]) -> str:
     """Return a dataset's prefix with its braces filled in."""
     size = dataset.size
-    assert size is not None
-    assert dataset.objects_total is not None
+    # A script may say itself how large its objects are, and always does how many there are.
+    law = "script" if size is None else size.kind
     return dataset.prefix.format(
         **fields,
-        size=str(size.written()).lower() if isinstance(size, FixedSize) else size.kind,
+        size=str(size.written()).lower() if isinstance(size, FixedSize) else law,
         buckets=dataset.buckets,
-        objects=dataset.objects_total,
+        objects="script" if dataset.objects_total is None else dataset.objects_total,
     )
 
 

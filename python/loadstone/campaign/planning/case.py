@@ -92,7 +92,7 @@ class Case:
         )
         # A search varies the arrival itself, from one trial to the next.
         arrival = {} if phase.capacity is not None else arrival
-        fixed = {**arrival, "size": _plain(size)}
+        fixed = {**arrival, **({} if size is None else {"size": _plain(size)})}
         # Of another number of hosts it is another load.
         hosts = {} if self.hosts(phase) is None else {"hosts": self.hosts(phase)}
         fixed = {**fixed, **hosts}

@@ -76,19 +76,31 @@ def need_of(document: Document, *, is_first: bool) -> Need:
     """
     if document["phase"] in (PREPARE, CLEAN_UP) or not operations_of(document):
         return Need.ANYTHING
+    if document.get("script"):
+        return _need_of_script(document["target"]["driver"])
     driver, order = document["target"]["driver"], document["keys"]["order"]
     return _need(driver, operations_of(document), order, is_first=is_first)
 
 
 def need_of_phase(driver: str, phase: Phase, *, is_first: bool) -> Need:
     """Return what a phase wants to find, before there is a document of it."""
+    if phase.script is not None:
+        return _need_of_script(driver)
     return _need(driver, list(phase.operations), phase.keys.order, is_first=is_first)
 
 
 def writes_dataset(document: Document) -> bool:
     """Tell whether a trial writes the dataset's own objects anew, which makes a new version."""
     operations = operations_of(document)
+    if document.get("script"):
+        # Each of its objects has versions of its own.
+        return False
     return len(operations) == 1 and operations[0] in _WRITES_WHOLE | _WRITES_BLOCKS
+
+
+def _need_of_script(driver: str) -> Need:
+    """A script knows what there is: nothing, but for what is put there for it."""
+    return Need.FRESH if facts_of(driver).keeps else Need.ANYTHING
 
 
 def _need(driver: str, operations: list[str], order: str, *, is_first: bool) -> Need:
@@ -115,6 +127,8 @@ def state_after(document: Document, state: State) -> State:
     operations = operations_of(document)
     if not operations:
         return state
+    if document.get("script"):
+        return State.PARTIAL
     if len(operations) > 1:
         return _state_after_mix(operations, state)
     is_whole = state in (State.FULL, State.SURPLUS)

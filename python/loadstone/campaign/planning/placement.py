@@ -32,12 +32,13 @@ class DatasetKey:
 
 def content_document(dataset: Dataset) -> dict[str, Any]:
     """Return a dataset as a trial document spells it, but for its place and its version."""
-    assert dataset.size is not None, "check.py lets no dataset pass without a size"
+    # What a script says of its objects, the plan finds in its files.
+    size = {"kind": "fixed", "bytes": 0} if dataset.size is None else dataset.size.document()
     return {
         "buckets": dataset.buckets,
-        "objects": dataset.objects_total,
+        "objects": dataset.objects_total or 0,
         "object_prefix": dataset.object_prefix,
-        "size": dataset.size.document(),
+        "size": size,
         "compressible": dataset.compressible,
         "duplicate": dataset.duplicate,
         "encryption": None if dataset.encryption == "none" else dataset.encryption,
@@ -57,7 +58,12 @@ def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str
     if "prefix" not in dataset.model_fields_set:
         # Names that are free cost nothing to cut, and no campaign is refused for its long name.
         fields |= {"name": short(name, NAME_MAX), "target": short(case.target, TARGET_MAX)}
-    content = json.dumps(content_document(dataset), sort_keys=True)
+    described = content_document(dataset)
+    if phase.script is not None:
+        # Another script has other objects, and so has one of another number of sessions.
+        script = phase.script.model_dump(mode="json", by_alias=True)
+        described |= {"script": script, "threads": case.load(phase).clients}
+    content = json.dumps(described, sort_keys=True)
     return DatasetKey(case.target, bucket_prefix(dataset, fields), content)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from loadstone.campaign.checks.check import campaign_mistakes
 from loadstone.campaign.drivers import Driver, Drivers, DriverTable, read_drivers
-from loadstone.campaign.planning import beyond, lifecycle, placement, trial
+from loadstone.campaign.planning import beyond, lifecycle, placement, scripted, trial
 from loadstone.campaign.planning.case import Case, cases_of
 from loadstone.campaign.planning.ceiling_plan import PlannedCeiling, plan_ceilings
 from loadstone.campaign.planning.estimate import Estimate, estimate
@@ -17,6 +17,7 @@ from loadstone.campaign.planning.lifecycle import Need, State
 from loadstone.campaign.planning.placement import DatasetKey
 from loadstone.campaign.planning.query_plan import QueryPlanner
 from loadstone.campaign.planning.reuse import Reused
+from loadstone.campaign.planning.scripted import PlannedScript, Scripts
 from loadstone.campaign.planning.targets import targets_in_run
 from loadstone.campaign.planning.trial import PlannedTrial, Step
 from loadstone.campaign.reading.mistakes import KeyMistake
@@ -69,9 +70,11 @@ def make_plan(
     run: str | None = None,
     reused: Mapping[str, Reused] | None = None,
     starts: int | None = None,
+    scripts: Scripts = scripted.no_scripts,
 ) -> Plan:
     """Plan a campaign; raise with every mistake if it cannot be run as it is.
 
+    `scripts` makes the scripts that phases name.
     `run` is the run's identity, 32 hex digits. Without one it is made from the campaign, so that
     the same campaign gives the same plan. `reused` are the runs that targets name in `reuse`.
     Of a schedule only the first `starts` are planned, and `later` plans the others one by one;
@@ -87,7 +90,7 @@ def make_plan(
         planner = QueryPlanner(campaign, table, run)
     else:
         cases, _ = cases_of(campaign)
-        planner = _Planner(campaign, table, cases, run, reused or {})
+        planner = _Planner(campaign, table, cases, run, reused or {}, scripts)
     later = Later(planner, suites(campaign.schedule))
     is_lazy = starts is not None and all(one.when != "blocks" for one in campaign.ceilings)
     for _ in range(min(starts or 1, later.starts) if is_lazy else later.starts):
@@ -234,6 +237,7 @@ class _Planner:
         cases: Sequence[Case],
         run: str,
         reused: Mapping[str, Reused],
+        scripts: Scripts,
     ) -> None:
         self.trials: list[PlannedTrial] = []
         self._campaign = campaign
@@ -244,6 +248,7 @@ class _Planner:
         # With those that get new names when they begin anew.
         self._emitted = dict(self._places)
         self._reused = reused
+        self._scripts = scripts
         self._left_over: list[_Held] = []
         self._pause_ns = 0
         self._suite = 0
@@ -282,14 +287,40 @@ class _Planner:
         self._suite = stop.suite
         step = stop.step
         document = trial.measured_document(self._targets[step.case.target], step)
+        script = self._script_of(step)
+        if script is not None:
+            assert step.phase.script is not None, "it has been asked for"
+            document = scripted.with_script(document, script, step.phase.script.speed)
+            if not self._targets[step.case.target].driver.facts.keeps:
+                document["verify"] = 0.0
         held = self._hold(stop, document)
         need = lifecycle.need_of(document, is_first=stop.is_first)
         if not need.is_met_by(held.state):
             held = self._meet(need, held, stop.key)
+        if script is not None:
+            self._prepare_script(script, held)
         self._emit(document, held, pause_ns=self._pause_ns, is_first=stop.is_first)
         self._pause_ns = stop.pause_after_ns
         if self._is_over(stop.next_need):
             self._clean_up(held)
+
+    def _script_of(self, step: Step) -> PlannedScript | None:
+        if step.phase.script is None:
+            return None
+        found = self._scripts(scripted.wanted_by(step.case, step.phase, self._campaign.seed))
+        wrong = scripted.mistake(found, step.case, step.phase)
+        if wrong is not None:
+            raise CampaignError([self._campaign.source.place(wrong)])
+        return found
+
+    def _prepare_script(self, script: PlannedScript, held: _Held) -> None:
+        """Put what must be there before a script begins."""
+        driver = self._driver(held)
+        if script.prepare is None or self._campaign.prepare == "never":
+            return
+        if lifecycle.can_prepare(driver):
+            plain = trial.prepare_of(held.document, driver, held.threads)
+            self._emit(scripted.prepare_of(held.document, script, plain), held)
 
     def finish(self) -> None:
         """Put what is still to be deleted at the end of the plan."""

@@ -192,10 +192,13 @@ def clean_up_of(
     # Plans of earlier builds have none.
     before = document.get("ownership") or {"adopt": [], "runs": []}
     ownership = {**before, "written": [list(one) for one in beyond.merged(written)]}
+    script = document.get("script")
     return {
         **clean_up,
         "ownership": ownership,
         "stop": {"requests": None, "duration_ns": None},
+        # What it deletes is found by the keys, not by the requests.
+        **({"script": {**script, "requests": None, "speed": None}} if script else {}),
     }
 
 
@@ -220,7 +223,9 @@ def _unmeasured(
         key: value for key, value in document.items() if key not in ("search", "intervention")
     }
     # Several cases may share the dataset: what one of them varies says nothing here.
-    parameters = {"threads": clients, "size": case["parameters"]["size"]}
+    parameters = {"threads": clients}
+    if "size" in case["parameters"]:
+        parameters["size"] = case["parameters"]["size"]
     return {
         **document,
         "phase": phase,
@@ -267,6 +272,9 @@ def _options(phase: Phase) -> dict[str, Any]:
 
 
 def _stop(phase: Phase, dataset: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    if phase.script is not None:
+        # How many requests it has is known once its files are made.
+        return {"requests": None, "duration_ns": phase.duration_ns}
     if phase.capacity is not None:
         return {"requests": None, "duration_ns": phase.capacity.trial_ns}
     requests = phase.requests

@@ -9,6 +9,7 @@ from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
 from loadstone.campaign.schema.capacity import Capacity
 from loadstone.campaign.schema.dataset import SizeLawValue
 from loadstone.campaign.schema.load import Load
+from loadstone.campaign.schema.script import Script
 from loadstone.campaign.schema.values import (
     NAME_PATTERN,
     Count,
@@ -30,6 +31,17 @@ else:
     OperationName = Literal[tuple(OPERATIONS)]
 
 RESERVED_NAMES = ("prepare", "clean-up")
+
+SCRIPTED = ("put", "get", "head", "delete", "list")
+"""The operations that actions of a script are made of."""
+
+WITH_SCRIPT = frozenset(
+    {
+        "script", "op", "mix", "name", "pause_after_ns", "duration_ns", "load", "size", "page_keys",
+        "verify", "timeout_ns", "connections", "log_requests",
+    }
+)  # fmt: skip
+"""What a phase with a script may say beside it."""
 
 REQUIRED = ("range", "range_count", "part_size")
 
@@ -102,6 +114,9 @@ class Phase(BaseModel):
     op: OperationName | None = Field(default=None, description="The operation of every request.")
     mix: Annotated[dict[OperationName, PositiveNumber], BeforeValidator(_read_mix)] | None = Field(
         default=None, description="Operations with their weights, instead of op."
+    )
+    script: Script | None = Field(
+        default=None, description="Actions that depend on each other, instead of op and mix."
     )
     name: str = Field(
         default="",
@@ -199,11 +214,13 @@ class Phase(BaseModel):
     @property
     def label(self) -> str:
         """The phase's name in results."""
-        return self.name or self.op or "mix"
+        return self.name or self.op or ("mix" if self.script is None else "script")
 
     @property
     def operations(self) -> tuple[str, ...]:
         """The operations that requests of this phase may have."""
+        if self.script is not None:
+            return SCRIPTED
         return (self.op,) if self.op is not None else tuple(self.mix or ())
 
     @property
@@ -222,9 +239,20 @@ class Phase(BaseModel):
 
     def _wrong_operations(self) -> list[KeyMistake]:
         mistakes = []
-        if (self.op is None) == (self.mix is None):
-            found = "neither" if self.op is None else "both op and mix"
-            mistakes.append(KeyMistake(path=(), found=found, allowed="one of op and mix"))
+        given = [key for key in ("op", "mix", "script") if getattr(self, key) is not None]
+        if len(given) != 1:
+            found = " and ".join(given) or "none of them"
+            mistakes.append(KeyMistake(path=(), found=found, allowed="one of op, mix and script"))
+        if self.script is not None:
+            mistakes += [
+                KeyMistake(
+                    path=(field.alias or key,),
+                    found="it with a script",
+                    allowed="none: a script says itself what is asked for, and runs once",
+                )
+                for key, field in Phase.model_fields.items()
+                if key in self.model_fields_set - WITH_SCRIPT and getattr(self, key) is not None
+            ]
         if self.label in RESERVED_NAMES:
             mistakes.append(
                 KeyMistake(

@@ -1,11 +1,11 @@
 """The settings of scripts' generators, as a campaign and `loadstone script make` spell them."""
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
-from loadstone.campaign.schema.values import PositiveCount, PositiveSize
+from loadstone.campaign.schema.values import PositiveCount, PositiveNumber, PositiveSize
 from loadstone.errors import InputError
 
 _FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -47,4 +47,49 @@ class Users(BaseModel):
             raise KeyMistakesError(
                 [KeyMistake(path=("recipients",), found=f"{fewest} to {most}", allowed=allowed)]
             )
+        return self
+
+
+class Script(BaseModel):
+    """A script instead of an operation: by a generator, or from a file."""
+
+    model_config = _FROZEN
+
+    generator: Literal["users"] | None = Field(
+        default=None, description="The generator that makes the script."
+    )
+    settings: Users | None = Field(
+        default=None, description="What the generator is told; its usual values when absent."
+    )
+    file: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A script in Parquet or CSV instead, such as loadstone script writes.",
+    )
+    speed: PositiveNumber | None = Field(
+        default=None,
+        description="Actions are due at the script's times, which pass so many times as fast."
+        " Without it each follows the one before in its session.",
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        mistakes = []
+        if (self.generator is None) == (self.file is None):
+            found = "neither" if self.file is None else "both generator and file"
+            mistakes.append(KeyMistake(path=(), found=found, allowed="one of generator and file"))
+        if self.settings is not None and self.generator is None:
+            mistakes.append(
+                KeyMistake(path=("settings",), found="it without generator", allowed="it with one")
+            )
+        if self.speed is not None and self.generator is not None:
+            mistakes.append(
+                KeyMistake(
+                    path=("speed",),
+                    found=f"it with generator {self.generator}",
+                    allowed="it with a file that has times: what is generated has none",
+                )
+            )
+        if mistakes:
+            raise KeyMistakesError(mistakes)
         return self

@@ -88,12 +88,14 @@ def command(
     if dry_run:
         rate = units.parse_rate(assume_rate) if assume_rate else None
         bandwidth = float(units.parse_size(assume_bandwidth)) if assume_bandwidth else None
-        plan = make_plan(campaign, reused=reused_by(campaign), starts=1)
         from loadstone.cli import preview
+        from loadstone.cli.scripts import making_scripts
 
-        preview.print_preview(
-            plan, rate, bandwidth, schedule=campaign.schedule, are_trials_listed=trials
-        )
+        with making_scripts() as scripts:
+            plan = make_plan(campaign, reused=reused_by(campaign), starts=1, scripts=scripts)
+            preview.print_preview(
+                plan, rate, bandwidth, schedule=campaign.schedule, are_trials_listed=trials
+            )
         return 0
     if resume and output is None:
         raise InputError("--resume needs the run folder to go on with", "name it with -o")

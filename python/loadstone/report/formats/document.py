@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loadstone.analysis import Findings, TrialFacts
+from loadstone.analysis.actions import ActionCell
 from loadstone.analysis.finding import evidence_json
 from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
@@ -53,6 +54,7 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "hooks": [dict(entry) for entry in findings.hooks],
         "searches": [_search(search) for search in findings.searches],
         "queries": None if findings.queries is None else _queries(findings.queries),
+        "actions": [_action(action) for action in findings.actions],
         "interventions": [_change(change) for change in findings.changes],
         "findings": [finding.to_json() for finding in findings.findings],
         "mistakes": [one.to_json() for one in findings.mistakes],
@@ -86,6 +88,33 @@ def _queries(results: QueryResults) -> dict[str, Any]:
             for arm in results.arms
         ],
         "loads": [dict(one) for one in results.loads],
+    }
+
+
+def _action(action: ActionCell) -> dict[str, Any]:
+    cell = action.cell
+    return {
+        "target": cell.target,
+        "workload": cell.workload,
+        "phase": cell.phase,
+        "action": action.action,
+        "parameters": dict(cell.parameters),
+        "round": cell.round,
+        "trials": list(cell.trials),
+        "actions": cell.requests,
+        "good_actions": cell.good,
+        "failed_actions": cell.failed,
+        "unwritten_actions": cell.unwritten,
+        "errors": dict(cell.errors),
+        "requests": cell.objects,
+        "bytes": cell.bytes,
+        "duration_s": cell.duration_s,
+        "completed_per_s": action.completed_per_s,
+        "busy_per_s": action.busy_per_s,
+        "spread_of_trials": _spread(cell.spread_of_trials),
+        "response_ns": _latency(cell.response),
+        "service_ns": _latency(cell.service),
+        "lag_ns": _latency(cell.lag),
     }
 
 

@@ -8,7 +8,8 @@ use super::directory::look;
 use super::{COPY_SUFFIX, FileClient};
 use crate::outcome::{Completion, Outcome};
 use crate::payload::Verifier;
-use crate::requests::Request;
+use crate::requests::{Request, Subject};
+use crate::script::Listing;
 use crate::transport::disk;
 use crate::transport::reading::choose_ranges;
 
@@ -125,6 +126,9 @@ impl FileClient {
         request: &Request,
         completion: &mut Completion,
     ) -> io::Result<()> {
+        if let Subject::Listing(listing) = &request.subject {
+            return self.list_prefix(listing, completion);
+        }
         self.at_bucket(request.bucket());
         let tree = std::sync::Arc::clone(&self.tree);
         let prefix = match &tree.options.prefix {
@@ -143,6 +147,37 @@ impl FileClient {
             keys < keys_max
         })?;
         completion.objects = keys;
+        Ok(())
+    }
+
+    /// Lists all names that stand for keys under a script's prefix.
+    fn list_prefix(&mut self, listing: &Listing, completion: &mut Completion) -> io::Result<()> {
+        let tree = std::sync::Arc::clone(&self.tree);
+        let dataset = &tree.dataset;
+        let bucket = dataset.bucket_of(u64::from(listing.prefix));
+        self.at_bucket(bucket);
+        let prefix = dataset.listed_prefix(listing);
+        let (parents, start) = prefix.rsplit_once('/').unwrap_or(("", &prefix));
+        let parents_end = prefix.len() - start.len();
+        let directory = tree.open_page(bucket, parents)?;
+        let mut found = dataset.find(listing);
+        super::directory::for_each_name(directory.as_fd(), &mut self.buffer, |name| {
+            let is_key = name.starts_with(start.as_bytes())
+                && !name.starts_with(b".loadstone-")
+                && !name.ends_with(CLAIM_SUFFIX.as_bytes());
+            if let Ok(name) = std::str::from_utf8(name)
+                && is_key
+            {
+                let whole = format!("{}{name}", &prefix[..parents_end]);
+                found.add(&dataset.listed_key(&whole));
+            }
+            true
+        })?;
+        completion.objects = found.entries();
+        completion.outcome = Outcome::of_set(found.verdict());
+        if !completion.outcome.is_ok() {
+            self.last_error = Some(found.told());
+        }
         Ok(())
     }
 }

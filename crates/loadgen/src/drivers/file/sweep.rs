@@ -16,11 +16,16 @@ use crate::transport::disk;
 impl FileTree {
     /// Returns the number of the object that a file is, or is a copy of.
     pub(super) fn index_of(&self, name: &std::ffi::OsStr) -> Option<u64> {
+        self.dataset.index_of(&self.key_of(name)?)
+    }
+
+    /// Returns the key of the object that a file is, or is a copy of, if it has the dataset's prefix.
+    fn key_of(&self, name: &std::ffi::OsStr) -> Option<String> {
         let name = name.to_str()?;
         let copy = std::str::from_utf8(COPY_SUFFIX).expect("it is text");
         let name = name.strip_suffix(copy).unwrap_or(name);
         let digits = name.strip_prefix(&self.dataset.spec().object_prefix[self.leaf_start..])?;
-        self.dataset.index_of(&format!("{}{digits}", self.dataset.spec().object_prefix))
+        Some(format!("{}{digits}", self.dataset.spec().object_prefix))
     }
 
     /// Tells whether this run may have written a file into a bucket.
@@ -28,12 +33,8 @@ impl FileTree {
         if self.runs_temporary(name) {
             return true;
         }
-        self.index_of(name).is_some_and(|index| {
-            let ranges = &self.ownership.written;
-            let is_in_range = index < self.dataset.spec().objects
-                || ranges.iter().any(|(first, end)| (*first..*end).contains(&index));
-            is_in_range && self.dataset.bucket(self.dataset.bucket_of(index)) == bucket
-        })
+        self.key_of(name)
+            .is_some_and(|key| self.dataset.holds(bucket, &key, &self.ownership.written))
     }
 
     fn runs_temporary(&self, name: &std::ffi::OsStr) -> bool {

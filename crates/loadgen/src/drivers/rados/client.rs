@@ -19,7 +19,8 @@ use crate::outcome::{Completion, Outcome};
 use crate::ownership::{self, BucketState, Standing, Swept};
 use crate::payload::{Held, ObjectId, Verifier};
 use crate::reactor::Reactor;
-use crate::requests::Request;
+use crate::requests::{Request, Subject};
+use crate::script::Listing;
 use crate::transport::{huge, inbox::Seat};
 
 /// How long a client that ends waits for librados to let go of its requests.
@@ -79,6 +80,9 @@ impl Drop for RadosClient {
 
 impl Client for RadosClient {
     async fn execute(&mut self, request: &Request) -> Completion {
+        if let Subject::Listing(listing) = request.subject {
+            return self.list_prefix(listing).await;
+        }
         if request.operation == Operation::List {
             return self.list_page(request.bucket()).await;
         }
@@ -398,6 +402,40 @@ impl RadosClient {
         };
         self.last_error.get_or_insert_with(|| format!("list: {error}"));
         Completion::plain(Outcome::of_io(&error), sent_ns, 0, ended_ns)
+    }
+
+    /// Lists a whole namespace, and counts the names under a script's prefix: RADOS knows none.
+    async fn list_prefix(&mut self, listing: Listing) -> Completion {
+        let sent_ns = self.reactor.now_ns();
+        let (rados, instance) = (Arc::clone(&self.rados), self.instance);
+        let list = move || {
+            let dataset = &rados.dataset;
+            let bucket = dataset.bucket_of(u64::from(listing.prefix));
+            let prefix = dataset.listed_prefix(&listing);
+            let context = rados.instances[instance].open(&rados, bucket)?;
+            let (mut names, mut found) = (context.list()?, dataset.find(&listing));
+            while let Some(name) = names.next()?.filter(|_| !found.has_too_many()) {
+                if name.starts_with(&prefix) {
+                    found.add(&name);
+                }
+            }
+            drop(names);
+            Ok::<_, c_int>((found.entries(), Outcome::of_set(found.verdict()), found.told()))
+        };
+        let listed = self.seat.run_aside(&self.reactor, list).await;
+        let ended_ns = self.reactor.now_ns();
+        let (objects, outcome, told) = match listed {
+            Ok(Ok(found)) => found,
+            Ok(Err(number)) => {
+                let error = std::io::Error::from_raw_os_error(number);
+                (1, Outcome::of_io(&error), error.to_string())
+            }
+            Err(error) => (1, Outcome::of_io(&error), error.to_string()),
+        };
+        if !outcome.is_ok() {
+            self.last_error.get_or_insert_with(|| format!("list: {told}"));
+        }
+        Completion { objects, ..Completion::plain(outcome, sent_ns, 0, ended_ns) }
     }
 
     /// Answers a request that could not be made.

@@ -11,7 +11,8 @@ use super::S3Client;
 use super::head::HeadSpec;
 use crate::dataset::Object;
 use crate::outcome::{Completion, Outcome};
-use crate::requests::Request;
+use crate::requests::{Request, Subject};
+use crate::script::Listing;
 use crate::transport::reading::{
     Wanted, choose_ranges, read, read_ranges, read_sealed, write_ranges,
 };
@@ -44,7 +45,7 @@ impl InParts for S3Client {
 
     fn division(&self, request: &Request) -> Division {
         let thread = &self.thread;
-        let bytes = thread.dataset.size(request.object().index);
+        let bytes = thread.dataset.length(request.object());
         Division::new(bytes, thread.s3.options.part_bytes)
     }
 
@@ -144,7 +145,7 @@ impl S3Client {
     }
 
     pub(super) async fn head_object(&mut self, request: &Request) -> Completion {
-        let expected = self.thread.dataset.size(request.object().index);
+        let expected = self.thread.dataset.length(request.object());
         self.head.at_object(&self.thread.dataset, request.object().index);
         let reply = self.ask(&HeadSpec::new(Method::Head), &Nothing, &[200]).await;
         let mut completion = reply.completion();
@@ -167,6 +168,9 @@ impl S3Client {
 
     /// Lists the next page of a bucket; after the last page the first comes again.
     pub(super) async fn list(&mut self, request: &Request) -> Completion {
+        if let Subject::Listing(listing) = &request.subject {
+            return self.list_prefix(listing).await;
+        }
         let thread = Rc::clone(&self.thread);
         let (options, dataset) = (&thread.s3.options, &thread.dataset);
         let bucket = dataset.bucket(request.bucket());
@@ -195,6 +199,58 @@ impl S3Client {
             }
         }
         completion
+    }
+
+    /// Lists all keys under a script's prefix, page by page, as one request.
+    async fn list_prefix(&mut self, listing: &Listing) -> Completion {
+        let thread = Rc::clone(&self.thread);
+        let dataset = &thread.dataset;
+        let bucket = dataset.bucket(dataset.bucket_of(u64::from(listing.prefix)));
+        let prefix = dataset.listed_prefix(listing);
+        let mut found = dataset.find(listing);
+        let (mut whole, mut token) = (None::<Completion>, None::<String>);
+        loop {
+            let page = Page {
+                token: token.as_deref(),
+                prefix: &prefix,
+                delimiter: None,
+                keys_max: thread.s3.options.page_keys,
+                is_encoded: !xml::is_writable(&prefix),
+            };
+            let completion = self.ask_for_page(&bucket, &page).await.completion();
+            let mut completion = whole.map_or(completion, |first| Completion {
+                sent_ns: first.sent_ns,
+                first_byte_ns: first.first_byte_ns,
+                bytes: first.bytes + completion.bytes,
+                ..completion
+            });
+            let mut next = None;
+            if completion.outcome.is_ok() {
+                match xml::parse_keys(&self.collect.body) {
+                    Ok((page, keys)) => {
+                        keys.iter().for_each(|key| found.add(key));
+                        next = page.next_token.filter(|_| page.is_truncated);
+                        if next.is_some() && (keys.is_empty() || next == token) {
+                            let why = "the listing goes on, but its last page brought nothing new";
+                            let failure = Failure::Told(Outcome::PROTOCOL, why.to_owned());
+                            completion.outcome = self.connection.object_to(failure);
+                            return completion;
+                        }
+                        next = next.filter(|_| !found.has_too_many());
+                    }
+                    Err(error) => completion.outcome = self.misread(&error),
+                }
+            }
+            completion.objects = found.entries();
+            if next.is_none() {
+                if completion.outcome.is_ok() && !Outcome::of_set(found.verdict()).is_ok() {
+                    let failure = Failure::Told(Outcome::of_set(found.verdict()), found.told());
+                    completion.outcome = self.connection.object_to(failure);
+                }
+                return completion;
+            }
+            (whole, token) = (Some(completion), next);
+        }
     }
 
     pub(super) async fn ask_for_page(&mut self, bucket: &str, page: &Page<'_>) -> Reply {

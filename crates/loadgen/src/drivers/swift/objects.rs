@@ -11,7 +11,8 @@ use loadstone_wire::json::{
 
 use super::{HeadSpec, SwiftClient};
 use crate::outcome::{Completion, Outcome};
-use crate::requests::Request;
+use crate::requests::{Request, Subject};
+use crate::script::Listing;
 use crate::transport::reading::{
     Wanted, choose_ranges, read, read_ranges, read_sealed, write_ranges,
 };
@@ -97,7 +98,7 @@ impl SwiftClient {
     }
 
     pub(super) async fn head_object(&mut self, request: &Request) -> Completion {
-        let expected = self.thread.dataset.size(request.object().index);
+        let expected = self.thread.dataset.length(request.object());
         self.at_object(request.object().index);
         let reply = self.ask(&HeadSpec::new(Method::Head, &[200, 204]), &Nothing).await;
         let mut completion = reply.completion();
@@ -119,6 +120,9 @@ impl SwiftClient {
 
     /// Lists the next page of a container; after the last page the first comes again.
     pub(super) async fn list(&mut self, request: &Request) -> Completion {
+        if let Subject::Listing(listing) = &request.subject {
+            return self.list_prefix(listing).await;
+        }
         let thread = Rc::clone(&self.thread);
         let (options, dataset) = (&thread.swift.options, &thread.dataset);
         let container = dataset.bucket(request.bucket());
@@ -144,6 +148,61 @@ impl SwiftClient {
             }
         }
         completion
+    }
+
+    /// Lists all keys under a script's prefix, page by page, as one request.
+    async fn list_prefix(&mut self, listing: &Listing) -> Completion {
+        let thread = Rc::clone(&self.thread);
+        let (options, dataset) = (&thread.swift.options, &thread.dataset);
+        let container = dataset.bucket(dataset.bucket_of(u64::from(listing.prefix)));
+        let prefix = dataset.listed_prefix(listing);
+        let mut found = dataset.find(listing);
+        let (mut whole, mut marker) = (None::<Completion>, None::<String>);
+        loop {
+            let page = Page {
+                marker: marker.as_deref(),
+                prefix: &prefix,
+                delimiter: None,
+                names_max: options.page_keys,
+            };
+            let (reply, page) = self.ask_for_page(&container, &page).await;
+            let completion = reply.completion();
+            let mut completion = whole.map_or(completion, |first| Completion {
+                sent_ns: first.sent_ns,
+                first_byte_ns: first.first_byte_ns,
+                bytes: first.bytes + completion.bytes,
+                ..completion
+            });
+            let mut next = None;
+            if completion.outcome.is_ok() {
+                match page {
+                    Ok(entries) => {
+                        entries.iter().for_each(|entry| found.add(entry.name()));
+                        let is_full = entries.len() >= options.page_keys as usize;
+                        let last = entries.last().filter(|_| is_full);
+                        next = last.map(|last| last.name().to_owned());
+                        if next.is_some() && next <= marker {
+                            let why = "the listing's page does not begin after the one before it";
+                            completion.outcome = self.misread(why.to_owned());
+                            return completion;
+                        }
+                        next = next.filter(|_| !found.has_too_many());
+                    }
+                    Err(error) => {
+                        completion.outcome = self.misread(format!("the listing: {error}"));
+                    }
+                }
+            }
+            completion.objects = found.entries();
+            if next.is_none() {
+                if completion.outcome.is_ok() && !Outcome::of_set(found.verdict()).is_ok() {
+                    let failure = Failure::Told(Outcome::of_set(found.verdict()), found.told());
+                    completion.outcome = self.connection.object_to(failure);
+                }
+                return completion;
+            }
+            (whole, marker) = (Some(completion), next);
+        }
     }
 
     pub(super) async fn ask_for_page(
@@ -287,7 +346,7 @@ impl InParts for SwiftClient {
 
     fn division(&self, request: &Request) -> Division {
         let thread = &self.thread;
-        let bytes = thread.dataset.size(request.object().index);
+        let bytes = thread.dataset.length(request.object());
         Division::new(bytes, thread.swift.options.part_bytes)
     }
 

@@ -1,0 +1,343 @@
+//! A script's requests: each session's in their order, one at a time, sessions beside each other.
+//!
+//! Session s belongs to load thread s modulo the number of threads. A free client takes the next
+//! action of one of its thread's sessions: a random one, or, where actions have times, the one that
+//! is due first. It sends all requests of the action. Sessions that make users run first, one by one,
+//! on the first thread; audits run last, after the sessions of all threads.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use crate::chance::{mix64, unit};
+use crate::dataset::Object;
+use crate::operation::Operation;
+use crate::outcome::{Completion, Outcome};
+use crate::requests::{Next, Request, Subject};
+use crate::script::{self, Expected, Row, Rows};
+use crate::trial::Trial;
+
+/// How long a client that waits for other threads' sessions sleeps before it looks again.
+const LOOK_NS: u64 = 1_000_000;
+
+/// An action that has ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndedAction {
+    /// Its number among the script's names of actions.
+    pub(crate) action: u8,
+    pub(crate) due_ns: u64,
+    /// Its requests as one: from the start of the first to the end of the last, with the outcome of
+    /// the first failure. `objects` is the number of requests.
+    pub(crate) whole: Completion,
+}
+
+/// The sessions of one load thread.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    script: Arc<script::Script>,
+    thread: u32,
+    threads: u32,
+    verify: f64,
+    seed: u64,
+    drawn: u64,
+    turn: Turn,
+    ready: Ready,
+    /// The action under way of each client of the thread.
+    under_way: Vec<Option<UnderWay>>,
+}
+
+/// Which sessions' turn it is, as this thread has seen it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    First,
+    Middle,
+    Last,
+}
+
+/// A session that waits for a client: its next row, and its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Waiting {
+    due_ns: u64,
+    row: u64,
+    end: u64,
+}
+
+#[derive(Debug)]
+enum Ready {
+    /// In no order.
+    Whenever(Vec<Waiting>),
+    /// The first due on top.
+    AtTimes(BinaryHeap<Reverse<Waiting>>),
+}
+
+/// An action that a client has begun: its next row, the end of its session, and its requests so far.
+#[derive(Debug, Clone, Copy)]
+struct UnderWay {
+    row: u64,
+    end: u64,
+    due_ns: u64,
+    whole: Option<Completion>,
+}
+
+impl Ready {
+    fn push(&mut self, waiting: Waiting) {
+        match self {
+            Self::Whenever(all) => all.push(waiting),
+            Self::AtTimes(heap) => heap.push(Reverse(waiting)),
+        }
+    }
+}
+
+impl Sessions {
+    pub(super) fn new(
+        trial: &Trial,
+        script: Arc<script::Script>,
+        thread: usize,
+        threads: usize,
+        clients: u32,
+    ) -> Self {
+        let own_clients = (clients as usize).div_ceil(threads);
+        let ready = match script.speed {
+            None => Ready::Whenever(Vec::new()),
+            Some(_) => Ready::AtTimes(BinaryHeap::new()),
+        };
+        let mut sessions = Self {
+            script,
+            thread: thread as u32,
+            threads: threads as u32,
+            verify: trial.verify,
+            seed: mix64(trial.chance_seed() ^ mix64(thread as u64)),
+            drawn: 0,
+            turn: Turn::First,
+            ready,
+            under_way: vec![None; own_clients],
+        };
+        if sessions.script.progress.first_left() > 0 && thread == 0 {
+            sessions.await_turn(0);
+        }
+        sessions
+    }
+
+    fn rows(&self) -> &Rows {
+        self.script.rows.as_ref().expect("a source is made of scripts with requests only")
+    }
+
+    /// Lets a session wait for a client.
+    fn await_turn(&mut self, session: u32) {
+        let rows = self.rows().of_session(session);
+        self.await_row(rows.start, rows.end);
+    }
+
+    fn await_row(&mut self, row: u64, end: u64) {
+        let due_ns = self.due_of(row);
+        self.ready.push(Waiting { due_ns, row, end });
+    }
+
+    /// Returns when a row is due, since the script's begin.
+    fn due_of(&self, row: u64) -> u64 {
+        let Some(speed) = self.script.speed else { return 0 };
+        let due_ns = self.rows().row(row).due_ns.unwrap_or(0);
+        (due_ns as f64 / speed) as u64
+    }
+
+    /// Goes on to the sessions whose turn it is now.
+    fn turn_on(&mut self) {
+        let (first, all, last) = {
+            let rows = self.rows();
+            (rows.first_sessions, rows.sessions(), rows.sessions() - rows.last_sessions)
+        };
+        if self.turn == Turn::First && self.script.progress.first_left() == 0 {
+            self.turn = Turn::Middle;
+            self.await_mine(first, last);
+        }
+        if self.turn == Turn::Middle && self.script.progress.middle_left() == 0 {
+            self.turn = Turn::Last;
+            self.await_mine(last, all);
+        }
+    }
+
+    fn await_mine(&mut self, first: u32, end: u32) {
+        let (thread, threads) = (self.thread, self.threads);
+        for session in (first..end).filter(|session| session % threads == thread) {
+            self.await_turn(session);
+        }
+    }
+
+    /// Returns when the next request of a client is due.
+    pub(super) fn due_ns(&mut self, client: usize, now_ns: u64) -> u64 {
+        if self.under_way[client].is_some() {
+            return now_ns;
+        }
+        if self.turn != Turn::Last {
+            self.turn_on();
+        }
+        match &self.ready {
+            Ready::Whenever(_) => now_ns,
+            Ready::AtTimes(heap) => heap.peek().map_or(now_ns, |Reverse(first)| {
+                self.script.begun_ns(now_ns).saturating_add(first.due_ns)
+            }),
+        }
+    }
+
+    /// Returns the next request of a client: of its action, or the first of another.
+    #[inline]
+    pub(super) fn next(&mut self, client: usize, due_ns: u64) -> Next {
+        if self.under_way[client].is_none() {
+            let Some(Waiting { row, end, .. }) = self.take() else { return self.nothing(due_ns) };
+            self.under_way[client] = Some(UnderWay { row, end, due_ns, whole: None });
+        }
+        let row = self.under_way[client].expect("it has just been filled").row;
+        Next::Request(self.request(row))
+    }
+
+    fn take(&mut self) -> Option<Waiting> {
+        match &mut self.ready {
+            Ready::AtTimes(heap) => heap.pop().map(|Reverse(waiting)| waiting),
+            Ready::Whenever(all) if all.is_empty() => None,
+            Ready::Whenever(all) => {
+                self.drawn += 1;
+                let chance = mix64(self.seed ^ mix64(self.drawn));
+                let chosen = (u128::from(chance) * all.len() as u128) >> 64;
+                Some(all.swap_remove(chosen as usize))
+            }
+        }
+    }
+
+    /// Returns what a client does when no session is ready.
+    fn nothing(&self, now_ns: u64) -> Next {
+        let is_to_come = match self.turn {
+            Turn::First => true,
+            Turn::Middle => self.rows().last_sessions > 0,
+            Turn::Last => false,
+        };
+        // Each session under way has a client that continues it.
+        if is_to_come { Next::Later(now_ns + LOOK_NS) } else { Next::Busy }
+    }
+
+    fn request(&self, number: u64) -> Request {
+        let row = self.rows().row(number);
+        let subject = match row.operation {
+            Operation::List => {
+                let mut listing = row.listing;
+                if self.script.progress.is_doubted(row.subject) {
+                    listing.entries = u32::MAX;
+                }
+                Subject::Listing(listing)
+            }
+            _ => Subject::Object(Object {
+                index: u64::from(row.subject),
+                version: script::version_of(row.version, row.size),
+            }),
+        };
+        let is_verified = row.expected == Expected::There
+            && (self.verify >= 1.0 || unit(mix64(self.seed ^ mix64(!number))) < self.verify);
+        Request { operation: row.operation, subject, chance: 0, is_verified }
+    }
+
+    /// Takes the end of a client's request: corrects its outcome by the script, and returns the
+    /// action if this request was its last.
+    pub(super) fn judge(
+        &mut self,
+        client: usize,
+        completion: &mut Completion,
+    ) -> Option<EndedAction> {
+        let mut action = self.under_way[client].take()?;
+        let row = self.rows().row(action.row);
+        completion.outcome = self.corrected(&row, completion.outcome);
+        let whole = match action.whole {
+            None => Completion { objects: 1, ..*completion },
+            Some(whole) => Completion {
+                outcome: if whole.outcome.is_ok() { completion.outcome } else { whole.outcome },
+                sent_ns: whole.sent_ns,
+                // Several responses have no common first byte.
+                first_byte_ns: 0,
+                ended_ns: completion.ended_ns,
+                bytes: whole.bytes + completion.bytes,
+                objects: whole.objects + 1,
+                verified_bytes: whole.verified_bytes + completion.verified_bytes,
+            },
+        };
+        action.row += 1;
+        if !row.is_last {
+            self.under_way[client] = Some(UnderWay { whole: Some(whole), ..action });
+            return None;
+        }
+        if action.row < action.end {
+            self.await_row(action.row, action.end);
+        } else {
+            self.end_session();
+        }
+        Some(EndedAction { action: row.action, due_ns: action.due_ns, whole })
+    }
+
+    fn end_session(&mut self) {
+        match self.turn {
+            Turn::First => {
+                let all = self.rows().first_sessions;
+                self.script.progress.end_first();
+                let left = self.script.progress.first_left();
+                if left > 0 {
+                    self.await_turn(all - left);
+                }
+            }
+            Turn::Middle => self.script.progress.end_middle(),
+            Turn::Last => {}
+        }
+    }
+
+    /// Returns what an outcome means by the script's state.
+    fn corrected(&self, row: &Row, outcome: Outcome) -> Outcome {
+        let (progress, subject) = (&self.script.progress, row.subject);
+        match (row.operation, row.expected) {
+            (Operation::Put, _) if outcome.is_ok() => {
+                progress.settle(subject);
+                outcome
+            }
+            (Operation::Put, _) => {
+                progress.doubt(subject, &self.script.subjects);
+                outcome
+            }
+            (Operation::List, _) => outcome,
+            (Operation::Delete, expected) => {
+                let judged = match expected {
+                    Expected::There if outcome.is_absent() => self.missing(subject),
+                    Expected::Any | Expected::Absent if outcome.is_absent() => Outcome::OK,
+                    _ => outcome,
+                };
+                if judged.is_ok() {
+                    progress.settle(subject);
+                } else {
+                    progress.doubt(subject, &self.script.subjects);
+                }
+                judged
+            }
+            (_, Expected::There) if outcome.is_absent() => self.missing(subject),
+            // A failed request should have changed the object: not a further failure of the store.
+            (_, Expected::There) if is_other_content(outcome) && progress.is_doubted(subject) => {
+                Outcome::UNWRITTEN
+            }
+            (_, Expected::Absent) if outcome.is_absent() => Outcome::OK,
+            // A target that keeps nothing is not audited.
+            (_, Expected::Absent) if self.verify <= 0.0 => outcome,
+            (_, Expected::Absent) if outcome.is_ok() || is_other_content(outcome) => {
+                if progress.is_doubted(subject) { Outcome::UNWRITTEN } else { Outcome::EXTRA }
+            }
+            // Any length will do, and so will no object.
+            (_, Expected::Any) if outcome.is_absent() || is_other_content(outcome) => Outcome::OK,
+            _ => outcome,
+        }
+    }
+
+    fn missing(&self, subject: u32) -> Outcome {
+        let is_doubted = self.script.progress.is_doubted(subject);
+        if is_doubted { Outcome::UNWRITTEN } else { Outcome::MISSING }
+    }
+}
+
+/// Tells whether an object was there, though not as it should be.
+fn is_other_content(outcome: Outcome) -> bool {
+    outcome.is_mismatch() || matches!(outcome, Outcome::TRUNCATED | Outcome::OVERLONG)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! The subjects of a script: objects and listed prefixes, each with its key and its place.
+
+use std::sync::OnceLock;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
+use arrow_array::{LargeStringArray, RecordBatch, StringArray, UInt32Array};
+use loadstone_wire::digest::sha256;
+
+use super::{Hashed, file};
+use crate::error::Error;
+
+/// No prefix that the script lists holds this subject.
+const NO_SPACE: u32 = u32::MAX;
+
+/// The subjects by their numbers.
+#[derive(Debug)]
+pub(crate) struct Subjects {
+    batches: Vec<Batch>,
+    batch_rows: usize,
+    count: u64,
+    /// What stands before every key.
+    prefix: String,
+    /// Their numbers in the order of their keys, made when a key is first looked for.
+    by_key: OnceLock<Vec<u32>>,
+}
+
+#[derive(Debug)]
+struct Batch {
+    place: UInt32Array,
+    space: UInt32Array,
+    key: Keys,
+}
+
+#[derive(Debug)]
+enum Keys {
+    Short(StringArray),
+    Long(LargeStringArray),
+}
+
+impl Subjects {
+    pub(super) fn open(hashed: Hashed<'_>, prefix: &str) -> Result<Self, Error> {
+        let (_, batches) = file::open(hashed)?;
+        let wrong = || {
+            let path = hashed.path.display();
+            Error::Trial(vec![format!("script \"{path}\": it is no table of subjects")])
+        };
+        let batches: Vec<Batch> =
+            batches.iter().map(Batch::of).collect::<Option<_>>().ok_or_else(wrong)?;
+        let batch_rows = batches.first().map_or(1, |batch| batch.place.len()).max(1);
+        let (last, others) = batches.split_last().ok_or_else(wrong)?;
+        if others.iter().any(|batch| batch.place.len() != batch_rows)
+            || last.place.len() > batch_rows
+        {
+            return Err(wrong());
+        }
+        let count = batches.iter().map(|batch| batch.place.len() as u64).sum();
+        if count > u64::from(u32::MAX) {
+            return Err(wrong());
+        }
+        let prefix = prefix.to_owned();
+        Ok(Self { batches, batch_rows, count, prefix, by_key: OnceLock::new() })
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns the key of a subject, without what stands before every key. Beyond the last it is empty.
+    #[inline]
+    pub(crate) fn key(&self, subject: u64) -> &str {
+        let Some((batch, at)) = self.at(subject) else { return "" };
+        match &batch.key {
+            Keys::Short(keys) => keys.value(at),
+            Keys::Long(keys) => keys.value(at),
+        }
+    }
+
+    /// Returns the number of the place of a subject.
+    #[inline]
+    pub(crate) fn place(&self, subject: u64) -> u64 {
+        self.at(subject).map_or(0, |(batch, at)| u64::from(batch.place.value(at)))
+    }
+
+    /// Returns the longest listed prefix that a subject lies under.
+    pub(crate) fn space(&self, subject: u32) -> Option<u32> {
+        let (batch, at) = self.at(u64::from(subject))?;
+        Some(batch.space.value(at)).filter(|space| *space != NO_SPACE)
+    }
+
+    #[inline]
+    fn at(&self, subject: u64) -> Option<(&Batch, usize)> {
+        if subject >= self.count {
+            return None;
+        }
+        let subject = subject as usize;
+        Some((&self.batches[subject / self.batch_rows], subject % self.batch_rows))
+    }
+
+    /// Returns the subjects that have a whole key, the prefix of all keys included.
+    pub(crate) fn with_key<'a>(&'a self, key: &'a str) -> impl Iterator<Item = u64> + 'a {
+        let own = key.strip_prefix(&self.prefix);
+        let sorted = self.by_key.get_or_init(|| {
+            let mut numbers: Vec<u32> = (0..self.count as u32).collect();
+            numbers.sort_unstable_by(|a, b| self.key(u64::from(*a)).cmp(self.key(u64::from(*b))));
+            numbers
+        });
+        own.into_iter().flat_map(move |own| {
+            let first = sorted.partition_point(|number| self.key(u64::from(*number)) < own);
+            let rest = sorted[first..].iter().map(|number| u64::from(*number));
+            rest.take_while(move |number| self.key(*number) == own)
+        })
+    }
+
+    /// Begins to count what comes back of a listing.
+    pub(crate) fn find(&self, wanted: Listing) -> Found<'_> {
+        let most = u64::from(wanted.entries).min(self.count);
+        Found { prefix: &self.prefix, wanted, most, entries: 0, hash: 0 }
+    }
+}
+
+impl Batch {
+    fn of(batch: &RecordBatch) -> Option<Self> {
+        let word =
+            |name: &str| batch.column_by_name(name)?.as_primitive_opt::<UInt32Type>().cloned();
+        let key = batch.column_by_name("key")?;
+        let short = key.as_string_opt::<i32>().cloned().map(Keys::Short);
+        let key = short.or_else(|| key.as_string_opt::<i64>().cloned().map(Keys::Long))?;
+        Some(Self { place: word("place")?, space: word("space")?, key })
+    }
+}
+
+/// A list of all keys under a prefix, and the set that must come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Listing {
+    /// The subject that is the prefix.
+    pub(crate) prefix: u32,
+    /// How many keys; `u32::MAX` where it is unknown.
+    pub(crate) entries: u32,
+    /// The sum of the keys' hashes.
+    pub(crate) hash: u64,
+}
+
+/// What a set of keys is against the one that had to come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetVerdict {
+    /// The expected set, as far as it is known.
+    Same,
+    /// Keys are missing.
+    Missing,
+    /// There are more.
+    Extra,
+}
+
+/// What a listing has returned so far: how many keys, and the sum of their hashes.
+#[derive(Debug)]
+pub(crate) struct Found<'a> {
+    prefix: &'a str,
+    wanted: Listing,
+    /// No right answer has more keys.
+    most: u64,
+    entries: u64,
+    hash: u64,
+}
+
+impl Found<'_> {
+    /// Counts a key, as it stands in the target.
+    pub(crate) fn add(&mut self, key: &str) {
+        self.entries += 1;
+        if self.wanted.entries == u32::MAX {
+            return;
+        }
+        let own = key.strip_prefix(self.prefix).unwrap_or(key);
+        let digest = sha256(own.as_bytes());
+        let first = digest.first_chunk().expect("a digest has 32 bytes");
+        self.hash = self.hash.wrapping_add(u64::from_le_bytes(*first));
+    }
+
+    /// Describes what came back, for people.
+    pub(crate) fn told(&self) -> String {
+        let (found, wanted) = (self.entries, self.wanted.entries);
+        match u64::from(wanted) {
+            _ if wanted == u32::MAX => {
+                format!("the listing has {found} keys or more, the script {} in all", self.most)
+            }
+            wanted if wanted == found => {
+                format!("the listing has {found} keys as it should, but others than it should")
+            }
+            wanted => format!("the listing has {found} keys; by the script there are {wanted}"),
+        }
+    }
+
+    /// Tells whether there are too many keys already: an endless listing has an end here.
+    pub(crate) fn has_too_many(&self) -> bool {
+        self.entries > self.most
+    }
+
+    pub(crate) fn entries(&self) -> u32 {
+        u32::try_from(self.entries).unwrap_or(u32::MAX)
+    }
+
+    /// Compares what came back with what had to.
+    pub(crate) fn verdict(&self) -> SetVerdict {
+        let wanted = &self.wanted;
+        let entries = u64::from(wanted.entries);
+        if self.has_too_many() {
+            SetVerdict::Extra
+        } else if wanted.entries == u32::MAX || (self.entries, self.hash) == (entries, wanted.hash)
+        {
+            SetVerdict::Same
+        } else {
+            // As many as there should be, but others: some are missing.
+            SetVerdict::Missing
+        }
+    }
+}

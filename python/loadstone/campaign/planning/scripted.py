@@ -1,0 +1,146 @@
+"""Scripts in a plan: which one a phase names, and its trial documents.
+
+Scripts are files, and planning opens none: `make_plan` takes a function that makes the files and
+describes them (`loadstone/script/planned.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.campaign.planning.case import Case
+from loadstone.campaign.planning.lifecycle import PREPARE, Document
+from loadstone.campaign.reading.mistakes import KeyMistake
+from loadstone.campaign.schema.dataset import FixedSize
+from loadstone.campaign.schema.phase import Phase
+from loadstone.campaign.schema.script import Script
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedScript:
+    """Which script a phase names: its key, and what the rest of the campaign adds."""
+
+    script: Script
+    size_bytes: int | None
+    threads: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptFile:
+    """One file of requests: where it is, what its SHA-256 is, and what is in it."""
+
+    path: str
+    sha256: str
+    actions: int
+    requests: int
+    sessions: int
+    shares: Mapping[str, int]
+
+    def named(self) -> dict[str, str]:
+        """Return it as documents name it."""
+        return {"path": self.path, "sha256": self.sha256}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedScript:
+    """What planning must know of a script; `prepare` puts what must be there before it begins."""
+
+    subjects_path: str
+    subjects_sha256: str
+    objects: int
+    places: int
+    can_share_buckets: bool
+    largest_bytes: int
+    span_ns: int | None
+    measured: ScriptFile
+    prepare: ScriptFile | None
+
+
+Scripts = Callable[[WantedScript], PlannedScript]
+
+
+def no_scripts(wanted: WantedScript) -> PlannedScript:
+    """Refuse: plans of campaigns with scripts need a maker."""
+    raise AssertionError(f"make_plan was given no maker of scripts, but needs {wanted}")
+
+
+def wanted_by(case: Case, phase: Phase, seed: int) -> WantedScript:
+    """Return which script a phase of a case names."""
+    assert phase.script is not None, "the phase has no script"
+    size = case.dataset(phase).size
+    size_bytes = size.size_bytes if isinstance(size, FixedSize) else None
+    return WantedScript(
+        script=phase.script,
+        size_bytes=size_bytes,
+        threads=case.load(phase).clients,
+        seed=seed,
+    )
+
+
+def mistake(found: PlannedScript, case: Case, phase: Phase) -> KeyMistake | None:
+    """Return where a script and the rest of its campaign contradict each other."""
+    path, buckets = case.source.path, case.dataset(phase).buckets
+    if buckets > 1 and buckets < found.places and not found.can_share_buckets:
+        return KeyMistake(
+            path=path(("dataset", "buckets")),
+            found=f"{buckets} buckets for the {found.places} places of the script",
+            allowed=f"{found.places} or more, so that its listings see what is theirs; or 1",
+        )
+    index = case.workload.phases.index(phase)
+    if phase.script is not None and phase.script.speed is not None and not found.span_ns:
+        return KeyMistake(
+            path=path(("phases", index, "script", "speed")),
+            found="it with a script without times",
+            allowed="it with a script whose actions have due_ns",
+        )
+    return None
+
+
+def with_script(document: Document, found: PlannedScript, speed: float | None) -> dict[str, Any]:
+    """Return a measured document that follows a script."""
+    measured = found.measured
+    load = dict(document["load"])
+    if speed is not None:
+        assert found.span_ns, "mistake() refused it"
+        rate = measured.requests / (found.span_ns / speed / 1e9)
+        clients = load["clients"]
+        load = {"kind": "open", "rate_per_s": rate, "arrivals": "constant", "clients_max": clients}
+    return {
+        **document,
+        "dataset": {
+            **document["dataset"],
+            "objects": found.objects,
+            "size": {"kind": "fixed", "bytes": found.largest_bytes},
+        },
+        "load": load,
+        "stop": {**document["stop"], "requests": measured.requests},
+        **_following(found, measured, speed),
+    }
+
+
+def prepare_of(document: Document, found: PlannedScript, prepare: Document) -> dict[str, Any]:
+    """Return an unmeasured trial that puts what must be there before a script begins."""
+    assert found.prepare is not None, "the caller has looked"
+    stop = {"requests": found.prepare.requests, "duration_ns": None}
+    clients = min(document["load"].get("clients", 64), max(1, found.prepare.sessions))
+    return {
+        **prepare,
+        "phase": PREPARE,
+        "load": {"kind": "closed", "clients": clients},
+        "stop": stop,
+        **_following(found, found.prepare, None),
+    }
+
+
+def _following(found: PlannedScript, file: ScriptFile, speed: float | None) -> dict[str, Any]:
+    return {
+        "mix": [{"operation": name, "weight": float(n)} for name, n in file.shares.items()],
+        "script": {
+            "subjects": {"path": found.subjects_path, "sha256": found.subjects_sha256},
+            "requests": file.named(),
+            "speed": speed,
+            "actions": file.actions,
+            "sessions": file.sessions,
+        },
+    }

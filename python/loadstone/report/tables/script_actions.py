@@ -1,0 +1,80 @@
+"""The table of a script's actions: both of their rates, their times, and what failed."""
+
+from loadstone import units
+from loadstone.analysis import Findings
+from loadstone.analysis.actions import ActionCell
+from loadstone.analysis.naming import describe_parameter
+from loadstone.analysis.statistics.latency import Latency
+from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+
+NOTES = (
+    "Rate: actions that all clients completed, by wall time; none for those that run before or"
+    " after all others. Busy: actions by the sum of their own times, as if a client did nothing"
+    " else; the two differ by what the sessions did meanwhile.",
+)
+
+
+def actions_table(findings: Findings) -> Table | None:
+    """Return a row for each action of each case; None where no trial followed a script."""
+    if not findings.actions:
+        return None
+    names = _differing(findings.actions)
+    has_targets = len({one.cell.target for one in findings.actions}) > 1
+    words = ["Target"] if has_targets else []
+    words += [name.replace("_", " ").capitalize() for name in names]
+    columns = [Column(head=word, align="left") for word in (*words, "Action")]
+    columns += [Column(head=head) for head in ("Count", "Rate", "Busy", "p50", "p99")]
+    columns += [Column(head="Requests", is_optional=True), Column(head="Failed")]
+    rows = []
+    for one in findings.actions:
+        cell = one.cell
+        row = [cell.target] if has_targets else []
+        row += [_value(name, cell.parameters.get(name)) for name in names]
+        row += [one.action, f"{cell.requests:,}"]
+        row += [_rate(one.completed_per_s), _rate(one.busy_per_s)]
+        row += [_time(cell.headline, name) for name in ("p50", "p99")]
+        each = one.requests_per_action
+        row += [NOT_KNOWN if each is None else f"{each:.3g}"]
+        rows.append((*row, _failed(one)))
+    caption = ", ".join(_same(findings.actions, names))
+    return Table(
+        title="Actions", columns=tuple(columns), rows=tuple(rows), caption=caption, notes=NOTES
+    )
+
+
+def _rate(per_s: float | None) -> str:
+    return NOT_KNOWN if per_s is None else units.format_rate(per_s)
+
+
+def _failed(one: ActionCell) -> str:
+    cell = one.cell
+    if not cell.errors:
+        return "0"
+    return ", ".join(f"{count:,} {kind}" for kind, count in cell.errors.items())
+
+
+def _differing(actions: tuple[ActionCell, ...]) -> list[str]:
+    values: dict[str, set[str]] = {}
+    for one in actions:
+        for name, value in one.cell.parameters.items():
+            values.setdefault(name, set()).add(str(value))
+    return [name for name, found in values.items() if len(found) > 1]
+
+
+def _same(actions: tuple[ActionCell, ...], names: list[str]) -> list[str]:
+    parameters = actions[0].cell.parameters
+    return [describe_parameter(name, value) for name, value in parameters.items()
+            if name not in names]  # fmt: skip
+
+
+def _value(name: str, value: object) -> str:
+    return "" if value is None else describe_parameter(name, value)
+
+
+def _time(latency: Latency | None, name: str) -> str:
+    if latency is None:
+        return NOT_KNOWN
+    if name in latency.at_least:
+        return f"≥ {units.format_duration(latency.at_least[name])}"
+    value = latency.quantiles[name]
+    return NOT_KNOWN if value is None else units.format_duration(value)

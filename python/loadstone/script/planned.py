@@ -1,0 +1,77 @@
+"""Makes the scripts that a campaign's phases name into files, for its plan."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from loadstone.campaign.planning.scripted import PlannedScript, ScriptFile, WantedScript
+from loadstone.script.compiled import Checked, Compiled, check, compile_script
+from loadstone.script.generators import find_generator, read_settings
+from loadstone.script.mistakes import Mistakes
+from loadstone.script.table import Action, read_actions
+
+FOLDER = "scripts"
+"""Their folder in a run folder."""
+
+
+class ScriptMaker:
+    """Makes the scripts that a plan asks for, each once, in the folder `scripts` of another."""
+
+    def __init__(self, base: Path) -> None:
+        self._folder = base / FOLDER
+        self._made: dict[str, PlannedScript] = {}
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the files. The first script makes it."""
+        return self._folder
+
+    def __call__(self, wanted: WantedScript) -> PlannedScript:
+        """Return what planning must know of a script, and make its files."""
+        known = f"{wanted.script.model_dump_json()} {wanted.size_bytes}"
+        if wanted.script.generator is not None:
+            known += f" {wanted.threads} {wanted.seed}"
+        if known not in self._made:
+            self._made[known] = _planned(_checked(wanted), self._folder)
+        return self._made[known]
+
+
+def _checked(wanted: WantedScript) -> Checked:
+    script = wanted.script
+    if script.file is not None:
+        mistakes = Mistakes(script.file)
+        return check(read_actions(Path(script.file), mistakes), script.file, mistakes)
+    return check(_generated(wanted), str(script.generator))
+
+
+def _generated(wanted: WantedScript) -> Iterator[Action]:
+    generator = find_generator(str(wanted.script.generator))
+    written = wanted.script.settings
+    settings = {} if written is None else written.model_dump(by_alias=True, exclude_none=True)
+    usual = {"size": wanted.size_bytes, "copies": wanted.threads}
+    return generator.make(read_settings(generator, {**usual, **settings}), wanted.seed)
+
+
+def _planned(checked: Checked, folder: Path) -> PlannedScript:
+    compiled = compile_script(checked, folder)
+    return PlannedScript(
+        subjects_path=f"{FOLDER}/{compiled.subjects.name}",
+        subjects_sha256=compiled.subjects_sha256,
+        objects=compiled.measured.subjects,
+        places=compiled.places,
+        can_share_buckets=compiled.can_share_buckets,
+        largest_bytes=compiled.largest_bytes,
+        span_ns=compiled.span_ns,
+        measured=_file(compiled.measured),
+        prepare=None if compiled.prepare is None else _file(compiled.prepare),
+    )
+
+
+def _file(compiled: Compiled) -> ScriptFile:
+    return ScriptFile(
+        path=f"{FOLDER}/{compiled.path.name}",
+        sha256=compiled.sha256,
+        actions=compiled.actions,
+        requests=compiled.requests,
+        sessions=compiled.sessions,
+        shares=compiled.shares,
+    )

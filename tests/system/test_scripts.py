@@ -1,0 +1,118 @@
+"""A campaign whose phase runs a script, from file to report; and scripts that are refused."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import store_under_test
+from tests.system import campaigns
+from tests.system.command import loadstone, trials_of
+
+USERS = """\
+name: users
+targets:
+  store: {{driver: s3, endpoint: "{url}", access_key: {{env: KEY}}, secret_key: {{env: SECRET}}}}
+  folder: {{driver: file, path: "{folder}"}}
+dataset: {{size: 4KiB, buckets: 2}}
+load: {{threads: 3}}
+phases:
+  - {{name: users, script: {{generator: users, settings: {{users: 4, actions: 50}}}}}}
+"""
+LONG = """\
+name: users
+targets:
+  folder: {{driver: file, path: "{folder}"}}
+dataset: {{size: 4KiB, buckets: 2}}
+load: {{threads: 3}}
+phases:
+  - name: users
+    script:
+      generator: users
+      settings: {{users: 4, actions: {actions}, recipients: [1, 3]}}
+"""
+SECRETS = {"KEY": store_under_test.ACCESS_KEY, "SECRET": store_under_test.SECRET_KEY}
+
+
+def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    with store_under_test.store() as url:
+        text = USERS.format(url=url, folder=folder)
+        text = text.replace("actions: 50", "actions: 50, recipients: [1, 3]")
+        file = campaigns.write(tmp_path, text)
+        said = loadstone("run", file, "-o", tmp_path / "run", environment=SECRETS)
+        left = store_under_test.s3(url).list_buckets()["Buckets"]
+    assert said.code == 0, said.err
+    assert left == []
+    assert list(folder.iterdir()) == []
+    report = loadstone("report", tmp_path / "run", "-f", "json").json()
+    by_target: dict[str, dict[str, int]] = {}
+    for action in report["actions"]:
+        counts = by_target.setdefault(action["target"], {})
+        counts[action["action"]] = action["good_actions"]
+        assert action["actions"] == action["good_actions"]
+    # One script for both targets: each user once, and the same sequence for each thread.
+    assert by_target["store"] == by_target["folder"]
+    counts = by_target["store"]
+    assert counts["CREATE_USER"] == 4
+    assert counts["AUDIT"] == 3 * 4 * 2
+    assert sum(counts.values()) - counts["CREATE_USER"] - counts["AUDIT"] == 3 * 50
+    trials = [trial for trial in trials_of(tmp_path / "run") if trial["trial"]["measured"]]
+    assert len({trial["trial"]["script"]["requests"]["sha256"] for trial in trials}) == 1
+    # The table has a row for each.
+    assert all(name in said.out for name in ("CREATE_USER", "READ", "SHARE", "WRITE"))
+
+
+def test_an_interrupted_script_is_run_again_by_resume(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    file = campaigns.write(tmp_path, LONG.format(folder=folder, actions=8_000))
+    run = tmp_path / "run"
+    process = campaigns.start("run", file, "-o", run)
+    campaigns.wait_for(process, "users round 1")
+    process.send_signal(signal.SIGINT)
+    said = process.communicate()
+    assert process.returncode == 130, said
+    assert list((run / "scripts").iterdir())
+    again = loadstone("run", file, "-o", run, "--resume")
+    assert again.code == 0, again.err
+    assert list(folder.iterdir()) == []
+    actions = loadstone("report", run, "-f", "json").json()["actions"]
+    assert actions
+    assert all(action["actions"] == action["good_actions"] for action in actions)
+
+
+def test_a_script_of_a_run_that_was_changed_is_refused(tmp_path: Path) -> None:
+    """The documents name the files by hash: what runs is what was planned."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    file = campaigns.write(tmp_path, LONG.format(folder=folder, actions=8_000))
+    process = campaigns.start("run", file, "-o", tmp_path / "run")
+    campaigns.wait_for(process, "users round 1")
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    for path in (tmp_path / "run" / "scripts").iterdir():
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+    again = loadstone("run", file, "-o", tmp_path / "run", "--resume")
+    assert again.code == 1
+    assert "sha256" in again.err.lower().replace("-", "")
+
+
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [("1,READ,a,", "object"), ("1,SHARE,a,10", "recipients"), ("1,WRITE,a,", "size")],
+)
+def test_a_wrong_script_is_refused_before_anything_is_made(
+    tmp_path: Path, row: str, column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.csv").write_text(f"session,action,object,size\n1,WRITE,b,10\n{row}\n")
+    Path("data").mkdir()
+    text = LONG.format(folder="data", actions=1)
+    file = campaigns.write(tmp_path, text[: text.index("generator:")] + "file: own.csv\n")
+    said = loadstone("run", file, "-o", "run")
+    assert said.code == 1
+    assert f'"own.csv", row 2, column "{column}"' in said.err
+    assert not Path("run").exists()
+    assert list(Path("data").iterdir()) == []
