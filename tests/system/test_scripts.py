@@ -116,3 +116,20 @@ def test_a_wrong_script_is_refused_before_anything_is_made(
     assert f'"own.csv", row 2, column "{column}"' in said.err
     assert not Path("run").exists()
     assert list(Path("data").iterdir()) == []
+
+
+def test_bench_runs_sessions_from_one_line(tmp_path: Path) -> None:
+    with store_under_test.store() as url:
+        keys = {
+            "AWS_ACCESS_KEY_ID": store_under_test.ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": store_under_test.SECRET_KEY,
+        }
+        words = ("bench", "sessions", url, "-t", "2", "-n", "40")
+        planned = loadstone(*words, "--dry-run", environment=keys)
+        assert planned.code == 0, planned.err
+        said = loadstone(*words, "-o", tmp_path / "run", environment=keys)
+        assert said.code == 0, said.err
+        assert store_under_test.s3(url).list_buckets()["Buckets"] == []
+    actions = loadstone("report", tmp_path / "run", "-f", "json").json()["actions"]
+    counts = {action["action"]: action["good_actions"] for action in actions}
+    assert sum(counts.values()) == 2 * 40 + counts["CREATE_USER"] + counts["AUDIT"]

@@ -147,3 +147,70 @@ def test_the_log_of_a_run_becomes_a_script(
     assert cli.main(["script", "convert", "loadstone", str(run), "-o", str(made)]) == 0
     assert cli.main(["script", "check", str(made)]) == 0
     assert "27 actions" in capsys.readouterr().out
+
+
+def test_nectars_mixed_file_becomes_actions_with_containers(tmp_path: Path) -> None:
+    file = tmp_path / "mixed.csv"
+    file.write_text(
+        "completion_time_unix_nano,method,object_name,transaction_id,status,elapsed_nanoseconds\n"
+        "3000000200,GET,c1/a,tx,200,200\n"
+        "3000000100,PUT,c0/b,tx,201,100\n"
+        "3000000500,POST,c0/b,tx,202,100\n"
+        "3000000600,GET,c0/b,tx,503,100\n"
+        "3000000900,DELETE,c0/b,tx,204,100\n"
+    )
+    losses = Losses(may_skip=False)
+    found = converted("nectar", file, losses, size_bytes=10)
+    assert [(one.action, one.place, one.object, one.expect, one.due_ns) for one in found] == [
+        ("READ", 0, "a", "exists", 0),
+        ("WRITE", 1, "b", None, 0),
+        ("DELETE", 1, "b", None, 800),
+    ]
+    assert losses.left_out == {"POST: no action of a script": 1, "requests that failed": 1}
+
+
+def test_nectars_other_files_tell_by_the_status(tmp_path: Path) -> None:
+    file = tmp_path / "put.csv"
+    head = "completion_time_unix_nano,object_name,transaction_id,status,elapsed_nanoseconds\n"
+    file.write_text(head + "3000000200,c1/a,tx,201,200\n3000000300,c1/a,tx,200,100\n")
+    losses = Losses(may_skip=False)
+    found = converted("nectar", file, losses, size_bytes=10)
+    assert [(one.action, one.object) for one in found] == [("WRITE", "a")]
+    assert losses.left_out == {"status 200: the file does not tell GET or HEAD": 1}
+
+
+def test_ibms_traces_become_actions(tmp_path: Path) -> None:
+    file = tmp_path / "trace"
+    file.write_text(
+        "1219008 REST.PUT.OBJECT 8d4f 1056\n"
+        "1221974 REST.HEAD.OBJECT 39d1 528\n"
+        "1232488 REST.GET.OBJECT 95d3 1168 0 1167\n"
+        "1232489 REST.GET.OBJECT 95d3 1168 0 100\n"
+        "1232490 REST.COPY.OBJECT 95d3 1168\n"
+        "1234545 REST.DELETE.OBJECT 8d4f\n"
+    )
+    losses = Losses(may_skip=False)
+    found = converted("ibm", file, losses)
+    assert [(one.action, one.object, one.expect, one.size, one.due_ns) for one in found] == [
+        ("WRITE", "8d4f", None, 1056, 0),
+        ("HEAD", "39d1", "exists", 528, 2_966_000_000),
+        ("READ", "95d3", "exists", 1168, 13_480_000_000),
+        ("DELETE", "8d4f", None, None, 15_537_000_000),
+    ]
+    assert losses.left_out == {
+        "reads of a range": 1,
+        "REST.COPY.OBJECT: no action of a script": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["x REST.GET.OBJECT a 1", "1 REST.GET.OBJECT", "1 GET a 1", "1 REST.GET.OBJECT a 1 2"]
+)
+def test_a_malformed_line_of_ibms_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "trace"
+    file.write_text("1 REST.PUT.OBJECT b 5\n" + text + "\n")
+    with pytest.raises(InputError, match="line 2"):
+        converted("ibm", file)
+    losses = Losses(may_skip=True)
+    assert len(converted("ibm", file, losses)) == 1
+    assert losses.malformed == 1

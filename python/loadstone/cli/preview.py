@@ -10,13 +10,15 @@ from typing import Any
 
 from loadstone import units
 from loadstone.campaign.planning.lifecycle import Document, operations_of
-from loadstone.campaign.planning.plan import Plan
+from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.planning.trial import PlannedTrial, kind_of
-from loadstone.campaign.schema.campaign import Schedule
+from loadstone.campaign.schema.campaign import Campaign, Schedule
 from loadstone.campaign.schema.schedule import start_of, suites
 from loadstone.cli import preview_surroundings
 from loadstone.cli.output import print_table
+from loadstone.cli.reuse import reused_by
+from loadstone.cli.scripts import making_scripts
 from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits
 from loadstone.units import SIZES, describe_size
@@ -28,6 +30,25 @@ PARAMETERS_SHOWN = 5
 STARTS_SHOWN = 3
 STARTS_LISTED = 12
 ORDERS = {"new": "an order of its own", "same": "the same order"}
+
+
+def preview(
+    campaign: Campaign,
+    rate: float | None = None,
+    bandwidth: float | None = None,
+    *,
+    are_trials_listed: bool = False,
+) -> None:
+    """Plan a campaign and print what it would do; nothing of the plan is kept."""
+    with making_scripts() as scripts:
+        plan = make_plan(campaign, reused=reused_by(campaign), starts=1, scripts=scripts)
+        print_preview(
+            plan,
+            rate,
+            bandwidth,
+            schedule=campaign.schedule,
+            are_trials_listed=are_trials_listed,
+        )
 
 
 def print_preview(

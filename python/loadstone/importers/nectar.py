@@ -143,16 +143,14 @@ def _stem(path: Path) -> str:
 
 
 def _trial(path: Path, console: Console | None, hints: Hints) -> ImportedTrial:
-    head = _first_line(path)
-    kind = HEADS.get(tuple(head.split(",")))
-    if kind is None:
-        FileLine(path, 1).refuse(f'has the unknown head "{head}"', reading.EDITED)
+    head = head_of(path)
+    kind = HEADS[tuple(head)]
     size = (console.size_bytes if console else None) or hints.size_bytes
     threads = (console.threads if console else None) or hints.threads
     completions: Completions | None = None
     count = 0
     operation = (console.operation if console else None) or hints.operation
-    for place, row in _rows(path, head.split(",")):
+    for place, row in rows_of(path, head):
         end_ns = reading.whole(place, SIMPLE[0], row[SIMPLE[0]], smallest=1)
         elapsed_ns = reading.whole(place, "elapsed_nanoseconds", row["elapsed_nanoseconds"])
         if elapsed_ns >= end_ns:
@@ -237,7 +235,16 @@ def _notes(trial: ImportedTrial) -> Iterator[str]:
         )
 
 
-def _rows(path: Path, head: Sequence[str]) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
+def head_of(path: Path) -> Sequence[str]:
+    """Return the names of the columns of a -csv file, one of `HEADS`."""
+    head = _first_line(path)
+    if tuple(head.split(",")) not in HEADS:
+        FileLine(path, 1).refuse(f'has the unknown head "{head}"', reading.EDITED)
+    return head.split(",")
+
+
+def rows_of(path: Path, head: Sequence[str]) -> Iterator[tuple[FileLine, Mapping[str, str]]]:
+    """Yield the rows of a -csv file with their places."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         file.readline()
         yield from reading.read_csv(path, file, head)

@@ -28,6 +28,7 @@ mod client;
 mod connection;
 mod facts;
 mod library;
+mod lists;
 mod memory;
 mod namespace;
 mod settings;

@@ -44,6 +44,9 @@ LENGTHS = frozenset({"objects", "requests", "duration", "capacity", "phases"})
 # The proportions that mixed object benchmarks usually run.
 MIXED = {"get": 45, "head": 30, "put": 15, "delete": 10}
 
+# Users who write, read, list, share and delete: a script instead of operations.
+SESSIONS = "sessions"
+
 # Flags are named in mistakes by what was typed, not by the campaign key behind them.
 _FLAGS = {
     "load.threads": "--threads",
@@ -167,7 +170,7 @@ def campaign_from_flags(
         "allow_foreign": [driver] if flags.get("allow_foreign") else None,
         **{key: flags.get(key) for key in _TOP_KEYS},
     }
-    is_usual = not any(_says_length(text) for text in overrides)
+    is_usual = not any(_says_length(text) for text in overrides) and operations != [SESSIONS]
     if is_usual and all(flags.get(key) is None for key in ("count", "duration", "reuse")):
         _end_by_the_clock(data, operations)
     document = Document("", _given(data))
@@ -262,7 +265,10 @@ def _load(flags: Flags) -> dict[str, Any]:
 
 def _dataset(operations: Sequence[str], flags: Flags) -> dict[str, Any]:
     count, size = flags.get("count"), flags.get("size")
-    if count is None:
+    if list(operations) == [SESSIONS]:
+        # The script says how many objects there are; the count is of its actions.
+        count = None
+    elif count is None:
         is_timed = flags.get("duration") is not None
         is_put = list(operations) in (["put"], ["multipart_put"], ["append"])
         count = COUNT_OF_TIMED_PUT if is_timed and is_put else COUNT
@@ -280,6 +286,11 @@ def _phases(operations: Sequence[str], flags: Flags) -> list[dict[str, Any]]:
             "keys": _given({"order": flags.get("keys"), "theta": flags.get("theta")}) or None,
         }
     )
+    if list(operations) == [SESSIONS]:
+        script = _given({"generator": "users", "settings": _given({"actions": flags.get("count")})})
+        script = {key: value for key, value in script.items() if value}
+        own = {key: flags.get(key) for key in ("iterations",)}
+        return [{**shared, **_given(own), "name": SESSIONS, "script": script}]
     mix: dict[str, Any] = {}
     if list(operations) == ["mixed"]:
         mix = dict(MIXED)

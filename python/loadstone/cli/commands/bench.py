@@ -1,9 +1,10 @@
 """Run one workload from flags, without a file.
 
-OPERATION is one operation, several with commas that run one after another, "mixed", or a mix such
-as get=3,put=1. TARGET is s3+http://HOST:PORT (or http://…), swift+http://HOST:PORT/v3,
-swift+http://HOST/auth/v1.0, a directory, block:PATH (a device or a large file), rados:POOL, or
-null. Credentials come from AWS_*, OS_* or ST_* in the environment.
+OPERATION is one operation, several with commas that run one after another, "mixed", a mix such as
+get=3,put=1, or "sessions": users who write, read, list, share and delete, one copy of the same
+1009 actions (-n) for each thread, with every answer checked. TARGET is s3+http://HOST:PORT (or
+http://…), swift+http://HOST:PORT/v3, swift+http://HOST/auth/v1.0, a directory, block:PATH (a device
+or a large file), rados:POOL, or null. Credentials come from AWS_*, OS_* or ST_* in the environment.
 
 Without -n and -d, what reads, a mix, and a put alone are measured for 10 s after 2 s of warm-up.
 There are as many objects as fit into 1 GiB, 16 to 10,000; a put alone writes new ones, up to
@@ -16,6 +17,7 @@ Examples:
   loadstone bench put,get,delete s3+http://127.0.0.1:9000 -t 64 -s 4KiB -n 100000
   loadstone bench get swift+http://10.0.0.5:5000/v3 -t 250 -s 1MiB -n 10000 -i 3 -b 100
   loadstone bench mixed http://minio{1...4}:9000 -t 32 -d 5m
+  loadstone bench sessions s3+http://rgw:7480 -t 8 -s 100KiB
   loadstone bench get s3+http://rgw:7480 --rate 2000 -d 60s
   loadstone bench put,get /mnt/cephfs/bench -t 16 -s 64KiB -n 10000
   loadstone bench write,read block:/dev/nvme1n1 -s 1GiB -n 16 -B 4KiB -d 60s
@@ -171,9 +173,8 @@ def command(
         bool, typer.Option("--trials", help="With --dry-run: list each trial.")
     ] = False,
 ) -> int:
-    from loadstone.campaign.planning.plan import make_plan
     from loadstone.campaign.reading.quick import campaign_from_flags
-    from loadstone.cli.reuse import flags_of, reused_by
+    from loadstone.cli.reuse import flags_of
     from loadstone.cli.settings import parse_settings
 
     thresholds = fail_if.read_thresholds(conditions)
@@ -224,10 +225,9 @@ def command(
         reuse=reuse,
     )
     if dry_run:
-        plan = make_plan(campaign, reused=reused_by(campaign))
-        from loadstone.cli import preview
+        from loadstone.cli.preview import preview
 
-        preview.print_preview(plan, None, None, are_trials_listed=trials)
+        preview(campaign, are_trials_listed=trials)
         return 0
     folder = output or session.default_folder("bench")
     words = shlex.join(["loadstone", *context.obj])

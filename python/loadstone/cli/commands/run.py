@@ -72,10 +72,8 @@ def command(
     ] = False,
 ) -> int:
     from loadstone import units
-    from loadstone.campaign.planning.plan import make_plan
     from loadstone.campaign.reading.parse import parse_campaign
     from loadstone.campaign.reading.source import read_text
-    from loadstone.cli.reuse import reused_by
 
     thresholds = fail_if.read_thresholds(conditions)
     changes = list(overrides or ())
@@ -88,14 +86,9 @@ def command(
     if dry_run:
         rate = units.parse_rate(assume_rate) if assume_rate else None
         bandwidth = float(units.parse_size(assume_bandwidth)) if assume_bandwidth else None
-        from loadstone.cli import preview
-        from loadstone.cli.scripts import making_scripts
+        from loadstone.cli.preview import preview
 
-        with making_scripts() as scripts:
-            plan = make_plan(campaign, reused=reused_by(campaign), starts=1, scripts=scripts)
-            preview.print_preview(
-                plan, rate, bandwidth, schedule=campaign.schedule, are_trials_listed=trials
-            )
+        preview(campaign, rate, bandwidth, are_trials_listed=trials)
         return 0
     if resume and output is None:
         raise InputError("--resume needs the run folder to go on with", "name it with -o")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loadstone.errors import InputError
-from loadstone.script.converters import request_log, s3_log, warp
+from loadstone.script.converters import ibm, nectar, request_log, s3_log, warp
 from loadstone.script.trace import Losses, Traced
 
 
@@ -27,6 +27,14 @@ CONVERTERS: Mapping[str, Converter] = {
             read=s3_log.read,
         ),
         Converter(name="warp", summary="warp: .csv.zst of one benchmark", read=warp.read),
+        Converter(
+            name="nectar",
+            summary="nectar: a -csv file, best of bench-mixed, which names the methods",
+            read=nectar.read,
+        ),
+        Converter(
+            name="ibm", summary="IBM's object store traces, as SNIA keeps them", read=ibm.read
+        ),
         Converter(
             name="loadstone",
             summary="loadstone: a run folder with log_requests, all trials or one: RUN/TRIAL",

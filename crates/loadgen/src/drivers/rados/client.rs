@@ -20,7 +20,6 @@ use crate::ownership::{self, BucketState, Standing, Swept};
 use crate::payload::{Held, ObjectId, Verifier};
 use crate::reactor::Reactor;
 use crate::requests::{Request, Subject};
-use crate::script::Listing;
 use crate::transport::{huge, inbox::Seat};
 
 /// How long a client that ends waits for librados to let go of its requests.
@@ -49,7 +48,7 @@ pub(crate) struct RadosClient {
     given_up: Vec<GivenUp>,
     /// The object's name, with a zero byte behind it.
     name: Vec<u8>,
-    last_error: Option<String>,
+    pub(super) last_error: Option<String>,
 }
 
 impl std::fmt::Debug for RadosClient {
@@ -376,66 +375,6 @@ impl RadosClient {
             }
             Call::Stat | Call::Attribute { .. } | Call::Remove => {}
         }
-    }
-
-    /// Lists the first page of a namespace.
-    async fn list_page(&mut self, bucket: u64) -> Completion {
-        let sent_ns = self.reactor.now_ns();
-        let (rados, instance) = (Arc::clone(&self.rados), self.instance);
-        let list = move || {
-            let context = rados.instances[instance].open(&rados, bucket)?;
-            let (mut names, mut keys) = (context.list()?, 0);
-            while keys < rados.page_keys && names.next()?.is_some() {
-                keys += 1;
-            }
-            Ok::<u32, c_int>(keys)
-        };
-        let listed = self.seat.run_aside(&self.reactor, list).await;
-        let ended_ns = self.reactor.now_ns();
-        let error = match listed {
-            Ok(Ok(keys)) => {
-                let completion = Completion::plain(Outcome::OK, sent_ns, 0, ended_ns);
-                return Completion { objects: keys, ..completion };
-            }
-            Ok(Err(number)) => std::io::Error::from_raw_os_error(number),
-            Err(error) => error,
-        };
-        self.last_error.get_or_insert_with(|| format!("list: {error}"));
-        Completion::plain(Outcome::of_io(&error), sent_ns, 0, ended_ns)
-    }
-
-    /// Lists a whole namespace, and counts the names under a script's prefix: RADOS knows none.
-    async fn list_prefix(&mut self, listing: Listing) -> Completion {
-        let sent_ns = self.reactor.now_ns();
-        let (rados, instance) = (Arc::clone(&self.rados), self.instance);
-        let list = move || {
-            let dataset = &rados.dataset;
-            let bucket = dataset.bucket_of(u64::from(listing.prefix));
-            let prefix = dataset.listed_prefix(&listing);
-            let context = rados.instances[instance].open(&rados, bucket)?;
-            let (mut names, mut found) = (context.list()?, dataset.find(&listing));
-            while let Some(name) = names.next()?.filter(|_| !found.has_too_many()) {
-                if name.starts_with(&prefix) {
-                    found.add(&name);
-                }
-            }
-            drop(names);
-            Ok::<_, c_int>((found.entries(), Outcome::of_set(found.verdict()), found.told()))
-        };
-        let listed = self.seat.run_aside(&self.reactor, list).await;
-        let ended_ns = self.reactor.now_ns();
-        let (objects, outcome, told) = match listed {
-            Ok(Ok(found)) => found,
-            Ok(Err(number)) => {
-                let error = std::io::Error::from_raw_os_error(number);
-                (1, Outcome::of_io(&error), error.to_string())
-            }
-            Err(error) => (1, Outcome::of_io(&error), error.to_string()),
-        };
-        if !outcome.is_ok() {
-            self.last_error.get_or_insert_with(|| format!("list: {told}"));
-        }
-        Completion { objects, ..Completion::plain(outcome, sent_ns, 0, ended_ns) }
     }
 
     /// Answers a request that could not be made.
