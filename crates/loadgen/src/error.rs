@@ -1,7 +1,7 @@
 //! Errors of ours: what keeps a trial from running. What a target answers under load is an
 //! [`Outcome`](crate::outcome::Outcome), not an error.
 
-use crate::secrecy::{foreign_text, plain};
+use crate::secrecy::foreign_text;
 
 /// Why a trial cannot run or go on.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ impl Error {
     /// Makes the error of a target, whose words are made fit for people.
     pub fn target(what: impl Into<String>, came_back: impl Into<String>) -> Self {
         let came_back = foreign_text(&came_back.into());
-        Self::Target { what: plain(&what.into()), came_back, hint: None, is_refusal: false }
+        Self::Target { what: foreign_text(&what.into()), came_back, hint: None, is_refusal: false }
     }
 
     /// Adds what the user can do.

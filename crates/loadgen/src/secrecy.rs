@@ -17,6 +17,8 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 const HIDDEN: &str = "***";
 /// So many bytes in a row that a secret holds too are a part of it.
 pub const PART_BYTES: usize = 8;
+/// The most of a text, in characters, in which a target had its say.
+const TOLD_CHARACTERS: usize = 2000;
 /// A shorter secret would be found in words that have nothing to do with it.
 const SHORTEST_BYTES: usize = 4;
 /// What stands in the place of a character that steers a terminal.
@@ -36,9 +38,10 @@ pub(crate) fn foreign_line(text: &str) -> String {
     plain(&blot_known(text)).replace(['\n', '\t'], " ")
 }
 
-/// Returns a text in which a target may have had its say; its line breaks are ours.
+/// Returns a text in which a target may have had its say; its line breaks are ours. What a target
+/// makes as long as it likes, such as keys and the tokens of listings, is cut.
 pub(crate) fn foreign_text(text: &str) -> String {
-    plain(&blot_known(text))
+    cut(&plain(&blot_known(text)), TOLD_CHARACTERS).into_owned()
 }
 
 fn blot_known(text: &str) -> String {
@@ -259,6 +262,13 @@ mod tests {
         let told = "a\x1b[31mb\x07\r\nc\rd\u{9b}e\u{202e}f\tg";
         assert_eq!(plain(told), "a\u{fffd}[31mb\u{fffd}\nc\u{fffd}d\u{fffd}e\u{fffd}f\tg");
         assert_eq!(foreign_line("one\r\nerror: two\tx"), "one error: two x");
+    }
+
+    #[test]
+    fn a_text_that_a_target_made_long_is_short() {
+        let long = format!("list: {}", "t".repeat(8_000_000));
+        assert!(foreign_text(&long).len() < 2100);
+        assert!(foreign_text(&long).starts_with("list: t"));
     }
 
     #[test]

@@ -209,6 +209,42 @@ fn a_clean_up_ends_though_the_listing_does_not_and_says_why() {
     }
 }
 
+#[test]
+fn a_token_of_a_listing_that_has_no_end_makes_no_error_without_end() {
+    let token: &'static str = "t".repeat(1 << 20).leak();
+    let server = Server::start(move |asked| {
+        marked(asked).unwrap_or_else(|| match asked.is("GET /b?") {
+            _ if asked.line.len() > token.len() => say("414 URI Too Long", "", b""),
+            true => say("200 OK", "", page("x", token).as_bytes()),
+            false => say("204 No Content", "", b""),
+        })
+    });
+    let changes = json!({"phase": "clean-up", "stop": {"requests": null, "duration_ns": null}});
+    let trial = Trial::parse(&s3_trial(&server, "delete", 1, changes).to_string()).unwrap();
+    let error = run_trial(&trial, &Control::default(), &mut |_| true).unwrap_err().to_string();
+    assert!(error.contains("HTTP 414") && error.len() < 1000, "{error}");
+}
+
+#[test]
+fn what_a_store_goes_on_to_list_is_not_called_gone() {
+    use loadstone_loadgen::run::LeftKind;
+    let server = Server::start(|asked| {
+        marked(asked).unwrap_or_else(|| match asked.is("GET /b?") {
+            true => say(
+                "200 OK",
+                "",
+                b"<ListBucketResult><Contents><Key>o0</Key><Size>1</Size></Contents></ListBucketResult>",
+            ),
+            false => say("204 No Content", "", b""),
+        })
+    });
+    let changes = json!({"phase": "clean-up", "stop": {"requests": null, "duration_ns": null}});
+    let summary = run(&s3_trial(&server, "delete", 1, changes));
+    let [left] = &summary.places_left[..] else { panic!("{:?}", summary.places_left) };
+    assert_eq!((left.kind, left.objects), (LeftKind::Undeletable, Some(1)), "{left:?}");
+    assert_eq!(summary.objects_swept, 0);
+}
+
 fn swift_settings(server: &Server) -> Value {
     json!({
         "auth_url": format!("http://{}/auth/v1.0", server.address),

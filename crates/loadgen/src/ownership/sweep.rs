@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Claim, Look, Mark, Page, Places, Removed, Scope, TRIES, Title, claim_in, hash, wait};
 use crate::error::Error;
+use crate::secrecy::foreign_text;
 
 /// Keys deleted with one request.
 const KEYS_AT_ONCE: usize = 1000;
@@ -60,7 +61,8 @@ pub struct Left {
 
 impl Left {
     pub(crate) fn new(place: &str, kind: LeftKind, reason: impl Into<String>) -> Self {
-        let (place, reason) = (place.to_owned(), reason.into());
+        // Keys, and the runs of marks, are the target's words.
+        let (place, reason) = (place.to_owned(), foreign_text(&reason.into()).replace('\n', " "));
         Self { place, kind, reason, objects: None, has_more: false }
     }
 }
@@ -246,6 +248,7 @@ async fn sweep_ours<P: Places>(places: &mut P, place: &str) -> Result<Swept, Err
         return Ok(swept);
     }
     places.sweep_hidden(place).await?;
+    let (gone, mut still) = (swept.objects, Page::default());
     for _ in 0..TRIES {
         let page = places.page(place, Scope::Everything, None).await?;
         if page.others > 0 {
@@ -259,12 +262,20 @@ async fn sweep_ours<P: Places>(places: &mut P, place: &str) -> Result<Swept, Err
             if more.left.is_some() {
                 return Ok(Swept { left: more.left, ..swept });
             }
+            still = page;
         } else if page.shows_empty() && remove(places, place).await? == Removed::Gone {
             return Ok(swept);
         }
         wait(places).await;
     }
     swept.left = Some(hidden(place));
+    let objects = still.owned.len() as u64;
+    if objects > 0 {
+        let reason = "the store says that it deletes them, and goes on to list them";
+        let left = Left::new(place, LeftKind::Undeletable, reason);
+        swept.left = Some(Left { objects: Some(objects), has_more: still.next.is_some(), ..left });
+        swept.objects = gone.saturating_sub(objects);
+    }
     Ok(swept)
 }
 
@@ -363,5 +374,21 @@ async fn sweep_objects<P: Places>(
                 return Ok(Swept::leaving(swept, left));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secrecy::remember;
+
+    #[test]
+    fn why_a_place_is_left_tells_no_secret_and_is_one_short_line() {
+        // The name of an object is whatever the target says.
+        remember("canary-3f0b9c1d7e");
+        let name = format!("canary-3f0b9c1d7e\n\x1b[2J{}", "k".repeat(1 << 20));
+        let left = Left::new("place", LeftKind::OtherObjects, format!("it holds \"{name}\""));
+        assert!(!left.reason.contains("canary"), "{}", left.reason);
+        assert!(!left.reason.contains(['\n', '\x1b']) && left.reason.len() < 2100);
     }
 }

@@ -8,6 +8,7 @@ use loadstone_wire::xml;
 use crate::driver::Traffic;
 use crate::outcome::{Completion, Outcome};
 use crate::reactor::Reactor;
+use crate::secrecy::{cut, foreign_line};
 pub(crate) use crate::transport::failure::Failure;
 pub(crate) use crate::transport::failure::Refusal;
 use crate::transport::{
@@ -15,6 +16,9 @@ use crate::transport::{
     socket::{Buffers, Peer, SocketError, Stream},
     transfer::{Download, Upload},
 };
+
+/// The most of a request's line in an error.
+const LINE_CHARACTERS: usize = 500;
 
 /// The longest pause before connecting again after a row of failures.
 const PAUSE_NS_MAX: u64 = 250_000_000;
@@ -257,6 +261,9 @@ impl Connection {
         // The first line alone: what follows holds signatures and tokens.
         let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
         let line = String::from_utf8_lossy(line.strip_suffix(b" HTTP/1.1").unwrap_or(line));
+        // Where a listing goes on was the target's to say.
+        let line = foreign_line(&line);
+        let line = cut(&line, LINE_CHARACTERS);
         let mut text = format!("{line} at {}: {failure}", self.peer.address);
         // What came with a status of success is data, and has no place in a message.
         if matches!(failure, Failure::Status(300..)) {
