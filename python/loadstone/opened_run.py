@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from loadstone import units
 from loadstone._loadgen import Histogram
 from loadstone.analysis import Findings, analyse
-from loadstone.analysis.agents import AgentCell, read_agents
-from loadstone.analysis.finding import Finding
+from loadstone.analysis.cells.agents import AgentCell, read_agents
+from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.limits.verdict import Verdict
-from loadstone.analysis.part import LATENCIES
+from loadstone.analysis.measured.part import LATENCIES
 from loadstone.analysis.statistics.latency import merge
-from loadstone.analysis.summary import Cell
 from loadstone.errors import InputError
 from loadstone.results.documents import Manifest, Summary, TrialDocument
 from loadstone.results.record import Record

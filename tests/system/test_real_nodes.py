@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.campaign.schema.node import Node
+from loadstone.campaign.schema.systems.node import Node
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs import nodes
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from loadstone import _loadgen
 from loadstone._loadgen import Histogram
-from loadstone.analysis.agents import read_agents
-from loadstone.analysis.part import read_parts
+from loadstone.analysis.cells.agents import read_agents
+from loadstone.analysis.cells.summary import Cell, summarise_totals
+from loadstone.analysis.measured.part import read_parts
 from loadstone.analysis.statistics.latency import merge
-from loadstone.analysis.summary import Cell, summarise_totals
 from loadstone.results.record import INTERVAL_SCHEMA, Record
 from tests.unit import synthetic_run
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.analysis import analyse, summary
-from loadstone.analysis.part import read_parts
+from loadstone.analysis import analyse
+from loadstone.analysis.cells import summary
+from loadstone.analysis.measured.part import read_parts
 from loadstone.results.record import Run
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial

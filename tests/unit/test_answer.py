@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from loadstone.analysis import Findings, analyse
-from loadstone.analysis.answer import CHECKS, KNEE_SHARE, answer_of
-from loadstone.analysis.finding import Finding
-from loadstone.analysis.summary import Cell
+from loadstone.analysis.answers.answer import CHECKS, KNEE_SHARE, answer_of
+from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.judgements.finding import Finding
 from loadstone.report import REPORTS, Options
 from loadstone.results.record import Run
 from loadstone.results.store import read_run

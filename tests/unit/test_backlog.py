@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from loadstone.analysis.instrument.backlog import window_of_work
-from loadstone.analysis.rows import Rows
+from loadstone.analysis.measured.rows import Rows
 
 SECOND_NS = 10**9
 

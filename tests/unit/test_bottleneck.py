@@ -8,7 +8,7 @@ import pytest
 
 from loadstone.analysis import Findings, analyse
 from loadstone.analysis.accounts.run_account import read_account
-from loadstone.analysis.finding import Finding
+from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.limits.measured_ceilings import ceilings_of
 from loadstone.report import REPORTS, Options
 from loadstone.report.charts.images import png_files

@@ -13,7 +13,7 @@ from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.hook import Hook
-from loadstone.campaign.schema.target_probe import TargetProbes
+from loadstone.campaign.schema.systems.target_probe import TargetProbes
 from loadstone.errors import CampaignError, InputError
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.test_campaign_schema import allowed
@@ -315,7 +315,7 @@ def test_a_ceiling_and_a_hook_can_be_changed_by_name_from_the_command_line() -> 
 def test_a_dry_run_shows_every_command_and_what_this_host_lacks(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from loadstone.cli.preview import print_preview
+    from loadstone.cli.screen.preview import print_preview
 
     monkeypatch.setattr("shutil.which", lambda name: None if name == "iperf3" else f"/bin/{name}")
     print_preview(

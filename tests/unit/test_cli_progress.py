@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from loadstone.campaign.planning.trial import PlannedTrial
-from loadstone.cli import forecast as forecasting
-from loadstone.cli import live_screen, progress
+from loadstone.cli.screen import forecast as forecasting
+from loadstone.cli.screen import live_screen, progress
 from loadstone.execution.events import (
     Event,
     Resting,

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.analysis.answer import answer_of
+from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.limits.exporter_series import METRICS_MAX
 from loadstone.report import REPORTS, Options
 from loadstone.report.charts.overview import evidence_pictures, pictures

@@ -4,7 +4,7 @@ import pytest
 
 from loadstone.analysis import analyse
 from loadstone.analysis.accounts.run_account import account_of, read_account
-from loadstone.analysis.reading import read_measured
+from loadstone.analysis.measured.reading import read_measured
 from loadstone.analysis.standards.plausibility.order import not_monotonic, rate_per_machine
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign

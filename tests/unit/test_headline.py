@@ -3,8 +3,8 @@
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.analysis.answer import answer_of
-from loadstone.analysis.headline import headline_of
+from loadstone.analysis.answers.answer import answer_of
+from loadstone.analysis.answers.headline import headline_of
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial, trial_rows, write_rounds, write_sweep
 

@@ -9,8 +9,8 @@ import pyarrow.parquet
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.analysis.contradictions import contradictions
-from loadstone.analysis.labels import label_trial
+from loadstone.analysis.judgements.contradictions import contradictions
+from loadstone.analysis.judgements.labels import label_trial
 from loadstone.cli import main
 from loadstone.errors import ResultError
 from loadstone.results.record import Record

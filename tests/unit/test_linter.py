@@ -20,7 +20,7 @@ from loadstone.analysis.accounts.account import (
     Measurement,
     Statement,
 )
-from loadstone.analysis.finding import Finding
+from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.rules import view
 from loadstone.analysis.standards import linter, plausibility, printed_units
 from loadstone.errors import InputError

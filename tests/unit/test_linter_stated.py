@@ -18,7 +18,7 @@ from loadstone.analysis.accounts.account import (
     StatedRatio,
     Statement,
 )
-from loadstone.analysis.finding import Finding
+from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.standards import plausibility
 from loadstone.analysis.standards.plausibility.stated import multiple_in
 from loadstone.results.store import read_run

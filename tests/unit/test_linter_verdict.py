@@ -6,14 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from loadstone.analysis import reading, trial_findings
 from loadstone.analysis.accounts import run_account
-from loadstone.analysis.finding import Evidence, Finding
 from loadstone.analysis.instrument import client_limits
+from loadstone.analysis.judgements import trial_findings
+from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.judgements.validity import Gate
 from loadstone.analysis.limits.verdict import LoadPoint, Observed, Tried, decide, instrument_share
-from loadstone.analysis.part import Part
-from loadstone.analysis.samples import read_samples
-from loadstone.analysis.validity import Gate
+from loadstone.analysis.measured import reading
+from loadstone.analysis.measured.part import Part
+from loadstone.analysis.measured.samples import read_samples
 from loadstone.results.record import PROBE_SCHEMA, Record, Run
 from loadstone.results.store import read_run
 from tests.unit import synthetic_run

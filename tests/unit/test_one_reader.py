@@ -9,9 +9,9 @@ import pytest
 
 from loadstone.analysis import analyse
 from loadstone.analysis.accounts.run_account import read_account
-from loadstone.analysis.finding import Finding
-from loadstone.analysis.judgement import judge_measured
-from loadstone.analysis.reading import read_measured
+from loadstone.analysis.judgements.finding import Finding
+from loadstone.analysis.judgements.judgement import judge_measured
+from loadstone.analysis.measured.reading import read_measured
 from loadstone.cli.commands.analyse import _judge
 from loadstone.results.record import Run
 from loadstone.results.store import read_run

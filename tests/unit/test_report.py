@@ -14,7 +14,7 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 from loadstone.analysis import analyse
-from loadstone.analysis.labels import LABELS
+from loadstone.analysis.judgements.labels import LABELS
 from loadstone.errors import InputError
 from loadstone.report import REPORTS, Options
 from loadstone.report.tables.templates import TABLES

@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 from loadstone.analysis import analyse
-from loadstone.analysis.answer import answer_of
-from loadstone.analysis.headline import headline_of
+from loadstone.analysis.answers.answer import answer_of
+from loadstone.analysis.answers.headline import headline_of
 from loadstone.report import REPORTS, Options
 from loadstone.report.charts.overview import pictures
 from loadstone.report.opening import opening

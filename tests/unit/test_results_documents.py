@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from loadstone.analysis import analyse, reading
+from loadstone.analysis import analyse
+from loadstone.analysis.measured import reading
 from loadstone.cli import main
 from loadstone.errors import ResultError
 from loadstone.results.documents import JUDGED

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from loadstone.analysis import analyse, rules
-from loadstone.analysis.finding import Finding, by_severity
-from loadstone.analysis.labels import BOUNDS, REMARKS, VOIDING
+from loadstone.analysis.judgements.finding import Finding, by_severity
+from loadstone.analysis.judgements.labels import BOUNDS, REMARKS, VOIDING
+from loadstone.analysis.judgements.trial_findings import Seen
 from loadstone.analysis.rules import RULES, Rule, checks_of, find_check, find_rule, of_runs, view
-from loadstone.analysis.trial_findings import Seen
 from loadstone.report import REPORTS, Options
 from loadstone.report.rules_reference import render_reference
 from loadstone.results.record import Run

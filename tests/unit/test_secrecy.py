@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.analysis.labels import label_trial
+from loadstone.analysis.judgements.labels import label_trial
 from loadstone.cli import plain
 from loadstone.cli.reporting import for_screen
 from loadstone.execution import secrets

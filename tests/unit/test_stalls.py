@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from loadstone.analysis import labels
 from loadstone.analysis.instrument import stalls
+from loadstone.analysis.judgements import labels
 from loadstone.analysis.limits import searches
 from loadstone.analysis.rules import find_rule
 from loadstone.campaign.search import Goal

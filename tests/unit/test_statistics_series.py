@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from loadstone.analysis import validity
+from loadstone.analysis.judgements import validity
 from loadstone.analysis.statistics import change_points, series, steadiness
 from loadstone.errors import InputError
 

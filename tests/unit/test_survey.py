@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadstone.campaign.schema.node import Node
+from loadstone.campaign.schema.systems.node import Node
 from loadstone.cli import main
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs import nodes as asking

@@ -13,8 +13,8 @@ from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.resume import resume
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.reading.parse import parse_campaign
-from loadstone.cli.forecast import Forecast
-from loadstone.cli.preview import print_preview
+from loadstone.cli.screen.forecast import Forecast
+from loadstone.cli.screen.preview import print_preview
 from loadstone.errors import TargetError
 from loadstone.execution import cleaning, executors, runner
 from loadstone.execution.host import limits as host_limits

@@ -8,11 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from loadstone.analysis import several, timeline
-from loadstone.analysis.actions import ActionCell, read_action_parts, summarise_actions
-from loadstone.analysis.finding import Finding
+from loadstone.analysis import several
+from loadstone.analysis.cells import timeline
+from loadstone.analysis.cells.actions import ActionCell, read_action_parts, summarise_actions
+from loadstone.analysis.cells.queries import QueryResults, read_queries
+from loadstone.analysis.cells.summary import Cell, in_order, little_of, summarise_mixes
 from loadstone.analysis.instrument import resources
-from loadstone.analysis.judgement import judge_measured
+from loadstone.analysis.judgements.finding import Finding
+from loadstone.analysis.judgements.judgement import judge_measured
+from loadstone.analysis.judgements.trial_findings import judge
 from loadstone.analysis.limits.exporter_series import ExporterSeries, ExporterWatch
 from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.limits.measured_ceilings import (
@@ -21,14 +25,11 @@ from loadstone.analysis.limits.measured_ceilings import (
 )
 from loadstone.analysis.limits.searches import CapacitySearch, read_searches
 from loadstone.analysis.limits.verdict import Verdict
-from loadstone.analysis.part import Part
-from loadstone.analysis.queries import QueryResults, read_queries
-from loadstone.analysis.reading import Measured, read_tables
+from loadstone.analysis.measured.part import Part
+from loadstone.analysis.measured.reading import Measured, read_tables
+from loadstone.analysis.measured.trial_facts import TrialFacts, facts_of
 from loadstone.analysis.standards import linter
 from loadstone.analysis.statistics.repetitions import advise
-from loadstone.analysis.summary import Cell, in_order, little_of, summarise_mixes
-from loadstone.analysis.trial_facts import TrialFacts, facts_of
-from loadstone.analysis.trial_findings import judge
 from loadstone.results.record import Run
 
 __all__ = ["Findings", "TrialFacts", "analyse"]

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loadstone.analysis.finding import Evidence, Finding
-from loadstone.analysis.trial_findings import Seen
+from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.judgements.trial_findings import Seen
 
 GIB = 2**30
 SERVERS = ("ceph", "radosgw", "swift", "clickhouse", "spark")

@@ -8,7 +8,7 @@ pooled over them, and no difference between them is called significant.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from loadstone.analysis.finding import Finding, by_severity
+from loadstone.analysis.judgements.finding import Finding, by_severity
 from loadstone.analysis.limits.exporter_series import ExporterSeries
 from loadstone.analysis.standards.linter import MistakeResult, Outcome
 

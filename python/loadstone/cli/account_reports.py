@@ -8,7 +8,7 @@ from pathlib import Path
 
 from loadstone import importers, published
 from loadstone.analysis.accounts.account import Account
-from loadstone.cli.output import write_file
+from loadstone.cli.screen.output import write_file
 from loadstone.errors import InputError
 from loadstone.report.formats.account_page import Source
 

@@ -10,7 +10,7 @@ from loadstone.cli import exit_code, plain
 
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
-    from loadstone.analysis.thresholds import Threshold
+    from loadstone.analysis.judgements.thresholds import Threshold
 
 CASES_SHOWN = 5
 
@@ -29,7 +29,7 @@ def read_thresholds(texts: Sequence[str] | None) -> tuple["Threshold", ...]:
     """Return what was typed as thresholds, before anything is measured."""
     if not texts:
         return ()
-    from loadstone.analysis.thresholds import parse_threshold
+    from loadstone.analysis.judgements.thresholds import parse_threshold
 
     return tuple(map(parse_threshold, texts))
 
@@ -39,7 +39,7 @@ def judge_all(thresholds: Sequence["Threshold"], findings: "Findings | None") ->
 
     What cannot be decided fails as a command does: it must not pass for a good run.
     """
-    from loadstone.analysis.thresholds import judge
+    from loadstone.analysis.judgements.thresholds import judge
 
     codes = {0}
     for threshold in thresholds:

@@ -32,7 +32,7 @@ from loadstone.results.writer import RunWriter, is_only_begun
 
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
-    from loadstone.analysis.thresholds import Threshold
+    from loadstone.analysis.judgements.thresholds import Threshold
 
 REMAINS_SHOWN = 8
 
@@ -64,7 +64,7 @@ def measure(
     The manifest keeps the campaign's `text`. Its `file` is what resumes it, if it came from one;
     "-" is standard input.
     """
-    from loadstone.cli.progress import make_view
+    from loadstone.cli.screen.progress import make_view
 
     # Asked for before hours of load, not after.
     _check_report(form, with_page=with_page, thresholds=thresholds)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from loadstone.campaign.schema.hosts import Hosts
+from loadstone.campaign.schema.systems.hosts import Hosts
 from loadstone.errors import HostError
 from loadstone.execution.executor import Executor
 from loadstone.execution.executors import EXECUTORS

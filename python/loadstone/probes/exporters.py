@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from loadstone.campaign.schema.target_probe import PrometheusProbe
+from loadstone.campaign.schema.systems.target_probe import PrometheusProbe
 
 QUIT_S = 2.0
 BATCHES_MAX = 10_000

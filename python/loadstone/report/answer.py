@@ -9,14 +9,14 @@ from rich.text import Text
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.answer import Answer, Curve, Matrix, Result, answer_of
+from loadstone.analysis.answers.answer import Answer, Curve, Matrix, Result, answer_of
+from loadstone.analysis.cells.queries import QueryResults
+from loadstone.analysis.cells.summary import Cell
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_size
-from loadstone.analysis.queries import QueryResults
 from loadstone.analysis.rules import Effect
 from loadstone.analysis.statistics.latency import Latency
-from loadstone.analysis.summary import Cell
-from loadstone.campaign.schema.target import SYSTEM
+from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.report.tables.query_results import DERIVED, arms_table
 from loadstone.report.tables.script_actions import actions_table
 from loadstone.results.record import Run

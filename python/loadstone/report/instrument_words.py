@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from loadstone import units
+from loadstone.analysis.cells.summary import Cell
 from loadstone.analysis.instrument.headroom import Jitter
-from loadstone.analysis.labels import BOUNDS
-from loadstone.analysis.summary import Cell
+from loadstone.analysis.judgements.labels import BOUNDS
 
 JITTER_NOTES = (
     "Hiccup: by how much a thread that sleeps for a moment woke late, p99.9 of the trial.",

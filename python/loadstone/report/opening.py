@@ -7,11 +7,11 @@ from typing import Literal
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.labels import REMARKS, VOIDING
+from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.judgements.labels import REMARKS, VOIDING
 from loadstone.analysis.limits.searches import CapacitySearch, describe_answer
 from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
 from loadstone.analysis.rules import limit_in_words
-from loadstone.analysis.summary import Cell
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.report.instrument_words import bound_sign

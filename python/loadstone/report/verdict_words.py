@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from loadstone import units
-from loadstone.analysis.finding import Evidence
+from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.rules import limit_in_words
 

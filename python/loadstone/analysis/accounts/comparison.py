@@ -23,7 +23,7 @@ from loadstone.analysis.accounts.comparability import (
     differing_cases,
     is_factor,
 )
-from loadstone.analysis.labels import VOIDING
+from loadstone.analysis.judgements.labels import VOIDING
 from loadstone.analysis.limits.verdict import VOID_FOR_RATIOS
 from loadstone.analysis.statistics import ratios as statistics
 from loadstone.analysis.statistics import significance

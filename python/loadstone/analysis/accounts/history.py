@@ -22,7 +22,7 @@ from loadstone.analysis.accounts.account import (
     describe_case,
 )
 from loadstone.analysis.accounts.comparability import Difference, differences
-from loadstone.analysis.labels import BOUNDS, VOIDING
+from loadstone.analysis.judgements.labels import BOUNDS, VOIDING
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.change_points import SHORTEST_SEGMENT, ChangePoint, e_divisive
 

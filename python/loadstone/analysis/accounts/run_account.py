@@ -17,13 +17,13 @@ from loadstone.analysis.accounts.account import (
     Measurement,
     Parameter,
 )
+from loadstone.analysis.cells.summary import Cell, summarise_totals, system_of
 from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
-from loadstone.analysis.part import Part
-from loadstone.analysis.reading import Measured, read_measured
-from loadstone.analysis.summary import Cell, summarise_totals, system_of
+from loadstone.analysis.measured.part import Part
+from loadstone.analysis.measured.reading import Measured, read_measured
 from loadstone.campaign.planning.query_plan import QUERY
-from loadstone.campaign.schema.target import SYSTEM
+from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.results.documents import TrialDocument
 from loadstone.results.record import Run
 

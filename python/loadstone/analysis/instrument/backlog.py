@@ -8,7 +8,7 @@ was asked for and never reached.
 
 import math
 
-from loadstone.analysis.rows import Rows
+from loadstone.analysis.measured.rows import Rows
 from loadstone.results.documents import Iteration
 
 SECOND_NS = 1_000_000_000

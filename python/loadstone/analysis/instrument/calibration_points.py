@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from loadstone.analysis.instrument.headroom import jitter_of
-from loadstone.analysis.part import Part, read_parts
+from loadstone.analysis.measured.part import Part, read_parts
 from loadstone.analysis.statistics.latency import latency, merge
 from loadstone.results.calibration import CalibrationPoint, costs_of
 from loadstone.results.record import Record, Run

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from loadstone.analysis.finding import Evidence
-from loadstone.analysis.samples import Quantities
+from loadstone.analysis.judgements.finding import Evidence
+from loadstone.analysis.measured.samples import Quantities
 from loadstone.campaign.drivers import addresses_of, facts_of
 from loadstone.results.record import Record
 

@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from loadstone import units
-from loadstone.analysis.finding import Evidence, Finding
 from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
 from loadstone.analysis.instrument.own_ceiling import COUNTS_AS
-from loadstone.analysis.part import Part
+from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.measured.part import Part
 from loadstone.campaign.drivers import facts_of
 from loadstone.results.calibration import calibrated_operations, costs_of, usual_costs
 from loadstone.results.documents import TrialDocument

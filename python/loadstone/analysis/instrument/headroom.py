@@ -22,7 +22,7 @@ from loadstone.results.record import Record
 
 if TYPE_CHECKING:
     from loadstone._loadgen import Histogram
-    from loadstone.analysis.part import Part
+    from loadstone.analysis.measured.part import Part
 
 AGE_MAX_DAYS = AGE_MAX.days
 HICCUP_QUANTILE = 0.999

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
-    from loadstone.analysis.trial_findings import Seen
+    from loadstone.analysis.judgements.trial_findings import Seen
 
 START_ERROR_NS_MAX = 5_000_000
 CLOCK_BOUND_NS_MAX = 5_000_000

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.results.record import Record
 
 STALLED_SHARE = 0.05

@@ -6,15 +6,15 @@ from dataclasses import replace
 from statistics import fmean
 
 from loadstone.analysis.accounts.account import Account
-from loadstone.analysis.finding import Evidence
-from loadstone.analysis.labels import VOIDING
+from loadstone.analysis.cells.summary import Cell, summarise_totals
+from loadstone.analysis.judgements.finding import Evidence
+from loadstone.analysis.judgements.labels import VOIDING
+from loadstone.analysis.judgements.validity import LITTLE_INSTRUMENT, Gate, error_gate
 from loadstone.analysis.limits.interventions import CellKey
 from loadstone.analysis.limits.measured_ceilings import bounds_of
 from loadstone.analysis.limits.verdict import LoadPoint, Observed, Tried, Verdict, decide
-from loadstone.analysis.part import NOT_SENT, Part
+from loadstone.analysis.measured.part import NOT_SENT, Part
 from loadstone.analysis.rules import find_rule
-from loadstone.analysis.summary import Cell, summarise_totals
-from loadstone.analysis.validity import LITTLE_INSTRUMENT, Gate, error_gate
 from loadstone.results.record import Record
 
 Flags = Mapping[str, Mapping[str, Sequence[Evidence]]]

@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from loadstone.analysis.cells.summary import Cell, summarise_totals
 from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.limits.verdict import Intervention, LoadPoint, Tried
-from loadstone.analysis.part import Part
+from loadstone.analysis.measured.part import Part
 from loadstone.analysis.statistics.ratios import Ratio, paired_ratio, welch_ratio
-from loadstone.analysis.summary import Cell, summarise_totals
 from loadstone.results.record import Run
 
 CellKey = tuple[tuple[str, ...], str]

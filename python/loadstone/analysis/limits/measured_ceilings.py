@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from loadstone.analysis.accounts.account import KnownCeiling
-from loadstone.analysis.finding import Finding
+from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.statistics.latency import Latency, latency, merge
 from loadstone.results.record import Run
 

@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone import units
-from loadstone.analysis.finding import Evidence, Finding
 from loadstone.analysis.instrument.headroom import stalled_share
 from loadstone.analysis.instrument.stalls import stall_of
+from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.judgements.validity import may_print_quantile
+from loadstone.analysis.measured.part import NOT_SENT, UNWRITTEN, read_parts
 from loadstone.analysis.naming import describe_parameters
-from loadstone.analysis.part import NOT_SENT, UNWRITTEN, read_parts
 from loadstone.analysis.statistics.latency import merge
 from loadstone.analysis.statistics.ratios import Interval, mean_interval
-from loadstone.analysis.validity import may_print_quantile
 from loadstone.campaign import search_step
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.search import (

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from loadstone.analysis.finding import Finding
+from loadstone.analysis.judgements.finding import Finding
 from loadstone.probes.ceph import is_moving
 from loadstone.results.record import Record
 

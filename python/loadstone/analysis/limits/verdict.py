@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from loadstone.analysis.finding import Evidence
-from loadstone.analysis.validity import Gate
+from loadstone.analysis.judgements.finding import Evidence
+from loadstone.analysis.judgements.validity import Gate
 
 Grade = Literal["A", "B", "C"]
 Intervention = Literal[

@@ -4,8 +4,8 @@ from functools import partial
 
 from loadstone.analysis.rules.rule import Rule
 
-LABELS = "loadstone.analysis.labels:"
-SEEN = "loadstone.analysis.trial_findings:"
+LABELS = "loadstone.analysis.judgements.labels:"
+SEEN = "loadstone.analysis.judgements.trial_findings:"
 
 _result = partial(Rule, looks_at="result")
 _label = partial(_result, views=("label",))

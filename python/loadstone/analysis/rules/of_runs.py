@@ -4,8 +4,8 @@ from functools import partial
 
 from loadstone.analysis.rules.rule import Rule
 
-SEEN = "loadstone.analysis.trial_findings:"
-QUERIES = "loadstone.analysis.queries:"
+SEEN = "loadstone.analysis.judgements.trial_findings:"
+QUERIES = "loadstone.analysis.cells.queries:"
 
 _finding = partial(Rule, views=("finding",), looks_at="run")
 _caution = partial(_finding, severity="caution", effect="precision")

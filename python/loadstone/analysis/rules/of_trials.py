@@ -4,8 +4,8 @@ from functools import partial
 
 from loadstone.analysis.rules.rule import Rule, View
 
-LABELS = "loadstone.analysis.labels:"
-SEEN = "loadstone.analysis.trial_findings:"
+LABELS = "loadstone.analysis.judgements.labels:"
+SEEN = "loadstone.analysis.judgements.trial_findings:"
 HOSTS = "loadstone.analysis.instrument.load_hosts:"
 STATES = "loadstone.analysis.limits.target_state:"
 

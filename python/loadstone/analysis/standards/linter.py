@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from loadstone.analysis import validity
 from loadstone.analysis.accounts.account import Account, Measurement, grouped
+from loadstone.analysis.judgements import validity
 from loadstone.analysis.rules import checks_of, view
 from loadstone.analysis.standards.plausibility import ceilings, repetition
 

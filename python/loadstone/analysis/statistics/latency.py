@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from loadstone import units
-from loadstone.analysis.validity import TAIL_PRINTED, may_print_quantile
+from loadstone.analysis.judgements.validity import TAIL_PRINTED, may_print_quantile
 from loadstone.errors import ResultError
 
 if TYPE_CHECKING:

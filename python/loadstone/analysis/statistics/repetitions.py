@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.ratios import mean_interval
-from loadstone.analysis.summary import Cell
 
 HALF_WIDTH = 0.05
 TRIALS_MAX = 100

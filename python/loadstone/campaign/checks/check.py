@@ -22,7 +22,7 @@ from loadstone.campaign.schema.dataset import FixedSize
 from loadstone.campaign.schema.intervention import intervention_mistakes
 from loadstone.campaign.schema.phase import Phase
 from loadstone.campaign.schema.schedule import suites
-from loadstone.campaign.schema.target import resolve_settings
+from loadstone.campaign.schema.systems.target import resolve_settings
 from loadstone.errors import shown
 
 TRIALS_MAX = 100_000

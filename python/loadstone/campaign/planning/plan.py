@@ -24,7 +24,7 @@ from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.hook import Hook
 from loadstone.campaign.schema.schedule import suites
-from loadstone.campaign.schema.target_probe import TargetProbes
+from loadstone.campaign.schema.systems.target_probe import TargetProbes
 from loadstone.errors import CampaignError, Mistake
 
 

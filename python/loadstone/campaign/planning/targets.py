@@ -6,7 +6,7 @@ from typing import Any
 from loadstone.campaign.drivers import Drivers, facts_of
 from loadstone.campaign.planning.trial import TargetInRun
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.campaign.schema.target import resolve_settings
+from loadstone.campaign.schema.systems.target import resolve_settings
 
 
 def targets_in_run(campaign: Campaign, drivers: Drivers, run: str) -> dict[str, TargetInRun]:

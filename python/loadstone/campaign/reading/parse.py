@@ -14,7 +14,7 @@ from loadstone.campaign.reading import source as campaign_source
 from loadstone.campaign.reading.mistakes import KeyMistake, SourceFile
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.json_schema import known_keys
-from loadstone.campaign.schema.target import resolve_raw
+from loadstone.campaign.schema.systems.target import resolve_raw
 from loadstone.errors import CampaignError, Mistake, shown
 
 

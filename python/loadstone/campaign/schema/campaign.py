@@ -18,15 +18,15 @@ from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, So
 from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.dataset import Dataset
 from loadstone.campaign.schema.hook import Hook
-from loadstone.campaign.schema.hosts import Hosts
 from loadstone.campaign.schema.intervention import InterventionName
 from loadstone.campaign.schema.load import Load
-from loadstone.campaign.schema.node import Node
 from loadstone.campaign.schema.phase import OnError, OnErrorValue, PhaseValue
 from loadstone.campaign.schema.queries import Queries
 from loadstone.campaign.schema.statement import Statements
-from loadstone.campaign.schema.target import SYSTEM, Target
-from loadstone.campaign.schema.target_probe import TargetProbes
+from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.campaign.schema.systems.node import Node
+from loadstone.campaign.schema.systems.target import SYSTEM, Target
+from loadstone.campaign.schema.systems.target_probe import TargetProbes
 from loadstone.campaign.schema.values import (
     NAME_ALLOWED,
     NAME_PATTERN,

@@ -12,7 +12,7 @@ from typing import Any
 from loadstone.campaign.drivers import read_drivers
 from loadstone.campaign.reading.mistakes import KnownKeys
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.campaign.schema.driver_settings import add_settings
+from loadstone.campaign.schema.systems.driver_settings import add_settings
 
 IDENTITY = "urn:loadstone:schema:campaign:1"
 """What names the schema wherever it lies: it is fetched from nowhere."""

@@ -21,7 +21,7 @@ from typing import Annotated
 import typer
 
 from loadstone.analysis.accounts.account import Account, KnownCeiling
-from loadstone.analysis.finding import Finding
+from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.standards import linter
 from loadstone.errors import InputError
 
@@ -115,8 +115,8 @@ def _judge(
 def _judge_run(
     name: str, ceilings: tuple[KnownCeiling, ...], null_rates: Mapping[Load, float]
 ) -> tuple[Account, tuple[Finding, ...]]:
-    from loadstone.analysis.judgement import judge_measured
-    from loadstone.analysis.reading import read_measured
+    from loadstone.analysis.judgements.judgement import judge_measured
+    from loadstone.analysis.measured.reading import read_measured
     from loadstone.results.store import read_run
 
     run = read_run(name)

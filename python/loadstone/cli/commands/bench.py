@@ -225,7 +225,7 @@ def command(
         reuse=reuse,
     )
     if dry_run:
-        from loadstone.cli.preview import preview
+        from loadstone.cli.screen.preview import preview
 
         preview(campaign, are_trials_listed=trials)
         return 0

@@ -32,7 +32,7 @@ import typer
 
 from loadstone import units
 from loadstone.cli import exit_code
-from loadstone.cli.output import print_table
+from loadstone.cli.screen.output import print_table
 from loadstone.errors import InputError
 
 SECRET = "LOADSTONE_CALIBRATION_SECRET"
@@ -171,7 +171,7 @@ def _tell_standing(standing: Sequence[tuple[Any, Any, Any]]) -> None:
 
 
 def _measure(plan: Any, folder: Path) -> Any:
-    from loadstone.cli.progress import make_view
+    from loadstone.cli.screen.progress import make_view
     from loadstone.execution import runner
     from loadstone.results.writer import RunWriter
 

@@ -125,7 +125,7 @@ def _give(text: str, output: Path | None) -> None:
     if output is None:
         print(text, end="")
         return
-    from loadstone.cli.output import write_file
+    from loadstone.cli.screen.output import write_file
 
     write_file(output, text.encode())
     print(f"written: {output}", file=sys.stderr)
@@ -224,7 +224,7 @@ def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
 
 def _print_cases(found: Comparison, *, is_full: bool) -> None:
     """Print a row for each case that has a ratio; how the ratio is known comes with --full."""
-    from loadstone.cli.output import print_table
+    from loadstone.cli.screen.output import print_table
 
     shared = _shared_keys(found)
     shown = [one for one in found.comparisons if is_full or one.verdict != "void"]

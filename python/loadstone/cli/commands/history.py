@@ -88,7 +88,7 @@ def command(
         text = shown.decode()
         print(plain(text) if form == "terminal" else text, end="")
     else:
-        from loadstone.cli.output import write_file
+        from loadstone.cli.screen.output import write_file
 
         write_file(output, shown)
         print(f"written: {output}", file=sys.stderr)

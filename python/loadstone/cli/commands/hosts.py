@@ -18,7 +18,7 @@ import typer
 
 from loadstone.cli import extras, plain
 from loadstone.cli.load_hosts import tell
-from loadstone.cli.output import print_table
+from loadstone.cli.screen.output import print_table
 from loadstone.errors import InputError
 
 

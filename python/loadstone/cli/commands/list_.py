@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from loadstone.cli import plain
-from loadstone.cli.output import print_table
+from loadstone.cli.screen.output import print_table
 from loadstone.errors import InputError, LoadstoneError
 
 

@@ -29,7 +29,7 @@ def command(
 ) -> None:
     from loadstone.campaign.reading.parse import read_campaign
     from loadstone.cli.nodes import describe
-    from loadstone.cli.output import print_table
+    from loadstone.cli.screen.output import print_table
     from loadstone.report.tables.nodes import node_tables
 
     asked = read_campaign(campaign, settings or [])

@@ -19,7 +19,7 @@ import typer
 
 from loadstone import published as reports
 from loadstone.cli.account_reports import account_json
-from loadstone.cli.output import print_table
+from loadstone.cli.screen.output import print_table
 from loadstone.errors import InputError
 
 

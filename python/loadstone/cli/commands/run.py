@@ -86,7 +86,7 @@ def command(
     if dry_run:
         rate = units.parse_rate(assume_rate) if assume_rate else None
         bandwidth = float(units.parse_size(assume_bandwidth)) if assume_bandwidth else None
-        from loadstone.cli.preview import preview
+        from loadstone.cli.screen.preview import preview
 
         preview(campaign, rate, bandwidth, are_trials_listed=trials)
         return 0

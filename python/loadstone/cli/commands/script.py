@@ -205,7 +205,7 @@ def check_file(path: Path) -> "Checked":
 
 
 def _print_summary(name: str, summary: Any) -> None:
-    from loadstone.cli.output import print_table
+    from loadstone.cli.screen.output import print_table
 
     total = sum(one.actions for one in summary.actions)
     print(f"{name}: {total:,} actions in {units.counted(summary.sessions, 'session')}\n")
@@ -251,7 +251,7 @@ def _facts(summary: Any) -> Iterator[str]:
 def _print_rows(path: Path, rows: int) -> None:
     if not rows:
         return
-    from loadstone.cli.output import print_table
+    from loadstone.cli.screen.output import print_table
     from loadstone.script.mistakes import Mistakes
     from loadstone.script.table import COLUMNS, read_actions
 

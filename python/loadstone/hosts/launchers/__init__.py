@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from loadstone.campaign.schema.hosts import Hosts
+from loadstone.campaign.schema.systems.hosts import Hosts
 from loadstone.hosts.invitation import Invitation
 
 LAUNCHERS: Mapping[str, str] = {

@@ -14,7 +14,7 @@ from typing import Any
 
 import asyncssh
 
-from loadstone.campaign.schema.hosts import Hosts
+from loadstone.campaign.schema.systems.hosts import Hosts
 from loadstone.hosts.invitation import Invitation
 
 CONNECT_S = 20.0

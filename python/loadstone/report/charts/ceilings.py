@@ -17,10 +17,10 @@ from loadstone.analysis.accounts.account import (
     Measurement,
     grouped,
 )
+from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.timeline import Timeline
 from loadstone.analysis.limits.measured_ceilings import bounds_of, ceilings_of
 from loadstone.analysis.standards.plausibility.bottleneck import in_mebibytes, limit_of
-from loadstone.analysis.summary import Cell
-from loadstone.analysis.timeline import Timeline
 from loadstone.report.charts.dimensions import Dimensions, swept_parameter, varied_values
 from loadstone.report.charts.drawing import (
     NUMBER,

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis import Findings
+from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.timeline import Timeline
 from loadstone.analysis.naming import describe_parameter, describe_parameters
-from loadstone.analysis.summary import Cell
-from loadstone.analysis.timeline import Timeline
 
 SWEPT_FIRST = ("threads", "clients", "rate_per_s", "rate", "buckets")
 """Parameters that make a line, in order of choice when several are varied."""

@@ -6,8 +6,8 @@ from typing import Any
 import altair as alt
 
 from loadstone.analysis import Findings
+from loadstone.analysis.cells.timeline import Timeline
 from loadstone.analysis.limits.target_state import ending, is_good
-from loadstone.analysis.timeline import Timeline
 from loadstone.report.charts.dimensions import Dimensions
 from loadstone.report.charts.drawing import NUMBER
 

@@ -7,8 +7,8 @@ import altair as alt
 
 from loadstone import units
 from loadstone.analysis import Findings
+from loadstone.analysis.cells.timeline import Timeline
 from loadstone.analysis.instrument.resources import RESOURCES
-from loadstone.analysis.timeline import Timeline
 from loadstone.report.charts.dimensions import Dimensions
 from loadstone.report.charts.drawing import (
     NUMBER,

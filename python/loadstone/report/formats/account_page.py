@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis.accounts.account import RATE, Account
-from loadstone.analysis.finding import Finding
+from loadstone.analysis.judgements.finding import Finding
 from loadstone.report.charts.ceilings import charts_of_stated_ceilings
 from loadstone.report.charts.dimensions import SWEEP_VALUES_MIN, swept_parameter, varied_values
 from loadstone.report.charts.drawing import Picture

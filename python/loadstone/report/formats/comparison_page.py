@@ -8,7 +8,7 @@ from loadstone import units
 from loadstone.analysis.accounts import claims
 from loadstone.analysis.accounts.account import LOWER_IS_BETTER
 from loadstone.analysis.accounts.comparison import MARGIN, TRIALS_MIN, CaseComparison, Comparison
-from loadstone.analysis.headline import Tile
+from loadstone.analysis.answers.headline import Tile
 from loadstone.report.pages.frame import render_page
 
 KINDS = {

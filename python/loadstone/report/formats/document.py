@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from loadstone.analysis import Findings, TrialFacts
-from loadstone.analysis.actions import ActionCell
-from loadstone.analysis.finding import evidence_json
+from loadstone.analysis.cells.actions import ActionCell
+from loadstone.analysis.cells.queries import ARM_NAMES, QueryResults
+from loadstone.analysis.cells.summary import Cell, Spread
+from loadstone.analysis.judgements.finding import evidence_json
 from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
 from loadstone.analysis.limits.searches import CapacitySearch
 from loadstone.analysis.limits.verdict import Verdict
-from loadstone.analysis.queries import ARM_NAMES, QueryResults
 from loadstone.analysis.statistics.latency import Latency
-from loadstone.analysis.summary import Cell, Spread
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 

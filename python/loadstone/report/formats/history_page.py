@@ -11,7 +11,7 @@ from loadstone.analysis.accounts.history import (
     Trend,
     is_lower_better,
 )
-from loadstone.analysis.headline import Tile
+from loadstone.analysis.answers.headline import Tile
 from loadstone.report.pages.frame import render_page
 
 TRENDS_DRAWN = 48

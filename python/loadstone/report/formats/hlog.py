@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from loadstone.analysis import Findings
-from loadstone.analysis.part import LATENCIES
+from loadstone.analysis.measured.part import LATENCIES
 from loadstone.analysis.statistics.latency import merge
 from loadstone.report.options import Options
 from loadstone.results.documents import DatasetDocument, Size

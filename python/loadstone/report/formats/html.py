@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from loadstone.analysis import Findings
-from loadstone.analysis.answer import Answer, answer_of, results_of
-from loadstone.analysis.headline import headline_of
+from loadstone.analysis.answers.answer import Answer, answer_of, results_of
+from loadstone.analysis.answers.headline import headline_of
 from loadstone.analysis.rules.rule import EFFECTS
 from loadstone.analysis.standards.standard import plan_hash
 from loadstone.report.answer import next_step, summary_words

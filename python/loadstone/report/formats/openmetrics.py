@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from loadstone.analysis import Findings
+from loadstone.analysis.cells.summary import Cell
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
-from loadstone.analysis.summary import Cell
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from loadstone.analysis import Findings
-from loadstone.analysis.answer import answer_of
-from loadstone.analysis.headline import Tile
-from loadstone.analysis.queries import QueryResults, ratio_of
+from loadstone.analysis.answers.answer import answer_of
+from loadstone.analysis.answers.headline import Tile
+from loadstone.analysis.cells.queries import QueryResults, ratio_of
 from loadstone.report.answer import next_step, summary_words
 from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
 from loadstone.report.opening import opening

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from loadstone.analysis import Findings
+from loadstone.analysis.cells.summary import Cell
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
-from loadstone.analysis.summary import Cell
 from loadstone.errors import InputError
 from loadstone.report.options import Options
 from loadstone.report.tables.templates import MARKDOWN_TABLES, render_template

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from loadstone.analysis import Findings
-from loadstone.analysis.answer import LOADS, Answer, Result, results_of
-from loadstone.analysis.headline import case_words
+from loadstone.analysis.answers.answer import LOADS, Answer, Result, results_of
+from loadstone.analysis.answers.headline import case_words
+from loadstone.analysis.cells.summary import Cell
 from loadstone.analysis.instrument.resources import RESOURCES
 from loadstone.analysis.limits.target_state import ending, is_good
 from loadstone.analysis.naming import describe_size
 from loadstone.analysis.statistics.latency import Latency
-from loadstone.analysis.summary import Cell
-from loadstone.campaign.schema.target import SYSTEM
+from loadstone.campaign.schema.systems.target import SYSTEM
 
 CURVE_POINTS_MAX = 4000
 SECONDS_MIN = 3

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.answer import Answer, Result
+from loadstone.analysis.answers.answer import Answer, Result
+from loadstone.analysis.cells.summary import Cell
 from loadstone.analysis.naming import describe_size
 from loadstone.analysis.rules import find_rule
-from loadstone.analysis.summary import Cell
-from loadstone.campaign.schema.target import SYSTEM
+from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.report.pages.chart_data import operation_words
 
 NOT_KNOWN = "–"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loadstone import units
-from loadstone.analysis.queries import QueryArm, QueryResults, QueryTimes, ratio_of
+from loadstone.analysis.cells.queries import QueryArm, QueryResults, QueryTimes, ratio_of
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
 
 DERIVED = "Derived from TPC-H; not comparable with published TPC-H results."

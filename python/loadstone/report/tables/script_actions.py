@@ -2,7 +2,7 @@
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.actions import ActionCell
+from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.naming import describe_parameter
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table

@@ -5,14 +5,14 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from loadstone.analysis import Findings
+from loadstone.analysis.cells.summary import Cell, Spread
 from loadstone.analysis.naming import (
     SIZES,
     describe_parameter,
     describe_parameters,
     describe_size,
 )
-from loadstone.analysis.summary import Cell, Spread
-from loadstone.campaign.schema.target import SYSTEM
+from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.errors import InputError
 from loadstone.report.instrument_words import bound_note
 from loadstone.report.options import Options

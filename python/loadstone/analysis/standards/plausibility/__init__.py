@@ -6,7 +6,7 @@ on an assumption is marked as inferred. The table of rules names the functions o
 """
 
 from loadstone.analysis.accounts.account import Account
-from loadstone.analysis.finding import Finding, by_severity
+from loadstone.analysis.judgements.finding import Finding, by_severity
 from loadstone.analysis.rules import checks_of, view
 
 

@@ -11,7 +11,7 @@ from loadstone.analysis.accounts.account import (
     describe_case,
     grouped,
 )
-from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.limits.measured_ceilings import bounds_of
 
 TOUCHES = 0.90

@@ -12,7 +12,7 @@ from loadstone.analysis.accounts.account import (
     describe_case,
     grouped,
 )
-from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.limits.measured_ceilings import bounds_of
 from loadstone.analysis.naming import describe_size
 from loadstone.analysis.standards.plausibility import bottleneck

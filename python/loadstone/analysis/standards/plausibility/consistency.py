@@ -14,7 +14,7 @@ from loadstone.analysis.accounts.account import (
     describe_case,
     grouped,
 )
-from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.standards import printed_units
 
 AGREE = 0.10

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from loadstone.analysis.accounts.account import Account, Measurement, Parameter
 from loadstone.analysis.accounts.comparison import ALPHA, Comparison, compare
-from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.judgements.finding import Evidence, Finding
 
 
 def arms_differ(account: Account) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from statistics import median
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
-from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.judgements.finding import Evidence, Finding
 
 ROUNDS_DIFFER = 1.25
 SCALES_DOWN = 0.95

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
-from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.naming import describe_size
 
 CHANCE_MAX = 1e-6

@@ -15,7 +15,7 @@ from loadstone.analysis.accounts.account import (
     describe_case,
     grouped,
 )
-from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.statistics import scaling, student
 
 LOADS_MIN = 3

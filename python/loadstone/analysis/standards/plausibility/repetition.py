@@ -12,7 +12,7 @@ from loadstone.analysis.accounts.account import (
     describe_case,
     grouped,
 )
-from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.significance import smallest_p
 

@@ -13,7 +13,7 @@ from loadstone.analysis.accounts.account import (
     describe_case,
     grouped,
 )
-from loadstone.analysis.finding import Evidence, Finding
+from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.limits.measured_ceilings import bounds_of
 from loadstone.analysis.standards.printed_units import parse_rate_bytes
 from loadstone.errors import InputError

@@ -10,17 +10,17 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from loadstone.analysis.contradictions import contradictions
-from loadstone.analysis.finding import Evidence
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.instrument.headroom import Calibrated, read_calibration, with_shares
 from loadstone.analysis.instrument.resources import Peaks, peaks
-from loadstone.analysis.labels import CONTRADICTORY
+from loadstone.analysis.judgements.contradictions import contradictions
+from loadstone.analysis.judgements.finding import Evidence
+from loadstone.analysis.judgements.labels import CONTRADICTORY
 from loadstone.analysis.limits.interventions import changed_trials
 from loadstone.analysis.limits.searches import CapacitySearch, left_out, read_searches
 from loadstone.analysis.limits.target_resources import find_utilisation
-from loadstone.analysis.part import Part, read_parts
-from loadstone.analysis.samples import Quantities, read_samples
+from loadstone.analysis.measured.part import Part, read_parts
+from loadstone.analysis.measured.samples import Quantities, read_samples
 from loadstone.results.documents import check_judged
 from loadstone.results.record import Record, Run
 

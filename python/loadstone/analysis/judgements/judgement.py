@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 
 from loadstone.analysis.accounts.account import Account, KnownCeiling
 from loadstone.analysis.accounts.run_account import account_of
-from loadstone.analysis.finding import Finding
-from loadstone.analysis.labels import VOIDING
+from loadstone.analysis.cells.summary import Cell, in_order, summarise, summarise_cases
+from loadstone.analysis.judgements.finding import Finding
+from loadstone.analysis.judgements.labels import VOIDING
+from loadstone.analysis.judgements.trial_findings import Seen, judge
 from loadstone.analysis.limits.cell_verdicts import NullRates, decide_cells
 from loadstone.analysis.limits.interventions import InterventionEffect, compare_changes, tried_of
 from loadstone.analysis.limits.verdict import Verdict
-from loadstone.analysis.part import Part
-from loadstone.analysis.reading import Measured
-from loadstone.analysis.summary import Cell, in_order, summarise, summarise_cases
-from loadstone.analysis.trial_findings import Seen, judge
+from loadstone.analysis.measured.part import Part
+from loadstone.analysis.measured.reading import Measured
 from loadstone.results.record import Run
 
 

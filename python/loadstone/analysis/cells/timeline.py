@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from loadstone.analysis.part import operations_in
-from loadstone.analysis.rows import Rows, values_of
+from loadstone.analysis.judgements.validity import may_print_quantile
+from loadstone.analysis.measured.part import operations_in
+from loadstone.analysis.measured.rows import Rows, values_of
 from loadstone.analysis.statistics.latency import merge
-from loadstone.analysis.validity import may_print_quantile
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.results.record import Record
 

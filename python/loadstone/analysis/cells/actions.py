@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from loadstone.analysis.part import Part, read_parts
-from loadstone.analysis.summary import Cell, in_order, summarise_totals
+from loadstone.analysis.cells.summary import Cell, in_order, summarise_totals
+from loadstone.analysis.measured.part import Part, read_parts
 from loadstone.results.record import ACTION_SCHEMA, Record
 
 OUT_OF_LINE = ("CREATE_USER", "AUDIT")

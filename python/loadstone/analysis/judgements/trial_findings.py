@@ -4,22 +4,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis.accounts.account import Account
-from loadstone.analysis.contradictions import find_contradictions
-from loadstone.analysis.finding import Evidence, Finding, by_severity
+from loadstone.analysis.cells.summary import Cell
 from loadstone.analysis.instrument.findings import find_refusals, find_uncalibrated
 from loadstone.analysis.instrument.stalls import find_stalls
-from loadstone.analysis.labels import find_labels
+from loadstone.analysis.judgements.contradictions import find_contradictions
+from loadstone.analysis.judgements.finding import Evidence, Finding, by_severity
+from loadstone.analysis.judgements.labels import find_labels
 from loadstone.analysis.limits.cell_verdicts import Flags, NullRates, decide_cells
 from loadstone.analysis.limits.measured_ceilings import left_behind_findings
 from loadstone.analysis.limits.searches import CapacitySearch, search_findings
 from loadstone.analysis.limits.target_state import find_states
 from loadstone.analysis.limits.verdict import Verdict
-from loadstone.analysis.part import Part
+from loadstone.analysis.measured.part import Part
+from loadstone.analysis.measured.trial_facts import TrialFacts
 from loadstone.analysis.rules import checks_of, find_rule, view
 from loadstone.analysis.statistics import change_points, steadiness
 from loadstone.analysis.statistics.repetitions import Advice, advice_findings
-from loadstone.analysis.summary import Cell
-from loadstone.analysis.trial_facts import TrialFacts
 from loadstone.results.record import Record, Run
 
 ROUND_S = 60

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from loadstone.analysis.instrument.headroom import CeilingShare, Jitter, combine_shares, jitter_of
 from loadstone.analysis.instrument.resources import Peaks
-from loadstone.analysis.labels import label_cell
+from loadstone.analysis.judgements.labels import label_cell
+from loadstone.analysis.judgements.validity import in_flight_gate, little_gate
+from loadstone.analysis.measured.part import SECOND_NS, UNWRITTEN, Part
 from loadstone.analysis.naming import describe_parameters
-from loadstone.analysis.part import SECOND_NS, UNWRITTEN, Part
 from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge, stated_latency
 from loadstone.analysis.statistics.ratios import Interval, mean_interval
-from loadstone.analysis.validity import in_flight_gate, little_gate
 from loadstone.campaign.planning.lifecycle import operations_of
-from loadstone.campaign.schema.target import SYSTEM
+from loadstone.campaign.schema.systems.target import SYSTEM
 
 ALL_OPERATIONS = "all"
 SPREAD_OF_SECONDS = "standard deviation of the one-second rates"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from loadstone import units
 from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of, writes_dataset
 from loadstone.campaign.planning.trial import PlannedTrial
-from loadstone.cli.forecast import Forecast
+from loadstone.cli.screen.forecast import Forecast
 from loadstone.execution.events import (
     CeilingEnded,
     CeilingFailed,
@@ -305,7 +305,7 @@ class _TerminalView:
         from rich.console import Console
         from rich.live import Live
 
-        from loadstone.cli.live_screen import LiveScreen
+        from loadstone.cli.screen.live_screen import LiveScreen
 
         self._trials = len(trials) + done
         self._done = done

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from loadstone import units
-from loadstone.analysis.finding import Finding
 from loadstone.analysis.instrument.headroom import HICCUP_SHARE
 from loadstone.analysis.instrument.stalls import stall_of
+from loadstone.analysis.judgements.finding import Finding
+from loadstone.analysis.judgements.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
 from loadstone.analysis.limits.verdict import INSTRUMENT_CAUTION, INSTRUMENT_MAX
-from loadstone.analysis.part import SECOND_NS, UNWRITTEN, Part
-from loadstone.analysis.rows import Rows
+from loadstone.analysis.measured.part import SECOND_NS, UNWRITTEN, Part
+from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.rules import Rule, find_check, find_rule, view
-from loadstone.analysis.validity import LITTLE_TOLERANCE, lag_gate, rate_gate
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
-    from loadstone.analysis.summary import Cell
+    from loadstone.analysis.cells.summary import Cell
 
 STALLED = "STALLED"
 CONTRADICTORY = "CONTRADICTORY"

@@ -6,7 +6,7 @@ Editors then complete and check the settings of a target by its driver.
 from typing import Any
 
 from loadstone.campaign.drivers import Driver, Drivers, Setting
-from loadstone.campaign.schema.target import SECRET_KEYS
+from loadstone.campaign.schema.systems.target import SECRET_KEYS
 
 _TEXT = {"type": "string"}
 REFERENCE = {

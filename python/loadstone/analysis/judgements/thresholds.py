@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.answer import Result, answer_of
+from loadstone.analysis.answers.answer import Result, answer_of
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.errors import InputError

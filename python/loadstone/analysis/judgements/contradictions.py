@@ -7,7 +7,7 @@ from typing import cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from loadstone.analysis.finding import Finding
+from loadstone.analysis.judgements.finding import Finding
 from loadstone.results.record import Record
 
 TIMES = ("start_ns", "measure_start_ns", "measure_end_ns", "end_ns")

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from loadstone.analysis import Findings
-from loadstone.analysis.finding import Finding
-from loadstone.analysis.labels import BOUNDS, VOIDING
+from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.judgements.finding import Finding
+from loadstone.analysis.judgements.labels import BOUNDS, VOIDING
 from loadstone.analysis.naming import describe_parameter
 from loadstone.analysis.rules import Effect, find_rule, limit_in_words
-from loadstone.analysis.summary import Cell
 
 KNEE_SHARE = 0.95
 CURVE_POINTS_MIN = 4

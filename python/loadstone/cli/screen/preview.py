@@ -15,9 +15,9 @@ from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.planning.trial import PlannedTrial, kind_of
 from loadstone.campaign.schema.campaign import Campaign, Schedule
 from loadstone.campaign.schema.schedule import start_of, suites
-from loadstone.cli import preview_surroundings
-from loadstone.cli.output import print_table
 from loadstone.cli.reuse import reused_by
+from loadstone.cli.screen import preview_surroundings
+from loadstone.cli.screen.output import print_table
 from loadstone.cli.scripts import making_scripts
 from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits

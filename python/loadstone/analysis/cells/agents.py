@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from loadstone.analysis.part import Part, read_parts
+from loadstone.analysis.measured.part import Part, read_parts
 from loadstone.analysis.statistics.latency import Latency, latency, merge
 from loadstone.results.record import Record
 

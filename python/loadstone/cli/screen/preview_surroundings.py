@@ -8,8 +8,8 @@ from loadstone import units
 from loadstone.campaign.planning.ceiling_plan import PACKAGES, PlannedCeiling
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.schema.hook import Hook
-from loadstone.campaign.schema.target_probe import TargetProbes
-from loadstone.cli.output import print_table
+from loadstone.campaign.schema.systems.target_probe import TargetProbes
+from loadstone.cli.screen.output import print_table
 
 
 def print_surroundings(plan: Plan) -> None:

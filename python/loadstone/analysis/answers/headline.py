@@ -10,12 +10,12 @@ from typing import Literal
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.answer import Answer, Curve, Result
+from loadstone.analysis.answers.answer import Answer, Curve, Result
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_parameters
 from loadstone.analysis.rules import find_rule
 from loadstone.analysis.statistics.ratios import paired_ratio
-from loadstone.campaign.schema.target import SYSTEM
+from loadstone.campaign.schema.systems.target import SYSTEM
 
 Standing = Literal["void", "bound", "first look", "good"]
 

@@ -1,0 +1,1 @@
+"""The answer for people: one row a case, and the sentence above them."""

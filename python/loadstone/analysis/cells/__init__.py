@@ -1,0 +1,1 @@
+"""What the trials of one case say together, and over time."""

@@ -1,0 +1,1 @@
+"""From the tables of a run to the work and the times of each trial."""

@@ -1,0 +1,1 @@
+"""Keys about systems: targets, their probes and drivers, nodes and client hosts."""
