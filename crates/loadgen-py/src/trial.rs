@@ -124,7 +124,7 @@ pub(crate) fn run_trial(
     let summary = py.detach(|| {
         run::run_trial(&trial, &control.inner, &mut |output| {
             let result = Python::attach(|py| {
-                // A signal's handler runs even when nobody listens to intervals.
+                // A signal's handler runs even without a callback for intervals.
                 let signal = py.check_signals();
                 let told = match output {
                     Output::Ready => {

@@ -93,7 +93,7 @@ struct Load {
 
 impl Load {
     fn by_epoll(&self) -> io::Result<u64> {
-        // SAFETY: a new descriptor, which nobody else closes.
+        // SAFETY: a new descriptor, which only this closes.
         let epoll = unsafe { OwnedFd::from_raw_fd(checked(libc::epoll_create1(0))?) };
         for (socket, place) in self.sockets.iter().zip(0..) {
             socket.set_nonblocking(true)?;

@@ -22,7 +22,7 @@ use keeper::{Source, had_or_new};
 /// The environment variable is not set, or the file cannot be read.
 pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option<String>, Error> {
     let what = || format!("read setting \"{key}\"");
-    // Who asks is no secret, and messages need it.
+    // The user's name is no secret, and messages need it.
     let is_name = matches!(key, "access_key" | "application_credential_id");
     let kept = if is_name { line } else { secret };
     match settings.get(key) {

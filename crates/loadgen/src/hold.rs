@@ -1,6 +1,6 @@
-//! A load that is ready and waits for a time to start at, and that ends when nobody wants it any more.
+//! A load that is ready and waits for a time to start at, and that ends when its controller has gone.
 //!
-//! Hosts that load a target together start at one time. Each is told it on its own clock, when all
+//! Hosts that load a target together start at one time. Each gets it on its own clock, when all
 //! are ready.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,10 +10,10 @@ use crate::clock::{monotonic_ns, unix_ns};
 
 /// So long before the start the thread that waits for it stays awake: sleeps end late.
 const AWAKE_NS: u64 = 1_500_000;
-/// How often is looked whether the time is known, or nobody waits any more.
+/// How often the load looks whether the time is known, or the controller has gone.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What whoever started a trial tells it while it runs. All times are 0 while they are unknown.
+/// What a controller tells a trial while it runs. All times are 0 while they are unknown.
 #[derive(Debug, Default)]
 pub(crate) struct Hold {
     is_wanted: AtomicBool,
@@ -25,7 +25,7 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Has the load wait until a start is told.
+    /// Has the load wait until its start is set.
     pub(crate) fn want(&self) {
         self.is_wanted.store(true, Ordering::Release);
     }

@@ -178,7 +178,7 @@ impl Operation {
     }
 
     /// Tells whether objects of the dataset are not the same afterwards. Buckets are another
-    /// matter: whoever deletes one looks at its mark at every request.
+    /// matter: a delete looks at the mark at every request.
     #[must_use]
     pub fn changes_objects(self) -> bool {
         matches!(

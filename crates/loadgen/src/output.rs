@@ -21,7 +21,7 @@ impl Control {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Has the trial wait when it is ready, until a start is told; to be called before it runs.
+    /// Has the trial wait when it is ready, until its start is set; call it before the trial runs.
     pub fn hold(&self) {
         self.hold.want();
     }

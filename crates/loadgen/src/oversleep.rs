@@ -13,7 +13,7 @@ use std::path::Path;
 const LATE_ONE_IN: u64 = 100;
 /// By how much the expectation falls with each sleep that ended in time.
 const STEP_NS: u64 = 50;
-/// Nobody stays awake for longer: a host that wakes later than this shows in the lag.
+/// No thread spins for longer: a host that wakes later than this shows in the lag.
 const AWAKE_NS_MAX: u64 = 200_000;
 /// A look at the world takes less; if it seems to take longer, the thread was not running.
 const LOOK_NS_MAX: u64 = 5_000;

@@ -302,7 +302,7 @@ pub(crate) trait Places {
     async fn ours_of(&mut self, _place: &str, keys: &[String]) -> Result<Vec<String>, Error> {
         Ok(keys.to_vec())
     }
-    /// Returns a key of the dataset's form that somebody is uploading in parts.
+    /// Returns a key of the dataset's form that is being uploaded in parts.
     async fn upload_alike(&mut self, _place: &str) -> Result<Option<String>, Error> {
         Ok(None)
     }
@@ -310,7 +310,7 @@ pub(crate) trait Places {
     async fn sweep_hidden(&mut self, _place: &str) -> Result<(), Error> {
         Ok(())
     }
-    /// Tells whether a place keeps versions of what was deleted in it, and nobody is to delete them.
+    /// Tells whether a place keeps versions of what was deleted in it, and they are to stay.
     async fn keeps_versions(&mut self, _place: &str) -> bool {
         false
     }
@@ -319,7 +319,7 @@ pub(crate) trait Places {
 /// How a place stands to a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Nobody has looked: the driver looks when it readies the place.
+    /// Not looked at: the driver looks when it readies the place.
     Unseen,
     /// It is not there.
     Absent,

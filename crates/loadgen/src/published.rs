@@ -20,7 +20,7 @@ struct Record {
     trial: Trial,
     /// What the load generator tells of it. An interrupted trial may have an empty one.
     summary: Observed,
-    /// What whoever ran the trial noted: `INTERRUPTED` or `STOPPED`.
+    /// What the runner noted: `INTERRUPTED` or `STOPPED`.
     labels: Vec<String>,
     /// Probes that could not be read, each with the reason.
     absent_probes: BTreeMap<String, String>,

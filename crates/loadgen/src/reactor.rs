@@ -143,7 +143,7 @@ impl Reactor {
     }
 
     /// Begins a pair of steps that is ended before a stop is obeyed. Once a stop was seen no pair
-    /// begins any more: whoever asks for one waits, and is dropped when the others have ended.
+    /// begins any more: a client that asks for one waits, and is dropped when the others have ended.
     pub(crate) async fn begin_pair(self: Rc<Self>) -> Pair {
         std::future::poll_fn(
             |_| if self.is_stopping.get() { Poll::Pending } else { Poll::Ready(()) },
@@ -169,7 +169,7 @@ impl Reactor {
     fn must_stop(&self, stop: &AtomicBool) -> bool {
         let is_asked = stop.load(Ordering::Relaxed);
         if is_asked && !self.is_stopping.replace(true) {
-            // Whoever keeps the stop waiting is to know of it.
+            // A load thread that keeps the stop waiting learns of it here.
             self.ready.borrow_mut().extend(0..self.tasks.borrow().len() as TaskIndex);
         }
         is_asked && self.pairs.get() == 0

@@ -294,7 +294,7 @@ impl Recorder {
         let fresh = || Vec::with_capacity(LOG_ROWS_MAX);
         let log = self.log.as_mut().map_or_else(Vec::new, |log| std::mem::replace(log, fresh()));
         let batch = Handover { thread: self.thread, second: self.second, rows, log, passed };
-        // The collector has gone only when the trial is being torn down: nobody is left to tell.
+        // The collector has gone only when the trial is torn down: there is no receiver.
         let _ = self.out.send(batch);
     }
 
@@ -337,7 +337,7 @@ impl Recorder {
         }
     }
 
-    /// Records requests that were due at one time and that nobody had sent by another.
+    /// Records requests that were due at one time and not sent by another.
     pub(crate) fn record_not_sent(
         &mut self,
         key: RowKey,

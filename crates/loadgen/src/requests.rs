@@ -128,7 +128,7 @@ impl Request {
     }
 }
 
-/// What a client that asks for a request is told.
+/// The answer to a client that asks for a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Next {
     /// This is it.

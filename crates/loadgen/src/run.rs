@@ -266,7 +266,7 @@ struct LoadThread<'a, D> {
     threads: usize,
 }
 
-/// Tells the others when a thread ends by a panic, so that nobody waits for it.
+/// Tells the others when a thread ends by a panic, so that they do not wait for it.
 struct StopOnPanic<'a>(&'a Shared);
 
 impl Drop for StopOnPanic<'_> {

@@ -15,7 +15,7 @@ pub(crate) enum Schedule {
         /// When the next may start.
         next_ns: f64,
     },
-    /// At arrivals that nobody's answer delays.
+    /// At arrivals that no response delays.
     Open {
         /// When the iteration began.
         start_ns: u64,
@@ -95,7 +95,7 @@ impl Schedule {
     pub(crate) fn take_ns(&mut self, now_ns: u64) -> u64 {
         let due_ns = self.peek_ns(now_ns);
         if let Self::Paced { gap_ns, next_ns } = self {
-            // Time that nobody used is not saved up: a limit bounds bursts too.
+            // Unused time is not saved up: a limit bounds bursts too.
             *next_ns = next_ns.max(now_ns as f64 - *gap_ns) + *gap_ns;
         } else {
             self.advance();

@@ -17,7 +17,7 @@ use crate::shared::IterationTimes;
 pub enum State {
     /// As planned.
     Finished,
-    /// Somebody stopped it.
+    /// It was stopped from outside.
     Interrupted,
     /// Too many requests failed.
     Stopped,

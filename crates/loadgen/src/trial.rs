@@ -250,7 +250,7 @@ pub enum Load {
         /// How many.
         clients: u32,
     },
-    /// So many requests a second, whoever waits.
+    /// So many requests a second, whatever is outstanding.
     Open {
         /// The rate over all clients.
         rate_per_s: f64,

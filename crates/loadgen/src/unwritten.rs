@@ -1,5 +1,5 @@
-//! Objects of the dataset that are not there because their own put failed: whoever asks for one
-//! later finds nothing, and that is no failure of its own.
+//! Objects of the dataset that are not there because their own put failed: a later request for one
+//! finds nothing, and that is no failure of its own.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ const RANGES_MAX: usize = 1 << 14;
 /// Words of the filter that good puts look into: 128 KiB, once a put has failed.
 const FILTER_WORDS: usize = 1 << 14;
 
-/// The objects whose put failed and that nobody has put since. All threads of a trial share it;
+/// The objects whose put failed and that no later put wrote. All threads of a trial share it;
 /// while no put has failed, it costs a request nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Unwritten {

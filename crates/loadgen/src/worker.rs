@@ -184,7 +184,7 @@ impl<C: Client> Worker<C> {
     }
 
     /// Returns when the count of the measured part was used up, as this thread must see it: while
-    /// it holds tickets that nobody else can take, it is not.
+    /// it holds tickets that no other thread can take, it is not.
     #[inline]
     fn measure_over_ns(&self, source: &Source) -> u64 {
         let is_holding = self.stage.get() == Some(Stage::Measure) && source.is_holding_tickets();
@@ -269,7 +269,7 @@ impl<C: Client> Worker<C> {
         }
     }
 
-    /// Counts what was due when an open load ended and nobody had come to send: those requests
+    /// Counts what was due when an open load ended and no client had sent yet: those requests
     /// have waited at least until now, and leaving them out would flatter the target.
     ///
     /// A rate that no host could send leaves more of them than can be counted one by one.

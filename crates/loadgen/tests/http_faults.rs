@@ -264,7 +264,7 @@ fn bursts_of_refusals_are_counted_one_by_one() {
 #[test]
 fn nobody_listening_is_refused() {
     let server = Server::start(|_| Vec::new());
-    // Bound, so that nobody else gets the port, and never listening.
+    // Bound, so that the port is taken, and never listening.
     let bound = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     bound.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
     let address = bound.local_addr().unwrap().as_socket().expect("it is of IPv4");

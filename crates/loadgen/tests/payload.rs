@@ -234,7 +234,7 @@ fn a_buffer_that_holds_the_duplicates_asked_for_is_left_as_it_is() {
                 _ => (64 * page * chance.below(3) as u64, pages * page),
             };
             let wanted = &mut buffer[..usize::try_from(bytes).expect("small")];
-            // What nobody is told of shows whether the buffer was filled again.
+            // An unannounced change shows whether the buffer was filled again.
             let before: [u8; 8] = wanted[70..78].try_into().expect("eight bytes");
             let mark = before.map(|byte| !byte);
             wanted[70..78].copy_from_slice(&mark);

@@ -169,7 +169,7 @@ fn what_the_plaintext_shows_comes_out_as_without_encryption() {
             let of = |other: ObjectId| verdict(&key, &object, &made(&key, &other));
             assert_eq!(of(ObjectId::new(5, 2, length)), Verdict::Stale, "{cipher:?} {length}");
             assert_eq!(of(ObjectId::new(5, 4, length)), Verdict::Phantom, "{cipher:?} {length}");
-            // Filler names nobody: what a CBC object of another key ends with is not known.
+            // Filler has no owner: what a CBC object of another key ends with is not known.
             let is_without_filler = cipher == Cipher::Aes256Gcm || length % 16 == 0;
             let expected = if is_without_filler { Verdict::Misdirected } else { Verdict::Corrupt };
             assert_eq!(of(ObjectId::new(6, 3, length)), expected, "{cipher:?} {length}");

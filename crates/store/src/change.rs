@@ -1,7 +1,7 @@
 //! What is done to objects: put, change, delete, each in its turn.
 //!
 //! A change counts when it is on the disk, and is seen when it is in the index: first the one, then
-//! the other, so that nobody sees what a crash takes back. Both happen in the object's turn.
+//! the other, so that no client sees what a crash takes back. Both happen in the object's turn.
 
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ impl Account {
         self.remove_in_turn(bucket, key, id)
     }
 
-    /// Removes a version: from the disk first, so that nobody sees a delete that a crash undoes.
+    /// Removes a version: from the disk first, so that no client sees a delete that a crash undoes.
     fn remove_in_turn(
         &self,
         bucket: &Bucket,

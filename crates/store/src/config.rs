@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::error::StoreError;
 use crate::faults::FaultConfig;
 
-/// Everything a [`Store`](crate::Store) is told at its start.
+/// The configuration of a [`Store`](crate::Store).
 ///
 /// At least one pair of credentials is required: `access_key` with `secret_key` for S3, `user`
 /// with `password` for Swift. The API whose pair is absent answers every request with 401 or 403.

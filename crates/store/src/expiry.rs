@@ -31,7 +31,7 @@ impl Account {
     pub(crate) fn sweep_bucket(&self, bucket: &Bucket, now_s: u64) {
         let expired = bucket.index().expired(now_s);
         for (key, object) in expired {
-            // What cannot be removed now is seen by nobody, and tried again by the next sweep.
+            // What cannot be removed now is invisible, and tried again by the next sweep.
             let _ = self.remove_exactly(bucket, &key, object.id);
         }
     }

@@ -1,5 +1,5 @@
-//! The store on a connection that is in memory: no socket, no thread, nothing that waits. Whoever
-//! fuzzes it sends the same bytes twice and is answered the same way.
+//! The store on a connection that is in memory: no socket, no thread, nothing that waits. A
+//! fuzzer sends the same bytes twice and gets the same answer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -79,7 +79,7 @@ impl InProcessStore {
             if serving.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
                 break false;
             }
-            // Without a word from anybody it waits for the client, who has said everything.
+            // Without new bytes it waits for the client, which has sent everything.
             if !woken.0.load(Ordering::Relaxed) && is_closed.swap(true, Ordering::Relaxed) {
                 break true;
             }

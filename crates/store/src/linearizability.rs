@@ -55,7 +55,7 @@ struct Scene {
     writes: AtomicU32,
     tags: AtomicU32,
     calls: Mutex<BTreeMap<&'static str, Vec<Call>>>,
-    /// Uploads that somebody has begun, with their key and the number of the write.
+    /// Uploads under way, with their key and the number of the write.
     uploads: Mutex<Vec<(&'static str, u32, String)>>,
 }
 
@@ -129,7 +129,7 @@ async fn answer<T>(
     tokio::select! {
         biased;
         done = work => match done {
-            // The store was killed: nobody was answered.
+            // The store was killed: no request was answered.
             Err(Refusal::Io(_)) => None,
             done => Some(done),
         },
@@ -232,7 +232,7 @@ async fn copy(
     scene.note(to, Action::Write(write), called, done.is_none());
 }
 
-/// Begins an upload, or completes one that somebody has begun: perhaps at once with another.
+/// Begins an upload, or completes one under way: perhaps at once with another client.
 async fn multipart(
     account: &Arc<Account>,
     scene: &Scene,

@@ -97,6 +97,6 @@ fn announce(line: &str) -> io::Result<()> {
 }
 
 fn eprint(text: &str) {
-    // Without a standard error there is nobody to tell.
+    // Without a standard error it cannot be reported.
     let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -1,7 +1,7 @@
 //! What a data directory holds when a store starts: read, counted, swept.
 //!
 //! What is damaged is set apart, not a reason to serve nothing: it is left where it is, its bytes
-//! are kept, and it is reported at every start until somebody has restored or removed it. So is what
+//! are kept, and it is reported at every start until it is restored or removed by hand. So is what
 //! no store has put there: only names that a store gives are swept.
 
 use std::collections::HashMap;

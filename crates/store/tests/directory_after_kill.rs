@@ -155,7 +155,7 @@ fn what_is_damaged_is_reported_and_set_apart_while_the_rest_is_served() {
             fs::write(&path, b"{\"key\": \"unr").unwrap();
         }
     }
-    // At every start again, and nothing of it is swept: somebody may restore it.
+    // At every start again, and nothing of it is swept: it may be restored by hand.
     for _ in 0..2 {
         let store = Store::start(folder.config()).unwrap();
         let damage = store.damage().join("\n");

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Who asks Keystone for a token.
+/// The user who asks Keystone for a token.
 #[derive(Clone, Copy)]
 pub enum Identity<'a> {
     /// A user of a domain, with a project of a domain.

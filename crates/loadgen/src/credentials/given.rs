@@ -23,7 +23,7 @@ const PROCESS_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most that is read of what it prints.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
-/// Takes keys that somebody has given.
+/// Takes keys as they were given.
 pub(super) fn temporary(
     what: &str,
     [access_key, secret_key, session_token]: [Option<String>; 3],

@@ -25,7 +25,7 @@ pub(super) struct Service {
     /// What is asked of it, for people: `assume role "arn:…"`.
     pub(super) what: String,
     pub(super) url: Url,
-    /// What to do when it does not know who asks (401).
+    /// What to do when it does not know the user (401).
     pub(super) hint_unknown: Option<&'static str>,
 }
 

@@ -122,7 +122,7 @@ impl History {
                 let mark = Object { writer: OTHER, text: Mark::of(OTHER, "places") };
                 world.places.get_mut(&place).expect("made").insert(MARK.to_owned(), mark);
             } else if kind == 1 {
-                // What an older loadstone, or somebody who copies it, has put there.
+                // What an older loadstone has put there, or a copy of its mark.
                 let text = format!("made by loadstone, run {RUN}\n");
                 let mark = Object { writer: OTHER, text };
                 world.places.get_mut(&place).expect("made").insert(MARK.to_owned(), mark);
@@ -239,7 +239,7 @@ impl History {
         }
         let is_foreign_allowed = self.parsed().allow_foreign;
         for left in &swept.left {
-            // Nothing of the run's is there, or the reason is told.
+            // Nothing of the run's is there, or the reason is reported.
             assert!(!is_foreign_allowed || left.kind != LeftKind::Foreign, "{left:?}");
             let is_marked =
                 world.places.get(&left.place).is_some_and(|place| place.contains_key(MARK));

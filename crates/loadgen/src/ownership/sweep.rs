@@ -53,7 +53,7 @@ pub struct Left {
     pub kind: LeftKind,
     /// Why, for people.
     pub reason: String,
-    /// How many objects were seen in it, if somebody looked.
+    /// How many objects were seen in it; None where it was not listed.
     pub objects: Option<u64>,
     /// Whether there may be more than that.
     pub has_more: bool,
@@ -300,7 +300,7 @@ pub(crate) async fn remove<P: Places>(places: &mut P, place: &str) -> Result<Rem
     };
     match removed {
         Ok(Removed::Gone) => {}
-        // It stays, or nobody knows: if it does, it must stay known as ours.
+        // It stays, or it is unknown whether it does: then it must stay known as ours.
         _ => match places.write_mark(place, &mark).await {
             Ok(true) => {}
             Ok(false) => return Ok(Removed::Gone),

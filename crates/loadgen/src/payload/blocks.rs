@@ -1,8 +1,8 @@
 //! Checks blocks that were read at an offset, where rewrites go block by block.
 //!
-//! Whoever writes in blocks leaves pages of different versions side by side, and sectors of
+//! Writes in blocks leave pages of different versions side by side, and sectors of
 //! different versions in one page if the blocks are smaller than a page. So no read is torn or
-//! stale here; what is left to find is bytes that nobody has written to this place.
+//! stale here; what is left to find is bytes that were never written to this place.
 
 use super::verifier::{Evidence, Verdict};
 use super::{

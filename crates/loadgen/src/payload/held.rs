@@ -6,7 +6,7 @@ use super::{DUPLICATES, ObjectId, PAGE_BYTES, PayloadSpec, fill};
 
 /// Which pages of the duplicate set a buffer holds from its start on, if any.
 ///
-/// It belongs to one buffer and one payload; whoever else writes to the buffer must
+/// It belongs to one buffer and one payload; any other writer to the buffer must
 /// [forget](Held::forget) what it held.
 #[derive(Debug, Default)]
 pub struct Held(Range<u64>);

@@ -15,7 +15,7 @@
 //!
 //! The key is SHA-256 of `loadstone test key`, the run (16 bytes) and the seed (8, little-endian);
 //! nonces are a function of seed, run, object, version and segment. All of it can be found out by
-//! anybody who has the record: this is test data, made to cost what encryption costs, not secrets.
+//! anyone who has the record: this is test data, made to cost what encryption costs, not secrets.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -31,7 +31,7 @@ pub enum Verdict {
     Misdirected,
     /// Whole pages of another run.
     Foreign,
-    /// Bytes that nobody wrote.
+    /// Bytes that were never written.
     Corrupt,
 }
 

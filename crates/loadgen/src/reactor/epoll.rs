@@ -20,7 +20,7 @@ const NOBODY: TaskIndex = TaskIndex::MAX;
 struct Readiness {
     readable: Cell<bool>,
     writable: Cell<bool>,
-    /// The peer has ended its side, which is told only once: from then on reading always tells.
+    /// The peer has ended its side, which epoll reports once: from then on a read shows it.
     hung_up: Cell<bool>,
     reader: Cell<TaskIndex>,
     writer: Cell<TaskIndex>,
@@ -89,7 +89,7 @@ impl Epoll {
         Ok(Watch { epoll: self.clone(), fd: fd.as_fd().as_raw_fd(), slot, readiness })
     }
 
-    /// Waits to the nanosecond, for which rustix asks only kernels that it is told are new.
+    /// Waits to the nanosecond, which rustix does only on kernels that it knows to be new.
     fn wait(&self, events: &mut [libc::epoll_event], timeout_ns: u64) -> io::Result<usize> {
         /// Set once the kernel has said that it has no `epoll_pwait2` (before 5.11).
         static IS_COARSE: AtomicBool = AtomicBool::new(false);
@@ -198,7 +198,7 @@ impl Watch {
         self.readiness.writable.set(false);
     }
 
-    /// Tells whether something (data or the end) has come that nobody has read.
+    /// Tells whether something (data or the end) has come and is not read yet.
     #[inline]
     #[must_use]
     pub(crate) fn has_input(&self) -> bool {

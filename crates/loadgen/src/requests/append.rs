@@ -50,7 +50,7 @@ impl Append {
     }
 
     /// Keeps an object whose block was appended, unless that filled it. One whose append failed is
-    /// given up: nobody knows how long it is.
+    /// given up: its length is unknown.
     pub(super) fn note(&mut self, request: &Request, outcome: Outcome) {
         let Subject::Block { object, number } = request.subject else { return };
         if outcome.is_ok()

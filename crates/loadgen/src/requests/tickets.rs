@@ -130,7 +130,7 @@ impl Hand {
                 self.held.next()?
             }
         };
-        // By its number in the whole, a ticket is the same whoever draws it.
+        // By its number in the whole, a ticket is the same on every host.
         let number = self.portion.number(own);
         let draw = mix64(self.seed ^ mix64(number));
         let is_verified = self.verify >= 1.0 || unit(mix64(draw ^ 1)) < self.verify;

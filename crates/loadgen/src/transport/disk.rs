@@ -56,7 +56,7 @@ impl Buffer {
             // SAFETY: the memory is ours, and the advice leaves its content alone.
             unsafe { libc::madvise(start.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
         }
-        // SAFETY: so many bytes were allocated, and nobody else knows of them.
+        // SAFETY: so many bytes were allocated, and no other reference exists.
         unsafe { start.write_bytes(0, layout.size()) };
         Self { start, bytes, layout }
     }
@@ -95,7 +95,7 @@ pub(crate) fn next_data(file: BorrowedFd<'_>, at: u64) -> io::Result<Option<u64>
     match fs::seek(file, fs::SeekFrom::Data(at)) {
         Ok(data) => Ok(Some(data)),
         Err(rustix::io::Errno::NXIO) => Ok(None),
-        // Where nobody knows, all of it counts as data.
+        // Where the file system cannot tell, all of it counts as data.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => Ok(Some(at)),
         Err(error) => Err(error.into()),
     }
@@ -213,7 +213,7 @@ pub(crate) fn open_at(
 
 /// Closes a file that was written. A network file system tells only now that it had no room.
 pub(crate) fn close(file: OwnedFd) -> io::Result<()> {
-    // SAFETY: the descriptor was ours, and nobody uses it afterwards.
+    // SAFETY: the descriptor was ours, and is not used afterwards.
     Ok(unsafe { rustix::io::try_close(file.into_raw_fd()) }?)
 }
 

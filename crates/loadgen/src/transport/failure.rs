@@ -20,7 +20,7 @@ const SHOWN_CHARACTERS: usize = 200;
 /// Bytes left out at the end of a body that was cut: a shorter part of a secret is not found.
 const LOST_BYTES: usize = 3 * PART_BYTES;
 
-/// Why a request failed. Turned into text only when somebody asks.
+/// Why a request failed. Turned into text only when it is shown.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Connect(SocketError),

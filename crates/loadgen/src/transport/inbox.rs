@@ -258,7 +258,7 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let kept_back = move |promise| sender.send(promise).expect("the test listens");
         assert_eq!(asked(1_000_000, kept_back), Err(io::ErrorKind::TimedOut));
-        // Nobody waits any more, and nothing comes of it.
+        // The request was given up: its completion is dropped.
         receiver.recv().expect("the promise").keep(9);
     }
 }

@@ -121,7 +121,7 @@ pub(crate) struct Whole<T> {
     /// Its times span all parts, its bytes are all that moved; it failed as the first part did
     /// that failed.
     pub(crate) completion: Completion,
-    /// In the order of the parts; those that nobody came to are missing.
+    /// In the order of the parts; those that were not begun are missing.
     pub(crate) values: Vec<T>,
     told: Option<String>,
 }

@@ -64,7 +64,7 @@ async fn read_stretch(
     completion
 }
 
-/// Reads a whole object and decrypts it: that is part of the read even if nobody checks the bytes.
+/// Reads a whole object and decrypts it: that is part of the read even where bytes are not checked.
 pub(crate) async fn read_sealed(
     connection: &mut Connection,
     sending: Sending<'_>,

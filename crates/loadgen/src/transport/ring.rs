@@ -16,7 +16,7 @@ use crate::clock::monotonic_ns;
 use crate::reactor::{Park, Reactor, TaskIndex};
 use crate::transport::disk::{Buffer, PUNCH};
 
-/// Requests that wait at most for others before the kernel is told of them. Telling one by one
+/// Requests that wait at most for others before they are submitted. Telling one by one
 /// costs a system call each; telling all at once lets the device run dry meanwhile.
 const SUBMIT_AT_ONCE: u32 = 4;
 /// A ring has room for so many requests that the kernel has not been told of.
@@ -25,7 +25,7 @@ const ENTRIES: u32 = 256;
 const REGISTERED_MAX: usize = 1 << 14;
 /// How long a stopped trial waits for requests that are still in flight.
 const LAST_WAIT_NS: u64 = 1_000_000_000;
-/// Marks completions that nobody waits for.
+/// Marks completions whose request was given up.
 const NOBODY: u64 = u64::MAX;
 
 /// Where a client's buffer is, and its one request.
@@ -36,7 +36,7 @@ enum State {
     Idle,
     /// In flight; the task waits for it.
     Awaited(TaskIndex),
-    /// In flight; whoever waited has gone.
+    /// In flight; the request was given up.
     LeftBehind,
     /// Ended with this result at this time.
     Done(i32, u64),

@@ -314,13 +314,13 @@ impl Stream {
         .await
     }
 
-    /// Tells whether something has come that nobody has read.
+    /// Tells whether something has come and is not read yet.
     #[inline]
     pub(crate) fn has_input(&self) -> bool {
         self.watch.has_input()
     }
 
-    /// Tells whether an idle connection has ended, or says what nobody asked: both make it
+    /// Tells whether an idle connection has ended, or has sent unasked: both make it
     /// useless. TLS may speak for itself, of session tickets for example.
     pub(crate) fn is_stale(&mut self) -> bool {
         while self.watch.has_input() {

@@ -80,7 +80,7 @@ fn roots(ca_file: Option<&str>) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// Trusts whoever answers: for test benches whose certificates nobody signed.
+/// Trusts any certificate: for test benches with unsigned ones.
 #[derive(Debug)]
 struct NoVerification(Arc<CryptoProvider>);
 

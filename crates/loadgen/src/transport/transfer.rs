@@ -9,7 +9,7 @@ use crate::outcome::Outcome;
 use crate::payload::sealed::{Opener, SEGMENT_BYTES, Sealer};
 use crate::payload::{self, ObjectId, PayloadSpec, Verdict, Verifier};
 
-/// The body of a request. It can be made again from anywhere, so nobody need keep it.
+/// The body of a request. It can be made again from any offset, so it need not be kept.
 pub(crate) trait Upload {
     /// Returns its length.
     fn length(&self) -> u64;
@@ -78,7 +78,7 @@ impl Upload for Payload<'_> {
 
 /// What is done with the body of a good answer.
 pub(crate) trait Download {
-    /// Whether anybody looks at the body; what nobody looks at need not leave the kernel.
+    /// Whether the body is looked at; otherwise it need not leave the kernel.
     const IS_SEEN: bool = true;
     /// Returns how much to read at once before the head is known. What is not seen is better
     /// left behind by the first read.

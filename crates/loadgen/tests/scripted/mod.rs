@@ -1,4 +1,4 @@
-//! A server on loopback that answers as it is told, and a short way to run trials against it.
+//! A server on loopback that gives scripted answers, and a short way to run trials against it.
 
 #![expect(dead_code, reason = "each test program uses a part of it")]
 

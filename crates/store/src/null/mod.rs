@@ -27,7 +27,7 @@ use self::poll::{Interest, Poll};
 use self::worker::{Inbox, Shared};
 use crate::error::StoreError;
 
-/// What a [`NullServer`] is told at its start.
+/// The configuration of a [`NullServer`].
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NullConfig {

@@ -14,7 +14,7 @@ const RANGES_BYTES_MAX: u64 = 16 << 20;
 const BOUNDARY: &str = "loadstone-null-server";
 
 const ETAG: &str = "\"00000000000000000000000000000000\"";
-/// A fixed date: nobody who asks a null server for the time of a write believes it.
+/// A fixed date: a null server has no times of writes.
 const MODIFIED: &str = "Sat, 01 Jan 2000 00:00:00 GMT";
 
 /// What is to be sent.

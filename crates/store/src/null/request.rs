@@ -68,7 +68,7 @@ pub(super) fn parse(bytes: &[u8]) -> Parsed<'_> {
 
 /// Takes a header into account; returns whether it can be understood.
 fn note(request: &mut Request<'_>, name: &str, value: &[u8]) -> bool {
-    // Told apart by length first: most headers of most requests concern nobody here.
+    // Told apart by length first: most headers of most requests do not matter here.
     match name.len() {
         5 if name.eq_ignore_ascii_case("range") => request.ranges = parse_ranges(value),
         6 if name.eq_ignore_ascii_case("expect") => request.waits_for_continue = true,

@@ -79,7 +79,7 @@ const NAMELESS: [&str; 2] = ["x-amz-date", "x-amz-content-sha256"];
 /// The longest life of a presigned address: seven days.
 const PRESIGNED_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
 
-/// Refuses a header that whoever carried the request could have added or changed, and an address
+/// Refuses a header that a proxy on the way could have added or changed, and an address
 /// that was signed for longer than S3 allows.
 fn check_signed(headers: &HeaderMap, query: &str) -> S3Result<()> {
     let parameter = |name: &str| {

@@ -1,4 +1,4 @@
-//! Who asks: TempAuth's v1 log-in and a token service in the shape of Keystone v3.
+//! Log-ins: TempAuth's v1 log-in and a token service in the shape of Keystone v3.
 
 use http::{Method, StatusCode};
 use serde_json::{Value, json};

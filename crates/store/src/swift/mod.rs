@@ -37,7 +37,7 @@ use crate::request_body::RequestBody;
 /// The Swift face of the account.
 pub(crate) struct Swift {
     account: Arc<Account>,
-    /// User and password; nobody can log in without them.
+    /// User and password; without them no one can log in.
     user: Option<(String, String)>,
     project: String,
     region: String,

@@ -1,4 +1,4 @@
-//! What Swift has and this store has not: refused by name, so that nobody relies on it.
+//! What Swift has and this store has not: refused by name, so that no client relies on it.
 
 use http::StatusCode;
 

@@ -63,7 +63,7 @@ impl Tokens {
     }
 }
 
-/// Returns a name that nobody can guess.
+/// Returns a name that cannot be guessed.
 pub(super) fn random_name() -> String {
     let mut bytes = [0u8; 16];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());

@@ -43,7 +43,7 @@ pub enum ParseError {
     /// More interim responses than [`INTERIM_MAX`].
     #[error("more than 32 interim answers in a row")]
     TooManyInterim,
-    /// A switch of protocols that nobody asked for.
+    /// A switch of protocols that was not asked for.
     #[error("the server switched protocols, which was not asked for")]
     UnexpectedUpgrade,
     /// The connection ended before the first byte of the response.
@@ -201,7 +201,7 @@ impl ResponseParser {
         }
     }
 
-    /// Passes over bytes of a body of known length that nobody wants to see.
+    /// Passes over bytes of a body of known length without looking at them.
     ///
     /// # Panics
     ///

@@ -100,7 +100,7 @@ impl Place {
         let kind = std::fs::metadata(&self.path).map(|found| found.file_type());
         self.is_device = kind.as_ref().is_ok_and(FileTypeExt::is_block_device);
         if is_link && !self.is_device {
-            // Those of udev lead to devices. One to a file may lead to anybody's tomorrow.
+            // Those of udev lead to devices. One to a file may lead to another's tomorrow.
             return Err(Error::target(self.what("open"), "it is a symbolic link to no device")
                 .with_hint("name the file itself"));
         }
@@ -398,7 +398,7 @@ impl Place {
             Err(error) => Some((LeftKind::Error, error.to_string())),
         };
         if self.is_device {
-            // Somebody who uses it now is no failure of the clean-up: it is not ours to take.
+            // That another uses it now is no failure of the clean-up: it is not ours to take.
             let file = match self.open_file(true, 0) {
                 Ok(file) => file,
                 Err(error) => return left(LeftKind::OtherObjects, error.to_string()),

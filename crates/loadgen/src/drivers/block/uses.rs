@@ -1,4 +1,4 @@
-//! What somebody else may have put on a file or device, or use it for: asked of libblkid, which
+//! What others may have put on a file or device, or use it for: asked of libblkid, which
 //! knows the signatures of file systems, arrays, volumes and partition tables, and of the kernel.
 
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -103,7 +103,7 @@ impl FileClient {
         Ok(())
     }
 
-    /// Returns what makes the kernel write at the file's end, whatever offset it is told.
+    /// Returns what makes the kernel write at the file's end, whatever the offset.
     fn append_flag(&self) -> libc::c_int {
         if self.tree.appends { libc::O_APPEND } else { 0 }
     }

@@ -126,7 +126,7 @@ impl FileTree {
             Some((mark, owner)) if self.is_foreign_allowed && self.takes(&mark) => {
                 Ok(Bucket { keys, owner, is_guarded: true })
             }
-            // What is only read may be anybody's.
+            // What is only read may belong to others.
             _ if !self.changes => Ok(Bucket { keys, owner: disk::user(), is_guarded: true }),
             _ => Err(not_ours()),
         }
@@ -274,7 +274,7 @@ impl FileTree {
         names_in(self.directory.as_fd()).is_ok_and(|names| !names.iter().any(is_of))
     }
 
-    /// Makes a bucket with its mark in one step; `false` if somebody else was quicker.
+    /// Makes a bucket with its mark in one step; `false` if another was quicker.
     fn make(&self, bucket: &str) -> io::Result<bool> {
         let (root, name, beside) =
             (self.directory.as_fd(), c_name(bucket)?, self.temporary_name()?);

@@ -97,7 +97,7 @@ impl FileClient {
     }
 
     fn read_flags(&self) -> libc::c_int {
-        // A link is not followed, and a pipe that somebody put there does not hold us up.
+        // A link is not followed, and a pipe in its place does not block.
         let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
         if self.tree.is_direct { flags | libc::O_DIRECT } else { flags }
     }

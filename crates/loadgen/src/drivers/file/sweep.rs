@@ -101,7 +101,7 @@ impl FileTree {
         match self.open_keys(directory, false) {
             Ok(keys) => {
                 let same = |of: &OwnedFd| fstat(of).map(|found| found.st_dev);
-                // What somebody has mounted there is not ours.
+                // A file system mounted there is not ours.
                 if same(&keys).ok() != same(directory).ok() {
                     let left = others("another file system is mounted in it".into());
                     return Ok(Swept::leaving(objects, Some(left)));

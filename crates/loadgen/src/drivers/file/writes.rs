@@ -41,7 +41,7 @@ impl FileClient {
             .and_then(|()| bucket.guard(self.name()))
             .and_then(|()| disk::rename_at(bucket.keys.as_fd(), &self.temporary, self.name()));
         if written.is_err() {
-            // Best effort: what failed is told anyway, and the next trial's clean-up looks again.
+            // Best effort: the failure is reported anyway, and the next trial's clean-up looks again.
             let _ = disk::remove_at(bucket.keys.as_fd(), &self.temporary);
         }
         written?;

@@ -89,7 +89,7 @@ impl Connection {
             }
         }
         // Beyond these, librados would block the thread that submits: fewer requests would be in
-        // flight than the load says, and nobody would see it.
+        // flight than the load says, unseen.
         for (key, needed) in [
             ("objecter_inflight_ops", in_flight.requests),
             ("objecter_inflight_op_bytes", in_flight.bytes),
@@ -148,7 +148,7 @@ impl Connection {
         })
     }
 
-    /// Opens a namespace of the pool. It asks nobody, so it does not wait.
+    /// Opens a namespace of the pool. It sends nothing, so it does not wait.
     pub(super) fn namespace(&self, namespace: &str) -> Result<PoolContext, c_int> {
         let mut context = ptr::null_mut();
         // SAFETY: the handle is written to a place of ours.
@@ -172,7 +172,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // SAFETY: whoever has a context or a request in flight keeps the driver that owns this,
+        // SAFETY: every context and every request in flight keeps the driver that owns this,
         // so none is left.
         unsafe { (self.library.rados_shutdown)(self.cluster) };
     }

@@ -22,7 +22,7 @@ pub(super) struct Slot {
     is_done: AtomicBool,
     result: AtomicI32,
     ended_ns: AtomicU64,
-    /// What is read; nobody but librados touches it between submit and done.
+    /// What is read; only librados touches it between submit and done.
     buffer: UnsafeCell<Vec<u8>>,
     /// Where `stat` writes size and time.
     pub(super) stat: UnsafeCell<(u64, i64)>,
@@ -111,7 +111,7 @@ extern "C" fn done(aio: AioCompletion, argument: *mut c_void) {
     slot.seat.notify();
 }
 
-/// A request that nobody waits for any more; librados may still be at work on it.
+/// A request that was given up; librados may still be at work on it.
 pub(super) struct GivenUp {
     slot: Arc<Slot>,
     aio: AioCompletion,

@@ -1,4 +1,4 @@
-//! What a target of driver `s3` is told.
+//! The settings of a target of driver `s3`.
 
 use serde_json::{Map, Value};
 

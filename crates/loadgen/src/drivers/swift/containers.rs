@@ -49,7 +49,7 @@ impl Places for SwiftClient {
     }
 
     /// The mark follows with a request of its own: a PUT that carried it would mark a container
-    /// that somebody else has made in the meantime.
+    /// that another has made in the meantime.
     async fn create(&mut self, container: &str) -> Result<Made, Error> {
         self.renew_deadline();
         let reply = self.create_it(container).await;

@@ -101,7 +101,7 @@ fn fill(filling: &mut Filling<'_>) {
         let is_application = filling.variable(APPLICATION[0].name).is_some();
         filling.fill(if is_application { APPLICATION } else { PASSWORD });
     } else if filling.has_any(&["user"]) {
-        // The password of somebody else would only make a confusing refusal.
+        // Another user's password would only make a confusing refusal.
         let owner = filling.variable(PASSWORD[0].name).map(|name| json!(name));
         if owner.is_none() || filling.setting("user") == owner.as_ref() {
             filling.fill(PASSWORD);

@@ -1,4 +1,4 @@
-//! What a target of driver `swift` is told.
+//! The settings of a target of driver `swift`.
 
 use serde_json::{Map, Value};
 
