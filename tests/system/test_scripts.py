@@ -60,8 +60,12 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
     assert sum(counts.values()) - counts["CREATE_USER"] - counts["AUDIT"] == 3 * 50
     trials = [trial for trial in trials_of(tmp_path / "run") if trial["trial"]["measured"]]
     assert len({trial["trial"]["script"]["requests"]["sha256"] for trial in trials}) == 1
-    # The table has a row for each.
-    assert all(name in said.out for name in ("CREATE_USER", "READ", "SHARE", "WRITE"))
+    # Each report has a row for each.
+    page, text = tmp_path / "report.html", tmp_path / "report.md"
+    for path in (page, text):
+        assert loadstone("report", tmp_path / "run", "-o", path).code == 0
+    for printed in (said.out, page.read_text(), text.read_text()):
+        assert all(name in printed for name in ("CREATE_USER", "READ", "SHARE", "WRITE"))
 
 
 def test_an_interrupted_script_is_run_again_by_resume(tmp_path: Path) -> None:

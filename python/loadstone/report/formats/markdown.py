@@ -21,6 +21,7 @@ from loadstone.report.tables.layout import (
 )
 from loadstone.report.tables.nodes import node_tables
 from loadstone.report.tables.query_results import query_tables
+from loadstone.report.tables.script_actions import actions_table
 from loadstone.report.tables.templates import render_template
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
@@ -41,6 +42,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     tables = (
         capacity_table(findings),
         *query_tables(findings.queries),
+        actions_table(findings),
         results_table(findings, options),
         ceilings_table(findings),
         iterations_table(findings, options),
