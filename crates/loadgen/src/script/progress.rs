@@ -60,8 +60,8 @@ impl Progress {
                 self.doubts.store(usize::MAX, Ordering::Relaxed);
                 return;
             }
-            doubted.insert(one);
-            next = subjects.space(one);
+            // What is in doubt already has its sets in doubt, and a file may name a set its own.
+            next = if doubted.insert(one) { subjects.space(one) } else { None };
         }
         self.doubts.fetch_max(doubted.len(), Ordering::Relaxed);
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::run::{Control, Output, Summary, run_trial};
+use crate::script::{Hashed, Script};
 use crate::trial::Trial;
 
 const PUT: u8 = 0;
@@ -88,6 +89,11 @@ fn hash_of(keys: &[&str]) -> u64 {
 
 /// Returns the key `script` of a document that follows these lines.
 fn script(name: &str, lines: &[Line], first: u32, last: u32) -> Value {
+    script_in(name, lines, first, last, [3, 3, 3, u32::MAX])
+}
+
+/// The same, with the number of the prefix that each subject lies under.
+fn script_in(name: &str, lines: &[Line], first: u32, last: u32, spaces: [u32; 4]) -> Value {
     let folder = folder(name);
     let words = |of: &dyn Fn(&Line) -> u32| -> ArrayRef {
         Arc::new(lines.iter().map(|line| Some(of(line))).collect::<UInt32Array>())
@@ -99,7 +105,7 @@ fn script(name: &str, lines: &[Line], first: u32, last: u32) -> Value {
         &folder.join("subjects"),
         vec![
             ("place", Arc::new(UInt32Array::from(vec![0; 4]))),
-            ("space", Arc::new(UInt32Array::from(vec![3, 3, 3, u32::MAX]))),
+            ("space", Arc::new(UInt32Array::from(spaces.to_vec()))),
             ("key", Arc::new(StringArray::from(KEYS.to_vec()))),
         ],
         &[],
@@ -253,4 +259,15 @@ fn files_that_are_not_those_meant_are_refused() {
     assert!(refused(&swapped).contains("other subjects"));
     let more = script("more", &[line(0, PUT, 9, 1, ANY)], 0, 0);
     assert!(refused(&more).contains("column \"subject\""));
+}
+
+#[test]
+fn a_prefix_that_lies_under_itself_is_put_in_doubt_once() {
+    let written = script_in("cycle", &lines(), 1, 1, [3, 3, 3, 3]);
+    let path = PathBuf::from(written["subjects"]["path"].as_str().expect("a text"));
+    let sha256 = written["subjects"]["sha256"].as_str().expect("a text");
+    let opened = Script::open(Hashed { path: &path, sha256 }, None, None, "o-").expect("a script");
+    opened.progress.doubt(0, &opened.subjects);
+    assert!(opened.progress.is_doubted(0) && opened.progress.is_doubted(3));
+    assert!(!opened.progress.is_doubted(1));
 }
