@@ -263,12 +263,21 @@ def test_gets_of_objects_whose_put_failed_are_told_apart(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "is_told"), [({"corrupt": 30}, True), ({"corrupt": 29}, False), ({}, False)]
+    ("wrong", "failed", "is_told"),
+    [
+        ({"corrupt": 30}, 30, True),
+        ({"corrupt": 29}, 29, False),
+        # Objects whose numbers begin with 1: the dataset's first is not there.
+        ({"corrupt": 29}, 30, True),
+        ({"corrupt": 10}, 30, False),
+        ({}, 30, False),
+        ({}, 0, False),
+    ],
 )
 def test_reads_of_what_somebody_else_wrote_are_told_with_what_to_do(
-    wrong: dict[str, int], is_told: bool
+    wrong: dict[str, int], failed: int, is_told: bool
 ) -> None:
-    line = progress.ending(summary(failed=sum(wrong.values()), mismatches=wrong))
+    line = progress.ending(summary(failed=failed, mismatches=wrong))
     assert ("verify: 0" in line) is is_told
 
 

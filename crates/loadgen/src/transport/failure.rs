@@ -122,7 +122,7 @@ impl Refusal {
         let error = xml::parse_error(&self.body);
         let said = match &error {
             Some(error) => foreign_line(&error.to_string()),
-            None if is_page(&self.body) => title_of(&foreign_line(&self.text())),
+            None if is_page(&self.body) => said_by(&foreign_line(&self.text())),
             None => foreign_line(&self.text()).trim().to_owned(),
         };
         if !said.is_empty() {
@@ -175,15 +175,22 @@ fn is_page(body: &[u8]) -> bool {
     start.starts_with("<!doctype html") || start.starts_with("<html") || start.starts_with("<head")
 }
 
-/// Returns what a page for browsers says, without its markup.
-fn title_of(page: &str) -> String {
+/// Returns what a page for browsers says, without its markup, and its title if it says no more.
+fn said_by(page: &str) -> String {
+    // The title mostly says what the first heading says.
+    let words = words_of(page, &["style", "script", "title"]);
+    if words.is_empty() { words_of(page, &["style", "script"]) } else { words }
+}
+
+/// Returns the words of a page, but those within some tags.
+fn words_of(page: &str, unseen: &[&str]) -> String {
     let mut words = String::new();
     let mut rest = page;
     while let Some(start) = rest.find('<') {
         words.push_str(&rest[..start]);
         words.push(' ');
         let tag = rest[start..].to_ascii_lowercase();
-        let skipped = ["style", "script"].iter().find(|name| tag[1..].starts_with(**name));
+        let skipped = unseen.iter().find(|name| tag[1..].starts_with(**name));
         // What is never shown ends with its own tag.
         let end = match skipped {
             Some(name) => tag.find(&format!("</{name}")),
@@ -211,7 +218,9 @@ mod tests {
     fn of_a_page_only_its_words_are_shown() {
         let page = "<html><head><title>413 Too large</title><style>b {x: 1}</style></head>\r\n\
             <body><center><h1>413 Too large</h1></center><hr>nginx</body></html>";
-        assert_eq!(said(page), " 413 Too large 413 Too large nginx");
+        assert_eq!(said(page), " 413 Too large nginx");
+        let title = "<html><head><title>Gone</title></head></html>";
+        assert_eq!(said(title), " Gone");
         assert_eq!(said("<html><h1>Unauthorized</h1><p>Who?</p></html>"), " Unauthorized Who?");
         assert_eq!(said("a < b, and no page"), " a < b, and no page");
         assert_eq!(said("<html><style>never closed"), "");
