@@ -200,6 +200,26 @@ def test_static_large_objects_read_as_one(raw: Raw, container: str) -> None:
     assert names(raw, container) == []
 
 
+def test_a_manifest_is_written_under_conditions_and_never_over_its_own_segment(
+    raw: Raw, container: str
+) -> None:
+    whole, manifest = segments(raw, container)
+    own = f"{manifest[1]['path']}?multipart-manifest=put"
+    refused = raw("PUT", own, json=manifest)
+    assert (refused.status_code, "its own segment" in refused.text) == (400, True)
+    put = f"/{container}/slo?multipart-manifest=put"
+    wrong = raw("PUT", put, json=manifest, headers={"If-None-Match": '"some-etag"'})
+    assert wrong.status_code == 400
+    for status in (201, 412):
+        answer = raw("PUT", put, json=manifest, headers={"If-None-Match": "*"})
+        assert answer.status_code == status
+    assert raw("GET", f"/{container}/slo").content == whole
+    for method in ("GET", "HEAD"):
+        shown = raw(method, f"/{container}/slo?multipart-manifest=get").headers
+        assert {"last-modified", "x-timestamp", "x-static-large-object"} <= set(shown)
+        assert shown["Content-Type"] == "application/json; charset=utf-8"
+
+
 def test_dynamic_large_objects_and_links_resolve_when_read(raw: Raw, container: str) -> None:
     whole, _ = segments(raw, container)
     prefix = {"X-Object-Manifest": f"{container}/seg/"}
@@ -277,6 +297,27 @@ def test_versions_are_kept_and_listed(raw: Raw, container: str) -> None:
     for line in found:
         raw("DELETE", f"/{container}/o?version-id={line['version_id']}")
     assert raw("DELETE", f"/{container}").status_code == 204
+
+
+def test_an_address_may_be_signed_until_a_date_and_is_not_signed_for_a_version(
+    raw: Raw, container: str
+) -> None:
+    raw("POST", f"/{container}", headers={"X-Versions-Enabled": "true"})
+    first = raw("PUT", f"/{container}/o", data=b"before").headers["X-Object-Version-Id"]
+    raw("PUT", f"/{container}/o", data=DATA)
+    raw("POST", "", headers={"X-Account-Meta-Temp-URL-Key": "k1"})
+    host, path = raw.storage_url.split("/v1/")
+    path = f"/v1/{path}/{container}/o"
+    expires = int(time.time()) + 86400
+    signature = hmac.new(b"k1", f"GET\n{expires}\n{path}".encode(), "sha256").hexdigest()
+    date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(expires))
+    for shown in (str(expires), date, f"{date}Z"):
+        query = {"temp_url_sig": signature, "temp_url_expires": shown}
+        for asked in (query, query | {"version-id": first}):
+            found = requests.get(host + path, params=asked, timeout=30)
+            assert (found.status_code, found.content) == (200, DATA)
+    query["temp_url_expires"] = "tomorrow"
+    assert requests.get(host + path, params=query, timeout=30).status_code == 401
 
 
 def test_both_apis_see_the_same_objects(url: str, raw: Raw, container: str) -> None:

@@ -74,6 +74,12 @@ impl Call {
         Ok(place)
     }
 
+    /// Returns the version that is asked for. As with Swift, an address is not signed for one:
+    /// else who may read an object could read what it was before.
+    pub(super) fn version_id(&self) -> Option<&str> {
+        self.parameter("version-id").filter(|_| self.parameter("temp_url_sig").is_none())
+    }
+
     /// Returns a parameter of the query.
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())

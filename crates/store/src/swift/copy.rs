@@ -46,7 +46,7 @@ async fn copy(
     let account = &swift.account;
     let from = account.bucket(from_container)?;
     let to = account.bucket(&to_container)?;
-    let source = account.object(&from, from_object, call.parameter("version-id"))?;
+    let source = account.object(&from, from_object, call.version_id())?;
     let source = account.follow(source)?;
     let copies_manifest = call.parameter("multipart-manifest") == Some("get");
     let (body, etag, form) = if copies_manifest && large::is_large(&source) {

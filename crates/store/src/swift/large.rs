@@ -14,6 +14,7 @@ use super::{Swift, bulk};
 use crate::body::Body;
 use crate::bucket::Bucket;
 use crate::clock;
+use crate::content::Content;
 use crate::index::Precondition;
 use crate::intake::{hex, take_in_bytes};
 use crate::object::{Draft, Form, Object, Segment};
@@ -63,6 +64,9 @@ pub(super) async fn put(
     for segment in &named {
         let found = match &segment.data {
             Some(data) => take_inline(segment, data, &mut inline),
+            None if is_itself(segment, place) => {
+                Err("a manifest cannot be its own segment".to_owned())
+            }
             None => find(swift, segment),
         };
         match found {
@@ -115,6 +119,12 @@ fn take_inline(named: &Named, data: &str, inline: &mut Vec<u8>) -> Result<Segmen
         bytes: bytes.len() as u64,
         range: Some((first, inline.len() as u64 - 1)),
     })
+}
+
+/// Returns whether a segment is the object that the manifest is about to become.
+fn is_itself(named: &Named, place: &Place) -> bool {
+    let path = named.path.trim_start_matches('/');
+    path.split_once('/') == Some((place.container.as_str(), place.object.as_str()))
 }
 
 /// Finds a segment, which has to be what the client says of it.
@@ -199,7 +209,8 @@ pub(super) async fn show(
     let text = lines.collect::<Value>().to_string();
     let etag = hex(&Md5::digest(&text));
     let mut reply = document(StatusCode::OK, "application/json; charset=utf-8", text);
-    set(&mut reply, "x-static-large-object", "True");
+    let content = Content { body: object.body.clone(), etag: object.etag.clone() };
+    super::read::describe(&mut reply, object, &content);
     set(&mut reply, header::ETAG, etag);
     Ok(reply)
 }

@@ -29,6 +29,10 @@ pub(super) async fn put(swift: &Swift, call: &mut Call, place: &Place) -> Result
     let length = call.content_length()?;
     let bucket = swift.account.bucket(&place.container)?;
     let precondition = precondition(call);
+    if matches!(precondition.if_none_match, Some(EtagRule::OneOf(_))) {
+        let problem = "If-None-Match of a write can only be *";
+        return Err(Failure::new(StatusCode::BAD_REQUEST, problem));
+    }
     // Checked before the body is taken in as well, so that a refusal is cheap.
     precondition.check(bucket.index().current(&place.object).map(|object| &**object))?;
     if call.parameter("multipart-manifest") == Some("put") {
@@ -142,7 +146,7 @@ fn form(call: &Call) -> Result<Form, Failure> {
 /// Answers POST of an object: its metadata is replaced.
 pub(super) async fn post(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let bucket = swift.account.bucket(&place.container)?;
-    let version_id = call.parameter("version-id");
+    let version_id = call.version_id();
     // One that is not there is said to be so, whatever else is wrong.
     swift.account.find(&bucket, &place.object, version_id)?;
     let given = describe(call)?;
@@ -171,7 +175,7 @@ pub(super) async fn delete(swift: &Swift, call: &Call, place: &Place) -> Result<
         return large::delete(swift, call, place).await;
     }
     let bucket = swift.account.bucket(&place.container)?;
-    let version_id = call.parameter("version-id");
+    let version_id = call.version_id();
     let deleted = swift.account.delete(&bucket, &place.object, version_id, |_| Ok(())).await?;
     if !deleted.existed {
         return Err(Failure::new(StatusCode::NOT_FOUND, "the object does not exist"));

@@ -17,7 +17,7 @@ use crate::reply::{Reply, ReplyBody};
 /// Answers GET and HEAD of an object.
 pub(super) async fn read(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
     let bucket = swift.account.bucket(&place.container)?;
-    let mut object = swift.account.object(&bucket, &place.object, call.parameter("version-id"))?;
+    let mut object = swift.account.object(&bucket, &place.object, call.version_id())?;
     if object.is_delete_marker() {
         return Err(Failure::new(StatusCode::NOT_FOUND, "this version is a delete marker"));
     }
@@ -107,7 +107,7 @@ fn unless_conditions_hold(call: &Call, object: &Object, content: &Content) -> Op
 }
 
 /// Sets the headers that describe an object.
-fn describe(reply: &mut Reply, object: &Object, content: &Content) {
+pub(super) fn describe(reply: &mut Reply, object: &Object, content: &Content) {
     // What S3 put together from parts has an entity tag that is no MD5, like a large object.
     let has_parts = !object.about.part_bytes.is_empty();
     match has_parts || large::is_large(object) {

@@ -18,7 +18,8 @@ pub(super) fn check(
 ) -> Result<(), Failure> {
     let refused = || Failure::new(StatusCode::UNAUTHORIZED, "Temp URL invalid");
     let expires = call.parameter("temp_url_expires").unwrap_or_default();
-    let expires_s: u64 = expires.parse().map_err(|_| refused())?;
+    let expires_s =
+        expires.parse().ok().or_else(|| clock::parse_iso(expires)).ok_or_else(refused)?;
     if expires_s <= clock::now_us() / 1_000_000 || place.object.is_empty() {
         return Err(refused());
     }
@@ -33,7 +34,7 @@ pub(super) fn check(
     let signature = &in_digits(signature).ok_or_else(refused)?;
     let is_signed = keys(swift, place).iter().any(|key| {
         methods.iter().any(|method| {
-            let text = format!("{method}\n{expires}\n{}", call.path);
+            let text = format!("{method}\n{expires_s}\n{}", call.path);
             digest(key, &text, signature.len())
                 .is_some_and(|wanted| wanted.eq_ignore_ascii_case(signature))
         })
