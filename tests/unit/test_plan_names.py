@@ -86,6 +86,32 @@ def test_targets_that_may_be_one_store_share_no_bucket(
     planned(targets + TWO + "phases: [get]\nprepare: never\n")
 
 
+@pytest.mark.parametrize(
+    ("swift", "more", "is_shared"),
+    [
+        ("auth_url: http://S:1/v3", "clean_up: late\n", True),
+        ("auth_url: http://S:1/v3", "keep_data: true\n", True),
+        ("auth_url: http://k/v3, storage_url: http://s:1/v1", "clean_up: late\n", True),
+        ("auth_url: http://s:2/v3", "clean_up: late\n", False),
+        # The bucket of the first is gone when the second makes its own.
+        ("auth_url: http://S:1/v3", "", False),
+    ],
+)
+def test_one_port_that_may_speak_both_apis_shares_no_bucket_that_stays(
+    swift: str, more: str, is_shared: bool
+) -> None:
+    one = "a: {driver: s3, endpoint: [http://o, http://s:1]}"
+    targets = f"targets: {{{one}, b: {{driver: swift, {swift}}}}}\n"
+    text = targets + TWO + "phases: [put]\n" + more
+    if is_shared:
+        with pytest.raises(CampaignError) as refused:
+            planned(text)
+        assert "{target}" in str(refused.value.mistakes[0].hint)
+    else:
+        planned(text)
+    planned(text.replace("bench-", "{target}-"))
+
+
 @pytest.mark.parametrize(("length", "is_refused"), [(59, True), (40, False)])
 def test_names_of_objects_written_anew_are_checked_too(length: int, is_refused: bool) -> None:
     text = (

@@ -171,6 +171,24 @@ fn a_bucket_that_is_not_ours_is_refused_before_load() {
     assert_eq!(run(&put(json!({"allow_foreign": true}))).buckets_foreign, ["b"]);
 }
 
+#[test]
+fn a_bucket_in_the_url_of_the_endpoint_is_told() {
+    let server = Server::start(|_| {
+        let body = b"<Error><Code>NoSuchBucket</Code><Message>no such bucket</Message></Error>";
+        say("404 Not Found", "", body)
+    });
+    let mut document = s3_trial(&server, "put", 1, json!({}));
+    let told = |document: &Value| {
+        let parsed = Trial::parse(&document.to_string()).unwrap();
+        run_trial(&parsed, &Control::default(), &mut |_| true).unwrap_err().to_string()
+    };
+    assert!(!told(&document).contains("has a path"));
+    let with_bucket = format!("http://{}/mine", server.address);
+    document["target"]["settings"]["endpoints"] = with_bucket.into();
+    let error = told(&document);
+    assert!(error.contains("has a path: a bucket does not belong there"), "{error}");
+}
+
 /// Answers as a bucket of ours whose listing has no end: page after page.
 fn endless(next: impl Fn(u64) -> String + Send + Sync + 'static) -> Server {
     Server::start(move |asked| {

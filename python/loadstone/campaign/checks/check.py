@@ -359,7 +359,9 @@ def _wrong_names(campaign: Campaign, cases: list[Case], drivers: Drivers) -> Ite
         name: (target.driver, resolve_settings(target, drivers)[0])
         for name, target in campaign.targets.items()
     }
-    stores = {} if is_theirs else stores_of(targets)
+    # What goes early is gone before the next target's turn, as in a comparison of two interfaces.
+    stays = campaign.keep_data or campaign.clean_up == "late"
+    stores = {} if is_theirs else stores_of(targets, across_drivers=stays)
     shared = shared_bucket(found) or shared_bucket(found, stores)
     if shared is not None:
         one, other, name = shared

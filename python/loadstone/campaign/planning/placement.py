@@ -20,6 +20,9 @@ TARGET_MAX = 12
 # What targets that may be one store have in common.
 Store = tuple[str, ...]
 
+# A target's driver and settings.
+DriverSettings = tuple[str, Mapping[str, Any]]
+
 
 @dataclass(frozen=True, slots=True)
 class DatasetKey:
@@ -87,27 +90,44 @@ def places(cases: Iterable[Case], name: str, run: str) -> dict[DatasetKey, str]:
     return found
 
 
-def stores_of(targets: Mapping[str, tuple[str, Mapping[str, Any]]]) -> dict[str, Store]:
+def stores_of(
+    targets: Mapping[str, DriverSettings], *, across_drivers: bool = False
+) -> dict[str, Store]:
     """Return which targets may be one store, from each one's driver and settings."""
     stores: dict[str, Store] = {}
     for name, (driver, settings) in targets.items():
         joined = {
             stores[other]
             for other in stores
-            if targets[other][0] == driver and _may_be_one(driver, settings, targets[other][1])
+            if (across_drivers or targets[other][0] == driver)
+            and _may_be_one((driver, settings), targets[other])
         }
         stores = {other: (name,) if one in joined else one for other, one in stores.items()}
         stores[name] = (name,)
     return stores
 
 
-def _may_be_one(driver: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _may_be_one(one: DriverSettings, other: DriverSettings) -> bool:
+    (driver, settings), (other_driver, other_settings) = one, other
     facts = facts_of(driver)
     if not facts.keeps:
         return False
-    keys = [key for key in facts.address.settings if one.get(key) and other.get(key)]
+    if driver != other_driver:
+        # Some servers speak S3 and Swift at one port, over the same buckets.
+        return bool(_servers(one) & _servers(other))
+    keys = [key for key in facts.address.settings if settings.get(key) and other_settings.get(key)]
     # Without an address in common that both name, it is not known.
-    return not keys or any(_addresses(one[key]) & _addresses(other[key]) for key in keys)
+    return not keys or any(
+        _addresses(settings[key]) & _addresses(other_settings[key]) for key in keys
+    )
+
+
+def _servers(target: DriverSettings) -> set[str]:
+    """Return the hosts with their ports that a target names."""
+    driver, settings = target
+    texts = [settings.get(key) or () for key in facts_of(driver).address.settings]
+    flat = [text for value in texts for text in ([value] if isinstance(value, str) else value)]
+    return {urlsplit(str(text)).netloc.lower() for text in flat} - {""}
 
 
 def _addresses(value: Any) -> set[str]:
