@@ -6,6 +6,8 @@ from pathlib import Path
 
 from loadstone.cli.commands.clean import HINTS, hints_of
 from loadstone.results.store import read_run
+from tests.conformance import store_under_test
+from tests.conformance.store_under_test import ACCESS_KEY, SECRET_KEY
 from tests.system import campaigns
 from tests.system.command import loadstone
 
@@ -154,3 +156,31 @@ def test_every_reason_for_leaving_a_place_comes_with_what_to_do(tmp_path: Path) 
     assert hints_of({"places_left": []}, tmp_path) == [
         f"try again with: loadstone clean {tmp_path}"
     ]
+
+
+def test_versions_that_a_run_left_are_told_with_the_command_that_removes_them(
+    tmp_path: Path,
+) -> None:
+    keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+    run = tmp_path / "run"
+    with store_under_test.store() as url:
+        client = store_under_test.s3(url)
+        client.create_bucket(Bucket="theirs")
+        enabled = {"Status": "Enabled"}
+        client.put_bucket_versioning(Bucket="theirs", VersioningConfiguration=enabled)
+        client.put_object(Bucket="theirs", Key="mine", Body=b"1")
+        said = loadstone(
+            *("bench", "put,copy", url, "-n", "5", "-t", "2", "--prefix", "theirs"),
+            *("--allow-foreign", "-o", run),
+            environment=keys,
+        )
+        assert said.code == 0, said.err
+        assert "it keeps versions" in said.err
+        assert f"hint: remove it with: loadstone clean {run} --versions" in said.err
+        some = loadstone("clean", run, "--yes", environment=keys)
+        assert (some.code, f"loadstone clean {run} --versions" in some.err) == (1, True)
+        gone = loadstone("clean", run, "--yes", "--versions", environment=keys)
+        assert gone.code == 0, gone.err
+        left = client.list_object_versions(Bucket="theirs")
+        assert [version["Key"] for version in left["Versions"]] == ["mine"]
+        assert "DeleteMarkers" not in left
