@@ -1,5 +1,6 @@
 """A campaign whose phase runs a script, from file to report; and scripts that are refused."""
 
+import re
 import signal
 from pathlib import Path
 
@@ -31,6 +32,7 @@ phases:
       generator: users
       settings: {{users: 4, actions: {actions}, recipients: [1, 3]}}
 """
+PUBLISHED = Path(__file__).parents[1] / "data" / "published"
 SECRETS = {"KEY": store_under_test.ACCESS_KEY, "SECRET": store_under_test.SECRET_KEY}
 
 
@@ -66,6 +68,28 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
         assert loadstone("report", tmp_path / "run", "-o", path).code == 0
     for printed in (said.out, page.read_text(), text.read_text()):
         assert all(name in printed for name in ("CREATE_USER", "READ", "SHARE", "WRITE"))
+    as_published = loadstone("report", tmp_path / "run", "--table", "datasafe", "-f", "markdown")
+    assert_is_like_the_published_log(as_published.out)
+
+
+def assert_is_like_the_published_log(printed: str) -> None:
+    """Lines and the order of their keys are those of the published log, numbers apart."""
+    blocks = [block for block in printed.split("\n\n") if "==== Statistics" in block]
+    assert len(blocks) == 2
+    lines = (PUBLISHED / "datasafe-log.txt").read_text().split("\n\n")[0].splitlines()
+    for block in blocks:
+        for ours, published in zip(block.splitlines(), lines, strict=True):
+            keys = re.findall(r"(\d+)=", ours)
+            assert keys == [key for key in ("50", "99", "90", "75", "95") if key in keys]
+            assert shape(ours) == shape(published)
+    rates = [line for line in printed.splitlines() if line.startswith("Threads\t")]
+    assert rates == ["Threads\t4kb"] * 10
+
+
+def shape(line: str) -> str:
+    """Return a line without its numbers, its target, and its percentiles."""
+    line = re.sub(r"stat=\{[^}]*\}", "stat={}", line)
+    return re.sub(r"\d+(\.\d+)?|AMAZON|STORE|FOLDER", "N", line)
 
 
 def test_an_interrupted_script_is_run_again_by_resume(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.errors import InputError
 from loadstone.report.instrument_words import bound_note
 from loadstone.report.options import Options
+from loadstone.report.tables.datasafe import datasafe_table
 from loadstone.report.tables.published import (
     COMMAS,
     POINTS,
@@ -102,10 +103,16 @@ def theflash(findings: Findings, options: Options) -> str:
     return "\n".join(parts)
 
 
+def datasafe(findings: Findings, options: Options) -> str:
+    """Return users' actions as a log of statistics, rates against threads, and percentiles."""
+    return datasafe_table(findings, options)
+
+
 TABLES: Mapping[str, Callable[[Findings, Options], str]] = {
     "hummingbird": hummingbird,
     "cern": cern,
     "theflash": theflash,
+    "datasafe": datasafe,
 }
 
 

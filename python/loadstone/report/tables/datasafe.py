@@ -1,0 +1,224 @@
+"""A run's actions in the layout of a published long run: its log, its rates, its percentiles.
+
+The published rate is `n · 1000 / Σ duration`, the milliseconds of one kind of action added up:
+what a thread does that does nothing else. It stands beside completions over wall time, with how
+far the two lie apart.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from loadstone import units
+from loadstone.analysis import Findings
+from loadstone.analysis.cells.actions import OUT_OF_LINE, ActionCell
+from loadstone.analysis.naming import describe_parameters
+from loadstone.errors import InputError
+from loadstone.report.options import Options
+from loadstone.report.tables.actions import (
+    ActionLog,
+    ActionStatistics,
+    rates_table,
+    statistics_log,
+)
+
+LOGGED = ("WRITE", "SHARE", "LIST", "DELETE", "CREATE_USER", "READ")
+"""In the order of the log."""
+
+TABLED = ("WRITE", "SHARE", "LIST", "DELETE", "READ")
+"""In the order of the table of rates."""
+
+QUANTILES = ("50", "99", "90", "75", "95")
+"""In the order of the log."""
+
+BOXES = ("50", "75", "90", "95", "99")
+LOGGER = "de.adorsys.datasafe.business.impl.e2e.randomactions.RandomActionsOn{}Test"
+ONE_BUCKET, BUCKETS = "Datasafe", "MultiBucket"
+OF_LOAD = ("threads", "size")
+NAMED_SIZES = {100 * 1024: "100kb", 1024 * 1024: "1mb", 10 * 1024 * 1024: "10mb"}
+
+FORMULA = (
+    "Rates above: n · 1000 / Σ duration in milliseconds, for each thread; × threads in the tables."
+    " A thread that does nothing else does so many: they do not add up to what the store did."
+)
+
+
+def datasafe_table(findings: Findings, options: Options) -> str:
+    """Return the log, the tables of rates, the percentiles, and both rates beside each other.
+
+    What differs besides threads and size has a part of its own. Percentiles that too few actions
+    stand behind are left out of the log, and blank in the table.
+    """
+    if not findings.actions:
+        raise InputError(
+            "the table datasafe is one of users' actions, and this run has none",
+            "run a campaign with a script, such as examples/datasafe.yaml",
+        )
+    ended = _ends(findings)
+    groups = _groups(findings.actions)
+    parts = []
+    for title, actions in groups.items():
+        loads = _loads(actions)
+        parts += [f"# {title}\n"] if len(groups) > 1 else []
+        parts.append(_log(actions, loads, ended, options))
+        parts += [
+            _rates(name, loads) for name in TABLED if any(name in own for own in loads.values())
+        ]
+        parts.append(_boxes(loads))
+        parts.append(_both_rates(loads))
+    return "\n".join(parts)
+
+
+_Load = tuple[int, int]
+_Loads = Mapping[_Load, Mapping[str, ActionCell]]
+
+
+def _groups(actions: Sequence[ActionCell]) -> dict[str, list[ActionCell]]:
+    """Return the actions of each log, by what tells it from the others in words."""
+    targets = len({one.cell.target for one in actions}) > 1
+    workloads = len({(one.cell.workload, one.cell.phase) for one in actions}) > 1
+    rounds = len({one.cell.round for one in actions}) > 1
+    groups: dict[str, list[ActionCell]] = {}
+    for one in actions:
+        cell = one.cell
+        others = {name: value for name, value in cell.parameters.items() if name not in OF_LOAD}
+        words = [cell.target] if targets else []
+        words += [f"{cell.workload} {cell.phase}"] if workloads else []
+        words += [describe_parameters(others)] + ([f"round {cell.round}"] if rounds else [])
+        groups.setdefault(", ".join(word for word in words if word), []).append(one)
+    return groups
+
+
+def _loads(actions: Sequence[ActionCell]) -> _Loads:
+    loads: dict[_Load, dict[str, ActionCell]] = {}
+    for one in actions:
+        threads = one.cell.parameters.get("threads", one.cell.load.get("clients"))
+        size = one.cell.parameters.get("size")
+        if not isinstance(threads, int) or not isinstance(size, int):
+            raise InputError(
+                f"the table datasafe needs whole threads and sizes, found {json.dumps(str(size))}"
+                f" under {json.dumps(str(threads))} threads",
+                "sweep both: sweep: {threads: [2], size: [100KiB]}",
+            )
+        loads.setdefault((threads, size), {})[one.action] = one
+    return dict(sorted(loads.items()))
+
+
+def _ends(findings: Findings) -> Mapping[str, str]:
+    """Return when each trial ended, as the log prints it (UTC)."""
+    ends = {}
+    for fact in findings.trials:
+        at_s = (fact.started_unix_ns or 0) / 1e9 + (fact.duration_s or 0)
+        moment = datetime.fromtimestamp(at_s, UTC)
+        ends[fact.trial] = f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03}"
+    return ends
+
+
+def _log(
+    actions: Sequence[ActionCell], loads: _Loads, ended: Mapping[str, str], options: Options
+) -> str:
+    first = actions[0].cell
+    buckets = first.parameters.get("buckets", 1)
+    logger = LOGGER.format(ONE_BUCKET if buckets == 1 else BUCKETS)
+    provider = options.labels.get(first.target, first.target).upper()
+    provider = "".join(letter if letter.isalnum() else "_" for letter in provider)
+    logs = []
+    for (threads, size), own in loads.items():
+        # Of several starts, the last: their histograms are added up, so they are one block.
+        time = ended[next(iter(own.values())).cell.trials[-1]]
+        logs.append(
+            ActionLog(
+                time=time,
+                provider=provider,
+                threads=threads,
+                size_kib=round(size / 1024),
+                actions=[
+                    ActionStatistics(
+                        time=time,
+                        action=name,
+                        quantiles=_quantiles(own[name]),
+                        rate_per_thread=java_double(own[name].busy_per_s or 0.0),
+                    )
+                    for name in LOGGED
+                    if name in own
+                ],
+            )
+        )
+    return statistics_log(logs, logger)
+
+
+def _quantiles(one: ActionCell) -> dict[str, str]:
+    found = {name: _milliseconds(one, name) for name in QUANTILES}
+    return {name: java_double(value) for name, value in found.items() if value is not None}
+
+
+def _milliseconds(one: ActionCell, name: str) -> float | None:
+    service = one.cell.service
+    value = None if service is None else service.quantiles[f"p{name}"]
+    return None if value is None else value / 1e6
+
+
+def _rates(action: str, loads: _Loads) -> str:
+    """Return the rates of all threads of one action, a column for each size."""
+    sizes = sorted({size for _, size in loads})
+    rows: dict[int, list[str]] = {}
+    for threads in dict.fromkeys(threads for threads, _ in loads):
+        cells = [loads.get((threads, size), {}).get(action) for size in sizes]
+        rates = [None if one is None else one.busy_per_s for one in cells]
+        rows[threads] = ["" if rate is None else java_double(threads * rate) for rate in rates]
+    return rates_table(action, [_size_name(size) for size in sizes], rows).removesuffix("\n")
+
+
+def _size_name(size: int) -> str:
+    return NAMED_SIZES.get(size, f"{size / 1024:g}kb")
+
+
+def _boxes(loads: _Loads) -> str:
+    """Return the percentiles of each action and load, tab separated."""
+    lines = ["\nPercentiles in milliseconds; blank where too few actions stand behind one"]
+    lines.append("\t".join(["Action", "Threads", "Size", "Count", *BOXES]))
+    for (threads, size), own in loads.items():
+        for name in LOGGED:
+            if name in own:
+                values = [_milliseconds(own[name], quantile) for quantile in BOXES]
+                cells = ["" if value is None else f"{value:.4g}" for value in values]
+                count = str(own[name].cell.good)
+                lines.append("\t".join([name, str(threads), _size_name(size), count, *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def _both_rates(loads: _Loads) -> str:
+    lines = ["Both rates in 1/s: by the sum of durations × threads, and completed by wall time"]
+    lines.append("\t".join(["Action", "Threads", "Size", "Durations", "Completed", "Factor"]))
+    factors = []
+    for load, own, name in _in_line(loads):
+        by_sum, completed = load[0] * (own.busy_per_s or 0), own.completed_per_s or 0
+        factors.append(by_sum / completed)
+        cells = [f"{by_sum:.4g}", f"{completed:.4g}", f"{factors[-1]:.3g}"]
+        lines.append("\t".join([name, str(load[0]), _size_name(load[1]), *cells]))
+    lines.append(FORMULA)
+    if factors:
+        low, high = min(factors), max(factors)
+        lines.append(
+            f"By the sum of durations the rates are {units.format_number(low)} to"
+            f" {units.format_number(high)} times those completed by wall time: a thread did other"
+            " actions meanwhile, and an action's share of its time is what tells the two apart."
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _in_line(loads: _Loads) -> Iterator[tuple[_Load, ActionCell, str]]:
+    for load, own in loads.items():
+        for name in TABLED:
+            if name in own and name not in OUT_OF_LINE and own[name].completed_per_s:
+                yield load, own[name], name
+
+
+def java_double(value: float) -> str:
+    """Return a number as `Double.toString` of Java writes it: 35.0, 0.001, 8.4E-4, 1.2E7."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(float(value))
+    power = int(f"{value:e}".partition("e")[2])
+    # The shortest digits that give the number again, with the point behind the first.
+    digits = repr(abs(value)).partition("e")[0].replace(".", "").strip("0")
+    return f"{'-' if value < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{power}"
