@@ -1,8 +1,15 @@
 """The layout of the published long run: its numbers are written as its program writes them."""
 
+from pathlib import Path
+
 import pytest
 
+from loadstone import importers
+from loadstone.analysis.accounts.account import Account, Measurement
+from loadstone.formats.imported import Hints
 from loadstone.report.tables.datasafe import java_double
+
+PUBLISHED = Path(__file__).parents[1] / "data" / "published"
 
 
 @pytest.mark.parametrize(
@@ -21,3 +28,22 @@ from loadstone.report.tables.datasafe import java_double
 )
 def test_a_number_is_written_as_java_writes_a_double(value: float, text: str) -> None:
     assert java_double(value) == text
+
+
+def read(path: Path) -> tuple[Measurement, ...]:
+    found = importers.find("datasafe").read([path], Hints())
+    assert isinstance(found, Account)
+    return found.measurements
+
+
+def test_a_datasafe_log_may_lack_percentiles_that_few_actions_stand_behind(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log.txt"
+    text = (PUBLISHED / "datasafe-log.txt").read_text()
+    path.write_text(text.replace("99=113.73, ", "", 1))
+    whole = read(PUBLISHED / "datasafe-log.txt")
+    less = read(path)
+    assert len(less) == len(whole) - 1
+    assert [one.text for one in whole if one.text == "113.73"] == ["113.73"]
+    assert "113.73" not in [one.text for one in less]
