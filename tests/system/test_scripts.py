@@ -4,6 +4,7 @@ import re
 import signal
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.conformance import store_under_test
@@ -33,6 +34,7 @@ phases:
       settings: {{users: 4, actions: {actions}, recipients: [1, 3]}}
 """
 PUBLISHED = Path(__file__).parents[1] / "data" / "published"
+TRACES = Path(__file__).parents[1] / "data" / "traces"
 SECRETS = {"KEY": store_under_test.ACCESS_KEY, "SECRET": store_under_test.SECRET_KEY}
 
 
@@ -161,3 +163,26 @@ def test_bench_runs_sessions_from_one_line(tmp_path: Path) -> None:
     actions = loadstone("report", tmp_path / "run", "-f", "json").json()["actions"]
     counts = {action["action"]: action["good_actions"] for action in actions}
     assert sum(counts.values()) == 2 * 40 + counts["CREATE_USER"] + counts["AUDIT"]
+
+
+def test_a_log_of_a_server_is_replayed_at_its_times(tmp_path: Path) -> None:
+    """What it reads is put there before; no action is early, and each keeps how late it was."""
+    folder, script = tmp_path / "data", tmp_path / "trace.parquet"
+    folder.mkdir()
+    converted = loadstone(
+        "script", "convert", "s3-log", TRACES / "versitygw.log", "-o", script,
+        "--size", "4KiB",
+    )  # fmt: skip
+    assert converted.code == 0, converted.err
+    text = LONG.format(folder=folder, actions=1)
+    text = text[: text.index("generator:")] + f"file: {script}\n      speed: 2\n"
+    said = loadstone("run", campaigns.write(tmp_path, text), "-o", tmp_path / "run")
+    assert said.code == 0, said.err
+    assert list(folder.iterdir()) == []
+    due_ns = pq.read_table(script).column("due_ns").to_pylist()
+    actions = loadstone("report", tmp_path / "run", "-f", "json").json()["actions"]
+    assert sum(action["good_actions"] for action in actions) == len(due_ns)
+    assert sum(action["lag_ns"]["count"] for action in actions) == len(due_ns)
+    (trial,) = [one for one in trials_of(tmp_path / "run") if one["trial"]["measured"]]
+    (entry,) = trial["summary"]["iterations"]
+    assert entry["end_ns"] - entry["measure_start_ns"] >= max(due_ns) / 2
