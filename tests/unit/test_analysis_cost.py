@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from loadstone.analysis import analyse
@@ -54,3 +55,18 @@ def test_a_part_keeps_histograms_as_they_are_stored(tmp_path: Path) -> None:
     kept = [one for one in part.histograms.values() if one is not None]
     assert kept
     assert all(isinstance(one, bytes) and len(one) < 50_000 for one in kept)
+
+
+def test_times_that_are_the_same_are_added_up_once(tmp_path: Path) -> None:
+    """Under closed load a request's intended start is its start."""
+    (record,) = write_run(tmp_path / "run", 1).records
+    rows = record.intervals
+    assert rows["response"].to_pylist() == rows["service"].to_pylist()
+    (one,) = read_parts(record, rows)
+    assert one.histograms["response"] is one.histograms["service"]
+    # One second without a response time: the two are no longer the same.
+    fewer = pa.array([*rows["response"].to_pylist()[:-1], None], pa.binary())
+    apart = rows.set_column(rows.schema.get_field_index("response"), "response", fewer)
+    (two,) = read_parts(record, apart)
+    assert two.histograms["service"] == one.histograms["service"]
+    assert two.histograms["response"] not in (None, two.histograms["service"])

@@ -96,12 +96,34 @@ def read_parts(record: Record, intervals: pa.Table) -> Iterable[Part]:
         good = rows.where("outcome", "ok")
         histograms = {}
         for operation in operations_in(record, rows):
-            own = good.where("operation", operation)
-            histograms[operation] = {name: merge(values_of(own, name)) for name in LATENCIES}
+            histograms[operation] = _merged(good.where("operation", operation))
         mix = _mix(rows, histograms.values())
         for operation, times in histograms.items():
-            encoded = {name: None if one is None else one.encode() for name, one in times.items()}
-            yield _part(record, operation, iteration, rows, of_all_stages, encoded, mix)
+            yield _part(record, operation, iteration, rows, of_all_stages, _encoded(times), mix)
+
+
+def _merged(rows: Rows) -> dict[str, "Histogram | None"]:
+    """Return the sums of each kind of time; kinds with the same histograms share one sum.
+
+    Under closed load a request's intended start is its start, so that two columns are one.
+    """
+    values = {name: list(values_of(rows, name)) for name in LATENCIES}
+    found: dict[str, Histogram | None] = {}
+    for name, own in values.items():
+        same = next((one for one in found if values[one] == own), None)
+        found[name] = merge(own) if same is None else found[same]
+    return found
+
+
+def _encoded(times: Mapping[str, "Histogram | None"]) -> dict[str, Encoded | None]:
+    """Return histograms as the record holds them; one that two kinds share is encoded once."""
+    known: dict[int, Encoded] = {}
+    found: dict[str, Encoded | None] = {}
+    for name, one in times.items():
+        if one is not None and id(one) not in known:
+            known[id(one)] = one.encode()
+        found[name] = None if one is None else known[id(one)]
+    return found
 
 
 def _part(
