@@ -19,8 +19,10 @@ from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.measured.part import LATENCIES
 from loadstone.analysis.statistics.latency import merge
+from loadstone.documents.summary import Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError
-from loadstone.results.documents import Manifest, Summary, TrialDocument
+from loadstone.results.documents import Manifest
 from loadstone.results.record import Record
 from loadstone.results.store import read_run
 

@@ -12,8 +12,9 @@ from pydantic import TypeAdapter
 
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
+from loadstone.documents import summary
+from loadstone.documents import trial as documents
 from loadstone.execution import runner
-from loadstone.results import documents
 from loadstone.results.store import RunWriter, read_run
 
 # What only imports and queries have in their summaries.
@@ -29,9 +30,24 @@ TYPES: Mapping[type, tuple[str, frozenset[str]]] = {
     documents.LoadDocument: ("Load", frozenset()),
     documents.Stop: ("Stop", frozenset()),
     documents.TrialDocument: ("Trial", frozenset({"queries"})),
-    documents.Iteration: ("IterationTimes", frozenset()),
-    documents.Stalls: ("Stalls", frozenset()),
-    documents.Summary: ("Observed", OF_OTHERS),
+    documents.Origin: ("Origin", frozenset()),
+    documents.OptionsDocument: ("Options", frozenset()),
+    documents.KeyOrder: ("Keys", frozenset()),
+    documents.OnErrorDocument: ("OnError", frozenset()),
+    documents.OwnershipDocument: ("Ownership", frozenset()),
+    documents.PortionDocument: ("Portion", frozenset()),
+    documents.ScriptFileDocument: ("ScriptFile", frozenset()),
+    documents.ScriptDocument: ("ScriptSpec", frozenset()),
+    documents.GoalDocument: ("Goal", frozenset()),
+    documents.LoadsDocument: ("Loads", frozenset()),
+    documents.SearchDocument: ("Search", frozenset()),
+    documents.InterventionDocument: ("Intervention", frozenset()),
+    summary.ClockDocument: ("ClockFacts", frozenset()),
+    summary.LeftPlace: ("Left", frozenset()),
+    summary.LoadHost: ("LoadHost", frozenset()),
+    summary.Iteration: ("IterationTimes", frozenset()),
+    summary.Stalls: ("Stalls", frozenset()),
+    summary.Summary: ("Observed", OF_OTHERS),
 }
 
 # A trial that is of no search lacks the key: null is read and never written.

@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from loadstone._loadgen import Histogram
+from loadstone.documents.summary import Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
-from loadstone.execution.executor import Document, Output
+from loadstone.execution.executor import Output
 from loadstone.results.record import INTERVAL_SCHEMA
 
 SECOND_NS = 1_000_000_000
@@ -23,12 +25,12 @@ class Toy:
     def __init__(self) -> None:
         self.stopped = 0
 
-    def check(self, documents: Iterable[Document]) -> None:
+    def check(self, documents: Iterable[TrialDocument]) -> None:
         for document in documents:
             if document["toy"]["questions"] < 1:
                 raise TargetError(f"trial {document['id']}: toy.questions: allowed: 1 and more")
 
-    def run(self, document: Document, output: Output) -> dict[str, Any]:
+    def run(self, document: TrialDocument, output: Output) -> Summary:
         output.begin(self._stop)
         seconds = document["toy"]["questions"] // 10
         for second in range(seconds):

@@ -30,6 +30,7 @@ from loadstone.analysis.measured.reading import Measured, read_tables
 from loadstone.analysis.measured.trial_facts import TrialFacts, facts_of
 from loadstone.analysis.standards import linter
 from loadstone.analysis.statistics.repetitions import advise
+from loadstone.results.hook_log import HookEntry
 from loadstone.results.record import Run
 
 __all__ = ["Findings", "TrialFacts", "analyse"]
@@ -61,7 +62,7 @@ class Findings:
     changes: tuple[InterventionEffect, ...] = ()
     verdicts: Mapping[tuple[tuple[str, ...], str], Verdict] = field(default_factory=dict)
     ceilings: tuple[MeasuredCeiling, ...] = ()
-    hooks: tuple[Mapping[str, Any], ...] = ()
+    hooks: tuple[HookEntry, ...] = ()
     client: str = "the client"
     exporters: ExporterSeries = field(default_factory=ExporterSeries)
     mistakes: tuple[linter.MistakeResult, ...] = ()

@@ -10,10 +10,11 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Literal, cast
 
 from loadstone import units
+from loadstone.documents.trial import GoalDocument, LoadsDocument
 
 Stage = Literal["coarse", "fine", "confirm"]
 Class = Literal["lower", "upper", "undecided"]
@@ -59,6 +60,10 @@ class Goal:
     trials_max: int = 200
     time_max_s: float = math.inf
 
+    def document(self) -> GoalDocument:
+        """Return it as trial documents have it."""
+        return cast(GoalDocument, asdict(self))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loads:
@@ -71,6 +76,10 @@ class Loads:
     low: float | None = None
     high: float | None = None
     is_whole: bool = False
+
+    def document(self) -> LoadsDocument:
+        """Return them as trial documents have them."""
+        return cast(LoadsDocument, asdict(self))
 
     @property
     def floor(self) -> float:

@@ -1,10 +1,9 @@
 """The steps of a planned search as trial documents, and what they showed as the search knows it."""
 
 import math
-from typing import Any
+from typing import cast
 
 from loadstone.campaign.planning.beyond import BEYOND_MAX
-from loadstone.campaign.planning.lifecycle import Document
 from loadstone.campaign.schema.capacity import BEYOND_QUANTILE, WARM_UP_SHARE
 from loadstone.campaign.search import (
     Goal,
@@ -12,33 +11,35 @@ from loadstone.campaign.search import (
     Measure,
     Observation,
     SearchTrial,
+    Stage,
     is_good,
     is_stalled,
 )
+from loadstone.documents.trial import LoadDocument, Parameters, TrialDocument
 
 CLIENTS_MAX = 65_536
 
 
-def is_search(document: Document) -> bool:
+def is_search(document: TrialDocument) -> bool:
     """Tell whether a document of a plan is a search, whose trials follow from one another."""
     return "goal" in (document.get("search") or {})
 
 
-def goal_of(document: Document) -> Goal:
+def goal_of(document: TrialDocument) -> Goal:
     """Return the objective of a planned search."""
     return Goal(**document["search"]["goal"])
 
 
-def loads_of(document: Document) -> Loads:
+def loads_of(document: TrialDocument) -> Loads:
     """Return the loads of a planned search."""
     return Loads(**document["search"]["loads"])
 
 
-def step_document(search: Document, step: Measure, number: int) -> dict[str, Any]:
+def step_document(search: TrialDocument, step: Measure, number: int) -> TrialDocument:
     """Return the trial document of one step of a planned search, the first of which is number 1."""
     vary = search["search"]["vary"]
     duration_s = step.duration_s
-    load: dict[str, Any] = dict(search["load"])
+    load: LoadDocument = search["load"].copy()
     value: float = step.load
     if vary == "threads":
         load["clients"] = value = int(step.load)
@@ -48,7 +49,7 @@ def step_document(search: Document, step: Measure, number: int) -> dict[str, Any
         duration_s = max(duration_s, BEYOND_QUANTILE / (1 - goal.quantile) / step.load)
         # Four times what the objective allows to be in flight: more only queues in the client.
         wanted = math.ceil(4 * step.load * goal.latency_ns_max / 1e9)
-        load["clients_max"] = min(CLIENTS_MAX, max(load["clients_max"], wanted))
+        load["clients_max"] = min(CLIENTS_MAX, max(load["clients_max"] or 0, wanted))
     warm_up_ns = search["warm_up_ns"] or round(duration_s * 1e9 * WARM_UP_SHARE)
     case = search["case"]
     return {
@@ -66,21 +67,21 @@ def step_document(search: Document, step: Measure, number: int) -> dict[str, Any
             "load": step.load,
             "duration_s": step.duration_s,
         },
-        "case": {**case, "parameters": {vary: value, **case["parameters"]}},
+        "case": {**case, "parameters": cast(Parameters, {vary: value, **case["parameters"]})},
         "load": load,
         "stop": {"requests": None, "duration_ns": round(duration_s * 1e9)},
         "warm_up_ns": warm_up_ns,
     }
 
 
-def read_step(search: Document, document: Document, seen: Observation) -> SearchTrial:
+def read_step(search: TrialDocument, document: TrialDocument, seen: Observation) -> SearchTrial:
     """Return a step that was run as the search knows it."""
     step, goal = document["search"], goal_of(search)
     return SearchTrial(
         load=step["load"],
         duration_s=step["duration_s"],
-        stage=step["stage"],
+        stage=cast(Stage, step["stage"]),
         is_good=is_good(goal, seen),
-        elapsed_s=(document["stop"]["duration_ns"] + document["warm_up_ns"]) / 1e9,
+        elapsed_s=((document["stop"]["duration_ns"] or 0) + document["warm_up_ns"]) / 1e9,
         is_stalled=is_stalled(goal, seen),
     )

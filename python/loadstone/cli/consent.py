@@ -68,8 +68,9 @@ def commands_of(plan: Plan) -> Iterator[tuple[str, str]]:
         yield f"hook {hook.label}", names + shlex.join(hook.command)
     for planned in plan.ceilings:
         document = planned.document
-        if document.get("job_file") is not None:
-            path = Path(document["job_file"])
+        job_file = document.get("job_file")
+        if job_file is not None:
+            path = Path(job_file)
             content = path.read_bytes() if path.is_file() else b""
             digest = hashlib.sha256(content).hexdigest()[:16]
             yield f"ceiling {document['name']}", f"fio {shlex.quote(str(path))} (SHA-256 {digest}…)"

@@ -1,11 +1,10 @@
 """Finds the runs whose kept objects a campaign uses again (`reuse:`, `bench --reuse`)."""
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from loadstone.campaign.planning.lifecycle import Need, operations_of
+from loadstone.campaign.planning.lifecycle import Need, dataset_of, operations_of, place_of
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.remains import began
 from loadstone.campaign.planning.resume import left_as
@@ -62,19 +61,19 @@ def find(name: str, run: str | None = None) -> Reused:
         )
     summaries = begun(folder)
     left = what_is_left(folder)
-    places = {(one.target, one.clean_up["dataset"]["bucket_prefix"]) for one in left}
-    plan = [one for one in manifest["plan"] if one["id"] in summaries and _place(one) in places]
+    places = {(one.target, dataset_of(one.clean_up)["bucket_prefix"]) for one in left}
+    plan = [one for one in manifest["plan"] if one["id"] in summaries and place_of(one) in places]
     plan.sort(key=lambda one: began(summaries[one["id"]]))
     states = left_as(plan, summaries)
     kept = []
     for one in left:
-        dataset = one.clean_up["dataset"]
+        dataset = dataset_of(one.clean_up)
         place = (one.target, dataset["bucket_prefix"])
         state = states[place]
         workloads = {
             document["case"]["workload"]
             for document in manifest["plan"]
-            if _place(document) == place
+            if place_of(document) == place
         }
         kept.append(
             Kept(
@@ -93,12 +92,6 @@ def find(name: str, run: str | None = None) -> Reused:
         kept=tuple(kept),
         targets=frozenset(document["target"]["name"] for document in manifest["plan"]),
     )
-
-
-def _place(document: Mapping[str, Any]) -> tuple[str, str]:
-    # Plans of imported runs may have no dataset.
-    dataset = document.get("dataset") or {}
-    return document["target"]["name"], dataset.get("bucket_prefix", "")
 
 
 def flags_of(name: str) -> dict[str, Any]:

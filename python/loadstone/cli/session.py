@@ -192,7 +192,7 @@ def _finished(
     print(f"run {folder} is finished: nothing is left to run", file=sys.stderr)
     findings = _print_report(folder, form)
     end = runner.whole_end(
-        {"trial": record.trial, "summary": record.summary, "labels": record.labels}
+        {"trial": record.trial, "summary": record.summary, "labels": list(record.labels)}
         for record in run.records
     )
     for problem in end.problems:

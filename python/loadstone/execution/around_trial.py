@@ -1,10 +1,11 @@
 """What goes on beside one trial: hooks that fall into it, and what watches its target."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError
 from loadstone.execution.programs.cluster import Clusters
 from loadstone.execution.programs.hooks import TimedHooks
@@ -16,7 +17,7 @@ class AroundTrial:
 
     def __init__(
         self,
-        document: Mapping[str, Any],
+        document: TrialDocument,
         timed: TimedHooks,
         exporters: Exporters,
         clusters: Clusters,

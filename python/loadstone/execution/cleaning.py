@@ -1,15 +1,14 @@
 """Removes what a run left on its targets: the clean-up trials that it did not come to."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from loadstone import _loadgen
 from loadstone.campaign.drivers import read_drivers
 from loadstone.campaign.planning.query_plan import QUERIES
 from loadstone.campaign.planning.remains import Remains, remains, unknown_drivers
 from loadstone.campaign.planning.trial import kind_of
+from loadstone.documents.summary import Summary
 from loadstone.errors import TargetError
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.queries import remove_tables
@@ -31,14 +30,13 @@ def unknown(folder: Path) -> list[str]:
     return unknown_drivers(read_manifest(folder)["plan"], read_drivers(None))
 
 
-def begun(folder: Path) -> dict[str, Mapping[str, Any]]:
+def begun(folder: Path) -> dict[str, Summary]:
     """Return the summaries of the trials that may have asked something of their targets."""
-    return {name: {} for name in intended(folder)} | read_begun(folder)
+    unread: dict[str, Summary] = {name: {} for name in intended(folder)}
+    return unread | read_begun(folder)
 
 
-def remove(
-    found: Remains, folder: Path, interrupt: Interrupt, *, with_versions: bool
-) -> Mapping[str, Any]:
+def remove(found: Remains, folder: Path, interrupt: Interrupt, *, with_versions: bool) -> Summary:
     """Delete a dataset and its buckets, and return an account of that.
 
     `with_versions` deletes all versions of what the run wrote, where the driver knows versions.
@@ -56,5 +54,5 @@ def remove(
     except (_loadgen.TargetError, ValueError, OSError) as error:
         message, _, hint = str(error).partition("\nhint: ")
         raise TargetError(f'target "{found.target}": {message}', hint or None) from error
-    summary: dict[str, Any] = json.loads(told)
+    summary: Summary = json.loads(told)
     return summary

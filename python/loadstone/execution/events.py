@@ -1,10 +1,13 @@
 """What happens during a run, told as it happens: the runner says it, a view shows it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from loadstone.campaign.planning.trial import PlannedTrial
+from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
+from loadstone.documents.summary import Live, Summary
+from loadstone.documents.trial import TrialDocument
+from loadstone.results.hook_log import HookEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +21,7 @@ class StartPlanned:
 class TrialStarted:
     """A trial begins; `number` counts from 1 the trials of this session."""
 
-    document: dict[str, Any]
+    document: TrialDocument
     number: int
 
 
@@ -26,23 +29,23 @@ class TrialStarted:
 class TrialProgress:
     """How the trial stands, about twice a second; `live` is the load generator's."""
 
-    document: dict[str, Any]
-    live: dict[str, Any]
+    document: TrialDocument
+    live: Live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialEnded:
     """A trial has ended and its record is on disk."""
 
-    document: dict[str, Any]
-    summary: Mapping[str, Any]
+    document: TrialDocument
+    summary: Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialFailed:
     """A trial could not begin, because its target could not be used."""
 
-    document: dict[str, Any]
+    document: TrialDocument
     reason: str
 
 
@@ -50,7 +53,7 @@ class TrialFailed:
 class TrialSkipped:
     """A trial was not tried, because its target had failed before."""
 
-    document: dict[str, Any]
+    document: TrialDocument
     reason: str
 
 
@@ -66,14 +69,14 @@ class Resting:
 class CeilingStarted:
     """A ceiling begins to be measured."""
 
-    document: Mapping[str, Any]
+    document: CeilingDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingProgress:
     """How it stands, several times a second: which step, and the share of all steps."""
 
-    document: Mapping[str, Any]
+    document: CeilingDocument
     step: str
     elapsed_s: float
     progress: float
@@ -83,15 +86,15 @@ class CeilingProgress:
 class CeilingEnded:
     """A ceiling was measured, and its record is on disk."""
 
-    document: Mapping[str, Any]
-    measurements: Sequence[Mapping[str, Any]]
+    document: CeilingDocument
+    measurements: Sequence[CeilingMeasurement]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CeilingFailed:
     """A ceiling could not be measured; the trials go on without it."""
 
-    document: Mapping[str, Any]
+    document: CeilingDocument
     reason: str
 
 
@@ -99,7 +102,7 @@ class CeilingFailed:
 class HookEnded:
     """A command of the campaign's own was run; `entry` is its line in the log of hooks."""
 
-    entry: Mapping[str, Any]
+    entry: HookEntry
 
 
 Event = (

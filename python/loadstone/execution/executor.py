@@ -1,12 +1,14 @@
 """What carries out the trials of one kind, and what every kind has in common."""
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
+from loadstone.documents.summary import Live, Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.around_trial import AroundTrial
 from loadstone.execution.events import Event, TrialProgress
@@ -17,15 +19,13 @@ from loadstone.results.intents import note_intent, note_unmade
 from loadstone.results.record import STOPPED
 from loadstone.results.writer import RunWriter, TrialWriter
 
-Document = Mapping[str, Any]
-
 
 class Output:
     """Takes what a trial gives out while it runs: into its record, and to who watches."""
 
     def __init__(
         self,
-        document: Document,
+        document: TrialDocument,
         writer: RunWriter,
         listen: Callable[[Event], None],
         interrupt: Interrupt,
@@ -34,7 +34,7 @@ class Output:
         """Use `run_trial`."""
         # Hosts that make the load watch themselves: what this one does says nothing of them.
         self.collector = Collector({}) if document.get("hosts") else Collector()
-        self._document = dict(document)
+        self._document = document
         self._folder = writer.path
         self._trial = writer.begin_trial(document)
         self._listen = listen
@@ -48,11 +48,11 @@ class Output:
         self._has_begun = True
         self._around.start(stop)
 
-    def progress(self, live: Mapping[str, Any]) -> None:
+    def progress(self, live: Live) -> None:
         """Tell how the trial stands, about twice a second."""
         self._around.note(live["elapsed_ns"])
         self.probes()
-        self._listen(TrialProgress(document=self._document, live=dict(live)))
+        self._listen(TrialProgress(document=self._document, live=live))
 
     def probe_rows(self, rows: pa.RecordBatch) -> None:
         """Keep what the probes of another host have seen."""
@@ -104,10 +104,10 @@ class Output:
 class Executor(Protocol):
     """Carries out the trials of one kind."""
 
-    def check(self, documents: Iterable[Document]) -> None:
+    def check(self, documents: Iterable[TrialDocument]) -> None:
         """Raise TargetError with what is wrong with documents, before a target is asked."""
 
-    def run(self, document: Document, output: Output) -> dict[str, Any]:
+    def run(self, document: TrialDocument, output: Output) -> Summary:
         """Carry out a trial and return its summary; raise TargetError if it never began.
 
         Every summary has `state` ("finished", "stopped" or "interrupted"), `reason`,
@@ -117,12 +117,12 @@ class Executor(Protocol):
 
 def run_trial(
     executor: Executor,
-    document: Document,
+    document: TrialDocument,
     writer: RunWriter,
     listen: Callable[[Event], None],
     interrupt: Interrupt,
     around: AroundTrial,
-) -> dict[str, Any]:
+) -> Summary:
     """Run one trial with what goes on beside it, keep its record, and return its summary.
 
     Raises TargetError when it never began, and leaves nothing of it then; ResultError when the

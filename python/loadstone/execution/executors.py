@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from loadstone import _loadgen
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import kind_of
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
-from loadstone.execution.executor import Document, Executor
+from loadstone.execution.executor import Executor
 from loadstone.execution.operations import Operations
 from loadstone.execution.queries import QueryTrials
 
@@ -17,7 +18,7 @@ EXECUTORS: dict[str, Executor] = {
 }
 
 
-def executor_of(document: Document, table: Mapping[str, Executor] = EXECUTORS) -> Executor:
+def executor_of(document: TrialDocument, table: Mapping[str, Executor] = EXECUTORS) -> Executor:
     """Return what carries out a trial, or raise TargetError if nothing in a table does."""
     kind = kind_of(document)
     if kind not in table:
@@ -31,7 +32,7 @@ def executor_of(document: Document, table: Mapping[str, Executor] = EXECUTORS) -
 
 def check_documents(plan: Plan) -> None:
     """Raise TargetError with what an executor finds wrong in a plan, before a target is asked."""
-    kinds: dict[str, list[Document]] = {}
+    kinds: dict[str, list[TrialDocument]] = {}
     for planned in plan.trials:
         executor_of(planned.document)
         # The first load of a search is not known yet.

@@ -7,19 +7,22 @@ from typing import Any
 import pyarrow as pa
 
 from loadstone import _loadgen
+from loadstone.campaign.planning.lifecycle import dataset_of
+from loadstone.documents.summary import Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
-from loadstone.execution.executor import Document, Output
+from loadstone.execution.executor import Output
 from loadstone.execution.scripts import located
 
 
 class Operations:
     """The executor of kind `operations`."""
 
-    def check(self, documents: Iterable[Document]) -> None:
+    def check(self, documents: Iterable[TrialDocument]) -> None:
         """Ask the load generator; one trial of each phase on each dataset stands for all."""
         seen = set()
         for document in documents:
-            dataset = document["dataset"]
+            dataset = dataset_of(document)
             like = (
                 *(document["target"]["name"], document["case"]["workload"], document["phase"]),
                 *(dataset["bucket_prefix"], dataset["object_prefix"], dataset["buckets"]),
@@ -33,7 +36,7 @@ class Operations:
             except ValueError as error:
                 raise TargetError(f'target "{document["target"]["name"]}": {error}') from error
 
-    def run(self, document: Document, output: Output) -> dict[str, Any]:
+    def run(self, document: TrialDocument, output: Output) -> Summary:
         """Make the load."""
         observer = _Observer(output)
         control = _loadgen.Control()
@@ -54,7 +57,7 @@ class Operations:
             name = document["target"]["name"]
             message, _, hint = str(error).partition("\nhint: ")
             raise TargetError(f'target "{name}": {message}', hint or None) from error
-        summary: dict[str, Any] = json.loads(told)
+        summary: Summary = json.loads(told)
         return summary
 
 

@@ -7,13 +7,15 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from loadstone._loadgen import Histogram
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
-from loadstone.campaign.planning.query_plan import CHECK, LOAD, QUERIES
+from loadstone.campaign.planning.query_plan import CHECK, LOAD
+from loadstone.documents.summary import Iteration, Summary
+from loadstone.documents.trial import QueryDocument, TrialDocument
 from loadstone.engines import entry_of
 from loadstone.engines.answers import difference
 from loadstone.engines.benchmark import text_of
@@ -31,7 +33,7 @@ from loadstone.engines.tables import (
 from loadstone.errors import InputError, TargetError
 from loadstone.execution import secrets
 from loadstone.execution.engine_process import EngineError, EngineProcess
-from loadstone.execution.executor import Document, Output
+from loadstone.execution.executor import Output
 from loadstone.results.record import INTERVAL_SCHEMA
 
 ANSWERS = "answers"
@@ -43,12 +45,12 @@ _SECOND_NS = 1_000_000_000
 class QueryTrials:
     """The executor of kind `queries`."""
 
-    def check(self, documents: Iterable[Document]) -> None:
+    def check(self, documents: Iterable[TrialDocument]) -> None:
         """Look for the engines, and for room on each target and for the tables themselves."""
         seen = set()
         room: dict[str, int] = {}
         for document in documents:
-            own = document[QUERIES]
+            own = document["queries"]
             if own["engine"] is not None:
                 self._check_engine(own, is_here=document["phase"] == CHECK)
             if document["phase"] != LOAD or (document["target"]["name"], own["storage"]) in seen:
@@ -64,9 +66,9 @@ class QueryTrials:
                 room[path] = room.get(path, 0) + needed_bytes(own["scale"])
         _check_room(room)
 
-    def _check_engine(self, own: Mapping[str, Any], *, is_here: bool) -> None:
+    def _check_engine(self, own: QueryDocument, *, is_here: bool) -> None:
         try:
-            entry = entry_of(own["engine"])
+            entry = entry_of(own["engine"] or "")
         except InputError as error:
             hint = error.hint
             if own["engine"] == own["answers"] and hint:
@@ -85,7 +87,7 @@ class QueryTrials:
                 "choose another engine for targets that are object stores",
             )
 
-    def run(self, document: Document, output: Output) -> dict[str, Any]:
+    def run(self, document: TrialDocument, output: Output) -> Summary:
         """Load tables, run one query, or remove the tables."""
         trial = _Trial(document, output)
         output.begin(trial.stop)
@@ -97,7 +99,7 @@ class QueryTrials:
         return trial.query()
 
 
-def _cache(own: Mapping[str, Any]) -> Path:
+def _cache(own: QueryDocument) -> Path:
     return Path(own["data"]) if own["data"] else cache_folder()
 
 
@@ -123,10 +125,12 @@ def _existing(path: Path) -> Path:
     return next(one for one in (path, *path.parents) if one.exists())
 
 
-def remove_tables(document: Document) -> dict[str, Any]:
+def remove_tables(document: TrialDocument) -> Summary:
     """Remove the tables that a run loaded, and return what a clean-up's summary says of that."""
     account = _removed(_place(document), document["run"])
-    return {"state": "finished", "requests": 0, "failed": 0, "objects_swept": 0, **account}
+    return cast(
+        Summary, {"state": "finished", "requests": 0, "failed": 0, "objects_swept": 0, **account}
+    )
 
 
 def _removed(place: TablePlace, run: str) -> dict[str, Any]:
@@ -144,8 +148,8 @@ def _removed(place: TablePlace, run: str) -> dict[str, Any]:
     }
 
 
-def _place(document: Document) -> TablePlace:
-    own, target = document[QUERIES], document["target"]
+def _place(document: TrialDocument) -> TablePlace:
+    own, target = document["queries"], document["target"]
     values = {
         name: secrets.resolve(value, os.environ) if isinstance(value, dict) else value
         for name, value in target["settings"].items()
@@ -161,9 +165,9 @@ def _place(document: Document) -> TablePlace:
 class _Trial:
     """One trial, from its first moment on."""
 
-    def __init__(self, document: Document, output: Output) -> None:
+    def __init__(self, document: TrialDocument, output: Output) -> None:
         self._document = document
-        self._own: Mapping[str, Any] = document[QUERIES]
+        self._own: QueryDocument = document["queries"]
         self._output = output
         self._is_stopped = False
         self._started_unix_ns = time.time_ns()
@@ -189,7 +193,7 @@ class _Trial:
 
     # ---- loading ------------------------------------------------------------------------------
 
-    def load(self) -> dict[str, Any]:
+    def load(self) -> Summary:
         """Write the tables to the target, file by file; what lies there complete is kept."""
         own = self._own
         folder, files = generate(
@@ -238,7 +242,7 @@ class _Trial:
             }  # fmt: skip
             before = time.monotonic_ns()
             try:
-                process.ask(task, self._document["timeout_ns"])
+                process.ask(task, self._document["timeout_ns"] or 0)
             except EngineError as error:
                 raise TargetError(f"loading the tables: {error}") from error
             self._note(rows, before, sum(one.size_bytes for one in mark.files))
@@ -250,28 +254,28 @@ class _Trial:
 
     # ---- one query ----------------------------------------------------------------------------
 
-    def query(self) -> dict[str, Any]:
+    def query(self) -> Summary:
         """Run one query once, and compare its answer."""
         own, document = self._own, self._document
         tables = self._tables_made() if document["phase"] == CHECK else self._tables_loaded()
         rows = SecondRows("query")
-        text = text_of(own["query"], own["scale"])
+        text = text_of(own["query"] or "", own["scale"])
         told: dict[str, Any] = {name: own[name] for name in ("query", "engine", "cache", "threads")}
         outcome, message, measured_ns = "ok", None, None
         try:
             with EngineProcess(self.tick) as process:
                 limits = {"threads": own["threads"], "memory_bytes": own["memory_bytes"]}
                 task = {"do": "open", "engine": own["engine"], "limits": limits}
-                opened = process.ask({**task, "tables": tables}, document["timeout_ns"])
+                opened = process.ask({**task, "tables": tables}, document["timeout_ns"] or 0)
                 told["version"] = opened["version"]
                 if own["cache"] == "cold":
                     # Now, as engines look into the files when they are made known.
                     self._place.evict()
                 asked = {"do": "run", "query": text, "is_kept": True}
                 if own["cache"] == "warm":
-                    process.ask({**asked, "is_kept": False}, document["timeout_ns"])
+                    process.ask({**asked, "is_kept": False}, document["timeout_ns"] or 0)
                 self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
-                answer = process.ask(asked, document["timeout_ns"])
+                answer = process.ask(asked, document["timeout_ns"] or 0)
                 measured_ns = answer["time_ns"]
                 found = answer.pop("answer")
                 told |= answer
@@ -341,7 +345,7 @@ class _Trial:
 
     # ---- the end ------------------------------------------------------------------------------
 
-    def clean_up(self) -> dict[str, Any]:
+    def clean_up(self) -> Summary:
         """Remove what this run loaded."""
         return self._summary(SecondRows("delete"), **_removed(self._place, self._document["run"]))
 
@@ -353,27 +357,30 @@ class _Trial:
         message: str | None = None,
         measured_ns: int | None = None,
         **more: Any,
-    ) -> dict[str, Any]:
+    ) -> Summary:
         now = time.monotonic_ns()
         end_ns = max(1, measured_ns if measured_ns is not None else now - self._started)
         for batch in rows.batches():
             self._output.intervals(batch)
         failed = {outcome: count for outcome, count in rows.outcomes.items() if outcome != "ok"}
         examples = {outcome: message for outcome in failed if message}
-        times = {"iteration": 1, "start_ns": 0, "measure_start_ns": 0}
-        return {
+        times: Iteration = {
+            "iteration": 1, "start_ns": 0, "measure_start_ns": 0,
+            "measure_end_ns": end_ns, "end_ns": end_ns,
+        }  # fmt: skip
+        summary: Summary = {
             "state": state or ("interrupted" if self._is_stopped else "finished"),
             "reason": None,
             "started_unix_ns": self._started_unix_ns,
             "ended_unix_ns": self._started_unix_ns + end_ns,
-            "iterations": [{**times, "measure_end_ns": end_ns, "end_ns": end_ns}],
+            "iterations": [times],
             "requests": sum(rows.outcomes.values()),
             "failed": sum(failed.values()),
             "bytes": rows.bytes,
             "error_examples": {rows.operation: examples} if examples else {},
             "filesystem": self._place.filesystem(),
-            **more,
         }
+        return cast(Summary, {**summary, **more})
 
 
 class SecondRows:

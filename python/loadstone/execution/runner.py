@@ -13,6 +13,8 @@ from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.schema.campaign import Schedule
 from loadstone.campaign.schema.schedule import start_of
+from loadstone.documents.summary import Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError, TargetError
 from loadstone.execution import executor, executors, secrets
 from loadstone.execution.events import (
@@ -29,6 +31,7 @@ from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.hooks import HookError
 from loadstone.execution.searching import Observe, Search
 from loadstone.execution.surroundings import Surroundings
+from loadstone.results.documents import RecordDocument
 from loadstone.results.record import STOPPED
 from loadstone.results.writer import RunWriter
 
@@ -134,7 +137,7 @@ def execute(
     return session.end
 
 
-def whole_end(records: Iterable[Mapping[str, Any]]) -> RunEnd:
+def whole_end(records: Iterable[RecordDocument]) -> RunEnd:
     """Return what went wrong in trials that ran to their end, from their records.
 
     Beyond the capacity requests fail, and a search says so: its trials did not go wrong.
@@ -149,7 +152,7 @@ def whole_end(records: Iterable[Mapping[str, Any]]) -> RunEnd:
     return end
 
 
-def _stopped(document: Mapping[str, Any], summary: Mapping[str, Any]) -> TargetError:
+def _stopped(document: TrialDocument, summary: Summary) -> TargetError:
     target = document["target"]["name"]
     reason = f"trial {document['id']} was stopped: {summary.get('reason')}"
     return TargetError(f'target "{target}": {reason}')

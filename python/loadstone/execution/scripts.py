@@ -1,20 +1,23 @@
 """A trial's script, where the load generator can open it: documents name files in their run."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-Document = Mapping[str, Any]
+from loadstone.documents.trial import ScriptDocument, ScriptFileDocument, TrialDocument
 
 
-def located(document: Document, folder: Path) -> Document:
+def located(document: TrialDocument, folder: Path) -> TrialDocument:
     """Return a document whose script's files are named by their whole paths."""
     script = document.get("script")
     if not script:
         return document
 
-    def whole(file: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        return None if file is None else {**file, "path": str((folder / file["path"]).absolute())}
+    def whole(file: ScriptFileDocument) -> ScriptFileDocument:
+        return {**file, "path": str((folder / file["path"]).absolute())}
 
-    named = {key: whole(script.get(key)) for key in ("subjects", "requests")}
-    return {**document, "script": {**script, **named}}
+    requests = script.get("requests")
+    named: ScriptDocument = {
+        **script,
+        "subjects": whole(script["subjects"]),
+        "requests": whole(requests) if requests else None,
+    }
+    return {**document, "script": named}

@@ -10,6 +10,7 @@ from typing import Any
 from loadstone.campaign import search_step
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.search import FoundCapacity, Goal, Observation, SearchTrial, next_step
+from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record
 from loadstone.results.store import read_record
 from loadstone.results.writer import RunWriter
@@ -51,7 +52,7 @@ class Search:
     def _next(self) -> Any:
         return next_step(self._goal, self._trials, self._loads)
 
-    def _announce(self, document: dict[str, Any]) -> None:
+    def _announce(self, document: TrialDocument) -> None:
         """Put a step into the manifest before it runs: every trial that ever began is listed."""
         plan = self._writer.manifest["plan"]
         others = [entry for entry in plan if entry["id"] != document["id"]]

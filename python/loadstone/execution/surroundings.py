@@ -1,12 +1,12 @@
 """Everything that a run does around its trials: ceilings and hooks, each in its place."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from loadstone.campaign.planning.ceiling_plan import PlannedCeiling
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError, TargetError
 from loadstone.execution.around_trial import AroundTrial
 from loadstone.execution.events import CeilingFailed, Event
@@ -40,7 +40,7 @@ class Surroundings:
     hooks: HookRunner
     failed: dict[str, str] = field(default_factory=dict)
     problems: list[LoadstoneError] = field(default_factory=list)
-    _begun: Mapping[str, Any] | None = None
+    _begun: TrialDocument | None = None
     _plan: Plan = field(kw_only=True)
     _writer: RunWriter = field(kw_only=True)
     _listen: Listen = field(kw_only=True)
@@ -98,12 +98,12 @@ class Surroundings:
         done = finished_ceilings(self._writer.path) | self.failed.keys()
         return [planned for planned in self._plan.ceilings if planned.id not in done]
 
-    def before_trial(self, document: Mapping[str, Any]) -> None:
+    def before_trial(self, document: TrialDocument) -> None:
         """Run the hooks that come before a trial."""
         self.begin_phase(document)
         self.hooks.run("before_trial", document)
 
-    def of_trial(self, document: Mapping[str, Any]) -> AroundTrial:
+    def of_trial(self, document: TrialDocument) -> AroundTrial:
         """Return what goes on beside a trial itself."""
         timed = self.hooks.of_trial(document)
         return AroundTrial(document, timed, self._exporters, self._clusters)
@@ -116,12 +116,12 @@ class Surroundings:
         """End what was started."""
         self._exporters.stop()
 
-    def after_trial(self, document: Mapping[str, Any]) -> None:
+    def after_trial(self, document: TrialDocument) -> None:
         """Run the hooks that come after a trial, however it ended."""
         self.hooks.run("after_trial", document)
         self.end_phase(document)
 
-    def begin_phase(self, document: Mapping[str, Any]) -> None:
+    def begin_phase(self, document: TrialDocument) -> None:
         """Run the hooks that come before a phase, where a trial is its first.
 
         The steps of a search are in no plan: the search as a whole is.
@@ -132,7 +132,7 @@ class Surroundings:
             self._begun = document
             self.hooks.run("before_phase", document)
 
-    def end_phase(self, document: Mapping[str, Any]) -> None:
+    def end_phase(self, document: TrialDocument) -> None:
         """Run the hooks that come after a phase, where a trial is its last."""
         edges = self._edges.get(document["id"])
         if edges is not None and edges.is_last:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
-
-Document = Mapping[str, Any]
+from loadstone.documents.trial import TrialDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +20,7 @@ class Division:
     is_whole: bool
 
 
-def divide(document: Document, hosts: Sequence[str]) -> Division:
+def divide(document: TrialDocument, hosts: Sequence[str]) -> Division:
     """Divide a trial among hosts: its first `hosts`, no more than there are clients or requests.
 
     Clients are dealt out; the first hosts have one more where they do not come out even. Requests
@@ -42,15 +41,16 @@ def divide(document: Document, hosts: Sequence[str]) -> Division:
     return Division(shares=shares, idle=tuple(wanted[number:]), is_whole=number == 1)
 
 
-def failures_max(document: Document) -> int | None:
+def failures_max(document: TrialDocument) -> int | None:
     """Return how many failures a whole trial bears; None for any number."""
     on_error = document.get("on_error") or {}
-    if on_error.get("limit") is not None:
-        return int(on_error["limit"])
+    limit = on_error.get("limit")
+    if limit is not None:
+        return limit
     return 0 if on_error.get("action") == "stop" else None
 
 
-def _useful(document: Document, hosts: int) -> int:
+def _useful(document: TrialDocument, hosts: int) -> int:
     requests = document["stop"].get("requests")
     bounds = [hosts, clients_of(document["load"])]
     return max(1, min(bounds if requests is None else [*bounds, requests]))

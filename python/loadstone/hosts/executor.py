@@ -8,14 +8,16 @@ import queue
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from loadstone._loadgen import Histogram
+from loadstone.documents.summary import Live, Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
-from loadstone.execution.executor import Document, Executor, Output
+from loadstone.execution.executor import Executor, Output
 from loadstone.hosts.carrier import Carrier, Heard
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.division import clients_of, divide, failures_max
@@ -83,11 +85,11 @@ class OnHosts:
         self._stops_on_loss = stops_on_loss
         self._attempts = 0
 
-    def check(self, documents: Iterable[Document]) -> None:
+    def check(self, documents: Iterable[TrialDocument]) -> None:
         """Raise TargetError with what is wrong with documents, before a target is asked."""
         self._checker.check(documents)
 
-    def run(self, document: Document, output: Output) -> dict[str, Any]:
+    def run(self, document: TrialDocument, output: Output) -> Summary:
         """Carry out a trial on the hosts that are there; raise TargetError if it never began."""
         here = [host for host in self._order if host in self._carrier.hosts]
         missing = [host for host in self._order if host not in here]
@@ -111,7 +113,12 @@ class _TrialOnHosts:
     """One trial: from its documents to its merged summary."""
 
     def __init__(
-        self, document: Document, output: Output, carrier: Carrier, here: list[str], attempt: int
+        self,
+        document: TrialDocument,
+        output: Output,
+        carrier: Carrier,
+        here: list[str],
+        attempt: int,
     ) -> None:
         self.stops_on_loss = False
         self.absent: list[str] = []
@@ -133,7 +140,7 @@ class _TrialOnHosts:
         self._turned = time.monotonic()
         self._started_ns: int | None = None
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Summary:
         """Prepare, start, collect, add up."""
         self._output.begin(self._ask_to_stop)
         first, *others = self._division.shares
@@ -230,7 +237,7 @@ class _TrialOnHosts:
             self._told = now
             live = self._live.all()
             if live is not None:
-                self._output.progress(live)
+                self._output.progress(cast(Live, live))
             else:
                 self._output.probes()
 
@@ -314,7 +321,7 @@ class _TrialOnHosts:
         self._stopped_at = time.monotonic()
         self._carrier.ask(self._hosts, "stop")
 
-    def _summary(self, started_ns: int, monotonic_ns: int) -> dict[str, Any]:
+    def _summary(self, started_ns: int, monotonic_ns: int) -> Summary:
         told = [host.summary for host in self._hosts.values() if host.summary is not None]
         lost = [host for host in self._hosts.values() if host.state == "lost"]
         if told:
@@ -337,7 +344,7 @@ class _TrialOnHosts:
         merged["hosts"] += [_Host(name, "idle").document() for name in self._division.idle]
         why = "it was lost before this trial"
         merged["hosts"] += [_Host(name, "lost", why).document() for name in self.absent]
-        return merged
+        return cast(Summary, merged)
 
 
 def _end_ns(host: _Host) -> int:

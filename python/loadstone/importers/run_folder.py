@@ -2,13 +2,14 @@
 
 import datetime
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pyarrow as pa
 
 from loadstone import __version__
+from loadstone.documents.summary import Iteration, Summary
+from loadstone.documents.trial import DatasetDocument, Parameters, TrialDocument
 from loadstone.errors import InputError
 from loadstone.formats.imported import LONGEST_S, SECOND_NS, Imported, ImportedTrial
 from loadstone.formats.reading import EDITED, LARGEST
@@ -50,7 +51,7 @@ def write_run(imported: Imported, folder: Path) -> None:
                 labels=(LABEL, *trial.labels),
                 absent_probes={"all": f"{imported.tool} keeps nothing of its client"},
             )
-            last = max(last, summary["ended_unix_ns"])
+            last = max(last, summary["ended_unix_ns"] or 0)
         writer.finish({"state": "finished", "ended": _iso(last)})
 
 
@@ -83,12 +84,14 @@ def _identity(imported: Imported) -> str:
     return digest.hexdigest()[:32]
 
 
-def _document(imported: Imported, trial: ImportedTrial, run: str, number: int) -> dict[str, Any]:
+def _document(imported: Imported, trial: ImportedTrial, run: str, number: int) -> TrialDocument:
     requests: dict[str, int] = {}
     for row in trial.rows:
         requests[row.operation] = requests.get(row.operation, 0) + row.requests
     total = sum(requests.values())
-    size = {"kind": "fixed", "bytes": trial.size_bytes} if trial.size_bytes is not None else None
+    dataset: DatasetDocument | None = None
+    if trial.size_bytes is not None:
+        dataset = {"size": {"kind": "fixed", "bytes": trial.size_bytes}}
     return {
         "format": 1,
         "id": f"{number:04d}",
@@ -101,15 +104,15 @@ def _document(imported: Imported, trial: ImportedTrial, run: str, number: int) -
         "case": {
             "target": trial.target,
             "workload": trial.workload,
-            "parameters": dict(trial.parameters),
+            "parameters": cast(Parameters, dict(trial.parameters)),
         },
         "target": {"name": trial.target, "driver": imported.tool, "settings": {}},
-        "dataset": {"size": size} if size is not None else None,
+        "dataset": dataset,
         "mix": [{"operation": name, "weight": count / total} for name, count in requests.items()],
         "options": {},
         "load": {"kind": "closed", "clients": trial.clients},
         "rate_limit_per_s": None,
-        "keys": {"order": None, "theta": None},
+        "keys": None,
         "stop": {"requests": None, "duration_ns": None},
         "warm_up_ns": 0,
         "cool_down_ns": 0,
@@ -148,10 +151,10 @@ def _intervals(imported: Imported, trial: ImportedTrial) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=INTERVAL_SCHEMA)
 
 
-def _summary(trial: ImportedTrial) -> dict[str, Any]:
+def _summary(trial: ImportedTrial) -> Summary:
     start_ns, end_ns = trial.window_ns
     failed = sum(row.requests for row in trial.rows if row.outcome != "ok")
-    iteration: Mapping[str, int] = {
+    iteration: Iteration = {
         "iteration": 1,
         "start_ns": 0,
         "measure_start_ns": start_ns,

@@ -4,11 +4,12 @@ RUN/ceilings/C001.json    a finished ceiling, written last
 RUN/ceilings/C001-1.txt   what its first command printed, and so on
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
+from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, LeftBehind
 from loadstone.errors import ResultError
 from loadstone.results import durable
 from loadstone.results.layout import check_format, plain, read_json
@@ -24,12 +25,12 @@ class CeilingRecord:
     `left_behind` are the commands of its clean-up that failed, each with why.
     """
 
-    ceiling: Mapping[str, Any]
-    measurements: Sequence[Mapping[str, Any]]
+    ceiling: CeilingDocument
+    measurements: Sequence[CeilingMeasurement]
     started_unix_ns: int
     ended_unix_ns: int
     path: Path
-    left_behind: Sequence[Mapping[str, Any]] = ()
+    left_behind: Sequence[LeftBehind] = ()
 
     @property
     def id(self) -> str:
@@ -40,7 +41,7 @@ class CeilingRecord:
 class CeilingWriter:
     """Keeps the outputs of one ceiling as they come, and its record at its end."""
 
-    def __init__(self, folder: Path, document: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, document: CeilingDocument) -> None:
         """Begin; what an earlier, interrupted attempt left goes away."""
         self._folder = folder / CEILINGS
         self._document = document
@@ -59,10 +60,10 @@ class CeilingWriter:
 
     def finish(
         self,
-        measurements: Sequence[Mapping[str, Any]],
+        measurements: Sequence[CeilingMeasurement],
         started_unix_ns: int,
         ended_unix_ns: int,
-        left_behind: Sequence[Mapping[str, Any]],
+        left_behind: Sequence[LeftBehind],
     ) -> None:
         """Write the record, after which the ceiling is never measured again."""
         record = {
@@ -97,8 +98,8 @@ def read_ceilings(folder: Path) -> tuple[CeilingRecord, ...]:
             raise ResultError(f'"{path}" has no usable "ceiling", "measurements" or times')
         records.append(
             CeilingRecord(
-                ceiling=ceiling,
-                measurements=found,
+                ceiling=cast(CeilingDocument, ceiling),
+                measurements=cast(list[CeilingMeasurement], found),
                 started_unix_ns=times[0],
                 ended_unix_ns=times[1],
                 path=path,

@@ -4,22 +4,22 @@ To make a bucket and to mark it are two steps of most stores, and a kill can com
 stands here, on disk before any of it is asked for, is known to be the run's own when it goes on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from loadstone.documents.trial import OwnershipDocument, TrialDocument
 from loadstone.results import durable
 
 INTENTS = "intents.jsonl"
 
 
-def note_intent(folder: Path, document: Mapping[str, Any], names: Sequence[str], time: str) -> None:
+def note_intent(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
     """Note that a trial is about to make places, and make the note durable."""
     entry = {**_key(document), "trial": document["id"], "time": time, "names": list(names)}
     durable.append_line(folder / INTENTS, entry)
 
 
-def note_unmade(folder: Path, document: Mapping[str, Any], names: Sequence[str], time: str) -> None:
+def note_unmade(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
     """Note which of these places the target refused to make, and make the note durable."""
     entry = {**_key(document), "trial": document["id"], "time": time, "unmade": list(names)}
     durable.append_line(folder / INTENTS, entry)
@@ -51,7 +51,7 @@ class Intents:
             if isinstance(entry.get("names"), list)
         ]
 
-    def adopted(self, document: Mapping[str, Any]) -> dict[str, Any]:
+    def adopted(self, document: TrialDocument) -> TrialDocument:
         """Return a trial's document with the places that it may take for the run's own."""
         key = _key(document)
         mine = [
@@ -61,13 +61,13 @@ class Intents:
             for name in entry["names"]
         ]
         if not mine:
-            return dict(document)
-        ownership = document.get("ownership") or {}
+            return document.copy()
+        ownership: OwnershipDocument = document.get("ownership") or {}
         adopt = list(dict.fromkeys([*ownership.get("adopt", ()), *mine]))
         return {**document, "ownership": {**ownership, "adopt": adopt}}
 
 
-def _key(document: Mapping[str, Any]) -> dict[str, str]:
+def _key(document: TrialDocument) -> dict[str, str]:
     return {
         "target": document["target"]["name"],
         "bucket_prefix": (document.get("dataset") or {}).get("bucket_prefix", ""),

@@ -11,9 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from loadstone.documents.summary import Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.results import tables
 from loadstone.results.ceiling_record import CeilingRecord
-from loadstone.results.documents import Manifest, Summary, TrialDocument
+from loadstone.results.documents import Manifest
+from loadstone.results.hook_log import HookEntry
 
 RECORD_FORMAT = 1
 
@@ -93,7 +96,7 @@ class Record:
     probes_path: Path | None = None
     operations_path: Path | None = None
     actions_path: Path | None = None
-    hooks: Sequence[Mapping[str, Any]] = ()
+    hooks: Sequence[HookEntry] = ()
     target_state: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, Any] = field(default_factory=dict)
 
@@ -146,7 +149,7 @@ class Run:
     records: tuple[Record, ...]
     is_being_written: bool = False
     ceilings: tuple[CeilingRecord, ...] = ()
-    hooks: Sequence[Mapping[str, Any]] = ()
+    hooks: Sequence[HookEntry] = ()
     altered: tuple[str, ...] = ()
     members: "tuple[Run, ...]" = ()
     client: str = ""

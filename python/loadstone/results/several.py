@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError
 from loadstone.results.ceiling_record import CeilingRecord
-from loadstone.results.documents import Manifest, TrialDocument
+from loadstone.results.documents import Manifest
+from loadstone.results.hook_log import HookEntry
 from loadstone.results.record import Record, Run
 
 CLIENT = "client"
@@ -134,7 +136,7 @@ def _ceiling(one: CeilingRecord, client: str) -> CeilingRecord:
     )
 
 
-def _entry(entry: Mapping[str, Any], client: str) -> Mapping[str, Any]:
+def _entry(entry: HookEntry, client: str) -> HookEntry:
     trial = entry.get("trial")
     return {**entry, "trial": f"{client}:{trial}"} if trial else entry
 

@@ -19,10 +19,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from loadstone.documents.summary import Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
 from loadstone.results import durable, integrity, tables
 from loadstone.results.ceiling_record import read_ceilings
-from loadstone.results.documents import Manifest, Summary, TrialDocument, check_record
+from loadstone.results.documents import Manifest, check_record
 from loadstone.results.hook_log import read_hooks
 from loadstone.results.layout import (
     ACTIONS,
@@ -76,9 +78,9 @@ def read_run(path: str | Path) -> Run:
                 records[unfinished.id] = unfinished
     hooks = read_hooks(folder)
     for entry in hooks:
-        if entry.get("trial") in records:
-            record = records[entry["trial"]]
-            records[record.id] = replace(record, hooks=(*record.hooks, entry))
+        about = records.get(entry.get("trial") or "")
+        if about is not None:
+            records[about.id] = replace(about, hooks=(*about.hooks, entry))
     order = {trial["id"]: position for position, trial in enumerate(manifest["plan"])}
     return Run(
         path=folder,
@@ -95,13 +97,13 @@ def read_run(path: str | Path) -> Run:
     )
 
 
-def read_begun(folder: Path) -> dict[str, Mapping[str, Any]]:
+def read_begun(folder: Path) -> dict[str, Summary]:
     """Return the summaries of the trials that began; one that did not end has an empty one.
 
     No table is opened: what to remove from a target is asked for after Ctrl-C, and of runs whose
     tables are damaged. A record that cannot be read counts as one of a trial that did not end.
     """
-    begun: dict[str, Mapping[str, Any]] = {}
+    begun: dict[str, Summary] = {}
     for path in (folder / TRIALS).glob(f"*{tables.STREAM_SUFFIX}"):
         begun[path.name.removesuffix(tables.STREAM_SUFFIX)] = {}
     for path in (folder / TRIALS).glob(f"*{RECORD_SUFFIX}"):
@@ -114,7 +116,7 @@ def read_begun(folder: Path) -> dict[str, Mapping[str, Any]]:
             document = read_json(path)
             if INTERRUPTED not in (document.get("labels") or ()):
                 summary = document.get("summary")
-                begun[name] = summary if isinstance(summary, dict) else {}
+                begun[name] = cast(Summary, summary) if isinstance(summary, dict) else {}
     return begun
 
 

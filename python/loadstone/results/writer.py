@@ -5,13 +5,16 @@ import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pyarrow as pa
 
+from loadstone.documents.summary import Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
 from loadstone.results import durable, integrity, tables
 from loadstone.results.ceiling_record import CEILINGS
+from loadstone.results.documents import RecordDocument
 from loadstone.results.hook_log import HOOKS
 from loadstone.results.intents import Intents
 from loadstone.results.layout import (
@@ -145,10 +148,10 @@ class RunWriter:
                 with contextlib.suppress(OSError):
                     (self.path / kind / (trial + tables.STREAM_SUFFIX)).unlink(missing_ok=True)
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[RecordDocument]:
         """Yield the records of the trials that ran to their end, as they stand in their files."""
         for name in sorted(self.finished):
-            yield read_json(self.path / TRIALS / (name + RECORD_SUFFIX))
+            yield cast(RecordDocument, read_json(self.path / TRIALS / (name + RECORD_SUFFIX)))
 
     @property
     def finished(self) -> frozenset[str]:
@@ -158,7 +161,7 @@ class RunWriter:
             name.removesuffix(RECORD_SUFFIX) for name in names if not name.endswith(PARTIAL_SUFFIX)
         )
 
-    def begin_trial(self, document: Mapping[str, Any]) -> "TrialWriter":
+    def begin_trial(self, document: TrialDocument) -> "TrialWriter":
         """Open the files of a trial; what an earlier, interrupted attempt left goes away."""
         if document["id"] in self.finished:
             raise ResultError(f'trial {document["id"]} of run "{self.path}" is finished already')
@@ -169,11 +172,11 @@ class RunWriter:
         self.manifest = {**self.manifest, **changes}
         durable.write_json(self.path / MANIFEST, self.manifest)
 
-    def finish(self, summary: Mapping[str, Any]) -> None:
+    def finish(self, end: Mapping[str, Any]) -> None:
         """Write how the run ended (`state`, `ended` …) and let go of the folder."""
         try:
             files = integrity.digests_of(self.path, self._finished_files())
-            self.amend({**summary, integrity.FILES: files})
+            self.amend({**end, integrity.FILES: files})
         finally:
             self.close()
 
@@ -206,7 +209,7 @@ class TrialWriter:
     written so far.
     """
 
-    def __init__(self, folder: Path, document: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, document: TrialDocument) -> None:
         """Use `RunWriter.begin_trial`."""
         self._document = document
         self._folder = folder
@@ -258,7 +261,7 @@ class TrialWriter:
 
     def finish(
         self,
-        summary: Mapping[str, Any],
+        summary: Summary,
         labels: Sequence[str] = (),
         absent_probes: Mapping[str, str] | None = None,
     ) -> None:
@@ -289,7 +292,7 @@ class TrialWriter:
 
     def interrupt(
         self,
-        summary: Mapping[str, Any],
+        summary: Summary,
         labels: Sequence[str] = (),
         absent_probes: Mapping[str, str] | None = None,
     ) -> None:
@@ -311,7 +314,7 @@ class TrialWriter:
 
     def _record(
         self,
-        summary: Mapping[str, Any],
+        summary: Summary,
         labels: Sequence[str],
         absent_probes: Mapping[str, str] | None,
     ) -> dict[str, Any]:

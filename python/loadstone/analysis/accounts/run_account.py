@@ -24,7 +24,7 @@ from loadstone.analysis.measured.part import Part
 from loadstone.analysis.measured.reading import Measured, read_measured
 from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.schema.systems.target import SYSTEM
-from loadstone.results.documents import TrialDocument
+from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Run
 
 TIMES = ("response", "service", "first_byte")

@@ -9,7 +9,7 @@ was asked for and never reached.
 import math
 
 from loadstone.analysis.measured.rows import Rows
-from loadstone.results.documents import Iteration
+from loadstone.documents.summary import Iteration
 
 SECOND_NS = 1_000_000_000
 SHARE_MAX = 0.01

@@ -9,8 +9,8 @@ from loadstone.analysis.instrument.own_ceiling import COUNTS_AS
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.measured.part import Part
 from loadstone.campaign.drivers import facts_of
+from loadstone.documents.trial import TrialDocument
 from loadstone.results.calibration import calibrated_operations, costs_of, usual_costs
-from loadstone.results.documents import TrialDocument
 from loadstone.results.features import describe_refusal, refused
 
 DAY_S = 86_400

@@ -8,11 +8,12 @@ import base64
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from loadstone.analysis.accounts.account import KnownCeiling
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.statistics.latency import Latency, latency, merge
+from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
 from loadstone.results.record import Run
 
 Resource = Literal["network", "device", "server"]
@@ -156,15 +157,15 @@ def _ceiling(
 
 
 def _by_bounds(
-    measurements: Iterable[Mapping[str, Any]],
-) -> Mapping[str, list[Mapping[str, Any]]]:
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+    measurements: Iterable[CeilingMeasurement],
+) -> Mapping[str, list[CeilingMeasurement]]:
+    groups: dict[str, list[CeilingMeasurement]] = {}
     for one in measurements:
         groups.setdefault(one["bounds"], []).append(one)
     return groups
 
 
-def _value(kind: str, measurements: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _value(kind: str, measurements: Sequence[CeilingMeasurement]) -> CeilingMeasurement:
     """Return the measurement that stands for a ceiling."""
     if kind == "osd_bench":
         # OSDs that share a device are together slower than each one alone would promise.
@@ -173,7 +174,7 @@ def _value(kind: str, measurements: Sequence[Mapping[str, Any]]) -> Mapping[str,
 
 
 def _measured(
-    ceiling: Mapping[str, Any], one: Mapping[str, Any], *, is_value: bool
+    ceiling: CeilingDocument, one: CeilingMeasurement, *, is_value: bool
 ) -> MeasuredCeiling:
     encoded = one.get("service")
     times = merge([base64.b64decode(encoded)]) if encoded else None

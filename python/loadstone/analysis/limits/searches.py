@@ -28,7 +28,7 @@ from loadstone.campaign.search import (
     counted,
     next_step,
 )
-from loadstone.results.documents import TrialDocument
+from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record, Run
 
 TIMEOUT = "timeout"

@@ -5,6 +5,7 @@ from typing import Any
 
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.probes.ceph import is_moving
+from loadstone.results.hook_log import HookEntry
 from loadstone.results.record import Record
 
 HEALTHY = "HEALTH_OK"
@@ -32,12 +33,12 @@ def clusters(record: Record) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield when, state["ceph"]
 
 
-def last_hooks(record: Record) -> Iterable[Mapping[str, Any]]:
+def last_hooks(record: Record) -> Iterable[HookEntry]:
     """Return the hooks of a trial's last attempt: of each one the last entry there is."""
     return {(entry["hook"], entry["at"]): entry for entry in record.hooks}.values()
 
 
-def is_good(entry: Mapping[str, Any]) -> bool:
+def is_good(entry: HookEntry) -> bool:
     """Say whether a hook did what it was meant to."""
     return bool(entry["state"] == "ended" and entry["exit_code"] == 0)
 
@@ -71,7 +72,7 @@ def find_states(records: Sequence[Record]) -> Iterator[Finding]:
         )
 
 
-def ending(entry: Mapping[str, Any]) -> str:
+def ending(entry: HookEntry) -> str:
     """Return how a hook ended, in words."""
     state = str(entry["state"])
     return f"exit code {entry['exit_code']}" if state == "ended" else state

@@ -18,7 +18,7 @@ from loadstone.analysis.instrument.headroom import CeilingShare
 from loadstone.analysis.measured.rows import Rows, values_of
 from loadstone.analysis.statistics.latency import combine, merge
 from loadstone.campaign.planning.lifecycle import operations_of
-from loadstone.results.documents import Iteration
+from loadstone.documents.summary import Iteration
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:

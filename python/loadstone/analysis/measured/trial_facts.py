@@ -9,7 +9,7 @@ import pyarrow as pa
 from loadstone.analysis.instrument.headroom import Jitter, jitter_of
 from loadstone.analysis.judgements.labels import error_sentences, label_trial
 from loadstone.campaign.planning.lifecycle import operations_of
-from loadstone.results.documents import TrialDocument
+from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record
 
 

@@ -17,7 +17,7 @@ from loadstone.analysis.accounts.run_account import twins_of
 from loadstone.analysis.rules import checks_of, view
 from loadstone.analysis.standards.standard_evidence import Answer, Status, ratios_are_comparable
 from loadstone.campaign.schema.statement import Statements
-from loadstone.results.documents import TrialDocument
+from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Run
 
 BLOCKS_MIN = 5

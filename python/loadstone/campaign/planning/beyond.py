@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from loadstone.campaign.planning.lifecycle import Document, operations_of
+from loadstone.campaign.planning.lifecycle import dataset_of, operations_of
+from loadstone.documents.trial import TrialDocument
 
 # Objects that a mix of one trial may put, over all its stages; the load generator holds to it.
 BEYOND_MAX = 1 << 34
@@ -10,7 +11,7 @@ BEYOND_MAX = 1 << 34
 ORDINALS_MAX = (1 << 63) // BEYOND_MAX
 
 
-def ordinals_of(document: Document) -> int:
+def ordinals_of(document: TrialDocument) -> int:
     """Return how many trials an entry of a plan may become: the steps of a search have numbers too.
 
     Each of them has numbers of its own for the objects that its mix puts beyond the dataset.
@@ -19,7 +20,7 @@ def ordinals_of(document: Document) -> int:
     return 1 if goal is None else 1 + int(goal["trials_max"])
 
 
-def written_beyond(document: Document) -> tuple[int, int] | None:
+def written_beyond(document: TrialDocument) -> tuple[int, int] | None:
     """Return the numbers of the objects that a trial may put beyond its dataset, end exclusive."""
     operations = operations_of(document)
     if document.get("script"):
@@ -27,11 +28,11 @@ def written_beyond(document: Document) -> tuple[int, int] | None:
         return None
     if len(operations) < 2 or not {"put", "multipart_put", "delete"} & set(operations):
         return None
-    first = document["dataset"]["objects"] + _ticket_base(document)
+    first = (dataset_of(document)["objects"] or 0) + _ticket_base(document)
     return first, first + ordinals_of(document) * BEYOND_MAX
 
 
-def _ticket_base(document: Document) -> int:
+def _ticket_base(document: TrialDocument) -> int:
     if "ticket_base" in document:
         return int(document["ticket_base"])
     # Earlier builds took it from the trial's number.

@@ -16,10 +16,12 @@ from loadstone.campaign.drivers import (
     facts_of,
     read_drivers,
 )
+from loadstone.campaign.planning import lifecycle
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.reading.parse import campaign_of
 from loadstone.campaign.reading.source import Document
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError
 
 NAME = "calibration"
@@ -139,7 +141,7 @@ def check_wish(wish: Wish, drivers: Drivers) -> None:
             )
 
 
-def served_documents(wish: Wish, run: str) -> Mapping[tuple[str, int], Mapping[str, Any]]:
+def served_documents(wish: Wish, run: str) -> Mapping[tuple[str, int], TrialDocument]:
     """Return the trials whose objects servers have to answer reads with, by driver and size."""
     found = {}
     for driver in wish.drivers:
@@ -208,9 +210,9 @@ def _dataset(wish: Wish, driver: str, size: int) -> dict[str, Any]:
     return {"objects": objects, "size": size, "prefix": _PREFIX}
 
 
-def _numbered(document: Mapping[str, Any], number: int) -> dict[str, Any]:
+def _numbered(document: TrialDocument, number: int) -> TrialDocument:
     """Return a document in its place; what a server makes up is always the first version."""
-    dataset = document["dataset"]
+    dataset = lifecycle.dataset_of(document)
     if facts_of(document["target"]["driver"]).is_served:
         dataset = {**dataset, "version": 1}
     return {**document, "id": f"{number:04d}", "dataset": dataset}

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
@@ -22,6 +22,7 @@ from loadstone.campaign.schema.intervention import changed
 from loadstone.campaign.schema.json_schema import known_keys
 from loadstone.campaign.schema.load import Load
 from loadstone.campaign.schema.phase import Phase
+from loadstone.documents.trial import LoadDocument, Parameters
 from loadstone.errors import shown
 
 # What a sweep may vary; the rest shapes the plan and not a case.
@@ -72,7 +73,7 @@ class Case:
         load = phase.load or self.workload.load
         return (load.hosts if load is not None else None) or self.hosts_all
 
-    def load_document(self, phase: Phase) -> dict[str, Any]:
+    def load_document(self, phase: Phase) -> LoadDocument:
         """Return the load of a phase as documents have it: of all its hosts together."""
         # A search varies the whole of the load, however many hosts make it.
         is_whole = phase.capacity is not None
@@ -84,7 +85,7 @@ class Case:
         assert dataset is not None, "check.py lets no workload pass without a dataset"
         return dataset if phase.size is None else dataset.model_copy(update={"size": phase.size})
 
-    def parameters(self, phase: Phase) -> dict[str, Any]:
+    def parameters(self, phase: Phase) -> Parameters:
         """Return the parameters that distinguish results."""
         load, size = self.load(phase), self.dataset(phase).size
         arrival = (
@@ -98,9 +99,9 @@ class Case:
         fixed = {**fixed, **hosts}
         halved = {"intervention": self.intervention} if self.intervention is not None else {}
         swept = {key: value for key, value in self.swept.items() if key not in fixed}
-        return {**fixed, **swept, **self.facts, **halved}
+        return cast(Parameters, {**fixed, **swept, **self.facts, **halved})
 
-    def phase_of_base(self, phase: Phase) -> dict[str, Any]:
+    def phase_of_base(self, phase: Phase) -> Parameters:
         """Return the parameters that the phase has in the case that this one changes."""
         assert self.base is not None, "only an intervention has a base"
         own = next(one for one in self.base.workload.phases if one.label == phase.label)

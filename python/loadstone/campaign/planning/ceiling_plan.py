@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from loadstone.campaign.checks.fio_jobs import writes_of_options
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.schema.ceiling import Ceiling, OptionValue
+from loadstone.documents.ceiling import CeilingDocument, CeilingStep, CeilingWork
+from loadstone.documents.trial import TargetDocument
 
 if TYPE_CHECKING:
     from loadstone.campaign.planning.trial import PlannedTrial
@@ -42,7 +44,7 @@ READS, WRITES = "read", "write"
 class PlannedCeiling:
     """A ceiling in its place: before the trial of that id, or at the end of the plan."""
 
-    document: dict[str, Any]
+    document: CeilingDocument
 
     @property
     def id(self) -> str:
@@ -52,8 +54,7 @@ class PlannedCeiling:
     @property
     def before(self) -> str | None:
         """The trial that it comes before; None for the end."""
-        before: str | None = self.document["before"]
-        return before
+        return self.document["before"]
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -70,7 +71,7 @@ class PlannedCeiling:
 
 def plan_ceilings(
     campaign: "Campaign",
-    targets: Mapping[str, Mapping[str, Any]],
+    targets: Mapping[str, TargetDocument],
     trials: Sequence["PlannedTrial"],
     run: str,
 ) -> tuple[PlannedCeiling, ...]:
@@ -85,7 +86,7 @@ def plan_ceilings(
                 continue
             names = ceiling_targets(ceiling, campaign)
             for name in names if is_of_one_target(ceiling) else (None,):
-                document = {
+                document: CeilingDocument = {
                     "format": FORMAT,
                     "id": f"C{len(planned) + 1:03d}",
                     "run": run,
@@ -96,9 +97,9 @@ def plan_ceilings(
                     "targets": [name] if name else list(names),
                     "count": ceiling.count,
                     "replication": {
-                        one: campaign.targets[one].replication
+                        one: copies
                         for one in ([name] if name else names)
-                        if campaign.targets[one].replication is not None
+                        if (copies := campaign.targets[one].replication) is not None
                     },
                     "via": list(ceiling.via),
                     "job_file": ceiling.job_file,
@@ -144,28 +145,28 @@ def _moments(
     yield "after all trials", None, ("after", "both")
 
 
-def _settings(targets: Mapping[str, Mapping[str, Any]], names: Sequence[str]) -> Mapping[str, Any]:
+def _settings(targets: Mapping[str, TargetDocument], names: Sequence[str]) -> Mapping[str, Any]:
     """Return what a target says of its cluster; nothing where none of them is one of Ceph's."""
     found = (targets[name] for name in names if is_pool(targets[name]["driver"]))
     return next((target["settings"] for target in found), {})
 
 
-def _work(ceiling: Ceiling, settings: Mapping[str, Any], run: str) -> dict[str, Any]:
+def _work(ceiling: Ceiling, settings: Mapping[str, Any], run: str) -> CeilingWork:
     """Return the steps of a ceiling, and what has to be there before and gone afterwards."""
-    nothing: dict[str, Any] = {"server": None, "query": None, "clean_up": []}
+    nothing: CeilingWork = {"server": None, "query": None, "clean_up": []}
     match ceiling.kind:
         case "network":
             server = ["iperf3", "-s", "-p", str(ceiling.port), "-B", str(ceiling.host)]
             steps = list(_network(ceiling))
-            return nothing | {"steps": steps, "server": server if ceiling.start_server else None}
+            return {**nothing, "steps": steps, "server": server if ceiling.start_server else None}
         case "device":
-            return nothing | {"steps": [_device(ceiling)]}
+            return {**nothing, "steps": [_device(ceiling)]}
         case "rados_bench":
-            return nothing | _rados_bench(ceiling, settings, run)
+            return {**nothing, **_rados_bench(ceiling, settings, run)}
         case "osd_bench":
-            return nothing | _osd_bench(ceiling, settings)
+            return {**nothing, **_osd_bench(ceiling, settings)}
         case "mount":
-            return nothing | _mount(ceiling, run)
+            return {**nothing, **_mount(ceiling, run)}
 
 
 def command_via(via: Sequence[str], words: Sequence[str]) -> list[str]:
@@ -187,7 +188,7 @@ def _step(
     bounds: str | None,
     parameters: Mapping[str, Any],
     expected_ns: int | None,
-) -> dict[str, Any]:
+) -> CeilingStep:
     return {
         "name": name,
         "commands": [command_via(ceiling.via, words) for words in commands],
@@ -199,7 +200,7 @@ def _step(
     }
 
 
-def _network(ceiling: Ceiling) -> Iterator[dict[str, Any]]:
+def _network(ceiling: Ceiling) -> Iterator[CeilingStep]:
     seconds = max(1, round(ceiling.duration_ns / SECOND_NS))
     for direction in ceiling.directions:
         for streams in ceiling.streams:
@@ -216,7 +217,7 @@ def _network(ceiling: Ceiling) -> Iterator[dict[str, Any]]:
             )  # fmt: skip
 
 
-def _device(ceiling: Ceiling) -> dict[str, Any]:
+def _device(ceiling: Ceiling) -> CeilingStep:
     words = ["fio", "--output-format=json+"]
     if ceiling.job_file is not None:
         # Without leave to write, fio itself refuses every job that would.
@@ -264,7 +265,7 @@ def ceph_words(program: str, settings: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _rados_bench(ceiling: Ceiling, settings: Mapping[str, Any], run: str) -> dict[str, Any]:
+def _rados_bench(ceiling: Ceiling, settings: Mapping[str, Any], run: str) -> CeilingWork:
     rados = [*ceph_words("rados", settings), "-p", str(settings.get("pool"))]
     seconds = max(1, round(ceiling.duration_ns / SECOND_NS))
     steps, clean_up = [], []
@@ -287,7 +288,7 @@ def _rados_bench(ceiling: Ceiling, settings: Mapping[str, Any], run: str) -> dic
     return {"steps": steps, "clean_up": clean_up}
 
 
-def _osd_bench(ceiling: Ceiling, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _osd_bench(ceiling: Ceiling, settings: Mapping[str, Any]) -> CeilingWork:
     ceph = ceph_words("ceph", settings)
     words = [*ceph, "tell", ANY_OSD, "bench", str(ceiling.total_size), str(ceiling.block_size)]
     step = _step(
@@ -303,12 +304,12 @@ def _osd_bench(ceiling: Ceiling, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"query": query, "steps": [step]}
 
 
-def steps_of_osds(template: Mapping[str, Any], osds: Sequence[int]) -> list[dict[str, Any]]:
+def steps_of_osds(template: CeilingStep, osds: Sequence[int]) -> list[CeilingStep]:
     """Return a measurement of each OSD alone, and one of all of them at the same time."""
     parameters = template["parameters"]
     (words,) = template["commands"]
     commands = [[word.replace(ANY_OSD, f"osd.{osd}") for word in words] for osd in osds]
-    steps = [
+    steps: list[CeilingStep] = [
         {
             **template,
             "name": f"osd.{osd} alone",
@@ -325,7 +326,7 @@ def steps_of_osds(template: Mapping[str, Any], osds: Sequence[int]) -> list[dict
     return steps
 
 
-def _mount(ceiling: Ceiling, run: str) -> dict[str, Any]:
+def _mount(ceiling: Ceiling, run: str) -> CeilingWork:
     folder = f"{str(ceiling.directory).rstrip('/')}/loadstone-{run[:8]}-{ceiling.label}"
     seconds = max(1, round(ceiling.duration_ns / SECOND_NS))
     fixed = ["fio", "--output-format=json+", f"--directory={folder}", "--name=loadstone"]

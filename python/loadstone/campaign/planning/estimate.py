@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from loadstone.campaign import search_step
 from loadstone.campaign.planning import lifecycle
-from loadstone.campaign.planning.lifecycle import Document, State
+from loadstone.campaign.planning.lifecycle import State, dataset_of
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.schema.dataset import read_size_law
+from loadstone.documents.trial import Size, TrialDocument
 
 _WRITES = frozenset({"put", "multipart_put", "write", "append"})
+_LOGNORMAL = frozenset({"median", "sigma", "min", "max"})
 _READS = frozenset({"get", "range_get", "multi_range_get", "multipart_get", "read"})
 
 
@@ -120,7 +121,7 @@ def _costs(
         place = target, _ = lifecycle.place_of(document)
         before = states.get(place, State.ABSENT)
         after = states[place] = lifecycle.state_after(document, before)
-        on_place = held.setdefault(place, _Held(_mean_bytes(document["dataset"]["size"])))
+        on_place = held.setdefault(place, _Held(_mean_bytes(dataset_of(document)["size"])))
         cost = _cost(document, on_place.objects, rates)
         costs.append(cost)
         on_place.follow(document, after, cost.requests)
@@ -142,9 +143,9 @@ class _Held:
     def bytes(self) -> float:
         return self.objects * self.mean_bytes
 
-    def follow(self, document: Document, after: State, requests: int) -> None:
+    def follow(self, document: TrialDocument, after: State, requests: int) -> None:
         """Carry the count over a trial."""
-        objects = document["dataset"]["objects"]
+        objects = dataset_of(document)["objects"] or 0
         if after in (State.ABSENT, State.EMPTY):
             self.objects = 0
         elif after in (State.FULL, State.SURPLUS):
@@ -153,7 +154,7 @@ class _Held:
             self.objects = min(objects, self.objects + requests)
 
 
-def _cost(document: Document, held_objects: int, rates: Rates) -> _Cost:
+def _cost(document: TrialDocument, held_objects: int, rates: Rates) -> _Cost:
     if search_step.is_search(document):
         return _Cost(0, 0, 0, 0, 0)
     iterations = document.get("iterations", 1)
@@ -162,7 +163,7 @@ def _cost(document: Document, held_objects: int, rates: Rates) -> _Cost:
     written, read = _bytes_per_request(document)
     limit = _rate_limit(document)
     if document["phase"] == lifecycle.CLEAN_UP and document.get("dataset"):
-        requests = held_objects + document["dataset"]["buckets"]
+        requests = held_objects + dataset_of(document)["buckets"]
     least_ns = assumed_ns = float(iterations * (duration_ns or 0))
     if requests is None:
         requests = rates.requests(assumed_ns, written + read, limit)
@@ -180,14 +181,13 @@ def _cost(document: Document, held_objects: int, rates: Rates) -> _Cost:
     )
 
 
-def _rate_limit(document: Document) -> float | None:
+def _rate_limit(document: TrialDocument) -> float | None:
     """Return the requests per second that a trial never exceeds, if there is such a limit."""
     load = document.get("load") or {}
-    rate: float | None = load.get("rate_per_s") or document.get("rate_limit_per_s")
-    return rate
+    return load.get("rate_per_s") or document.get("rate_limit_per_s")
 
 
-def _bytes_per_request(document: Document) -> tuple[float, float]:
+def _bytes_per_request(document: TrialDocument) -> tuple[float, float]:
     """Return the payload that an average request writes, and reads."""
     mix = document.get("mix") or ()
     total = sum(share["weight"] for share in mix)
@@ -200,28 +200,28 @@ def _bytes_per_request(document: Document) -> tuple[float, float]:
     return written, read
 
 
-def _payload_bytes(document: Document, operation: str) -> float:
+def _payload_bytes(document: TrialDocument, operation: str) -> float:
     options = document["options"]
     if operation in ("range_get", "read", "write", "append"):
-        return float(options["range_bytes"])
+        return float(options["range_bytes"] or 0)
     if operation == "multi_range_get":
-        return float(options["range_bytes"] * options["range_count"])
-    return _mean_bytes(document["dataset"]["size"])
+        return float((options["range_bytes"] or 0) * options["range_count"])
+    return _mean_bytes(dataset_of(document)["size"])
 
 
-def _mean_bytes(size: Mapping[str, Any]) -> float:
+def _mean_bytes(size: Size) -> float:
     match size["kind"]:
         case "fixed":
             return float(size["bytes"])
         case "lognormal":
-            keys = ("median", "sigma", "min", "max")
-            return read_size_law({"lognormal": {key: size[key] for key in keys}}).mean_bytes()
+            law = {key: value for key, value in size.items() if key in _LOGNORMAL}
+            return read_size_law({"lognormal": law}).mean_bytes()
         case "uniform":
             return float(size["min"] + size["max"]) / 2
     return read_size_law({"weighted": size["choices"]}).mean_bytes()
 
 
-def _ends_by_time(document: Document) -> bool:
+def _ends_by_time(document: TrialDocument) -> bool:
     is_by_time = document["stop"]["duration_ns"] is not None
     return (
         is_by_time and document["stop"]["requests"] is None and not search_step.is_search(document)

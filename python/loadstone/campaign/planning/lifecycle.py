@@ -5,14 +5,11 @@ planner carries this state along, and puts `prepare` and `clean-up` trials where
 the next trial.
 """
 
-from collections.abc import Mapping
 from enum import Enum
-from typing import Any
 
 from loadstone.campaign.drivers import Driver, facts_of
 from loadstone.campaign.schema.phase import Phase
-
-Document = Mapping[str, Any]
+from loadstone.documents.trial import DatasetDocument, OptionsDocument, Size, TrialDocument
 
 PREPARE = "prepare"
 CLEAN_UP = "clean-up"
@@ -56,18 +53,27 @@ class Need(Enum):
                 return state is State.EMPTY
 
 
-def operations_of(document: Document) -> list[str]:
+def operations_of(document: TrialDocument) -> list[str]:
     """Return the operations of a trial's mix; trials of other kinds have none."""
     return [share["operation"] for share in document.get("mix") or ()]
 
 
-def place_of(document: Document) -> tuple[str, str]:
+def dataset_of(document: TrialDocument) -> DatasetDocument:
+    """Return a trial's dataset; that of a trial of another kind has no keys."""
+    return document.get("dataset") or {}
+
+
+def order_of(document: TrialDocument) -> str:
+    """Return in which order a trial takes its objects."""
+    return (document.get("keys") or {}).get("order", "sequential")
+
+
+def place_of(document: TrialDocument) -> tuple[str, str]:
     """Return where a trial's dataset lies: its target, and the prefix of its buckets."""
-    dataset = document.get("dataset") or {}
-    return document["target"]["name"], str(dataset.get("bucket_prefix", ""))
+    return document["target"]["name"], dataset_of(document).get("bucket_prefix", "")
 
 
-def need_of(document: Document, *, is_first: bool) -> Need:
+def need_of(document: TrialDocument, *, is_first: bool) -> Need:
     """Return what a trial wants to find.
 
     A put that comes first in its case writes new objects, so old ones must not be there; a put
@@ -78,8 +84,8 @@ def need_of(document: Document, *, is_first: bool) -> Need:
         return Need.ANYTHING
     if document.get("script"):
         return _need_of_script(document["target"]["driver"])
-    driver, order = document["target"]["driver"], document["keys"]["order"]
-    return _need(driver, operations_of(document), order, is_first=is_first)
+    driver = document["target"]["driver"]
+    return _need(driver, operations_of(document), order_of(document), is_first=is_first)
 
 
 def need_of_phase(driver: str, phase: Phase, *, is_first: bool) -> Need:
@@ -89,7 +95,7 @@ def need_of_phase(driver: str, phase: Phase, *, is_first: bool) -> Need:
     return _need(driver, list(phase.operations), phase.keys.order, is_first=is_first)
 
 
-def writes_dataset(document: Document) -> bool:
+def writes_dataset(document: TrialDocument) -> bool:
     """Tell whether a trial writes the dataset's own objects anew, which makes a new version."""
     operations = operations_of(document)
     if document.get("script"):
@@ -118,7 +124,7 @@ def _need(driver: str, operations: list[str], order: str, *, is_first: bool) -> 
     return Need.FULL
 
 
-def state_after(document: Document, state: State) -> State:
+def state_after(document: TrialDocument, state: State) -> State:
     """Return how a finished trial leaves a dataset that was in `state`."""
     if not facts_of(document["target"]["driver"]).keeps:
         return State.ABSENT
@@ -157,7 +163,7 @@ def _state_after_mix(operations: list[str], state: State) -> State:
     return State.SURPLUS if state in (State.FULL, State.SURPLUS) else State.PARTIAL
 
 
-def state_interrupted(document: Document, state: State) -> State:
+def state_interrupted(document: TrialDocument, state: State) -> State:
     """Return what has to be assumed of a dataset when a trial on it did not finish."""
     after = state_after(document, state)
     changes = set(operations_of(document)) & (
@@ -179,21 +185,21 @@ def can_clean_up(driver: Driver) -> bool:
     return driver.facts.keeps and "delete" in driver.operations
 
 
-def _covers_dataset(document: Document) -> bool:
+def _covers_dataset(document: TrialDocument) -> bool:
     """Tell whether every object was asked for, whatever happened to the request."""
     stop, options = document["stop"], document["options"]
-    if document["keys"]["order"] != "sequential" or stop["duration_ns"] is not None:
+    if order_of(document) != "sequential" or stop["duration_ns"] is not None:
         return False
     operation = operations_of(document)[0]
     return bool(
         stop["requests"] is not None
-        and stop["requests"] >= whole_requests(operation, document["dataset"], options)
+        and stop["requests"] >= whole_requests(operation, dataset_of(document), options)
     )
 
 
-def whole_requests(operation: str, dataset: Document, options: Document) -> int:
+def whole_requests(operation: str, dataset: DatasetDocument, options: OptionsDocument) -> int:
     """Return how many requests of one operation go once over a whole dataset."""
-    objects, buckets = int(dataset["objects"]), int(dataset["buckets"])
+    objects, buckets = dataset["objects"] or 0, dataset["buckets"]
     match operation:
         case "create_bucket" | "delete_bucket":
             return buckets
@@ -212,7 +218,7 @@ def _per_bucket(objects: int, buckets: int, keys: int) -> int:
     return buckets * max(1, -(-largest_bucket // keys))
 
 
-def largest_size(size: Document) -> int:
+def largest_size(size: Size) -> int:
     """Return the largest object that a document's law of sizes can make."""
     match size["kind"]:
         case "fixed":

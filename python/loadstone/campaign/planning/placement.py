@@ -12,6 +12,7 @@ from loadstone.campaign.planning.bucket_names import Buckets, bucket_prefix, sho
 from loadstone.campaign.planning.case import Case
 from loadstone.campaign.schema.dataset import Dataset
 from loadstone.campaign.schema.phase import Phase
+from loadstone.documents.trial import DatasetDocument, Size
 
 # What the default prefix has room for, among the 63 characters of a bucket's name.
 NAME_MAX = 16
@@ -33,10 +34,12 @@ class DatasetKey:
     content: str
 
 
-def content_document(dataset: Dataset) -> dict[str, Any]:
+def content_document(dataset: Dataset) -> DatasetDocument:
     """Return a dataset as a trial document spells it, but for its place and its version."""
     # What a script says of its objects, the plan finds in its files.
-    size = {"kind": "fixed", "bytes": 0} if dataset.size is None else dataset.size.document()
+    size: Size = {"kind": "fixed", "bytes": 0}
+    if dataset.size is not None:
+        size = dataset.size.document()
     return {
         "buckets": dataset.buckets,
         "objects": dataset.objects_total or 0,
@@ -61,7 +64,7 @@ def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str
     if "prefix" not in dataset.model_fields_set:
         # Names that are free cost nothing to cut, and no campaign is refused for its long name.
         fields |= {"name": short(name, NAME_MAX), "target": short(case.target, TARGET_MAX)}
-    described = content_document(dataset)
+    described: dict[str, Any] = {**content_document(dataset)}
     if phase.script is not None:
         # Another script has other objects, and so has one of another number of sessions.
         script = phase.script.model_dump(mode="json", by_alias=True)

@@ -5,7 +5,6 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from loadstone.campaign.checks.check import campaign_mistakes
 from loadstone.campaign.drivers import Driver, Drivers, DriverTable, read_drivers
@@ -25,6 +24,7 @@ from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.hook import Hook
 from loadstone.campaign.schema.schedule import suites
 from loadstone.campaign.schema.systems.target_probe import TargetProbes
+from loadstone.documents.trial import DatasetDocument, TargetDocument, TrialDocument
 from loadstone.errors import CampaignError, Mistake
 
 
@@ -48,7 +48,7 @@ class Plan:
         """How many starts of the schedule the plan covers; 1 without a schedule."""
         return 1 + max((planned.suite for planned in self.trials), default=0)
 
-    def documents(self) -> list[dict[str, Any]]:
+    def documents(self) -> list[TrialDocument]:
         """Return the trial documents in order, as the manifest keeps them."""
         return [planned.document for planned in self.trials]
 
@@ -162,14 +162,14 @@ class _Stop:
 class _Held:
     """What the planner knows of one dataset while it goes along."""
 
-    document: dict[str, Any]
+    document: TrialDocument
     threads: int
     prefix: str
     state: State = State.ABSENT
     version: int = 0
     generation: int = 1
     written: list[tuple[int, int]] = field(default_factory=list)
-    kept: Mapping[str, Any] | None = None
+    kept: DatasetDocument | None = None
     """What another run's documents said of it, where that run wrote it."""
 
 
@@ -261,7 +261,7 @@ class _Planner:
         self._targets = targets_in_run(campaign, drivers, run)
 
     @property
-    def targets(self) -> dict[str, Mapping[str, Any]]:
+    def targets(self) -> dict[str, TargetDocument]:
         """The targets as documents hold them."""
         return {name: target.document for name, target in self._targets.items()}
 
@@ -328,7 +328,7 @@ class _Planner:
             for held in (*self._left_over, *self._held.values()):
                 self._clean_up(held)
 
-    def _hold(self, stop: _Stop, document: dict[str, Any]) -> _Held:
+    def _hold(self, stop: _Stop, document: TrialDocument) -> _Held:
         held = self._held.get(stop.key)
         if held is None:
             threads = self._threads[stop.step.case.workload.name]
@@ -350,7 +350,7 @@ class _Planner:
         held.kept, held.prefix, held.version = found, found["bucket_prefix"], found["version"]
         held.state = State.FULL
 
-    def _demand_reuse(self, document: dict[str, Any]) -> None:
+    def _demand_reuse(self, document: TrialDocument) -> None:
         found = self._reused[document["case"]["target"]].dataset_for(document)
         if isinstance(found, KeyMistake):
             raise CampaignError([self._campaign.source.place(found)])
@@ -424,17 +424,18 @@ class _Planner:
         return self._targets[held.document["case"]["target"]].driver
 
     def _emit(
-        self, document: dict[str, Any], held: _Held, pause_ns: int = 0, is_first: bool = False
+        self, document: TrialDocument, held: _Held, pause_ns: int = 0, is_first: bool = False
     ) -> None:
         held.version += lifecycle.writes_dataset(document)
-        dataset = {
-            **document["dataset"],
+        dataset: DatasetDocument = {
+            **lifecycle.dataset_of(document),
             "bucket_prefix": held.prefix,
             "version": max(1, held.version),
         }
         if held.kept is not None:
             dataset = {**held.kept, "version": max(1, held.version)}
-            runs = [held.kept["written_by"]["run"]]
+            origin = held.kept["written_by"]
+            runs = [origin["run"]] if origin else []
             document = {**document, "ownership": {**document["ownership"], "runs": runs}}
         document = {**document, "id": f"{len(self.trials) + 1:04d}", "dataset": dataset}
         if beyond.ordinals_of(document) > beyond.ORDINALS_MAX - self._ordinal:

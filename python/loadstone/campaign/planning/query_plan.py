@@ -6,7 +6,7 @@ A trial is one run of one query, so that a run goes on where it was left, to the
 import itertools
 import random
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 from loadstone.campaign.drivers import Drivers
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
@@ -14,6 +14,7 @@ from loadstone.campaign.planning.targets import targets_in_run
 from loadstone.campaign.planning.trial import FORMAT, PlannedTrial
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.queries import Queries
+from loadstone.documents.trial import Parameters, TargetDocument, TrialDocument
 
 QUERIES = "queries"
 """The kind of these trials."""
@@ -40,7 +41,7 @@ class QueryPlanner:
         self._targets = targets_in_run(campaign, drivers, run)
 
     @property
-    def targets(self) -> dict[str, Mapping[str, Any]]:
+    def targets(self) -> dict[str, TargetDocument]:
         """The targets as documents hold them."""
         return {name: target.document for name, target in self._targets.items()}
 
@@ -97,7 +98,7 @@ class QueryPlanner:
         queries, known = self._queries, self._targets[target]
         form = asked.get("format") or self._format_of(asked["engine"])
         facts = self._campaign.targets[target].facts
-        document = {
+        document: TrialDocument = {
             "format": FORMAT,
             "kind": QUERIES,
             "id": f"{len(self.trials) + 1:04d}",
@@ -110,9 +111,9 @@ class QueryPlanner:
             "case": {
                 "target": target,
                 "workload": self._campaign.name,
-                "parameters": {**asked, "scale": queries.scale, **facts},
+                "parameters": cast(Parameters, {**asked, "scale": queries.scale, **facts}),
             },
-            "target": dict(known.document),
+            "target": known.document,
             "stop": {"requests": 1, "duration_ns": None},
             "warm_up_ns": 0,
             "cool_down_ns": 0,
@@ -120,7 +121,7 @@ class QueryPlanner:
             "timeout_ns": queries.timeout_ns,
             "on_error": {"action": "continue", "limit": None},
             "log_requests": False,
-            QUERIES: {
+            "queries": {
                 "benchmark": queries.benchmark,
                 "scale": queries.scale,
                 "storage": form,

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from loadstone.campaign.drivers import Drivers
 from loadstone.campaign.planning import beyond, lifecycle, trial
 from loadstone.campaign.planning.bucket_names import Buckets
-from loadstone.campaign.planning.lifecycle import Document, place_of
+from loadstone.campaign.planning.lifecycle import dataset_of, place_of
 from loadstone.campaign.planning.query_plan import LOAD, QUERIES
 from loadstone.campaign.planning.trial import kind_of
+from loadstone.documents.summary import LeftPlace, Summary
+from loadstone.documents.trial import TrialDocument
 
 _MAKES = frozenset(
     {
@@ -26,7 +27,7 @@ class Remains:
     target: str
     driver: str
     buckets: Buckets
-    clean_up: dict[str, Any]
+    clean_up: TrialDocument
     """The document of a trial that deletes it."""
     reasons: tuple[str, ...] = ()
     """Why the run's own clean-up left it, if it came to that."""
@@ -41,7 +42,7 @@ class Remains:
 
 
 def remains(
-    plan: Iterable[Document], begun: Mapping[str, Mapping[str, Any]], drivers: Drivers
+    plan: Iterable[TrialDocument], begun: Mapping[str, Summary], drivers: Drivers
 ) -> list[Remains]:
     """Return what is left of a run; `begun` maps each trial that began to its summary.
 
@@ -49,14 +50,14 @@ def remains(
     made, is not among it.
     """
     documents = list(plan)
-    left: dict[tuple[str, str], Document] = {}
-    kept: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    left: dict[tuple[str, str], TrialDocument] = {}
+    kept: dict[tuple[str, str], list[LeftPlace]] = {}
     for document in sorted(documents, key=lambda one: began(begun.get(one["id"]))):
         summary = begun.get(document["id"])
         driver = drivers.get(document["target"]["driver"])
         if summary is None or driver is None or not lifecycle.can_clean_up(driver):
             continue
-        if not document.get("dataset") or document["dataset"].get("written_by"):
+        if not document.get("dataset") or dataset_of(document).get("written_by"):
             continue
         if document["phase"] == lifecycle.CLEAN_UP:
             if is_removed(summary, document):
@@ -68,7 +69,7 @@ def remains(
         Remains(
             target=document["target"]["name"],
             driver=document["target"]["driver"],
-            buckets=Buckets(document["dataset"]["bucket_prefix"], document["dataset"]["buckets"]),
+            buckets=Buckets(dataset_of(document)["bucket_prefix"], dataset_of(document)["buckets"]),
             clean_up=_clean_up(document, documents, number),
             reasons=tuple(
                 dict.fromkeys(
@@ -82,14 +83,14 @@ def remains(
     return [*found, *_tables(documents, begun)]
 
 
-def _tables(plan: Iterable[Document], begun: Mapping[str, Mapping[str, Any]]) -> Iterable[Remains]:
+def _tables(plan: Iterable[TrialDocument], begun: Mapping[str, Summary]) -> Iterable[Remains]:
     """Return the tables of queries that a run loaded itself, and did not remove."""
-    left: dict[tuple[str, str], Document] = {}
+    left: dict[tuple[str, str], TrialDocument] = {}
     for document in plan:
         summary = begun.get(document["id"])
         if kind_of(document) != QUERIES or summary is None:
             continue
-        place = (document["target"]["name"], document[QUERIES]["place"])
+        place = (document["target"]["name"], document["queries"]["place"])
         if document["phase"] == LOAD and not (summary.get("data") or {}).get("was_there"):
             left[place] = document
         elif document["phase"] == lifecycle.CLEAN_UP and is_removed(summary, document):
@@ -103,26 +104,26 @@ def _tables(plan: Iterable[Document], begun: Mapping[str, Mapping[str, Any]]) ->
         )
 
 
-def unknown_drivers(plan: Iterable[Document], drivers: Drivers) -> list[str]:
+def unknown_drivers(plan: Iterable[TrialDocument], drivers: Drivers) -> list[str]:
     """Return the drivers of a plan that this build does not have, as those of imported runs."""
     names = {str(document["target"]["driver"]) for document in plan}
     return sorted(names - set(drivers))
 
 
-def is_removed(summary: Mapping[str, Any], document: Document) -> bool:
+def is_removed(summary: Summary, document: TrialDocument) -> bool:
     """Tell whether a clean-up removed all that the run may have had in the places of a dataset."""
     if summary.get("state") != "finished" or places_left(summary):
         return False
     # What could not be deleted went away with its bucket, if that did.
-    return not summary.get("failed") or places_gone(summary) >= document["dataset"]["buckets"]
+    return not summary.get("failed") or places_gone(summary) >= dataset_of(document)["buckets"]
 
 
-def places_gone(summary: Mapping[str, Any]) -> int:
+def places_gone(summary: Summary) -> int:
     """Return how many places are not there after a clean-up: deleted, or there never."""
-    return sum(len(summary.get(key) or ()) for key in ("buckets_deleted", "buckets_absent"))
+    return len(summary.get("buckets_deleted") or ()) + len(summary.get("buckets_absent") or ())
 
 
-def places_left(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def places_left(summary: Summary) -> list[LeftPlace]:
     """Return the places in which a clean-up left something of the run, or may have."""
     if "places_left" not in summary:
         return [{"place": name} for name in summary.get("buckets_left") or ()]
@@ -130,13 +131,13 @@ def places_left(summary: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in summary["places_left"] or () if one.get("kind") != "other_run"]
 
 
-def began(summary: Mapping[str, Any] | None) -> float:
+def began(summary: Summary | None) -> float:
     """Return when a trial began, for their order."""
     # One that did not end is the last of its session, whenever it began.
     return float((summary or {}).get("started_unix_ns", "inf"))
 
 
-def _clean_up(document: Document, plan: Iterable[Document], number: int) -> dict[str, Any]:
+def _clean_up(document: TrialDocument, plan: Iterable[TrialDocument], number: int) -> TrialDocument:
     same = [one for one in plan if place_of(one) == place_of(document)]
     written = [found for one in same if (found := beyond.written_beyond(one)) is not None]
     load = document["load"]

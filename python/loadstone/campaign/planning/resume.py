@@ -3,13 +3,14 @@
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from loadstone.campaign.drivers import Driver
 from loadstone.campaign.planning import beyond, lifecycle, trial
-from loadstone.campaign.planning.lifecycle import Document, Need, State
+from loadstone.campaign.planning.lifecycle import Need, State, dataset_of
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import PlannedTrial
+from loadstone.documents.summary import Summary
+from loadstone.documents.trial import TrialDocument
 
 _Place = tuple[str, str]
 
@@ -57,7 +58,7 @@ def resume(
         if not dataset.suits(need, _version(document)):
             for repair in _repairs(document, plan.drivers[place[0]], need, written[place]):
                 number += 1
-                repaired = {**repair, "id": f"{lead}{number:04d}"}
+                repaired: TrialDocument = {**repair, "id": f"{lead}{number:04d}"}
                 remaining.append(PlannedTrial(document=repaired, suite=entry.suite))
                 dataset = _after(repaired, dataset)
         remaining.append(entry)
@@ -91,7 +92,7 @@ def _past(
 
 
 def left_as(
-    documents: Iterable[Document], summaries: Mapping[str, Mapping[str, Any]]
+    documents: Iterable[TrialDocument], summaries: Mapping[str, Summary]
 ) -> dict[_Place, RunToResume]:
     """Return how trials left their datasets, given in the order in which they began.
 
@@ -111,7 +112,7 @@ def left_as(
     return found
 
 
-def _after(document: Document, dataset: RunToResume) -> RunToResume:
+def _after(document: TrialDocument, dataset: RunToResume) -> RunToResume:
     version = dataset.version
     if lifecycle.writes_dataset(document):
         version = _version(document)
@@ -137,9 +138,9 @@ def _place(entry: PlannedTrial) -> _Place:
     return lifecycle.place_of(entry.document)
 
 
-def _version(document: Document) -> int:
+def _version(document: TrialDocument) -> int:
     """Return which writing of its dataset a trial works on; 0 where it has no dataset."""
-    return int((document.get("dataset") or {}).get("version", 0))
+    return dataset_of(document).get("version", 0)
 
 
 def _written(plan: Plan) -> dict[_Place, list[tuple[int, int]]]:
@@ -152,15 +153,15 @@ def _written(plan: Plan) -> dict[_Place, list[tuple[int, int]]]:
 
 
 def _repairs(
-    document: Document, driver: Driver, need: Need, written: list[tuple[int, int]]
-) -> list[dict[str, Any]]:
+    document: TrialDocument, driver: Driver, need: Need, written: list[tuple[int, int]]
+) -> list[TrialDocument]:
     """Return the trials that bring a dataset in doubt into the state that a trial needs."""
-    if document["dataset"].get("written_by"):
+    if dataset_of(document).get("written_by"):
         # What another run kept is neither written again nor deleted.
         return []
     load = document["load"]
     threads = load["clients"] if load["kind"] == "closed" else trial.PREPARE_THREADS_OPEN
-    repairs: list[dict[str, Any]] = []
+    repairs: list[TrialDocument] = []
     if need is not Need.FULL and lifecycle.can_clean_up(driver):
         repairs.append(trial.clean_up_of(document, threads, written))
     if need is Need.FULL and lifecycle.can_prepare(driver):

@@ -1,11 +1,11 @@
 """Objects that another run kept, for phases that read or delete them instead of writing theirs."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from loadstone.campaign.planning.lifecycle import Document, operations_of
+from loadstone.campaign.planning.lifecycle import dataset_of, operations_of
 from loadstone.campaign.reading.mistakes import KeyMistake
+from loadstone.documents.trial import DatasetDocument, Origin, TrialDocument
 
 # What these do to objects needs none but those that are there, and puts nothing beside them.
 REUSING = frozenset(
@@ -35,7 +35,7 @@ class Kept:
     target: str
     driver: str
     workloads: frozenset[str]
-    dataset: Mapping[str, Any]
+    dataset: DatasetDocument
     round_number: int
     is_full: bool
     """Whether all its objects are there, by all that the run knows."""
@@ -64,7 +64,7 @@ class Reused:
     targets: frozenset[str] = field(default_factory=frozenset)
     """All targets of the run: one of the same name is the same one."""
 
-    def dataset_for(self, document: Document) -> dict[str, Any] | KeyMistake:
+    def dataset_for(self, document: TrialDocument) -> DatasetDocument | KeyMistake:
         """Return the kept dataset that a trial wants, or what is wrong with that wish.
 
         Sizes and payload of its objects are functions of the run that wrote them, and are checked
@@ -84,7 +84,7 @@ class Reused:
         found = [one for one in found if wanted.workloads & one.workloads] or found
         match found:
             case [one] if one.is_full:
-                origin = {"run": self.run, "seed": self.seed}
+                origin: Origin = {"run": self.run, "seed": self.seed}
                 return {**one.dataset, "written_by": origin}
             case [one]:
                 return KeyMistake(
@@ -115,18 +115,19 @@ class Reused:
         return is_there and is_same and is_place
 
 
-def _told(dataset: Mapping[str, Any], key: str, run: str = "") -> Any:
+def _told(dataset: DatasetDocument, key: str, run: str = "") -> Any:
     value = dataset.get(key, _USUAL.get(key))
     # Beside the objects of others the planner puts a part of the run's id behind the prefix.
-    return value.removesuffix(f"{run[:8]}-") if key == "object_prefix" and run else value
+    is_prefix = key == "object_prefix" and run
+    return str(value).removesuffix(f"{run[:8]}-") if is_prefix else value
 
 
-def _wanted(document: Document) -> Kept:
+def _wanted(document: TrialDocument) -> Kept:
     return Kept(
         target=document["case"]["target"],
         driver=document["target"]["driver"],
         workloads=frozenset({document["case"]["workload"]}),
-        dataset=document["dataset"],
+        dataset=dataset_of(document),
         round_number=document["round"],
         is_full=True,
     )

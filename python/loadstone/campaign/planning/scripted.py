@@ -6,14 +6,14 @@ describes them (`loadstone/script/planned.py`).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from loadstone.campaign.planning.case import Case
-from loadstone.campaign.planning.lifecycle import PREPARE, Document
+from loadstone.campaign.planning.lifecycle import PREPARE, dataset_of
 from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.dataset import FixedSize
 from loadstone.campaign.schema.phase import Phase
 from loadstone.campaign.schema.script import Script
+from loadstone.documents.trial import LoadDocument, ScriptFileDocument, Stop, TrialDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class ScriptFile:
     sessions: int
     shares: Mapping[str, int]
 
-    def named(self) -> dict[str, str]:
+    def named(self) -> ScriptFileDocument:
         """Return it as documents name it."""
         return {"path": self.path, "sha256": self.sha256}
 
@@ -97,10 +97,12 @@ def mistake(found: PlannedScript, case: Case, phase: Phase) -> KeyMistake | None
     return None
 
 
-def with_script(document: Document, found: PlannedScript, speed: float | None) -> dict[str, Any]:
+def with_script(
+    document: TrialDocument, found: PlannedScript, speed: float | None
+) -> TrialDocument:
     """Return a measured document that follows a script."""
     measured = found.measured
-    load = dict(document["load"])
+    load: LoadDocument = document["load"]
     if speed is not None:
         assert found.span_ns, "mistake() refused it"
         rate = measured.requests / (found.span_ns / speed / 1e9)
@@ -109,7 +111,7 @@ def with_script(document: Document, found: PlannedScript, speed: float | None) -
     return {
         **document,
         "dataset": {
-            **document["dataset"],
+            **dataset_of(document),
             "objects": found.objects,
             "size": {"kind": "fixed", "bytes": found.largest_bytes},
         },
@@ -119,10 +121,12 @@ def with_script(document: Document, found: PlannedScript, speed: float | None) -
     }
 
 
-def prepare_of(document: Document, found: PlannedScript, prepare: Document) -> dict[str, Any]:
+def prepare_of(
+    document: TrialDocument, found: PlannedScript, prepare: TrialDocument
+) -> TrialDocument:
     """Return an unmeasured trial that puts what must be there before a script begins."""
     assert found.prepare is not None, "the caller has looked"
-    stop = {"requests": found.prepare.requests, "duration_ns": None}
+    stop: Stop = {"requests": found.prepare.requests, "duration_ns": None}
     clients = min(document["load"].get("clients", 64), max(1, found.prepare.sessions))
     return {
         **prepare,
@@ -133,7 +137,7 @@ def prepare_of(document: Document, found: PlannedScript, prepare: Document) -> d
     }
 
 
-def _following(found: PlannedScript, file: ScriptFile, speed: float | None) -> dict[str, Any]:
+def _following(found: PlannedScript, file: ScriptFile, speed: float | None) -> TrialDocument:
     return {
         "mix": [{"operation": name, "weight": float(n)} for name, n in file.shares.items()],
         "script": {

@@ -1,8 +1,7 @@
 """Trial documents: what one phase of one case on one round's dataset tells the load generator."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from loadstone.campaign import search_step
 from loadstone.campaign.drivers import Driver
@@ -11,12 +10,22 @@ from loadstone.campaign.planning.case import Case
 from loadstone.campaign.planning.lifecycle import (
     CLEAN_UP,
     PREPARE,
-    Document,
+    dataset_of,
     largest_size,
     whole_requests,
 )
 from loadstone.campaign.planning.placement import content_document
 from loadstone.campaign.schema.phase import Phase
+from loadstone.documents.trial import (
+    DatasetDocument,
+    OnErrorDocument,
+    OptionsDocument,
+    OwnershipDocument,
+    Parameters,
+    Stop,
+    TargetDocument,
+    TrialDocument,
+)
 
 FORMAT = 1
 
@@ -29,10 +38,10 @@ PREPARE_THREADS_OPEN = 64
 _PART_BYTES = 64 << 20
 _BLOCK_BYTES = 1 << 20
 # What only operations on pieces of an object read.
-_NO_PIECES: Mapping[str, Any] = {"range_bytes": None, "part_bytes": None, "part_concurrency": 1}
+_NO_PIECES: OptionsDocument = {"range_bytes": None, "part_bytes": None, "part_concurrency": 1}
 
 
-def kind_of(document: Document) -> str:
+def kind_of(document: TrialDocument) -> str:
     """Return what kind of work a trial is, which decides who carries it out."""
     # Documents of earlier builds do not say.
     return str(document.get("kind") or OPERATIONS)
@@ -47,7 +56,7 @@ class PlannedTrial:
     that no other phase of its case has touched its dataset before.
     """
 
-    document: dict[str, Any]
+    document: TrialDocument
     pause_before_ns: int = 0
     suite: int = 0
     is_first: bool = False
@@ -80,7 +89,7 @@ class TargetInRun:
     run: str
     seed: int
     driver: Driver
-    document: Mapping[str, Any]
+    document: TargetDocument
     allow_foreign: bool
     is_beside_others: bool
 
@@ -95,7 +104,7 @@ class Step:
     block: int
 
 
-def measured_document(target: TargetInRun, step: Step) -> dict[str, Any]:
+def measured_document(target: TargetInRun, step: Step) -> TrialDocument:
     """Return the document of a phase; its id and its dataset's place are filled in later."""
     case, phase = step.case, step.phase
     workload, load = case.workload, case.load(phase)
@@ -104,15 +113,20 @@ def measured_document(target: TargetInRun, step: Step) -> dict[str, Any]:
     timeout_ns = phase.timeout_ns or workload.timeout_ns
     verify = workload.verify if phase.verify is None else phase.verify
     log_requests = workload.log_requests if phase.log_requests is None else phase.log_requests
-    on_error = {"action": workload.on_error.action, "limit": workload.on_error.limit}
-    special: dict[str, Any] = {}
+    on_error: OnErrorDocument = {
+        "action": workload.on_error.action,
+        "limit": workload.on_error.limit,
+    }
+    special: TrialDocument = {}
     if case.intervention is not None:
-        changed = {"kind": case.intervention, "of": case.phase_of_base(phase)}
-        special = {"intervention": changed}
+        base = case.phase_of_base(phase)
+        special = {"intervention": {"kind": case.intervention, "of": base}}
     if phase.capacity is not None:
         special = {"search": phase.capacity.document(phase.load or workload.load)}
         # Loads beyond the capacity fail: that is how the search learns where it lies.
         on_error = {"action": "continue", "limit": None}
+    if case.hosts(phase) is not None:
+        special["hosts"] = case.hosts(phase)
     return {
         "format": FORMAT,
         "kind": OPERATIONS,
@@ -128,7 +142,7 @@ def measured_document(target: TargetInRun, step: Step) -> dict[str, Any]:
             "workload": workload.name,
             "parameters": case.parameters(phase),
         },
-        "target": dict(target.document),
+        "target": target.document,
         "dataset": dataset,
         "mix": phase.shares(),
         "options": options,
@@ -148,15 +162,14 @@ def measured_document(target: TargetInRun, step: Step) -> dict[str, Any]:
         "ticket_base": 0,
         "cores": load.cores,
         "log_requests": log_requests,
-        **({} if case.hosts(phase) is None else {"hosts": case.hosts(phase)}),
         **special,
     }
 
 
-def prepare_of(document: Document, driver: Driver, threads: int) -> dict[str, Any]:
+def prepare_of(document: TrialDocument, driver: Driver, threads: int) -> TrialDocument:
     """Return an unmeasured trial that writes every object of a measured trial's dataset."""
-    largest_bytes = largest_size(document["dataset"]["size"])
-    options = {**document["options"], **_NO_PIECES}
+    largest_bytes = largest_size(dataset_of(document)["size"])
+    options: OptionsDocument = {**document["options"], **_NO_PIECES}
     limits = driver.facts.limits
     limit = limits.put_bytes_max
     if limit is not None and largest_bytes > limit and "multipart_put" in driver.operations:
@@ -168,21 +181,21 @@ def prepare_of(document: Document, driver: Driver, threads: int) -> dict[str, An
     else:
         operation = "write"
         options["range_bytes"] = min(_BLOCK_BYTES, max(1, largest_bytes))
-    requests = whole_requests(operation, document["dataset"], options)
+    requests = whole_requests(operation, dataset_of(document), options)
     prepare = _unmeasured(document, PREPARE, operation, requests, threads)
     # A prepare that goes on over failures would leave holes that only the campaign can excuse.
     return {**prepare, "options": options, "on_error": document["on_error"]}
 
 
-def prepare_buckets_of(document: Document, threads: int) -> dict[str, Any]:
+def prepare_buckets_of(document: TrialDocument, threads: int) -> TrialDocument:
     """Return an unmeasured trial that creates the buckets of a measured trial, empty."""
-    buckets = document["dataset"]["buckets"]
+    buckets = dataset_of(document)["buckets"]
     return _unmeasured(document, PREPARE, "create_bucket", buckets, threads)
 
 
 def clean_up_of(
-    document: Document, threads: int, written: Iterable[tuple[int, int]]
-) -> dict[str, Any]:
+    document: TrialDocument, threads: int, written: Iterable[tuple[int, int]]
+) -> TrialDocument:
     """Return an unmeasured trial that deletes a measured trial's dataset and its buckets.
 
     `written` are the numbers of the objects that mixes may have put beyond the dataset.
@@ -190,16 +203,18 @@ def clean_up_of(
     # It deletes what it finds in the buckets, so how much that is shows only then.
     clean_up = _unmeasured(document, CLEAN_UP, "delete", threads, threads)
     # Plans of earlier builds have none.
-    before = document.get("ownership") or {"adopt": [], "runs": []}
-    ownership = {**before, "written": [list(one) for one in beyond.merged(written)]}
-    script = document.get("script")
-    return {
-        **clean_up,
-        "ownership": ownership,
-        "stop": {"requests": None, "duration_ns": None},
-        # What it deletes is found by the keys, not by the requests.
-        **({"script": {**script, "requests": None, "speed": None}} if script else {}),
+    before: OwnershipDocument = document.get("ownership") or {"adopt": [], "runs": []}
+    ownership: OwnershipDocument = {
+        **before,
+        "written": [list(one) for one in beyond.merged(written)],
     }
+    stop: Stop = {"requests": None, "duration_ns": None}
+    clean_up = {**clean_up, "ownership": ownership, "stop": stop}
+    script = document.get("script")
+    if script:
+        # What it deletes is found by the keys, not by the requests.
+        clean_up["script"] = {**script, "requests": None, "speed": None}
+    return clean_up
 
 
 def prepare_threads(cases: list[Case], workload: str) -> int:
@@ -215,15 +230,15 @@ def prepare_threads(cases: list[Case], workload: str) -> int:
 
 
 def _unmeasured(
-    document: Document, phase: str, operation: str, requests: int, threads: int
-) -> dict[str, Any]:
+    document: TrialDocument, phase: str, operation: str, requests: int, threads: int
+) -> TrialDocument:
     clients = min(threads, max(1, requests))
     case = document["case"]
-    document = {
-        key: value for key, value in document.items() if key not in ("search", "intervention")
-    }
+    document = document.copy()
+    document.pop("search", None)
+    document.pop("intervention", None)
     # Several cases may share the dataset: what one of them varies says nothing here.
-    parameters = {"threads": clients}
+    parameters: Parameters = {"threads": clients}
     if "size" in case["parameters"]:
         parameters["size"] = case["parameters"]["size"]
     return {
@@ -249,7 +264,7 @@ def _unmeasured(
     }
 
 
-def _dataset(step: Step, target: TargetInRun) -> dict[str, Any]:
+def _dataset(step: Step, target: TargetInRun) -> DatasetDocument:
     dataset = step.case.dataset(step.phase)
     content = content_document(dataset)
     if target.is_beside_others and "object_prefix" not in dataset.model_fields_set:
@@ -258,7 +273,7 @@ def _dataset(step: Step, target: TargetInRun) -> dict[str, Any]:
     return {"bucket_prefix": "", **content, "version": 1}
 
 
-def _options(phase: Phase) -> dict[str, Any]:
+def _options(phase: Phase) -> OptionsDocument:
     return {
         "range_bytes": phase.range_bytes,
         "range_count": phase.range_count or 1,
@@ -271,7 +286,7 @@ def _options(phase: Phase) -> dict[str, Any]:
     }
 
 
-def _stop(phase: Phase, dataset: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def _stop(phase: Phase, dataset: DatasetDocument, options: OptionsDocument) -> Stop:
     if phase.script is not None:
         # How many requests it has is known once its files are made.
         return {"requests": None, "duration_ns": phase.duration_ns}

@@ -3,9 +3,8 @@
 Which load is tried next is the business of `search`, and each step's trial that of `search_step`.
 """
 
-import dataclasses
 import math
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -19,6 +18,7 @@ from loadstone.campaign.schema.values import (
     Rate,
 )
 from loadstone.campaign.search import Goal, Loads
+from loadstone.documents.trial import SearchDocument
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
 
@@ -175,12 +175,12 @@ class Capacity(BaseModel):
             return load.model_copy(update={"rate_per_s": start})
         return Load(rate=start, cores=cores)
 
-    def document(self, load: Load | None) -> dict[str, Any]:
+    def document(self, load: Load | None) -> SearchDocument:
         """Return the search as the plan keeps it."""
         return {
             "vary": self.vary,
             "quantile": self.quantile,
             "pause_ns": self.pause_ns,
-            "goal": dataclasses.asdict(self.goal()),
-            "loads": dataclasses.asdict(self.loads(load)),
+            "goal": self.goal().document(),
+            "loads": self.loads(load).document(),
         }

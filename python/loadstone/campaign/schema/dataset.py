@@ -19,6 +19,7 @@ from pydantic import (
 from loadstone import units
 from loadstone.campaign.drivers import read_drivers
 from loadstone.campaign.schema.values import Fraction, PositiveCount
+from loadstone.documents.trial import Size
 from loadstone.errors import InputError
 
 SIZE_LAW_ALLOWED = (
@@ -43,7 +44,7 @@ class FixedSize(BaseModel):
         """Return the spelling of a campaign file."""
         return units.format_size(self.size_bytes)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Size:
         """Return the law as a trial document spells it."""
         return {"kind": "fixed", "bytes": self.size_bytes}
 
@@ -69,7 +70,7 @@ class UniformSize(BaseModel):
         """Return the spelling of a campaign file."""
         return {"uniform": [units.format_size(self.min_bytes), units.format_size(self.max_bytes)]}
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Size:
         """Return the law as a trial document spells it."""
         return {"kind": "uniform", "min": self.min_bytes, "max": self.max_bytes}
 
@@ -99,7 +100,7 @@ class LognormalSize(BaseModel):
         bounds = {"min": size(self.min_bytes), "max": size(self.max_bytes)}
         return {"lognormal": {"median": size(self.median_bytes), "sigma": self.sigma, **bounds}}
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Size:
         """Return the law as a trial document spells it."""
         return {
             "kind": "lognormal",
@@ -136,7 +137,7 @@ class WeightedSize(BaseModel):
         """Return the spelling of a campaign file."""
         return {"weighted": [[units.format_size(size), weight] for size, weight in self.choices]}
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Size:
         """Return the law as a trial document spells it."""
         return {"kind": "weighted", "choices": [list(choice) for choice in self.choices]}
 

@@ -1,6 +1,5 @@
 """A hook: a command of the user's own, run at a given point of a run."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
@@ -25,6 +24,7 @@ from loadstone.campaign.schema.values import (
     Words,
     format_duration_exactly,
 )
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import InputError
 
 Point = Literal[
@@ -140,7 +140,7 @@ class Hook(BaseModel):
         """How far into the trial it runs; None at all other points."""
         return self.at if isinstance(self.at, int) else None
 
-    def fits(self, document: Mapping[str, Any]) -> bool:
+    def fits(self, document: TrialDocument) -> bool:
         """Tell whether a trial is one of those that the hook is for; only measured ones are."""
         case = document["case"]
         return bool(

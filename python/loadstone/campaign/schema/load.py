@@ -1,11 +1,12 @@
 """How requests arrive: so many clients that each wait, or a rate that waits for no answer."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
 from loadstone.campaign.schema.values import PositiveCount, Rate
+from loadstone.documents.trial import LoadDocument
 
 
 class Load(BaseModel):
@@ -59,7 +60,7 @@ class Load(BaseModel):
             raise KeyMistakesError(mistakes)
         return self
 
-    def document(self, hosts: int = 1) -> dict[str, Any]:
+    def document(self, hosts: int = 1) -> LoadDocument:
         """Return the load of so many hosts together as a trial document spells it."""
         times = hosts if self.per == "host" else 1
         if self.threads is not None:

@@ -23,6 +23,7 @@ from loadstone.campaign.schema.values import (
     Rate,
     Verify,
 )
+from loadstone.documents.trial import Share
 from loadstone.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ class Phase(BaseModel):
         """Why the phase goes over its objects only once; None where it may repeat."""
         return None if self.op is None else OPERATIONS[self.op].only_once
 
-    def shares(self) -> list[dict[str, Any]]:
+    def shares(self) -> list[Share]:
         """Return the mix as a trial document spells it."""
         return [{"operation": name, "weight": weight} for name, weight in self._weights().items()]
 

@@ -13,14 +13,15 @@ Examples:
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from loadstone.campaign.planning.remains import Remains, is_removed, places_gone
 from loadstone.cli import consent, exit_code, plain
+from loadstone.documents.summary import Summary
 from loadstone.errors import LoadstoneError
 from loadstone.units import counted
 
@@ -129,27 +130,28 @@ def _remove(found: list[Remains], folder: Path, *, with_versions: bool) -> tuple
     return exit_code.FAILED if is_left else 0, is_reached
 
 
-def hints_of(summary: Mapping[str, Any], folder: Path) -> list[str]:
+def hints_of(summary: Summary, folder: Path) -> list[str]:
     """Return what to do about what is left: one for each kind of reason."""
-    kinds = dict.fromkeys(place["kind"] for place in summary["places_left"])
+    kinds = dict.fromkeys(place["kind"] for place in summary["places_left"] or ())
     hints = [HINTS[kind].format(folder=folder) for kind in kinds if kind in HINTS]
     return hints or [f"try again with: loadstone clean {folder}"]
 
 
-def account(summary: Mapping[str, Any]) -> str:
+def account(summary: Summary) -> str:
     """Return what a clean-up did; what was not there, as others had deleted it, is gone too."""
     objects = summary["requests"] - summary["failed"] + summary["objects_swept"]
     buckets = places_gone(summary)
     return f"{counted(objects, 'object')} and {counted(buckets, 'bucket')} gone"
 
 
-def left_behind(summary: Mapping[str, Any]) -> Iterator[str]:
+def left_behind(summary: Summary) -> Iterator[str]:
     """Yield what a clean-up left, place by place: the kind, the reason, and how many objects."""
     if summary["failed"]:
         yield f"{counted(summary['failed'], 'request')} failed"
-    for one in summary["places_left"]:
+    for one in summary["places_left"] or ():
         objects = ""
-        if one.get("objects") is not None:
+        count = one.get("objects")
+        if count is not None:
             more = " or more" if one.get("has_more") else ""
-            objects = f", {counted(one['objects'], 'object')}{more} in it"
+            objects = f", {counted(count, 'object')}{more} in it"
         yield f'left "{one["place"]}" ({one["kind"]}): {one["reason"]}{objects}'

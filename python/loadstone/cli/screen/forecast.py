@@ -1,10 +1,10 @@
 """How long a run will still take, from what its trials have shown so far."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.planning.trial import PlannedTrial
+from loadstone.documents.trial import TrialDocument
 
 _Kind = tuple[str, tuple[str, ...], str]
 
@@ -26,12 +26,12 @@ class Forecast:
         """Take in the trials of a start that was planned just now."""
         self._left |= {planned.id: planned for planned in trials}
 
-    def drop(self, document: Mapping[str, Any]) -> None:
+    def drop(self, document: TrialDocument) -> None:
         """Note that a trial is no longer to come: it has begun, or was skipped."""
         search = document.get("search") or {}
         self._left.pop(str(search.get("of", document["id"])), None)
 
-    def observe(self, document: Mapping[str, Any], requests: int, elapsed_ns: int) -> None:
+    def observe(self, document: TrialDocument, requests: int, elapsed_ns: int) -> None:
         """Note how fast a trial goes."""
         if requests > 0 and elapsed_ns > 0:
             rate = requests * 1e9 / elapsed_ns
@@ -51,22 +51,23 @@ class Forecast:
             total_ns += trial_ns + planned.pause_before_ns
         return total_ns
 
-    def _trial_ns(self, document: Mapping[str, Any]) -> int | None:
+    def _trial_ns(self, document: TrialDocument) -> int | None:
         stop, iterations = document["stop"], document.get("iterations") or 1
         ends: list[float] = []
-        if stop.get("duration_ns") is not None:
+        duration_ns, requests = stop.get("duration_ns"), stop.get("requests")
+        if duration_ns is not None:
             outside_ns = document.get("warm_up_ns", 0) + document.get("cool_down_ns", 0)
-            ends.append((stop["duration_ns"] + outside_ns) * iterations)
+            ends.append((duration_ns + outside_ns) * iterations)
         rate = self._rates.get(_kind(document)) or self._rates_anywhere.get(_operations(document))
-        if stop.get("requests") is not None and rate is not None:
-            ends.append(stop["requests"] * iterations * 1e9 / rate)
+        if requests is not None and rate is not None:
+            ends.append(requests * iterations * 1e9 / rate)
         return round(min(ends)) if ends else None
 
 
-def _kind(document: Mapping[str, Any]) -> _Kind:
+def _kind(document: TrialDocument) -> _Kind:
     volume = f"{document.get('load')} {(document.get('dataset') or {}).get('size')}"
     return str(document["target"]["name"]), _operations(document), volume
 
 
-def _operations(document: Mapping[str, Any]) -> tuple[str, ...]:
+def _operations(document: TrialDocument) -> tuple[str, ...]:
     return tuple(sorted(operations_of(document)))

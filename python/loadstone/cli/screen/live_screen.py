@@ -7,13 +7,12 @@ least gives way; the percentiles never do.
 import os
 import time
 from collections import deque
-from collections.abc import Mapping
-from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from loadstone import units
+from loadstone.documents.summary import Live
 
 BARS = "▁▂▃▄▅▆▇█"
 SECONDS_SHOWN = 10
@@ -28,7 +27,7 @@ class LiveScreen:
         self.note = ""
         self.left = ""
         self.share = 0.0
-        self.live: Mapping[str, Any] | None = None
+        self.live: Live | None = None
         self._rates: deque[float] = deque(maxlen=SECONDS_SHOWN)
         self._second = -1
         self._cpu = (time.monotonic(), time.process_time(), None)
@@ -43,7 +42,7 @@ class LiveScreen:
         """Show something that has no figures, such as a rest."""
         self.what, self.note, self.left, self.share, self.live = what, note, "", share, None
 
-    def update(self, what: str, live: Mapping[str, Any], left: str) -> None:
+    def update(self, what: str, live: Live, left: str) -> None:
         """Show the figures of a trial's last second."""
         self.what, self.left, self.share = what, left, live.get("progress") or 0.0
         if live["requests"] or live["failed"]:

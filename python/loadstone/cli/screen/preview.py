@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from loadstone import units
-from loadstone.campaign.planning.lifecycle import Document, operations_of
+from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.planning.trial import PlannedTrial, kind_of
@@ -19,6 +19,7 @@ from loadstone.cli.reuse import reused_by
 from loadstone.cli.screen import preview_surroundings
 from loadstone.cli.screen.output import print_table
 from loadstone.cli.scripts import making_scripts
+from loadstone.documents.trial import TrialDocument
 from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits
 from loadstone.units import SIZES, describe_size
@@ -207,7 +208,7 @@ def _print_trials(trials: Sequence[PlannedTrial], varied: Mapping[str, Sequence[
     print_table((*head, "round", "block", "load", "ends", "rest before"), rows)
 
 
-def _does(document: Document) -> str:
+def _does(document: TrialDocument) -> str:
     return ", ".join(operations_of(document)) or kind_of(document)
 
 
@@ -270,7 +271,7 @@ def _print_starts(schedule: Schedule | None, limit: int) -> None:
         print(f"{gap:>4}{number + 1:>6,}  {start_of(schedule, now, number):%Y-%m-%d %H:%M:%S}")
 
 
-def _search_load(document: Document) -> str:
+def _search_load(document: TrialDocument) -> str:
     """Return the loads of a search: "100 to 4,000/s", an end that is to be found left open."""
     loads, per = (
         document["search"]["loads"],
@@ -282,20 +283,21 @@ def _search_load(document: Document) -> str:
     return f"{ends[0]} to {ends[1]}{per}"
 
 
-def _end(document: Document, *, is_search: bool) -> str:
+def _end(document: TrialDocument, *, is_search: bool) -> str:
     if is_search:
         return _search_end(document)
     stop = document["stop"]
     parts = []
-    if stop.get("requests") is not None:
-        parts.append(units.counted(stop["requests"], "request"))
-    if stop.get("duration_ns") is not None:
-        parts.append(units.format_duration(stop["duration_ns"]))
+    requests, duration_ns = stop.get("requests"), stop.get("duration_ns")
+    if requests is not None:
+        parts.append(units.counted(requests, "request"))
+    if duration_ns is not None:
+        parts.append(units.format_duration(duration_ns))
     iterations = document.get("iterations", 1)
     return " or ".join(parts) + (f", {iterations} times" if iterations != 1 else "")
 
 
-def _search_end(document: Document) -> str:
+def _search_end(document: TrialDocument) -> str:
     goal, quantile = document["search"]["goal"], document["search"]["quantile"].replace("_", ".")
     limit = units.format_duration(goal["latency_ns_max"])
     time_max = units.format_duration(goal["time_max_s"] * 1e9)

@@ -4,13 +4,16 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from loadstone import units
 from loadstone.campaign.planning.lifecycle import CLEAN_UP, place_of, writes_dataset
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.cli.screen.forecast import Forecast
+from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement
+from loadstone.documents.summary import Live, Summary
+from loadstone.documents.trial import TrialDocument
 from loadstone.execution.events import (
     CeilingEnded,
     CeilingFailed,
@@ -27,6 +30,7 @@ from loadstone.execution.events import (
     TrialStarted,
 )
 from loadstone.results.features import describe_refusal, refused
+from loadstone.results.hook_log import HookEntry
 
 PLAIN_EVERY_S = 1.0
 # A rest may last for hours, and a log needs no countdown.
@@ -64,7 +68,7 @@ class _Refusals:
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()
 
-    def new(self, document: Mapping[str, Any], summary: Mapping[str, Any]) -> list[str]:
+    def new(self, document: TrialDocument, summary: Summary) -> list[str]:
         """Return the lines that have not been said yet."""
         target = document["target"]["name"]
         found = set(refused(summary).items()) - self._told
@@ -78,7 +82,7 @@ class _Holes:
     def __init__(self) -> None:
         self._more: dict[tuple[str, str], int] = {}
 
-    def note(self, document: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
+    def note(self, document: TrialDocument, summary: Summary) -> str:
         """Take note of a trial, and return what its failures may owe to puts before it, if so."""
         place = place_of(document)
         if writes_dataset(document):
@@ -99,7 +103,7 @@ ALL_WRONG = (
 )
 
 
-def describe(document: Mapping[str, Any]) -> str:
+def describe(document: TrialDocument) -> str:
     """Return what a trial is, in a few words."""
     words = [document["target"]["name"], document["phase"]]
     if document["measured"] or document.get("round", 1) > 1:
@@ -123,7 +127,7 @@ def _shown(name: str, value: Any) -> str:
     return units.format_size(value) if is_size else str(value)
 
 
-def figures(live: Mapping[str, Any]) -> str:
+def figures(live: Live) -> str:
     """Return the last second's figures."""
     parts = [f"{live['requests_last_s']:>9,}/s"]
     parts.append(f"{live['bytes_last_s'] / (1 << 20):>8.1f} MiB/s")
@@ -138,7 +142,7 @@ def _time(value_ns: int) -> str:
     return f"{value_ns / 1e6:.3g} ms"
 
 
-def ending(summary: Mapping[str, Any]) -> str:
+def ending(summary: Summary) -> str:
     """Return the one line that stays of a trial."""
     times = summary.get("iterations") or []
     # The summary counts every request, those of warm-up and cool-down too: so does the time.
@@ -157,8 +161,8 @@ def ending(summary: Mapping[str, Any]) -> str:
         line += f", {summary['unwritten']:,} for objects whose own put had failed"
     if summary.get("objects_swept"):
         line += f", {units.counted(summary['objects_swept'], 'object')} swept"
-    if summary.get("buckets_left"):
-        line += f", {units.counted(len(summary['buckets_left']), 'bucket')} left"
+    if left := summary.get("buckets_left"):
+        line += f", {units.counted(len(left), 'bucket')} left"
     line = line.removeprefix(", ")
     if summary.get("state") != "finished":
         reason = f": {summary['reason']}" if summary.get("reason") else ""
@@ -168,14 +172,14 @@ def ending(summary: Mapping[str, Any]) -> str:
     return line
 
 
-def did_something(document: Mapping[str, Any], summary: Mapping[str, Any]) -> bool:
+def did_something(document: TrialDocument, summary: Summary) -> bool:
     """Tell whether a trial is worth a line: a preparation or clean-up that found nothing is not."""
     counts = (summary.get(name) for name in ("requests", "objects_swept", "buckets_left"))
     is_whole = summary.get("state") == "finished"
     return document["measured"] or not is_whole or any(counts)
 
 
-def is_all_wrong(summary: Mapping[str, Any]) -> bool:
+def is_all_wrong(summary: Summary) -> bool:
     """Tell whether not one of several reads brought back what loadstone writes.
 
     Some may have failed otherwise: others' objects are seldom called just like the dataset's.
@@ -186,14 +190,14 @@ def is_all_wrong(summary: Mapping[str, Any]) -> bool:
     return bool(wrong > 1 and failed == requests and 2 * wrong >= requests)
 
 
-def _kinds(summary: Mapping[str, Any]) -> str:
+def _kinds(summary: Summary) -> str:
     """Return the first words that the target said about each kind of failure."""
     examples = summary.get("error_examples") or {}
     told = "; ".join(f"{kind}: {text}" if text else kind for kind, text in examples.items())
     return f" ({told})" if told else ""
 
 
-def left_ns(live: Mapping[str, Any]) -> int | None:
+def left_ns(live: Live) -> int | None:
     """Return how long the trial will take yet if it goes on like this."""
     share: float | None = live.get("progress")
     elapsed_ns: int = live["elapsed_ns"]
@@ -208,12 +212,12 @@ def _duration(duration_ns: int) -> str:
     return units.format_duration(seconds * 10**9) if seconds >= 120 else f"{seconds} s"
 
 
-def ceiling_words(document: Mapping[str, Any]) -> str:
+def ceiling_words(document: CeilingDocument) -> str:
     """Return what a ceiling is, in a few words."""
     return f"ceiling {document['name']} of {', '.join(document['targets'])}"
 
 
-def measured(measurements: Sequence[Mapping[str, Any]]) -> str:
+def measured(measurements: Sequence[CeilingMeasurement]) -> str:
     """Return the highest rate that a ceiling showed in each direction."""
     best: dict[str, float] = {}
     for one in measurements:
@@ -221,7 +225,7 @@ def measured(measurements: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(f"{name} {units.format_byte_rate(rate)}" for name, rate in best.items())
 
 
-def hook_words(entry: Mapping[str, Any]) -> str:
+def hook_words(entry: HookEntry) -> str:
     """Return the one line that stays of a hook."""
     where = f", trial {entry['trial']}" if entry["trial"] else ""
     state = f"exit code {entry['exit_code']}" if entry["state"] == "ended" else entry["state"]

@@ -1,13 +1,14 @@
 """Whether this host lets a plan have its connections: descriptors and local ports, counted out."""
 
 import resource
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.planning.plan import Plan
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError
 
 PROC = Path("/proc")
@@ -189,7 +190,7 @@ def _too_many_a_second(demands: list[Demand], limits: Limits) -> Iterator[Shorta
             )
 
 
-def _demand(document: Mapping[str, Any]) -> Demand:
+def _demand(document: TrialDocument) -> Demand:
     load, stop = document["load"], document["stop"]
     settings = document["target"].get("settings") or {}
     # Clients spread over the first setting that names servers.
@@ -203,7 +204,7 @@ def _demand(document: Mapping[str, Any]) -> Demand:
         trial=document["id"],
         target=document["target"]["name"],
         # The steps of a search are not planned yet; each is looked at when its turn comes.
-        clients=int(load.get("clients_max" if is_open else "clients") or 0),
+        clients=(load.get("clients_max") if is_open else load.get("clients")) or 0,
         endpoints=max(1, len(addresses)),
         is_loopback=all(_is_loopback(str(address)) for address in addresses),
         is_per_request=document.get("connections") == "per_request",

@@ -6,13 +6,13 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from loadstone.campaign.checks.fio_jobs import writes_of_job_file
 from loadstone.campaign.planning.ceiling_plan import PACKAGES, PlannedCeiling, steps_of_osds
 from loadstone.campaign.schema.hook import Hook
+from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, CeilingStep, LeftBehind
 from loadstone.errors import InputError, TargetError
 from loadstone.execution import secrets
 from loadstone.execution.events import CeilingEnded, CeilingProgress, CeilingStarted, Event
@@ -53,8 +53,8 @@ def _missing(what: str, name: str) -> InputError:
     return InputError(f'{what} needs the program "{name}", which is not on this host', hint)
 
 
-def _check_job_file(document: Mapping[str, Any]) -> None:
-    for name in writes_of_job_file(Path(document["job_file"])):
+def _check_job_file(document: CeilingDocument) -> None:
+    for name in writes_of_job_file(Path(str(document["job_file"]))):
         if name not in document["allow_write"]:
             raise InputError(
                 f'ceiling "{document["name"]}": job file "{document["job_file"]}" writes to'
@@ -63,8 +63,8 @@ def _check_job_file(document: Mapping[str, Any]) -> None:
             )
 
 
-def _read_job_file(document: Mapping[str, Any]) -> bytes:
-    path = document["job_file"]
+def _read_job_file(document: CeilingDocument) -> bytes:
+    path = str(document["job_file"])
     try:
         return Path(path).read_bytes()
     except OSError as error:
@@ -84,7 +84,7 @@ class Interrupted(Exception):  # noqa: N818 - it is no error
 
 
 def run_ceiling(
-    document: Mapping[str, Any], folder: Path, listen: Listen, interrupt: Interrupt
+    document: CeilingDocument, folder: Path, listen: Listen, interrupt: Interrupt
 ) -> TargetError | None:
     """Measure one ceiling and keep its record; return what it left behind, if anything.
 
@@ -113,14 +113,14 @@ def run_ceiling(
 
 
 def _measure(
-    document: Mapping[str, Any],
+    document: CeilingDocument,
     writer: CeilingWriter,
     begun: list[bool],
     listen: Listen,
     interrupt: Interrupt,
-) -> list[dict[str, Any]]:
+) -> list[CeilingMeasurement]:
     """Run the steps; `begun` learns when there is something that is ours to remove."""
-    measurements: list[dict[str, Any]] = []
+    measurements: list[CeilingMeasurement] = []
     steps = _steps(document, writer, interrupt)
     for number, step in enumerate(steps):
         # A directory that could not be made is not ours to remove.
@@ -137,13 +137,13 @@ def _measure(
 
 
 def _steps(
-    document: Mapping[str, Any], writer: CeilingWriter, interrupt: Interrupt
-) -> Sequence[Mapping[str, Any]]:
+    document: CeilingDocument, writer: CeilingWriter, interrupt: Interrupt
+) -> Sequence[CeilingStep]:
     """Return the steps, those for each OSD of a pool once it is known which ones these are."""
-    steps: Sequence[Mapping[str, Any]] = document["steps"]
+    steps = document["steps"]
     if document["query"] is None:
         return steps
-    query = {
+    query: CeilingStep = {
         "name": "the pool's OSDs",
         "commands": [document["query"]],
         "format": "pgs",
@@ -167,10 +167,10 @@ def _steps(
 
 
 def _run_step(
-    document: Mapping[str, Any],
-    step: Mapping[str, Any],
+    document: CeilingDocument,
+    step: CeilingStep,
     number: int,
-    steps: Sequence[Mapping[str, Any]],
+    steps: Sequence[CeilingStep],
     listen: Listen,
     interrupt: Interrupt,
 ) -> list[Ended]:
@@ -198,9 +198,7 @@ def _run_step(
         server.finish()
 
 
-def _run(
-    step: Mapping[str, Any], interrupt: Interrupt, tick: Callable[[float], None]
-) -> list[Ended]:
+def _run(step: CeilingStep, interrupt: Interrupt, tick: Callable[[float], None]) -> list[Ended]:
     # A step that makes ready takes no time, and one killed in its middle would leave it open
     # whether there is something of ours to remove.
     is_measurement = step["format"] is not None
@@ -212,7 +210,7 @@ def _run(
     )
 
 
-def _wait_for_server(document: Mapping[str, Any], server: Program) -> None:
+def _wait_for_server(document: CeilingDocument, server: Program) -> None:
     give_up = time.monotonic() + SERVER_READY_S
     while "listening" not in server.said:
         if not server.is_running or time.monotonic() > give_up:
@@ -222,8 +220,8 @@ def _wait_for_server(document: Mapping[str, Any], server: Program) -> None:
 
 
 def _check(
-    document: Mapping[str, Any],
-    step: Mapping[str, Any],
+    document: CeilingDocument,
+    step: CeilingStep,
     ended: Sequence[Ended],
     interrupt: Interrupt,
 ) -> None:
@@ -238,7 +236,7 @@ def _check(
             raise _failed(document, step, f"{code}{_last(one)}")
 
 
-def _failed(document: Mapping[str, Any], step: Mapping[str, Any], why: str) -> TargetError:
+def _failed(document: CeilingDocument, step: CeilingStep, why: str) -> TargetError:
     command = " ".join(step["commands"][0])
     return TargetError(
         f'ceiling "{document["name"]}", {step["name"]}: {why}', f"the command was: {command}"
@@ -257,13 +255,13 @@ def _last(ended: Ended) -> str:
 
 
 def _measurements(
-    document: Mapping[str, Any],
-    step: Mapping[str, Any],
+    document: CeilingDocument,
+    step: CeilingStep,
     ended: Sequence[Ended],
     paths: Sequence[Path],
-) -> list[dict[str, Any]]:
+) -> list[CeilingMeasurement]:
     try:
-        found = read_measurements(step["format"], [_readable(path) for path in paths])
+        found = read_measurements(str(step["format"]), [_readable(path) for path in paths])
     except InputError as error:
         raise _failed(document, step, error.message) from error
     started_ns = min(one.started_unix_ns for one in ended)
@@ -294,7 +292,7 @@ def _readable(path: Path) -> Path:
     return alone
 
 
-def _numbers(one: PrintedMeasurement) -> dict[str, Any]:
+def _numbers(one: PrintedMeasurement) -> CeilingMeasurement:
     service = None if one.service is None else base64.b64encode(one.service).decode()
     return {
         "bytes_per_s": one.bytes_per_s,
@@ -308,12 +306,12 @@ def _numbers(one: PrintedMeasurement) -> dict[str, Any]:
     }
 
 
-def _clean_up(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _clean_up(document: CeilingDocument) -> list[LeftBehind]:
     """Take away what the ceiling has made, also after a failure and after Ctrl-C.
 
     Returns the commands that failed, each with why: what they were to remove may still be there.
     """
-    left = []
+    left: list[LeftBehind] = []
     for command in document["clean_up"]:
         (ended,) = run_programs(
             [command], timeout_s=CLEAN_UP_S, is_stopped=lambda: False, tick=lambda passed_s: None
@@ -325,7 +323,7 @@ def _clean_up(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return left
 
 
-def _left_behind(document: Mapping[str, Any], left: Sequence[Mapping[str, Any]]) -> TargetError:
+def _left_behind(document: CeilingDocument, left: Sequence[LeftBehind]) -> TargetError:
     reasons = "; ".join(dict.fromkeys(one["why"] for one in left))
     commands = "; ".join(shlex.join(one["command"]) for one in left)
     return TargetError(

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.campaign.schema.hook import Hook
+from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError
 from loadstone.execution import secrets
 from loadstone.execution.events import Event, HookEnded
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Ended, run_programs
-from loadstone.results.hook_log import append_hook
+from loadstone.results.hook_log import HookEntry, append_hook
 
 Listen = Callable[[Event], None]
-Document = Mapping[str, Any]
 
 NOT_REACHED = "not reached"
 
@@ -47,7 +47,7 @@ class HookRunner:
         self._lock = threading.Lock()
         self._secrets = secrets.values_in(campaign, os.environ) if hooks else []
 
-    def run(self, point: str, document: Document | None = None) -> None:
+    def run(self, point: str, document: TrialDocument | None = None) -> None:
         """Run the hooks of a point in the campaign's order.
 
         Raises HookError at the first that fails and whose failure is to stop the run.
@@ -56,12 +56,12 @@ class HookRunner:
             if hook.at == point and (document is None or hook.fits(document)):
                 self.run_one(hook, document)
 
-    def of_trial(self, document: Document) -> "TimedHooks":
+    def of_trial(self, document: TrialDocument) -> "TimedHooks":
         """Return the hooks that fall into a trial."""
         timed = [one for one in self._hooks if one.elapsed_ns is not None and one.fits(document)]
         return TimedHooks(self, timed, document)
 
-    def run_one(self, hook: Hook, document: Document | None) -> None:
+    def run_one(self, hook: Hook, document: TrialDocument | None) -> None:
         """Run one hook and keep what became of it; raise if its failure is to stop the run."""
         # What is to be put right after a run is put right after Ctrl-C too.
         is_last = hook.at in ("after_run", "after_trial", "after_phase")
@@ -77,17 +77,17 @@ class HookRunner:
         if not ended.is_good and hook.on_failure == "stop" and not self._interrupt.is_asked:
             raise _failure(hook, entry)
 
-    def keep(self, entry: dict[str, Any]) -> None:
+    def keep(self, entry: HookEntry) -> None:
         """Write an entry into the log, and tell of it."""
         with self._lock:
             append_hook(self._folder, entry)
         self._listen(HookEnded(entry=entry))
 
-    def entry_of_none(self, hook: Hook, document: Document) -> dict[str, Any]:
+    def entry_of_none(self, hook: Hook, document: TrialDocument) -> HookEntry:
         """Return the entry of a hook whose moment never came."""
         return self._entry(hook, document, None)
 
-    def _environment(self, hook: Hook, document: Document | None) -> dict[str, str]:
+    def _environment(self, hook: Hook, document: TrialDocument | None) -> dict[str, str]:
         own = {
             name: secrets.resolve(value, os.environ) if isinstance(value, dict) else value
             for name, value in hook.env.items()
@@ -104,7 +104,7 @@ class HookRunner:
             }
         return {**secrets.inherited(), **told, **own}
 
-    def _entry(self, hook: Hook, document: Document | None, ended: Ended | None) -> dict[str, Any]:
+    def _entry(self, hook: Hook, document: TrialDocument | None, ended: Ended | None) -> HookEntry:
         said = "" if ended is None else secrets.hide(ended.said, self._values(hook))
         return {
             "hook": hook.label,
@@ -128,7 +128,7 @@ class HookRunner:
 class TimedHooks:
     """The hooks inside one trial: a thread waits for their moments, from the load's start on."""
 
-    def __init__(self, runner: HookRunner, hooks: Sequence[Hook], document: Document) -> None:
+    def __init__(self, runner: HookRunner, hooks: Sequence[Hook], document: TrialDocument) -> None:
         self.problem: LoadstoneError | None = None
         self._runner = runner
         self._hooks = sorted(hooks, key=lambda hook: hook.elapsed_ns or 0)
@@ -181,7 +181,7 @@ class TimedHooks:
         return not self._ended.wait(max(0.0, left_s))
 
 
-def _failure(hook: Hook, entry: Mapping[str, Any]) -> HookError:
+def _failure(hook: Hook, entry: HookEntry) -> HookError:
     where = f" of trial {entry['trial']}" if entry["trial"] else ""
     how = entry["state"] if entry["state"] != "ended" else f"exit code {entry['exit_code']}"
     lines = [line.strip() for line in str(entry["said"]).splitlines() if line.strip()]

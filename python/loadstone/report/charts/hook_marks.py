@@ -1,6 +1,6 @@
 """Hooks as marks in charts over time: a line where a command was run inside a trial."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import altair as alt
@@ -10,6 +10,7 @@ from loadstone.analysis.cells.timeline import Timeline
 from loadstone.analysis.limits.target_state import ending, is_good
 from loadstone.report.charts.dimensions import Dimensions
 from loadstone.report.charts.drawing import NUMBER
+from loadstone.results.hook_log import HookEntry
 
 COLOR = "#8a1c7c"
 
@@ -20,10 +21,11 @@ def hook_marks(
     """Return a row for each hook inside a trial, in every panel that shows the trial."""
     starts = {trial.trial: trial.started_unix_ns for trial in findings.trials}
     lengths = {trial.trial: trial.duration_s for trial in findings.trials}
-    entries: dict[str, list[Mapping[str, Any]]] = {}
+    entries: dict[str, list[HookEntry]] = {}
     for entry in findings.hooks:
-        if entry.get("trial") and entry["state"] != "not reached":
-            entries.setdefault(entry["trial"], []).append(entry)
+        trial = entry.get("trial")
+        if trial and entry["state"] != "not reached":
+            entries.setdefault(trial, []).append(entry)
     marks = []
     for line in timelines:
         started_ns, length_s = starts.get(line.trial), lengths.get(line.trial)

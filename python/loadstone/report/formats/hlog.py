@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from loadstone.analysis import Findings
 from loadstone.analysis.measured.part import LATENCIES
 from loadstone.analysis.statistics.latency import merge
+from loadstone.documents.trial import DatasetDocument, Size
 from loadstone.report.options import Options
-from loadstone.results.documents import DatasetDocument, Size
 from loadstone.results.record import Record, Run
 
 NS_PER_S = 1e9

@@ -9,6 +9,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
 from loadstone.analysis.limits.target_state import ending
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+from loadstone.results.hook_log import HookEntry
 
 MEBIBYTE = 2**20
 SAID_MAX = 80
@@ -119,7 +120,7 @@ def hooks_table(findings: Findings) -> Table | None:
     return Table(title="Hooks", columns=columns, rows=tuple(rows), notes=notes)
 
 
-def _hook_row(entry: Mapping[str, Any], started_ns: int | None) -> tuple[str, ...]:
+def _hook_row(entry: HookEntry, started_ns: int | None) -> tuple[str, ...]:
     moment = datetime.datetime.fromtimestamp(entry["started_unix_ns"] / 1e9, tz=datetime.UTC)
     into_ns = None if started_ns is None else entry["started_unix_ns"] - started_ns
     is_run = entry["state"] != "not reached"

@@ -1,0 +1,74 @@
+"""Ceilings, typed: what planning writes of one, and what its record says was measured."""
+
+from typing_extensions import TypedDict
+
+from loadstone.documents.trial import Number, Object, Whole
+
+
+class CeilingStep(TypedDict, total=False):
+    """One measurement: its commands run side by side and are added up."""
+
+    name: str
+    commands: list[list[str]]
+    format: str | None
+    """The printed form that is read from the commands; None where nothing is measured."""
+    bounds: str | None
+    """Which direction of the load it bounds: read, write, or what the program says."""
+    parameters: Object
+    expected_ns: Whole | None
+    timeout_ns: Whole
+
+
+class CeilingWork(TypedDict, total=False):
+    """The steps of a ceiling, and what must be there before and gone afterwards."""
+
+    steps: list[CeilingStep]
+    server: list[str] | None
+    query: list[str] | None
+    clean_up: list[list[str]]
+
+
+class CeilingDocument(CeilingWork, total=False):
+    """A ceiling in its place in the plan."""
+
+    format: Whole
+    id: str
+    run: str
+    name: str
+    kind: str
+    moment: str
+    before: str | None
+    targets: list[str]
+    count: Whole
+    replication: dict[str, Number]
+    via: list[str]
+    job_file: str | None
+    allow_write: list[str]
+
+
+class CeilingMeasurement(TypedDict, total=False):
+    """One direction of one step, as its program printed it; rates are of payload bytes."""
+
+    name: str
+    bounds: str
+    parameters: Object
+    bytes_per_s: Number
+    bytes_per_s_min: Number | None
+    bytes_per_s_max: Number | None
+    bytes_per_second: list[Number]
+    requests_per_s: Number | None
+    service: str | None
+    """Service times: a histogram as intervals have them, in base64."""
+    tool: str | None
+    tool_version: str | None
+    commands: list[list[str]]
+    outputs: list[str]
+    started_unix_ns: Whole
+    ended_unix_ns: Whole
+
+
+class LeftBehind(TypedDict, total=False):
+    """A command of a clean-up that failed."""
+
+    command: list[str]
+    why: str

@@ -1,0 +1,135 @@
+"""What was observed of a trial, typed: what an executor returns and a record keeps.
+
+The types are those of the published schema, as in `trial.py`; imports and queries have a few keys
+beside them.
+"""
+
+from typing_extensions import TypedDict
+
+from loadstone.documents.trial import Number, Object, Whole
+
+
+class Iteration(TypedDict, total=False):
+    """When one iteration began, was measured and ended."""
+
+    iteration: Whole
+    start_ns: Whole
+    measure_start_ns: Whole
+    measure_end_ns: Whole
+    end_ns: Whole
+    first_done_ns: Whole | None
+    in_flight_ns: Whole | None
+
+
+class Stalls(TypedDict, total=False):
+    """The seconds in which a core, or the whole client, stood still, and for how long."""
+
+    core: Whole | None
+    seconds: list[list[Whole]]
+
+
+class ClockDocument(TypedDict, total=False):
+    """What the clock of a load host can tell apart."""
+
+    source: str
+    read_ns: Number
+    step_ns: Whole
+
+
+class LeftPlace(TypedDict, total=False):
+    """A place in which a clean-up left something, and why."""
+
+    place: str
+    kind: str
+    reason: str
+    objects: Whole | None
+    has_more: bool
+
+
+class LoadHost(TypedDict, total=False):
+    """One host's part in a trial that several made."""
+
+    name: str
+    state: str
+    reason: str | None
+    clients: Whole | None
+    requests: Whole
+    failed: Whole
+    bytes: Whole
+    clock_offset_ns: Whole | None
+    clock_bound_ns: Whole | None
+    round_trip_ns: Whole | None
+    start_error_ns_max: Whole | None
+    lost_ns: Whole | None
+
+
+class Summary(TypedDict, total=False):
+    """What was observed of a whole trial. The keys of an import follow those of a load."""
+
+    state: str | None
+    reason: str | None
+    started_unix_ns: Whole
+    started_monotonic_ns: Whole
+    ended_unix_ns: Whole | None
+    iterations: list[Iteration] | None
+    requests: Whole
+    failed: Whole
+    unwritten: Whole
+    bytes: Whole
+    verified_requests: Whole
+    verified_bytes: Whole
+    mismatches: dict[str, Whole]
+    connections_opened: Whole
+    bytes_sent: Whole
+    bytes_received: Whole
+    requests_repeated: Whole
+    log_ins: Whole
+    log_ins_ns: Whole
+    cores: Whole
+    clients: Whole
+    thread_cpu_ns: list[Whole]
+    thread_awake_ns: list[Whole]
+    thread_run_delay_ns: list[Whole | None] | None
+    hiccup: str | None
+    stalls: list[Stalls] | None
+    cores_watched: Whole | None
+    clock: ClockDocument
+    features: Object | None
+    clients_requests_min: Whole
+    clients_requests_max: Whole
+    error_examples: Object | None
+    objects_unwritten: list[list[Whole]]
+    puts_failed_more: Whole
+    buckets_created: list[str]
+    buckets_foreign: list[str]
+    buckets_deleted: list[str] | None
+    buckets_absent: list[str] | None
+    buckets_left: list[str] | None
+    places_left: list[LeftPlace] | None
+    objects_swept: Whole
+    target_on_own_host: bool | None
+    hosts: list[LoadHost] | None
+    start_error_ns: Whole | None
+    stated_latency: Object | None
+    source: Object | None
+    query: Object
+    data: Object
+    filesystem: str | None
+
+
+class Live(TypedDict, total=False):
+    """How a trial stands, about twice a second; `crates/loadgen/src/live.rs` says what each is."""
+
+    elapsed_ns: Whole
+    iteration: Whole
+    iterations: Whole
+    stage: str
+    requests: Whole
+    failed: Whole
+    unwritten: Whole
+    bytes: Whole
+    requests_last_s: Whole
+    bytes_last_s: Whole
+    p50_ns: Whole
+    p99_ns: Whole
+    progress: Number | None
