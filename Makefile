@@ -79,7 +79,7 @@ $(STAMPS)/packages: $(STAMPS)/venv pyproject.toml
 
 $(STAMPS)/extension: $(STAMPS)/packages $(RUST_SOURCES)
 	@echo 'building loadstone (the first time this takes some minutes) …'
-	$(call quietly,extension,VIRTUAL_ENV="$$PWD/$(VENV)" $(BIN)/maturin develop --release && $(BIN)/python -m pip install "loadstone[datafusion$(comma)duckdb$(comma)hosts$(comma)report]")
+	$(call quietly,extension,VIRTUAL_ENV="$$PWD/$(VENV)" $(BIN)/maturin develop --release && $(BIN)/python -m pip install "loadstone[datafusion$(comma)duckdb$(comma)hosts$(comma)jobqueue$(comma)report]")
 	@touch $@
 
 # ---- use ------------------------------------------------------------------------------------

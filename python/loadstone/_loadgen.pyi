@@ -144,6 +144,12 @@ def blot(text: str, secrets: list[str]) -> str:
 def plain(text: str) -> str:
     """Return a text without characters that could steer a terminal; line breaks stay."""
 
+def keep_secrets(variables: dict[str, str], files: dict[str, str]) -> None:
+    """Keep the values of `{env: NAME}` and `{file: PATH}` that a controller sent.
+
+    They are in memory alone, are found before this host's own, and replace those sent before.
+    """
+
 def check(trial_json: str) -> None:
     """Raise ValueError with every mistake of a trial document, one a line."""
 

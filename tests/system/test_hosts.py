@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import hashlib
+import json
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from loadstone import _loadgen
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import HostError
@@ -247,3 +249,58 @@ def wait_until(holds: Any) -> None:
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+CANARY = "canary-hosts-7d1f0a93b5c8e246"
+SENT = """\
+name: sent
+targets:
+  t: {driver: s3, endpoint: ENDPOINT, access_key: {file: KEYFILE}, secret_key: {env: CANARY_SECRET}}
+hosts: {launch: local, count: 2, secrets: send}
+dataset: {objects: 200, size: 4KiB}
+load: {threads: 1, cores: 1}
+phases: [{op: put, duration: 4s}]
+"""
+
+
+def test_a_secret_that_is_sent_is_in_no_process_but_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _loadgen.Store(json.dumps({"access_key": "user", "secret_key": CANARY}))
+    (tmp_path / "key").write_text("user\n")
+    monkeypatch.setenv("CANARY_SECRET", CANARY)
+    text = SENT.replace("ENDPOINT", f"http://127.0.0.1:{store.port}")
+    file = campaigns.write(tmp_path, text.replace("KEYFILE", str(tmp_path / "key")))
+    try:
+        process = campaigns.start("run", file, "-o", tmp_path / "run")
+        campaigns.wait_for(process, "%")
+        agents = agents_of(process.pid)
+        # Its name would be there, had an agent inherited it; so would it in a command line.
+        told = b"".join(
+            Path(f"/proc/{agent}/{kind}").read_bytes()
+            for agent in agents
+            for kind in ("environ", "cmdline")
+        )
+        out, err = campaigns.end(process)
+    finally:
+        store.stop()
+    assert process.returncode == 0, err
+    assert len(agents) == 2
+    assert b"agent" in told
+    assert b"CANARY_SECRET" not in told
+    assert CANARY.encode() not in told
+    assert CANARY not in out + err
+    (record,) = (one for one in read_run(tmp_path / "run").records if one.trial["measured"])
+    # Signed with it, or the store would have refused them.
+    assert all(host["requests"] for host in record.summary["hosts"])
+    assert record.summary["failed"] == 0
+    for path in (tmp_path / "run").rglob("*"):
+        assert not path.is_file() or CANARY.encode() not in path.read_bytes(), path
+
+
+def test_a_secret_to_send_that_is_not_there_is_named(tmp_path: Path) -> None:
+    text = SENT.replace("ENDPOINT", "http://127.0.0.1:9").replace("KEYFILE", str(tmp_path / "key"))
+    (tmp_path / "key").write_text("user")
+    said = loadstone("run", campaigns.write(tmp_path, text), "-o", tmp_path / "run")
+    assert said.code == 1
+    assert '"CANARY_SECRET" is not set' in said.err

@@ -91,7 +91,12 @@ def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
         ('hosts={launch: local, count: 2, listen: "[::]:7000"}', "never all of them"),
         ("hosts={launch: local, count: 2, listen: here}", "an address of this machine"),
         ('hosts={launch: ssh, names: ["a b"], listen: 10.0.0.1}', "a host name"),
-        ("hosts={launch: teleport, count: 2}", '"ssh" or "join"'),
+        ("hosts={launch: teleport, count: 2}", '"htcondor" or "dask"'),
+        ("hosts={launch: dask, count: 2, listen: 10.0.0.1}", "hosts.scheduler: found nothing"),
+        ("hosts={launch: htcondor, names: [a], listen: 10.0.0.1}", "hosts.names"),
+        ("hosts={launch: local, count: 2, options: [-v]}", "it with mpirun or srun"),
+        ("hosts={launch: srun, count: 2, listen: 10.0.0.1, job: {a: 1}}", "slurm or htcondor"),
+        ("hosts={launch: local, count: 2, secrets: shout}", "hosts.secrets"),
         ("load={threads: 1, hosts: 5}", "found 5 hosts, allowed up to 4"),
         ("sweep={hosts: [2, 9]}", "found 9 hosts"),
     ],
@@ -243,7 +248,8 @@ def test_a_clock_is_never_further_off_than_its_bound(
 def invitation(**values: str) -> Invitation:
     known: dict[str, Any] = {
         "controller": "tls://10.0.0.1:7000", "host": "client1", "run": "0" * 32,
-        "lease_s": 10.0, "is_alone": True, "authority": "A", "certificate": "C", "key": "SECRET",
+        "lease_s": 10.0, "is_alone": True, "is_only": True,
+        "authority": "A", "certificate": "C", "key": "SECRET",
     }  # fmt: skip
     from loadstone import __version__
 

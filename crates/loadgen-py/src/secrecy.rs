@@ -1,7 +1,16 @@
 //! Texts of others made fit for people: secrets blotted, control characters replaced.
 
-use loadstone_loadgen::secrecy;
+use std::collections::HashMap;
+
+use loadstone_loadgen::{Sent, keep_sent, secrecy};
 use pyo3::prelude::*;
+
+/// Keeps the values of `{env: NAME}` and `{file: PATH}` that a controller sent, in memory alone and
+/// in the place of those before.
+#[pyfunction]
+pub(crate) fn keep_secrets(variables: HashMap<String, String>, files: HashMap<String, String>) {
+    keep_sent(Sent { variables, files });
+}
 
 /// Returns a text with secrets, and parts of eight bytes and more of them, blotted out.
 #[pyfunction]

@@ -10,11 +10,13 @@ use crate::settings::{Setting, SettingKind};
 mod aws;
 mod given;
 mod keeper;
+mod sent;
 mod service;
 
 use aws::Files;
 pub(crate) use keeper::{AccessKeys, KeyKeeper};
 use keeper::{Source, had_or_new};
+pub use sent::{Sent, keep_sent};
 
 /// Returns the text that a setting holds or refers to; `None` when it is absent.
 ///
@@ -31,7 +33,7 @@ pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option
         Some(value) => {
             let reference = |kind| value.get(kind).and_then(Value::as_str);
             if let Some(name) = reference("env") {
-                let value = std::env::var(name).map_err(|_| {
+                let value = variable(name).ok_or_else(|| {
                     Error::target(what(), format!("environment variable \"{name}\" is not set"))
                         .with_hint(format!("export {name}, or refer to a file instead"))
                 })?;
@@ -40,7 +42,7 @@ pub(crate) fn resolve(settings: &Map<String, Value>, key: &str) -> Result<Option
             let Some(path) = reference("file") else {
                 return Err(Error::target(what(), "it is neither a text nor a reference"));
             };
-            match std::fs::read_to_string(path) {
+            match sent::file(path).map_or_else(|| std::fs::read_to_string(path), Ok) {
                 Ok(text) => {
                     let value = text.trim_end_matches(['\r', '\n']).to_owned();
                     kept(value, &format!("file \"{path}\"")).map(Some)
@@ -185,7 +187,12 @@ pub fn profile_commands(profile: &str) -> Vec<String> {
 }
 
 fn env(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
+    variable(name).filter(|value| !value.is_empty())
+}
+
+/// Returns an environment variable: as the controller sent it, else this host's own.
+fn variable(name: &str) -> Option<String> {
+    sent::variable(name).or_else(|| std::env::var(name).ok())
 }
 
 #[cfg(test)]

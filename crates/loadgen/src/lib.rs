@@ -46,5 +46,5 @@ mod worker;
 
 pub use batch::encode;
 pub use clock::thread_cpu_ns;
-pub use credentials::profile_commands;
+pub use credentials::{Sent, keep_sent, profile_commands};
 pub use recorder::histogram;

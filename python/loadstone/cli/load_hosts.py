@@ -30,10 +30,18 @@ def joined(campaign: Campaign, run: str) -> Iterator[Joined]:
         raise extras.refuse_hosts()
     from loadstone.hosts.session import HostSession
 
-    with HostSession(campaign.hosts, run, tell) as session:
+    with HostSession(campaign.hosts, run, tell, secrets=secrets_of(campaign)) as session:
         names = ", ".join(session.names)
         print(f"client hosts joined: {names}", file=sys.stderr, flush=True)
         yield Joined(table=session.executors(), documents=session.documents())
+
+
+def secrets_of(campaign: Campaign) -> set[str]:
+    """Return the environment variables that hold secrets of a campaign's targets."""
+    from loadstone.hosts.secrets import variables_of
+
+    targets = campaign.targets.values()
+    return variables_of((target.driver, target.settings) for target in targets)
 
 
 def tell(line: str) -> None:

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TextIO
 
 import pyarrow as pa
 
@@ -32,6 +32,7 @@ from loadstone.results.layout import state_folder
 CONNECT_S = 20.0
 SAY_ALIVE_S = 1.0
 LEASE_CHECK_S = 0.5
+HOLD_TRIES = 40
 END_S = 5.0
 """How long a load may take to stop before the process ends all the same."""
 
@@ -135,6 +136,9 @@ class Agent:
             case "trial":
                 if work is not None and work.thread.is_alive():
                     work.stop()
+                secrets = body["secrets"]
+                if secrets is not None:
+                    _loadgen.keep_secrets(secrets["variables"], secrets["files"])
                 self._work = _Work(self, self._host, body["trial"], body["attempt"], self._lease_s)
                 self._work.thread.start()
             case "go" if work is not None:
@@ -262,18 +266,36 @@ def only_agent(invitation: Invitation) -> Iterator[None]:
     path = state_folder() / f"agent-{socket.gethostname()}.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            lock.seek(0)
-            raise HostError(
-                f"host {invitation.host}: an agent makes load here already: {lock.read(200)}",
-                "wait for that run to end; two names for one host are two agents, too",
-            ) from error
-        lock.truncate(0)
-        lock.write(f"run {invitation.run[:8]}, as {invitation.host}, process {os.getpid()}")
-        lock.flush()
+        _hold(lock, invitation)
         yield
+
+
+def _hold(lock: TextIO, invitation: Invitation) -> None:
+    """Lock a host for a run, alone or together with its other agents."""
+    tag = f"run {invitation.run[:8]}, as "
+    for _ in range(HOLD_TRIES):
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.truncate(0)
+            lock.write(f"{tag}{invitation.host}, process {os.getpid()}")
+            lock.flush()
+            if not invitation.is_only:
+                fcntl.flock(lock, fcntl.LOCK_SH)
+            return
+        lock.seek(0)
+        holder = lock.read(200)
+        if invitation.is_only or not tag.startswith(holder[: len(tag)]):
+            break
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return
+        # Another rank of this run has the lock for a moment, to write who it is.
+        time.sleep(0.05)
+    raise HostError(
+        f"host {invitation.host}: an agent makes load here already: {holder}",
+        "wait for that run to end"
+        + ("; two names for one host are two agents, too" if invitation.is_only else ""),
+    )
 
 
 def packed(batch: pa.RecordBatch) -> bytes:

@@ -84,12 +84,13 @@ class Carrier:
         """The hosts whose agents are connected."""
         return frozenset(self._addresses)
 
-    def invite(self, host: str, *, is_alone: bool) -> Invitation:
+    def invite(self, host: str, *, is_alone: bool, is_only: bool = True) -> Invitation:
         """Return a host's way in, with a certificate of its own."""
         identity = self._authority.issue(host)
         return Invitation(
             controller=self.address, host=host, run=self._run, loadstone=__version__,
-            lease_s=LEASE_S, is_alone=is_alone, authority=self._authority.certificate,
+            lease_s=LEASE_S, is_alone=is_alone, is_only=is_only,
+            authority=self._authority.certificate,
             certificate=identity.certificate, key=identity.key,
         )  # fmt: skip
 

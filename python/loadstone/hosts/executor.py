@@ -18,6 +18,7 @@ from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.executor import Executor, Output
+from loadstone.hosts import secrets
 from loadstone.hosts.carrier import Carrier, Heard
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.division import clients_of, divide, failures_max
@@ -76,9 +77,16 @@ class OnHosts:
     """The executor of trials that several hosts make together."""
 
     def __init__(
-        self, carrier: Carrier, hosts: Iterable[str], check: Executor, *, stops_on_loss: bool
+        self,
+        carrier: Carrier,
+        hosts: Iterable[str],
+        check: Executor,
+        *,
+        stops_on_loss: bool,
+        sends_secrets: bool = False,
     ) -> None:
         """`check` looks at documents before any load; hosts take part in their order."""
+        self._sends_secrets = sends_secrets
         self._carrier = carrier
         self._order = tuple(hosts)
         self._checker = check
@@ -104,6 +112,8 @@ class OnHosts:
         here = [host for host in here if host in self._carrier.hosts]
         trial = _TrialOnHosts(document, output, self._carrier, here, self._attempts)
         trial.stops_on_loss = self._stops_on_loss
+        if self._sends_secrets:
+            trial.secrets = secrets.read(document)
         for host in missing[: max(0, (document.get("hosts") or 1) - len(here))]:
             trial.absent.append(host)
         return trial.run()
@@ -122,6 +132,7 @@ class _TrialOnHosts:
     ) -> None:
         self.stops_on_loss = False
         self.absent: list[str] = []
+        self.secrets: Mapping[str, Mapping[str, str]] | None = None
         self._document = document
         self._output = output
         self._carrier = carrier
@@ -165,7 +176,9 @@ class _TrialOnHosts:
             self._hosts[name].heard = time.monotonic()
             self._hosts[name].state = "preparing"
             trial = json.dumps(self._division.shares[name])
-            self._carrier.ask((name,), "trial", trial=trial, attempt=self._attempt)
+            self._carrier.ask(
+                (name,), "trial", trial=trial, attempt=self._attempt, secrets=self.secrets
+            )
         end = time.monotonic() + READY_S
         while any(host.state == "preparing" for host in self._hosts.values()):
             self._turn()

@@ -13,13 +13,16 @@ from loadstone.errors import InputError
 
 FORMAT = 1
 SIZE_BYTES_MAX = 64 * 1024
+RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+"""How Open MPI, PMIx, MPICH and Slurm tell a process its rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invitation:
     """One host's way into one run. It holds the host's key: it is as secret as a password.
 
-    `is_alone` says that no other agent may make load on the host meanwhile.
+    `is_alone` says that no other run's agent may make load on the host meanwhile, and with
+    `is_only` no other of this run either.
     """
 
     controller: str
@@ -28,6 +31,7 @@ class Invitation:
     loadstone: str
     lease_s: float
     is_alone: bool
+    is_only: bool
     authority: str
     certificate: str
     key: str
@@ -40,11 +44,32 @@ class Invitation:
         return json.dumps({"format": FORMAT, **asdict(self)}) + "\n"
 
 
+def rank_file(folder: Path, rank: int) -> Path:
+    """Return where in a folder the invitation of a rank stands."""
+    return folder / f"{rank}.invitation"
+
+
+def _rank(folder: str) -> int:
+    """Return which rank of a parallel program this process is, as its launcher says."""
+    found = next((os.environ[name] for name in RANKS if os.environ.get(name)), "")
+    if not found.isdigit():
+        raise InputError(
+            f'"{folder}" is a folder, with an invitation for each rank, and this process has none',
+            f"mpirun and srun set one of {', '.join(RANKS)}; otherwise name one of its files",
+        )
+    return int(found)
+
+
 def read_invitation(path: str) -> Invitation:
-    """Read an invitation from a file that only its owner may read, or from "-", standard input."""
+    """Read an invitation from a file that only its owner may read, or from "-", standard input.
+
+    In a folder it is the file of this process's rank.
+    """
     if path == "-":
         # One line: what started the agent keeps the pipe open, for its end ends the agent.
         return parse_invitation(sys.stdin.readline(SIZE_BYTES_MAX), "standard input")
+    if os.path.isdir(path):
+        path = str(rank_file(Path(path), _rank(path)))
     try:
         with open(path, encoding="utf-8") as stream:
             mode = os.fstat(stream.fileno()).st_mode

@@ -3,10 +3,10 @@
 import queue
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Self
 
-from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.campaign.schema.systems.hosts import NAMED_ONLY, Hosts
 from loadstone.errors import HostError
 from loadstone.execution.executor import Executor
 from loadstone.execution.executors import EXECUTORS
@@ -24,13 +24,23 @@ NAMED_MAX = 8
 class HostSession:
     """Agents on all hosts of a campaign, joined and known, for as long as the context lasts."""
 
-    def __init__(self, hosts: Hosts, run: str, tell: Callable[[str], None]) -> None:
-        """`tell` shows a line to the user, who may have to start the agents."""
+    def __init__(
+        self,
+        hosts: Hosts,
+        run: str,
+        tell: Callable[[str], None],
+        *,
+        secrets: Collection[str] = (),
+    ) -> None:
+        """`tell` shows a line to the user, who may have to start the agents.
+
+        `secrets` names the environment variables that are sent, where the hosts say so.
+        """
         self.facts: dict[str, Mapping[str, Any]] = {}
         self.joined_s: dict[str, float] = {}
         self._hosts = hosts
         self._carrier = Carrier(run, hosts.listen_address)
-        self._launcher = make_launcher(hosts)
+        self._launcher = make_launcher(hosts, secrets if hosts.secrets == "send" else ())
         self._tell = tell
         self._ended_at: float | None = None
 
@@ -66,6 +76,7 @@ class HostSession:
             self.names,
             EXECUTORS["operations"],
             stops_on_loss=self._hosts.on_lost == "stop",
+            sends_secrets=self._hosts.secrets == "send",
         )
         return {"operations": operations}
 
@@ -76,7 +87,11 @@ class HostSession:
     def _launch(self) -> None:
         began = time.monotonic()
         is_alone = self._hosts.launch != "local"
-        invitations = [self._carrier.invite(name, is_alone=is_alone) for name in self.names]
+        # Ranks, jobs and workers of one run may be several on a host, as its scheduler has it.
+        is_only = self._hosts.launch in NAMED_ONLY
+        invitations = [
+            self._carrier.invite(name, is_alone=is_alone, is_only=is_only) for name in self.names
+        ]
         for line in self._launcher.start(invitations):
             self._tell(line)
         while missing := [name for name in self.names if name not in self.facts]:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.system.servers import ceph, guest, guest_files
+from tests.system.servers import ceph, guest, guest_files, slurm
 from tests.system.servers.processes import ServerError
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -81,6 +81,12 @@ def install_sshd() -> None:
         _debian_packages(["openssh-server", "openssh-client"])
 
 
+def install_slurm() -> None:
+    """Install what starts parallel programs: Slurm with munge, and Open MPI."""
+    if slurm.missing_programs() or shutil.which("mpirun") is None:
+        _debian_packages(["munge", "openmpi-bin", "slurm-client", "slurmctld", "slurmd"])
+
+
 def install_chromium() -> None:
     """Install a browser, which tests open pages with."""
     if shutil.which("chromium") is None:
@@ -135,6 +141,7 @@ INSTALLERS = {
     "ceilings": install_ceilings,
     "guest": install_guest,
     "sshd": install_sshd,
+    "slurm": install_slurm,
     "chromium": install_chromium,
     "chdb": install_chdb,
     "axe": install_axe,

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from loadstone.cli import extras, plain
-from loadstone.cli.load_hosts import tell
+from loadstone.cli.load_hosts import secrets_of, tell
 from loadstone.cli.screen.output import print_table
 from loadstone.errors import InputError
 
@@ -49,7 +49,8 @@ def command(
         raise extras.refuse_hosts()
     from loadstone.hosts.session import HostSession
 
-    with HostSession(campaign.hosts, uuid.uuid4().hex, tell) as session:
+    secrets = secrets_of(campaign)
+    with HostSession(campaign.hosts, uuid.uuid4().hex, tell, secrets=secrets) as session:
         clocks = session.carrier.read_clocks(session.names)
         rows = [
             {

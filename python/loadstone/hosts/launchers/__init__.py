@@ -1,7 +1,8 @@
 """The table of launchers: each starts `loadstone agent` on the hosts, and does nothing else."""
 
 import importlib
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from loadstone.campaign.schema.systems.hosts import Hosts
@@ -11,6 +12,11 @@ LAUNCHERS: Mapping[str, str] = {
     "local": "loadstone.hosts.launchers.local:Local",
     "ssh": "loadstone.hosts.launchers.ssh:Ssh",
     "join": "loadstone.hosts.launchers.by_hand:ByHand",
+    "mpirun": "loadstone.hosts.launchers.ranks:Mpirun",
+    "srun": "loadstone.hosts.launchers.ranks:Srun",
+    "slurm": "loadstone.hosts.launchers.jobs:Slurm",
+    "htcondor": "loadstone.hosts.launchers.jobs:HTCondor",
+    "dask": "loadstone.hosts.launchers.dask_workers:DaskWorkers",
 }
 """Modules are imported when they are used: each has libraries of its own."""
 
@@ -30,8 +36,18 @@ class Launcher(Protocol):
         """End what was started and has not ended by itself."""
 
 
-def make_launcher(hosts: Hosts) -> Launcher:
-    """Return the launcher that a campaign names."""
+def make_launcher(hosts: Hosts, secrets: Collection[str] = ()) -> Launcher:
+    """Return the launcher that a campaign names.
+
+    What it starts does not inherit the environment variables that `secrets` names.
+    """
     module, _, name = LAUNCHERS[hosts.launch].partition(":")
-    made: Launcher = getattr(importlib.import_module(module), name)(hosts)
+    made: Launcher = getattr(importlib.import_module(module), name)(
+        hosts, environment_without(secrets)
+    )
     return made
+
+
+def environment_without(secrets: Collection[str]) -> dict[str, str]:
+    """Return this process's environment without some of its variables."""
+    return {name: value for name, value in os.environ.items() if name not in secrets}

@@ -12,7 +12,7 @@ from loadstone.hosts.invitation import Invitation, write_invitation
 class ByHand:
     """Files for people to carry; each holds a key, so they go when the run is over."""
 
-    def __init__(self, hosts: Hosts) -> None:
+    def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
         self._command = hosts.command or "loadstone"
         self._folder: Path | None = None
 

@@ -19,7 +19,8 @@ SAID_BYTES = 2000
 class Local:
     """Processes of this machine, each of which ends when its standard input does."""
 
-    def __init__(self, hosts: Hosts) -> None:
+    def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
+        self._environment = environment
         words = (hosts.command or "").split()
         self._command = words or [sys.executable, "-m", "loadstone"]
         self._agents: dict[str, tuple[subprocess.Popen[bytes], IO[Any]]] = {}
@@ -32,6 +33,7 @@ class Local:
                 agent = subprocess.Popen(
                     [*self._command, "agent", "--join", "-"],
                     stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said,
+                    env=self._environment,
                     # Ctrl-C is for the controller, which ends its agents in order.
                     start_new_session=True,
                 )  # fmt: skip

@@ -27,7 +27,7 @@ STOP_S = 8.0
 class Ssh:
     """One session for each host, in a thread with a loop of its own."""
 
-    def __init__(self, hosts: Hosts) -> None:
+    def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
         self._command = hosts.command or "loadstone"
         self._ended: dict[str, str] = {}
         self._sessions: dict[str, asyncio.Task[None]] = {}

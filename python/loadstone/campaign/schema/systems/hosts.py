@@ -2,7 +2,8 @@
 
 import ipaddress
 import re
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -12,6 +13,14 @@ from loadstone.campaign.schema.values import PositiveCount, PositiveDuration
 from loadstone.errors import InputError, shown
 
 HOSTS_MAX = 10_000
+NAMED_ONLY = ("ssh", "join")
+COUNTED_ONLY = ("htcondor", "dask")
+OPTIONS_OF = ("mpirun", "srun")
+JOBS_OF = ("slurm", "htcondor")
+FOLDER_OF = (*OPTIONS_OF, *JOBS_OF)
+_COUNTED = {"local": "local", "slurm": "job", "htcondor": "job", "dask": "worker"}
+"""What agents are called that are counted and not named; "rank" for the rest."""
+
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:@-]*[A-Za-z0-9_])?")
 _PORT = r"(?::\d{1,5})?"
 
@@ -45,15 +54,17 @@ class Hosts(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    launch: Literal["local", "ssh", "join"] = Field(
-        description="How agents are started: local (so many processes on this machine), ssh, or"
-        " join (by people, with the commands that are printed)."
+    launch: Literal["local", "ssh", "join", "mpirun", "srun", "slurm", "htcondor", "dask"] = Field(
+        description="How agents are started: local (so many processes on this machine), ssh, join"
+        " (by people, with the commands that are printed), mpirun or srun (an agent a rank), slurm"
+        " or htcondor (an agent a job, by dask-jobqueue), or dask (on the workers of a scheduler"
+        " that runs already)."
     )
     names: tuple[Annotated[str, AfterValidator(_read_names)], ...] = Field(
         default=(), description="The hosts; client{1...8} stands for eight of them."
     )
     count: PositiveCount | None = Field(
-        default=None, description="With local: how many agents, in the place of names."
+        default=None, description="How many agents, in the place of names; not with ssh and join."
     )
     command: str | None = Field(
         default=None, description="How loadstone is called on the hosts; loadstone when absent."
@@ -66,10 +77,33 @@ class Hosts(BaseModel):
         default="continue",
         description="What a trial does that loses a host: end degraded with the others, or stop.",
     )
+    secrets: Literal["resolve", "send"] = Field(
+        default="resolve",
+        description="Who looks up {env: NAME} and {file: PATH}: each host for itself (resolve), or"
+        " the controller, which sends the values over TLS; they are kept in memory only (send).",
+    )
+    options: tuple[str, ...] = Field(
+        default=(), description="With mpirun and srun: more words of its command line."
+    )
+    job: dict[str, Any] = Field(
+        default={},
+        description="With slurm and htcondor: settings of dask-jobqueue, such as queue, cores,"
+        " memory and walltime; the rest is from its own configuration.",
+    )
+    folder: str | None = Field(
+        default=None,
+        description="With mpirun, srun, slurm and htcondor: a directory that all hosts see, for"
+        " invitations; the current one when absent.",
+    )
+    scheduler: str | None = Field(
+        default=None,
+        description="With dask: the scheduler's address; its TLS is set up as dask's own is.",
+    )
     join_timeout_ns: PositiveDuration | None = Field(
         default=None,
         alias="join_timeout",
-        description="How long to wait until all agents have joined: a minute, or ten with join.",
+        description="How long to wait until all agents have joined: a minute, or ten with join,"
+        " slurm and htcondor.",
     )
 
     @property
@@ -77,19 +111,35 @@ class Hosts(BaseModel):
         """How long to wait until all agents have joined."""
         if self.join_timeout_ns is not None:
             return self.join_timeout_ns / 1e9
-        return 600.0 if self.launch == "join" else 60.0
+        return 600.0 if self.launch in ("join", *JOBS_OF) else 60.0
 
     @property
     def all_names(self) -> tuple[str, ...]:
         """The hosts one by one."""
         if self.count is not None:
-            return tuple(f"local{number}" for number in range(1, self.count + 1))
+            name = _COUNTED.get(self.launch, "rank")
+            return tuple(f"{name}{number}" for number in range(1, self.count + 1))
         return tuple(name for text in self.names for name in units.expand_hosts(text))
 
     @property
     def listen_address(self) -> str:
         """Where agents connect to."""
         return self.listen or "127.0.0.1"
+
+    def _misplaced(self) -> Iterator[KeyMistake]:
+        """Yield the keys that other launchers have, and what this one lacks."""
+        own = {"options": OPTIONS_OF, "job": JOBS_OF, "folder": FOLDER_OF, "scheduler": ("dask",)}
+        for key, launchers in own.items():
+            if getattr(self, key) and self.launch not in launchers:
+                yield KeyMistake(
+                    path=(key,), found=f"it with {self.launch}",
+                    allowed=f"it with {' or '.join(launchers)}",
+                )  # fmt: skip
+        if self.launch == "dask" and self.scheduler is None:
+            yield KeyMistake(
+                path=("scheduler",), found="nothing",
+                allowed="the address of a scheduler of dask, like tls://10.0.0.1:8786",
+            )  # fmt: skip
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -99,12 +149,18 @@ class Hosts(BaseModel):
                 KeyMistake(path=("count",), found="it beside names", allowed="one of the two")
             )
         elif self.count is None and not self.names:
-            allowed = "names, or count" if self.launch == "local" else "names"
+            allowed = "names" if self.launch in NAMED_ONLY else "names, or count"
+            allowed = "count" if self.launch in COUNTED_ONLY else allowed
             mistakes.append(KeyMistake(path=(), found="no hosts", allowed=allowed))
-        if self.count is not None and self.launch != "local":
+        if self.count is not None and self.launch in NAMED_ONLY:
             mistakes.append(
                 KeyMistake(path=("count",), found=f"it with {self.launch}", allowed="names")
             )
+        if self.names and self.launch in COUNTED_ONLY:
+            mistakes.append(
+                KeyMistake(path=("names",), found=f"it with {self.launch}", allowed="count")
+            )
+        mistakes += self._misplaced()
         if self.launch != "local" and self.listen is None:
             mistakes.append(
                 KeyMistake(

@@ -1,0 +1,119 @@
+"""Agents on the workers of a scheduler of dask that a site already runs, with its own security.
+
+Each agent is a process beside a worker, whose one task waits for it. Its invitation goes through
+that scheduler, so the way there must be encrypted, or stay on this machine.
+"""
+
+import contextlib
+import ipaddress
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dask
+
+from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.errors import HostError
+from loadstone.hosts.invitation import Invitation
+
+CONNECT_S = 20.0
+SAID_BYTES = 2000
+
+
+class DaskWorkers:
+    """A task for each agent, on a worker of its own."""
+
+    def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
+        assert hosts.scheduler is not None, "the schema holds it"
+        self._scheduler = hosts.scheduler
+        self._command = (hosts.command or "loadstone").split()
+        self._client: Any = None
+        self._tasks: dict[str, Any] = {}
+
+    def start(self, invitations: Sequence[Invitation]) -> list[str]:
+        """Start an agent beside as many workers as there are invitations."""
+        from distributed import Client
+
+        tried = f"start agents by the scheduler at {self._scheduler}"
+        _refuse_plain(self._scheduler, tried)
+        try:
+            made: Any = Client
+            self._client = made(self._scheduler, timeout=CONNECT_S, set_as_default=False)
+        except (OSError, RuntimeError, TypeError, ValueError) as error:
+            raise HostError(
+                f"{tried}: {error}",
+                "its address and its TLS are as dask's own configuration has them"
+                " (distributed.comm.tls.client)",
+            ) from error
+        workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+        if len(workers) < len(invitations):
+            raise HostError(
+                f"{tried}: it has {len(workers)} workers, hosts.count asks for {len(invitations)}",
+                "start more workers, or lower hosts.count",
+            )
+        for invitation, worker in zip(invitations, workers, strict=False):
+            self._tasks[invitation.host] = self._client.submit(
+                be_agent, self._command, invitation, workers=[worker],
+                allow_other_workers=False, pure=False, key=f"loadstone-{invitation.host}-{worker}",
+            )  # fmt: skip
+        return []
+
+    def ended(self) -> Mapping[str, str]:
+        """Return the hosts whose agents have ended, with what they said."""
+        return {host: _told(task) for host, task in self._tasks.items() if task.done()}
+
+    def stop(self) -> None:
+        """Leave the scheduler: agents leave with the run, and their tasks end with them."""
+        if self._client is not None:
+            for task in self._tasks.values():
+                with contextlib.suppress(Exception):
+                    task.result(timeout=CONNECT_S / 2)
+            self._client.close()
+
+
+def be_agent(command: Sequence[str], invitation: Invitation) -> str:
+    """Run an agent on the worker's host to its end, and return what it said; runs on a worker."""
+    try:
+        agent = subprocess.Popen(
+            [*command, "agent", "--join", "-"],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    except OSError as error:
+        return (
+            f'host {invitation.host}: start "{command[0]}": {error.strerror}\n'
+            "hint: hosts.command says how loadstone is called on the hosts"
+        )
+    assert agent.stdin is not None and agent.stderr is not None  # noqa: PT018
+    with contextlib.suppress(BrokenPipeError):
+        agent.stdin.write(invitation.text().encode())
+        agent.stdin.flush()
+    said = agent.stderr.read().decode(errors="replace").strip()[-SAID_BYTES:]
+    code = agent.wait()
+    return said.removeprefix("error: ") or f"its agent ended with exit code {code}"
+
+
+def _told(task: Any) -> str:
+    if task.status == "finished":
+        return str(task.result())
+    error = task.exception() if task.status == "error" else None
+    return f"its worker could not start it: {error or task.status}"
+
+
+def _refuse_plain(scheduler: str, tried: str) -> None:
+    """An invitation holds a key, which must not cross a network in plain text."""
+    kind, _, rest = scheduler.rpartition("://")
+    if kind in ("tls", "wss"):
+        if dask.config.get("distributed.comm.tls.ca-file") is None:
+            raise HostError(
+                f"{tried}: dask's own configuration here says nothing of its TLS",
+                "set distributed.comm.tls.ca-file, client.cert and client.key, as the site has it",
+            )
+        return
+    name = rest.rpartition(":")[0].strip("[]")
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(name).is_loopback:
+            return
+    raise HostError(
+        f"{tried}: its connections are not encrypted, and an agent's key would go over them",
+        "give the scheduler TLS, and its address as tls://HOST:PORT; or join by hand",
+    )

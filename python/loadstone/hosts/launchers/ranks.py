@@ -1,0 +1,125 @@
+"""Agents as the ranks of a parallel program, which mpirun or srun starts.
+
+Each finds its invitation by its rank, in a folder that all hosts see.
+"""
+
+import contextlib
+import shlex
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+from loadstone.campaign.schema.systems.hosts import Hosts
+from loadstone.errors import HostError
+from loadstone.hosts.invitation import Invitation
+from loadstone.hosts.launchers.shared_folder import SharedFolder
+
+END_S = 10.0
+SAID_BYTES = 2000
+
+
+class Ranks:
+    """One process that starts all agents, and is gone when the last of them is."""
+
+    program = ""
+
+    def __init__(self, hosts: Hosts, environment: Mapping[str, str]) -> None:
+        self._hosts = hosts
+        self._environment = environment
+        self._names: tuple[str, ...] = ()
+        self._folder: SharedFolder | None = None
+        self._started: subprocess.Popen[bytes] | None = None
+        self._said: IO[Any] | None = None
+
+    def start(self, invitations: Sequence[Invitation]) -> list[str]:
+        """Start the program with a rank for each invitation."""
+        self._names = tuple(invitation.host for invitation in invitations)
+        self._folder = SharedFolder(self._hosts, invitations[0].run)
+        self._folder.write(invitations)
+        agent = [*shlex.split(self._hosts.command or "loadstone"), "agent", "--join"]
+        words = [*self.words(len(invitations)), *self._hosts.options, *agent, self._folder.path]
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115, read when the program has ended
+        try:
+            self._started = subprocess.Popen(
+                list(map(str, words)),
+                stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said,
+                env={**self.settings(), **self._environment},
+                # Ctrl-C is for the controller, which ends its agents in order.
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise HostError(
+                f'start agents by "{self.program}": {error.strerror}',
+                f"is {self.program} installed here, and in PATH?",
+            ) from error
+        return []
+
+    def words(self, number: int) -> list[str]:
+        """Return the command line up to the user's own options."""
+        raise NotImplementedError
+
+    def settings(self) -> Mapping[str, str]:
+        """Return environment variables, which the user's own go before."""
+        return {}
+
+    def ended(self) -> Mapping[str, str]:
+        """Return all hosts when the program has ended: it tells no rank from another."""
+        if self._started is None or self._started.poll() is None:
+            return {}
+        assert self._said is not None
+        self._said.seek(0)
+        text = self._said.read().decode(errors="replace").strip()[-SAID_BYTES:]
+        how = f"{self.program} ended with exit code {self._started.returncode}"
+        told = text.removeprefix("error: ") or how
+        if "\nhint: " not in told:
+            told += f"\nhint: try it by hand: {self.program} with the words of hosts.options"
+        return dict.fromkeys(self._names, told)
+
+    def stop(self) -> None:
+        """Wait until the agents have left and the program with them, or end it."""
+        if self._started is not None:
+            try:
+                self._started.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self._started.send_signal(signal.SIGTERM)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._started.wait(END_S)
+                if self._started.poll() is None:
+                    self._started.kill()
+                    self._started.wait()
+        if self._said is not None:
+            self._said.close()
+        if self._folder is not None:
+            self._folder.remove()
+
+
+class Mpirun(Ranks):
+    """Ranks of Open MPI: no processor bound, and none ended because another has."""
+
+    program = "mpirun"
+
+    def words(self, number: int) -> list[str]:
+        """Return mpirun with so many ranks, on the hosts that the campaign names."""
+        names = ["--host", ",".join(self._hosts.all_names)] if self._hosts.names else []
+        return ["mpirun", "-np", str(number), *names, "--bind-to", "none"]
+
+    def settings(self) -> Mapping[str, str]:
+        """Return what has mpirun let the other ranks go on: a lost host is ours to judge."""
+        return {"OMPI_MCA_orte_abort_on_non_zero_status": "0", "OMPI_MCA_orte_enable_recovery": "1"}
+
+
+class Srun(Ranks):
+    """Tasks of Slurm, in the allocation that this process is in or one of their own."""
+
+    program = "srun"
+
+    def words(self, number: int) -> list[str]:
+        """Return srun with so many tasks, on the nodes that the campaign names."""
+        nodes = ["--ntasks", str(number)]
+        if self._hosts.names:
+            names = ",".join(self._hosts.all_names)
+            nodes += ["--nodes", str(number), "--ntasks-per-node", "1", "--nodelist", names]
+        # The load places its own threads, and a lost task is ours to judge.
+        return ["srun", *nodes, "--cpu-bind=none", "--kill-on-bad-exit=0", "--no-kill"]
