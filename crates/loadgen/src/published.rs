@@ -60,6 +60,30 @@ struct LoadHost {
     failed: u64,
     /// Payload that good requests moved.
     bytes: u64,
+    /// As in the summary, of its own load alone: what its own counters are judged by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connections_opened: Option<u64>,
+    /// Likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_sent: Option<u64>,
+    /// Likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_received: Option<u64>,
+    /// Likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_cpu_ns: Option<Vec<u64>>,
+    /// Likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_awake_ns: Option<Vec<u64>>,
+    /// Likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_run_delay_ns: Option<Vec<Option<u64>>>,
+    /// Likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_examples: Option<BTreeMap<String, String>>,
+    /// Whether the target is served by this very host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_on_own_host: Option<bool>,
     /// When it was found lost, from the common start.
     lost_ns: Option<u64>,
     /// By how much its load began after the common start, on its own clock.

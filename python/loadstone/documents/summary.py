@@ -61,6 +61,14 @@ class LoadHost(TypedDict, total=False):
     round_trip_ns: Whole | None
     start_error_ns_max: Whole | None
     lost_ns: Whole | None
+    connections_opened: Whole | None
+    bytes_sent: Whole | None
+    bytes_received: Whole | None
+    thread_cpu_ns: list[Whole] | None
+    thread_awake_ns: list[Whole] | None
+    thread_run_delay_ns: list[Whole | None] | None
+    error_examples: dict[str, str] | None
+    target_on_own_host: bool | None
 
 
 class Summary(TypedDict, total=False):

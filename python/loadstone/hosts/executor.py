@@ -22,7 +22,7 @@ from loadstone.hosts import secrets
 from loadstone.hosts.carrier import Carrier, Heard
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.division import clients_of, divide, failures_max
-from loadstone.hosts.merging import LiveFigures, merge_summaries
+from loadstone.hosts.merging import OWN_FIGURES, LiveFigures, merge_summaries
 
 SILENT_S = 3.0
 """How long a host may say nothing: its agent says something every second."""
@@ -69,6 +69,7 @@ class _Host:
             "bytes": told.get("bytes", self.bytes),
             "lost_ns": self.lost_ns,
             "start_error_ns_max": told.get("start_error_ns"),
+            **{name: told[name] for name in OWN_FIGURES if name in told},
             **(self.clock.document() if self.clock is not None else {}),
         }
 

@@ -16,6 +16,13 @@ LISTS = ("thread_cpu_ns", "thread_awake_ns", "thread_run_delay_ns", "stalls", "p
 NAMES = (
     "buckets_created", "buckets_foreign", "buckets_deleted", "buckets_absent", "buckets_left",
 )  # fmt: skip
+OWN_FIGURES = (
+    "connections_opened", "bytes_sent", "bytes_received", "thread_cpu_ns", "thread_awake_ns",
+    "thread_run_delay_ns", "error_examples", "target_on_own_host",
+)  # fmt: skip
+"""What a record keeps of each host as well: a host's counters are judged by what its own load did,
+and a sum over all hosts would claim the work of other programs for it.
+"""
 STATES = ("finished", "stopped", "interrupted")
 """The states of a trial, each worse than the one before it."""
 

@@ -10,8 +10,8 @@ connections it opened, the pages it waited for) can be what filled the resource.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.measured.samples import Quantities
 from loadstone.campaign.drivers import addresses_of, facts_of
+from loadstone.documents.summary import Summary
 from loadstone.results.record import Record
 
 Numbers = NDArray[np.float64]
@@ -84,18 +85,40 @@ def limits_of(record: Record, lines: Lines) -> dict[str, list[Evidence]]:
     Where the target runs on the client's own host a full processor may be either's: SHARED_HOST.
     """
     flags: dict[str, list[Evidence]] = {}
-    occupied, stolen = occupied_share(record), _stolen_share(lines)
-    # A core that was taken away is one that a thread waited for, perhaps one of the load.
-    waits_for_answers = occupied is not None and occupied + stolen < OCCUPIED_SOME
-    for flag, look in LOOKS:
-        found = list(look(record, lines))
-        if flag == "INSTRUMENT_CPU" and waits_for_answers:
-            # Threads that mostly wait for answers gain nothing from a core that is freer.
-            continue
-        if found:
-            name = "SHARED_HOST" if flag == "INSTRUMENT_CPU" and is_on_own_host(record) else flag
-            flags.setdefault(name, []).extend(found)
+    for own, watched in _of_each_host(record, lines):
+        occupied, stolen = occupied_share(own), _stolen_share(watched)
+        # A core that was taken away is one that a thread waited for, perhaps one of the load.
+        waits_for_answers = occupied is not None and occupied + stolen < OCCUPIED_SOME
+        for flag, look in LOOKS:
+            found = list(look(own, watched))
+            if flag == "INSTRUMENT_CPU" and waits_for_answers:
+                # Threads that mostly wait for answers gain nothing from a core that is freer.
+                continue
+            if found:
+                name = "SHARED_HOST" if flag == "INSTRUMENT_CPU" and is_on_own_host(own) else flag
+                flags.setdefault(name, []).extend(found)
     return flags
+
+
+def _of_each_host(record: Record, lines: Lines) -> Iterator[tuple[Record, Lines]]:
+    """Yield the record as each client host alone would have it, with what was watched there.
+
+    The whole, where one host made the load, or an older record has sums over all hosts only.
+    """
+    hosts = [one for one in record.summary.get("hosts") or () if one.get("thread_cpu_ns")]
+    if not hosts:
+        yield record, lines
+        return
+    for host in hosts:
+        # A host's figures have the names that they have in the summary of a whole trial.
+        own = cast(
+            Summary, {key: value for key, value in host.items() if key not in ("name", "state")}
+        )
+        watched = {
+            quantity: [line for line in found if line.host == host["name"]]
+            for quantity, found in lines.items()
+        }
+        yield replace(record, summary={**record.summary, **own}), watched
 
 
 def is_on_own_host(record: Record) -> bool:
