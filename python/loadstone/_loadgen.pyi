@@ -17,6 +17,7 @@ __all__ = [
     "check",
     "drivers",
     "from_environment",
+    "keep_secrets",
     "operations",
     "plain",
     "profile_commands",
