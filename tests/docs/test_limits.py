@@ -9,7 +9,7 @@ from loadstone.campaign.drivers import BucketNames
 from loadstone.campaign.planning import beyond
 from loadstone.campaign.reading import source
 from loadstone.formats import reading
-from loadstone.results import durable, layout, tables
+from loadstone.results import layout, line_log, tables
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "run-folder.md"
 
@@ -35,7 +35,7 @@ def test_the_page_names_the_limits_of_the_code() -> None:
     )
     assert found.pop("`manifest.json`, a record") == f"{size(layout.JSON_BYTES_MAX)} each"
     lines = found.pop("`intents.jsonl`, `hooks.jsonl`")
-    assert lines == f"{size(durable.LINES_BYTES_MAX)} each; nothing of a larger one is read"
+    assert lines == f"{size(line_log.LINES_BYTES_MAX)} each; nothing of a larger one is read"
     assert found.pop("a table, unpacked") == size(tables.TABLE_BYTES_MAX)
     assert found.pop("another tool's file for `loadstone import`") == size(reading.BYTES_MAX)
     mix = found.pop("objects that one mix puts beyond its dataset")

@@ -43,14 +43,15 @@ def test_all_places_of_the_same_dataset_are_adopted_and_no_others(tmp_path: Path
 
 
 def test_a_trial_whose_places_were_all_refused_has_made_none(tmp_path: Path) -> None:
+    trials = ["0001", "0002"]
     note_intent(tmp_path, document("0001"), ["b-0", "b-1"], "now")
     note_unmade(tmp_path, document("0001"), ["b-0"], "now")
-    assert intended(tmp_path) == {"0001"}
+    assert intended(tmp_path, trials) == {"0001"}
     note_unmade(tmp_path, document("0001"), ["b-1"], "now")
-    assert intended(tmp_path) == set()
+    assert intended(tmp_path, trials) == set()
     # A resumption may be luckier.
     note_intent(tmp_path, document("0001"), ["b-0", "b-1"], "now")
-    assert intended(tmp_path) == {"0001"}
+    assert intended(tmp_path, trials) == {"0001"}
 
 
 @pytest.mark.parametrize("is_noted", [True, False])

@@ -27,7 +27,7 @@ from loadstone.execution.programs.ceilings import check_programs
 from loadstone.results import calibration
 from loadstone.results.layout import MANIFEST, read_manifest
 from loadstone.results.record import Record
-from loadstone.results.store import read_run
+from loadstone.results.store import damaged_logs, read_run
 from loadstone.results.writer import RunWriter, is_only_begun
 
 if TYPE_CHECKING:
@@ -283,6 +283,12 @@ def _take_up(
         scripts=scripts,
     )
     consent.ask(plan, is_allowed=allow_commands)
+    for log in damaged_logs(folder):
+        print(
+            f'warning: "{folder / log}" has lines that are not as they were written: the run goes '
+            "on without them",
+            file=sys.stderr,
+        )
     writer = RunWriter.reopen(folder)
     try:
         amended = _amended(campaign, writer.manifest, folder, text)

@@ -32,7 +32,8 @@ def unknown(folder: Path) -> list[str]:
 
 def begun(folder: Path) -> dict[str, Summary]:
     """Return the summaries of the trials that may have asked something of their targets."""
-    unread: dict[str, Summary] = {name: {} for name in intended(folder)}
+    planned = (trial["id"] for trial in read_manifest(folder)["plan"])
+    unread: dict[str, Summary] = {name: {} for name in intended(folder, planned)}
     return unread | read_begun(folder)
 
 

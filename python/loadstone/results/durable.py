@@ -10,13 +10,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from loadstone import regular_file
 from loadstone.errors import ResultError
 
 # A reader asks for the lock too, for some microseconds, to see whether a run is still going on.
 # A writer therefore tries for a moment before it believes that another writer has it.
 LOCK_PATIENCE_S = 0.2
-LINES_BYTES_MAX = 256 * regular_file.MIB
 
 SHARE = "LOADSTONE_SHARE"
 """Set to 1, run folders and their files may be read by whom the umask lets."""
@@ -88,38 +86,6 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """Put a JSON document in place, indented for people."""
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=2)
     write_file(path, text.encode() + b"\n")
-
-
-def append_line(path: Path, entry: Mapping[str, Any]) -> None:
-    """Add one line of JSON to a log, and make it durable, the log's name too."""
-    line = json.dumps(entry, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    is_new = not path.exists()
-    with writing(path), open(path, "ab+", opener=open_private) as stream:
-        # A line that a kill cut off would swallow this one.
-        if stream.tell() and os.pread(stream.fileno(), 1, stream.tell() - 1) != b"\n":
-            line = b"\n" + line
-        stream.write(line)
-        stream.flush()
-        os.fsync(stream.fileno())
-    if is_new:
-        sync_folder(path.parent)
-
-
-def read_lines(path: Path) -> tuple[Mapping[str, Any], ...]:
-    """Read all whole lines of such a log."""
-    try:
-        lines = regular_file.read(path, LINES_BYTES_MAX).split(b"\n")
-    except OSError:
-        return ()
-    found = []
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(entry, dict):
-            found.append(entry)
-    return tuple(found)
 
 
 def sync_folder(path: Path) -> None:

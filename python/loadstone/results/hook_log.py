@@ -1,7 +1,7 @@
 """The log of a run's hooks: a line of JSON for each command that was run, in `hooks.jsonl`.
 
 Lines are only ever added: a trial that is run again after an interruption has those of both
-attempts. A line that a kill cut off is left out when it is read.
+attempts.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import cast
 from typing_extensions import TypedDict
 
 from loadstone.documents.trial import Whole
-from loadstone.results import durable
+from loadstone.results import line_log
 from loadstone.results.layout import plain
 
 HOOKS = "hooks.jsonl"
@@ -34,9 +34,18 @@ class HookEntry(TypedDict, total=False):
 
 def append_hook(folder: Path, entry: HookEntry) -> None:
     """Add one line, and make it durable."""
-    durable.append_line(folder / HOOKS, entry)
+    line_log.append_line(folder / HOOKS, entry)
 
 
 def read_hooks(folder: Path) -> tuple[HookEntry, ...]:
-    """Read all whole lines, to be shown."""
-    return tuple(cast(HookEntry, plain(entry)) for entry in durable.read_lines(folder / HOOKS))
+    """Read all good lines, to be shown."""
+    return tuple(cast(HookEntry, plain(entry)) for entry in _lines(folder).entries)
+
+
+def is_damaged(folder: Path) -> bool:
+    """Say whether the log holds lines that are not as they were written."""
+    return _lines(folder).is_damaged
+
+
+def _lines(folder: Path) -> line_log.Lines:
+    return line_log.read_lines(folder / HOOKS, HookEntry.__optional_keys__)

@@ -4,36 +4,48 @@ To make a bucket and to mark it are two steps of most stores, and a kill can com
 stands here, on disk before any of it is asked for, is known to be the run's own when it goes on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from loadstone.documents.trial import OwnershipDocument, TrialDocument
-from loadstone.results import durable
+from loadstone.results import line_log
 
 INTENTS = "intents.jsonl"
+
+_KEYS = frozenset(("target", "bucket_prefix", "trial", "time", "names", "unmade"))
 
 
 def note_intent(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
     """Note that a trial is about to make places, and make the note durable."""
     entry = {**_key(document), "trial": document["id"], "time": time, "names": list(names)}
-    durable.append_line(folder / INTENTS, entry)
+    line_log.append_line(folder / INTENTS, entry)
 
 
 def note_unmade(folder: Path, document: TrialDocument, names: Sequence[str], time: str) -> None:
     """Note which of these places the target refused to make, and make the note durable."""
     entry = {**_key(document), "trial": document["id"], "time": time, "unmade": list(names)}
-    durable.append_line(folder / INTENTS, entry)
+    line_log.append_line(folder / INTENTS, entry)
 
 
-def intended(folder: Path) -> set[str]:
-    """Return the ids of the trials that may have made places that they were about to make."""
-    left: dict[str, set[str]] = {}
-    for entry in durable.read_lines(folder / INTENTS):
-        if "trial" in entry:
-            names = left.setdefault(str(entry["trial"]), set())
-            names |= set(entry.get("names") or ())
-            names -= set(entry.get("unmade") or ())
+def intended(folder: Path, trials: Iterable[str]) -> set[str]:
+    """Return which of these trials may have made places that they were about to make.
+
+    A damaged line may be of any trial.
+    """
+    lines = _lines(folder)
+    if lines.is_damaged:
+        return set(trials)
+    left: dict[str, set[str]] = {trial: set() for trial in trials}
+    for entry in lines.entries:
+        names = left.get(str(entry.get("trial")), set())
+        names |= set(entry.get("names") or ())
+        names -= set(entry.get("unmade") or ())
     return {trial for trial, names in left.items() if names}
+
+
+def is_damaged(folder: Path) -> bool:
+    """Say whether the journal holds lines that are not as they were written."""
+    return _lines(folder).is_damaged
 
 
 class Intents:
@@ -46,9 +58,7 @@ class Intents:
     def __init__(self, folder: Path) -> None:
         """Read the journal."""
         self._entries = [
-            entry
-            for entry in durable.read_lines(folder / INTENTS)
-            if isinstance(entry.get("names"), list)
+            entry for entry in _lines(folder).entries if isinstance(entry.get("names"), list)
         ]
 
     def adopted(self, document: TrialDocument) -> TrialDocument:
@@ -72,3 +82,7 @@ def _key(document: TrialDocument) -> dict[str, str]:
         "target": document["target"]["name"],
         "bucket_prefix": (document.get("dataset") or {}).get("bucket_prefix", ""),
     }
+
+
+def _lines(folder: Path) -> line_log.Lines:
+    return line_log.read_lines(folder / INTENTS, _KEYS)

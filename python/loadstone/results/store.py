@@ -22,10 +22,11 @@ from typing import Any, cast
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
-from loadstone.results import durable, integrity, tables
+from loadstone.results import durable, hook_log, integrity, intents, tables
 from loadstone.results.ceiling_record import read_ceilings
 from loadstone.results.documents import Manifest, check_record
-from loadstone.results.hook_log import read_hooks
+from loadstone.results.hook_log import HOOKS, read_hooks
+from loadstone.results.intents import INTENTS
 from loadstone.results.layout import (
     ACTIONS,
     LOCK,
@@ -64,6 +65,7 @@ def read_run(path: str | Path) -> Run:
     manifest = plain(read_manifest(folder))
     is_being_written = durable.is_locked(folder / LOCK)
     altered = list(integrity.altered(folder, manifest))
+    altered += [name for name in damaged_logs(folder) if name not in altered]
     records: dict[str, Record] = {}
     for record in _finished_records(folder):
         wrong = list(integrity.altered(folder, {integrity.FILES: record.files}))
@@ -95,6 +97,12 @@ def read_run(path: str | Path) -> Run:
         hooks=hooks,
         altered=tuple(altered),
     )
+
+
+def damaged_logs(folder: Path) -> list[str]:
+    """Return the logs of a run with lines that are not as they were written."""
+    logs = {INTENTS: intents.is_damaged, HOOKS: hook_log.is_damaged}
+    return [name for name, is_damaged in logs.items() if is_damaged(folder)]
 
 
 def read_begun(folder: Path) -> dict[str, Summary]:

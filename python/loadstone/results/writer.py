@@ -16,7 +16,7 @@ from loadstone.results import durable, integrity, tables
 from loadstone.results.ceiling_record import CEILINGS
 from loadstone.results.documents import RecordDocument
 from loadstone.results.hook_log import HOOKS
-from loadstone.results.intents import Intents
+from loadstone.results.intents import INTENTS, Intents
 from loadstone.results.layout import (
     ACTIONS,
     LOCK,
@@ -185,6 +185,7 @@ class RunWriter:
         yield from (self.path / TRIALS / (trial + RECORD_SUFFIX) for trial in self.finished)
         yield from (self.path / CEILINGS).glob("*")
         yield from self.path.glob(HOOKS)
+        yield from self.path.glob(INTENTS)
 
     def close(self) -> None:
         """Let go of the folder; without `finish` before it, the run counts as interrupted."""

@@ -96,9 +96,9 @@ def command(
     for one in run.members or (run,):
         for file in one.altered:
             print(
-                f'warning: "{one.path / file}" is not the file that loadstone wrote: its SHA-256'
-                " does not match\n"
-                "hint: do not use its numbers; take the file from a copy of the run",
+                f'warning: "{one.path / file}" is not as loadstone wrote it: its checksum does'
+                " not match\n"
+                "hint: do not use what it says; take the file from a copy of the run",
                 file=sys.stderr,
             )
     if run.altered or code:

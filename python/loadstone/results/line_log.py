@@ -1,0 +1,111 @@
+"""Logs of a run folder: a line of JSON for each entry, with its checksum; lines are only added.
+
+A kill can cut off the last line. That is no damage: the next writer takes it away. Every other line
+must be as it was written, or the log says that it is damaged. Lines of earlier builds have no
+checksum; they hold only the keys that those builds wrote.
+"""
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from loadstone import regular_file
+from loadstone.results import durable
+
+LINES_BYTES_MAX = 256 * regular_file.MIB
+
+CHECKSUM = "crc32"
+"""The last key of a line: the CRC-32 of all that stands before it."""
+
+_CHECKSUM = re.compile(rb', "crc32": "([0-9a-f]{8})"\}')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lines:
+    """What a log holds: the entries of its good lines, and whether there are only such."""
+
+    entries: tuple[Mapping[str, Any], ...] = ()
+    is_damaged: bool = False
+
+
+def append_line(path: Path, entry: Mapping[str, Any]) -> None:
+    """Add one line to a log, and make it durable, the log's name too."""
+    line = _checked(json.dumps(entry, ensure_ascii=False, allow_nan=False).encode())
+    is_new = not path.exists()
+    with durable.writing(path), open(path, "ab+", opener=durable.open_private) as stream:
+        if not _take_cut_line_away(stream):
+            line = b"\n" + line
+        stream.write(line)
+        stream.flush()
+        os.fsync(stream.fileno())
+    if is_new:
+        durable.sync_folder(path.parent)
+
+
+def read_lines(path: Path, keys: frozenset[str]) -> Lines:
+    """Read such a log; `keys` are those that a line without a checksum may have."""
+    try:
+        lines = regular_file.read(path, LINES_BYTES_MAX).split(b"\n")
+    except FileNotFoundError:
+        return Lines()
+    except OSError:
+        return Lines(is_damaged=True)
+    if _is_cut(lines[-1]):
+        lines.pop()
+    found = [_entry(line, keys) for line in lines]
+    entries = tuple(entry for entry in found if entry is not None)
+    return Lines(entries=entries, is_damaged=len(entries) < len(found))
+
+
+def _checked(text: bytes) -> bytes:
+    return text.removesuffix(b"}") + f', "{CHECKSUM}": "{_sum(text[:-1])}"}}\n'.encode()
+
+
+def _sum(text: bytes) -> str:
+    return f"{zlib.crc32(text):08x}"
+
+
+def _entry(line: bytes, keys: frozenset[str]) -> Mapping[str, Any] | None:
+    entry = _object(line)
+    if entry is None:
+        return None
+    if CHECKSUM not in entry:
+        return entry if entry.keys() <= keys else None
+    end = _CHECKSUM.search(line)
+    # Nothing else stands after the first checksum, so that no flipped bit makes a second one.
+    if end is None or end.end() != len(line) or _sum(line[: end.start()]) != end[1].decode():
+        return None
+    return {key: value for key, value in entry.items() if key != CHECKSUM}
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return entry if isinstance(entry, dict) else None
+
+
+def _is_cut(line: bytes) -> bool:
+    """Say whether a last line, which lacks its line feed, lacks more than that."""
+    return _CHECKSUM.search(line) is None and _object(line) is None
+
+
+def _take_cut_line_away(stream: IO[bytes]) -> bool:
+    """Take away a last line that was cut off; return whether the log ends with a line feed now."""
+    size = stream.seek(0, os.SEEK_END)
+    begin, tail = size, b""
+    while begin and b"\n" not in tail:
+        begin = max(0, begin - 4096)
+        tail = os.pread(stream.fileno(), size - begin, begin)
+    last = tail.rpartition(b"\n")[2]
+    if last and not _is_cut(last):
+        return False
+    if last:
+        os.ftruncate(stream.fileno(), size - len(last))
+    return True
