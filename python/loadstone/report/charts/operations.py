@@ -13,10 +13,16 @@ from typing import Any
 
 import altair as alt
 
-from loadstone import units
+from loadstone.report.charts.categories import (
+    factor_axis,
+    factor_domain,
+    lettered,
+    letters,
+    variant_dash,
+    variant_shape,
+)
 from loadstone.report.charts.dimensions import swept_parameter, varied_values
 from loadstone.report.charts.drawing import NUMBER, Picture, panel_width, panels, series_color
-from loadstone.report.charts.lettering import Box, Offset, find_room, point_box, text_box
 from loadstone.report.charts.sweep_points import SweepPoint, Wording, differing_facts
 
 PANEL_HEIGHT = 230
@@ -28,7 +34,6 @@ CURVE_MIN = 6
 """So many loads or more are a curve on an axis of numbers, and not categories."""
 
 DASHES_MAX = 3
-ABOVE, BELOW = Offset(right=0, down=-12), Offset(right=0, down=13)
 LOADS_OF_CLIENT = ("threads", "clients", "rate_per_s", "rate")
 
 Rows = list[dict[str, Any]]
@@ -58,12 +63,13 @@ class Arrangement:
         if any(load not in point.parameters for point in points):
             # Under a load of another kind, a rate beside threads, they have no place on the axis.
             return None
-        return cls._arranged(load, differing_facts(points), others)
+        return cls.along(load, points)
 
     @classmethod
-    def _arranged(
-        cls, load: str, differing: Mapping[str, int], values: Mapping[str, Sequence[object]]
-    ) -> "Arrangement":
+    def along(cls, load: str, points: Sequence[SweepPoint]) -> "Arrangement":
+        """Return what each difference becomes beside a load that is the axis."""
+        differing = differing_facts(points)
+        values = varied_values(point.parameters for point in points)
         rest = [name for name in differing if name not in ("size", load, "workload", "operation")]
         worded = [name for name in rest if any(isinstance(v, str) for v in values.get(name, ()))]
         # Clients are the places along the axis: each has loads of its own.
@@ -212,57 +218,23 @@ class _Drawing:
             rows,
             key=lambda row: (panel_order.index(row["panel"]), row["size"], order[row["x"]]),
         )
-        low, high = _domain([row[field] for row in rows])
+        low, high = factor_domain([row[field] for row in rows])
         columns = 2 if len(self.categories) <= CATEGORIES_OF_HALF else 1
         columns = 1 if len(panel_order) == 1 else columns
         width = panel_width(len(panel_order), ("y",), columns)
-        rows = self._lettered(rows, field, (low, high), width)
-        y = alt.Y(
-            f"{field}:Q",
-            title=title,
-            scale=alt.Scale(type="log", nice=False, domain=[low, high]),
-            axis=alt.Axis(format=NUMBER, values=_ticks(low, high)),
-        )
+        rows = lettered(rows, field, self.categories, (low, high), (width, PANEL_HEIGHT))
+        y = factor_axis(field, title, (low, high))
         base = alt.Chart().encode(x=self._x(), color=series_color(sorted(rows, key=_size)))
         line = base.mark_line(point={"size": 45, "filled": True}, strokeWidth=1.8).encode(
             y=y,
-            strokeDash=_dash(rows),
-            shape=_shape(rows),
+            strokeDash=variant_dash(rows),
+            shape=variant_shape(rows),
             detail=["group:N", "dash:N"],
             tooltip=self._tooltip(field),
         )
         bars = base.mark_rule(strokeWidth=1.5, opacity=0.5).encode(y=alt.Y("low:Q"), y2="high:Q")
-        letters = [
-            base.transform_filter(f"datum.side == '{side}'")
-            .mark_text(dy=offset.down, fontSize=10.5)
-            .encode(y=y, text="shown:N")
-            for side, offset in (("above", ABOVE), ("below", BELOW))
-        ]
-        layers = [*([bars] if field == "rate" else []), line, *letters]
+        layers = [*([bars] if field == "rate" else []), line, *letters(base.encode(y=y))]
         return panels(alt.layer(*layers), rows, height=PANEL_HEIGHT, shared=("y",), columns=columns)
-
-    def _lettered(self, rows: Rows, field: str, domain: tuple[float, float], width: float) -> Rows:
-        """Write the number at every point where it runs into no other point and no other number."""
-        low, high = (math.log(one) for one in domain)
-        step = width / (len(self.categories) + 1)
-        edge = Box(left=-30, top=0, right=width + 30, bottom=PANEL_HEIGHT)
-        taken: dict[str, list[Box]] = {}
-        places = []
-        for row in rows:
-            x = (self.categories.index(row["x"]) + 1) * step
-            y = (1 - (math.log(row[field]) - low) / (high - low)) * PANEL_HEIGHT
-            places.append((x, y))
-            taken.setdefault(row["panel"], []).append(point_box(x, y))
-        lettered = []
-        for row, place in zip(rows, places, strict=True):
-            text = units.format_number(row[field])
-            own = taken[row["panel"]]
-            found = find_room(text, place, (ABOVE, BELOW), own, edge)
-            if found is not None:
-                own.append(text_box(text, place[0], place[1] + found.down))
-            side = {ABOVE: "above", BELOW: "below"}.get(found, "") if found else ""
-            lettered.append({**row, "shown": f"{text} ", "side": side})
-        return lettered
 
     def _x(self) -> alt.X:
         """Return the axis of loads, with the name of each group below its middle one."""
@@ -297,35 +269,3 @@ class _Drawing:
 def _size(row: Mapping[str, Any]) -> int:
     """Return the place of a row's size in the legend."""
     return int(row["size"])
-
-
-def _dash(rows: Rows) -> alt.StrokeDash | alt.StrokeDashValue:
-    names = list(dict.fromkeys(row["dash"] for row in rows))
-    if len(names) < 2:
-        return alt.StrokeDashValue([1, 0])
-    dashes = [[1, 0], [5, 3], [2, 2]]
-    scale = alt.Scale(domain=names, range=dashes[: len(names)])
-    return alt.StrokeDash("dash:N", title=None, sort=None, scale=scale)
-
-
-def _shape(rows: Rows) -> alt.Shape | alt.ShapeValue:
-    """Return marks that differ as the dashes do: a single point has no line to tell it by."""
-    names = list(dict.fromkeys(row["dash"] for row in rows))
-    if len(names) < 2:
-        return alt.ShapeValue("circle")
-    scale = alt.Scale(domain=names, range=["circle", "square", "diamond"][: len(names)])
-    return alt.Shape("dash:N", title=None, sort=None, scale=scale)
-
-
-def _domain(values: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of the axis: room for a number above the highest and below the lowest."""
-    low, high = min(values), max(values)
-    room = max((high / low) ** 0.1, 1.25)
-    return low / room, high * room
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    steps = (1,) if high / low > 100 else (1, 2, 5)
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    ticks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
-    return [tick for tick in ticks if low <= tick <= high]

@@ -21,6 +21,7 @@ from loadstone.report.charts.drawing import (
 from loadstone.report.charts.exporters import charts_of_exporters
 from loadstone.report.charts.operations import Arrangement, charts_of_operations
 from loadstone.report.charts.over_time import charts_over_time
+from loadstone.report.charts.script_actions import charts_of_actions
 from loadstone.report.charts.searches import charts_of_searches
 from loadstone.report.charts.sweep_points import Wording, points_of_findings
 from loadstone.report.charts.sweeps import charts_along_load
@@ -40,6 +41,7 @@ def pictures(findings: Findings) -> tuple[Picture, ...]:
     return (
         *charts_of_ceilings(findings, dimensions),
         *charts_of_searches(findings),
+        *charts_of_actions(findings),
         *_results(findings, dimensions),
         *_distribution(findings, dimensions),
         *charts_over_time(findings, dimensions),

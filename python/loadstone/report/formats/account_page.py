@@ -3,7 +3,6 @@
 The charts are those that a run of the same shape has; a number that was not printed is no point.
 """
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from loadstone.analysis.judgements.finding import Finding
 from loadstone.report.charts.ceilings import charts_of_stated_ceilings
 from loadstone.report.charts.dimensions import SWEEP_VALUES_MIN, swept_parameter, varied_values
 from loadstone.report.charts.drawing import Picture
-from loadstone.report.charts.images import svg_files
+from loadstone.report.charts.images import embedded
 from loadstone.report.charts.operations import Arrangement, charts_of_operations
 from loadstone.report.charts.sweep_points import Wording, points_of_account
 from loadstone.report.charts.sweeps import charts_along_load
@@ -64,7 +63,6 @@ def _along_load(account: Account, findings: Sequence[Finding]) -> tuple[Picture,
 def render_account(account: Account, source: Source, findings: Sequence[Finding]) -> bytes:
     """Return the page of an account that is no run."""
     pictures = pictures_of_account(account, findings)
-    drawn = svg_files(pictures)
     return render_page(
         "account.html.jinja",
         data=None,
@@ -75,10 +73,7 @@ def render_account(account: Account, source: Source, findings: Sequence[Finding]
         standing=standing_of(findings),
         titles=(FINDINGS_TITLE, DETAILS_TITLE),
         findings=findings,
-        pictures=[
-            (picture, base64.b64encode(drawn[f"{picture.name}.svg"]).decode())
-            for picture in pictures
-        ],
+        pictures=embedded(pictures),
         pieces=tuple(pieces_of(source.tables)) if source.is_markdown else (),
     )
 

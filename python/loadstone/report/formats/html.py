@@ -6,6 +6,7 @@ It loads nothing from outside, so that it opens the same on an air-gapped machin
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer, answer_of, results_of
@@ -41,6 +42,13 @@ from loadstone.report.tables.templates import render_template
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
 
+if TYPE_CHECKING:
+    from loadstone.report.charts.drawing import Picture
+
+
+PICTURED_MAX = 200
+"""Charts of more actions than these are files of their own: a page of megabytes opens slowly."""
+
 
 def render(run: Run, findings: Findings, options: Options) -> bytes:
     """Return the page."""
@@ -63,6 +71,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         asked=tuple[Piece, ...](pieces_of(asked)),
         capacity=_present(capacity_table(findings), steps_table(findings)),
         actions=_present(actions_table(findings)),
+        pictures=_action_pictures(findings),
         numbers=_present(
             results_table(findings, options),
             iterations_table(findings, options),
@@ -93,6 +102,17 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         campaign=json.dumps(run.manifest.get("campaign"), indent=2, ensure_ascii=False),
         version=run.manifest.get("loadstone", ""),
     )
+
+
+def _action_pictures(findings: Findings) -> tuple[tuple["Picture", str], ...]:
+    """Return the charts of a script's actions, each with its SVG in Base64."""
+    if not 0 < len(findings.actions) <= PICTURED_MAX:
+        return ()
+    # What draws them takes longer to import than the page of another run takes to make.
+    from loadstone.report.charts.images import embedded
+    from loadstone.report.charts.script_actions import charts_of_actions
+
+    return embedded(tuple(charts_of_actions(findings)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

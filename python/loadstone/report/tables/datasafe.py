@@ -92,16 +92,26 @@ def _groups(actions: Sequence[ActionCell]) -> dict[str, list[ActionCell]]:
 def _loads(actions: Sequence[ActionCell]) -> _Loads:
     loads: dict[_Load, dict[str, ActionCell]] = {}
     for one in actions:
-        threads = one.cell.parameters.get("threads", one.cell.load.get("clients"))
-        size = one.cell.parameters.get("size")
-        if not isinstance(threads, int) or not isinstance(size, int):
-            raise InputError(
-                f"the table datasafe needs whole threads and sizes, found {json.dumps(str(size))}"
-                f" under {json.dumps(str(threads))} threads",
-                "sweep both: sweep: {threads: [2], size: [100KiB]}",
-            )
-        loads.setdefault((threads, size), {})[one.action] = one
+        loads.setdefault(load_of(one), {})[one.action] = one
     return dict(sorted(loads.items()))
+
+
+def load_of(one: ActionCell) -> tuple[int, int]:
+    """Return an action's threads and size; the layout has a place for no others."""
+    threads = one.cell.parameters.get("threads", one.cell.load.get("clients"))
+    size = one.cell.parameters.get("size")
+    if not isinstance(threads, int) or not isinstance(size, int):
+        raise InputError(
+            f"the table datasafe needs whole threads and sizes, found {json.dumps(str(size))}"
+            f" under {json.dumps(str(threads))} threads",
+            "sweep both: sweep: {threads: [2], size: [100KiB]}",
+        )
+    return threads, size
+
+
+def busy_rate(one: ActionCell, threads: int) -> float:
+    """Return the published rate of all threads: × threads, though they do other actions, too."""
+    return threads * (one.busy_per_s or 0.0)
 
 
 def _ends(findings: Findings) -> Mapping[str, str]:
@@ -164,8 +174,10 @@ def _rates(action: str, loads: _Loads) -> str:
     rows: dict[int, list[str]] = {}
     for threads in dict.fromkeys(threads for threads, _ in loads):
         cells = [loads.get((threads, size), {}).get(action) for size in sizes]
-        rates = [None if one is None else one.busy_per_s for one in cells]
-        rows[threads] = ["" if rate is None else java_double(threads * rate) for rate in rates]
+        rows[threads] = [
+            "" if one is None or not one.busy_per_s else java_double(busy_rate(one, threads))
+            for one in cells
+        ]
     return rates_table(action, [_size_name(size) for size in sizes], rows).removesuffix("\n")
 
 
@@ -192,7 +204,7 @@ def _both_rates(loads: _Loads) -> str:
     lines.append("\t".join(["Action", "Threads", "Size", "Durations", "Completed", "Factor"]))
     factors = []
     for load, own, name in _in_line(loads):
-        by_sum, completed = load[0] * (own.busy_per_s or 0), own.completed_per_s or 0
+        by_sum, completed = busy_rate(own, load[0]), own.completed_per_s or 0
         factors.append(by_sum / completed)
         cells = [f"{by_sum:.4g}", f"{completed:.4g}", f"{factors[-1]:.3g}"]
         lines.append("\t".join([name, str(load[0]), _size_name(load[1]), *cells]))

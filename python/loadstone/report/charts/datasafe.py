@@ -1,0 +1,306 @@
+"""The ten charts of a published long run, from our own runs; each again as the better chart.
+
+Theirs are drawn from its rate, `n · 1000 / Σ duration` × threads, all lines in one panel over
+client × threads. The better one has what was completed by wall time with its interval, a panel for
+each action, and no line between loads of two clients.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from loadstone.analysis import Findings
+from loadstone.analysis.cells.actions import ActionCell
+from loadstone.analysis.naming import describe_parameter
+from loadstone.errors import InputError
+from loadstone.report.charts.categories import (
+    factor_axis,
+    factor_domain,
+    lettered,
+    letters,
+    variant_dash,
+    variant_shape,
+)
+from loadstone.report.charts.drawing import (
+    NUMBER,
+    WIDE,
+    Picture,
+    data,
+    series_color,
+    shortened,
+)
+from loadstone.report.charts.script_actions import completed_charts
+from loadstone.report.options import Options
+from loadstone.report.tables.datasafe import TABLED, busy_rate, load_of
+from loadstone.results.record import Run
+from loadstone.results.several import CLIENT
+
+HEIGHT = 430
+ENCRYPTION, BUCKETS = "encryption", "buckets"
+OF_MODES = ("WRITE", "SHARE")
+"""What the chart of two modes shows: the actions that encrypt."""
+
+CAPTION = (
+    "n · 1000 / Σ duration in milliseconds, × threads, on a logarithmic axis: as if a thread did"
+    " nothing else. What was completed by wall time is in the next chart."
+)
+NO_FILE_NAME = re.compile(r"[^\w.-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Point:
+    """One action of one load, with what tells it from others in words."""
+
+    action: ActionCell
+    rate: float
+    kind: str
+    cores: int
+    client: str
+    threads: int
+    size: int
+    size_words: str
+    buckets: int
+    mode: str
+
+    @property
+    def target(self) -> str:
+        return self.action.cell.target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What the places on the axis are, in order and in words, and what tells lines apart."""
+
+    place: Callable[[_Point], tuple[tuple[int, ...], str]]
+    series: Callable[[_Point], str]
+    dash: Callable[[_Point], str]
+    axis: str
+
+
+def charts_of_datasafe(run: Run, findings: Findings, options: Options) -> tuple[Picture, ...]:
+    """Return the charts that the run has actions for; each is followed by the better one."""
+    points = _points(run, findings, options)
+    if not points:
+        raise InputError(
+            "the charts of datasafe are of users' actions, and this run has none",
+            "run a campaign with a script, such as examples/datasafe.yaml",
+        )
+    return tuple(picture for chosen in _charts(points) for picture in chosen.pictures(findings))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chart:
+    name: str
+    title: str
+    points: Sequence[_Point]
+    look: _Look
+
+    def pictures(self, findings: Findings) -> Iterable[Picture]:
+        name = NO_FILE_NAME.sub("-", self.name.lower())
+        yield Picture(
+            name=name,
+            title=self.title,
+            caption=CAPTION,
+            chart=_drawn(self.points, self.look),
+        )
+        clients = {one.client for one in self.points}
+        client = next(iter(clients)) if len(clients) == 1 else findings.client
+        actions = [one.action for one in self.points]
+        yield from completed_charts(actions, client, name=name, title=self.title)
+
+
+def _charts(points: Sequence[_Point]) -> Iterable[_Chart]:
+    first, *others = dict.fromkeys(one.target for one in points)
+    main = [one for one in points if one.target == first]
+    mode = main[0].mode
+    usual = [one for one in main if one.mode == mode]
+    fewest = min(one.buckets for one in usual)
+    single = [one for one in usual if one.buckets == fewest]
+    kinds = list(dict.fromkeys(one.kind for one in single))
+    for name in TABLED:
+        if own := [one for one in single if one.action.action == name]:
+            yield _Chart(name=name.lower(), title=name.capitalize(), points=own, look=OF_CLIENTS)
+    for kind in kinds:
+        own = [one for one in single if one.kind == kind]
+        words = f", {kind}" if kind else ""
+        name = f"single-bucket-{kind}" if kind else "single-bucket"
+        yield _Chart(name=name, title=f"Single bucket{words}", points=own, look=OF_ALL)
+    for client in dict.fromkeys(one.client for one in usual):
+        own = [one for one in usual if one.client == client and one.buckets > fewest]
+        if own:
+            yield _Chart(
+                **_named("multi-bucket", "Several buckets", client, usual),
+                points=own,
+                look=OF_BUCKETS,
+            )
+    for client in dict.fromkeys(one.client for one in main):
+        own = [one for one in main if one.client == client and one.buckets == fewest]
+        own = [one for one in own if one.action.action in OF_MODES]
+        if len({one.mode for one in own}) > 1:
+            modes = " against ".join(dict.fromkeys(one.mode for one in own))
+            yield _Chart(**_named("modes", modes, client, main), points=own, look=OF_BOTH_MODES)
+    for target in others:
+        own = [one for one in points if one.target == target and one.mode == mode]
+        for client in dict.fromkeys(one.client for one in own):
+            yield _Chart(
+                **_named(f"buckets-{target}", target, client, own),
+                points=[one for one in own if one.client == client],
+                look=OF_TARGET,
+            )
+
+
+def _named(name: str, title: str, client: str, among: Sequence[_Point]) -> dict[str, str]:
+    """Return a chart's name and title, with the client where there are several."""
+    if len({one.client for one in among}) == 1:
+        return {"name": name, "title": title}
+    return {"name": f"{name}-{client}", "title": f"{title}, {client}"}
+
+
+def _by_clients(one: _Point) -> tuple[tuple[int, ...], str]:
+    cores = f"{one.cores}-core" if one.cores else one.client
+    return (one.threads, one.cores), f"{cores}, {one.threads} thr"
+
+
+def _by_buckets(one: _Point) -> tuple[tuple[int, ...], str]:
+    return (one.threads, one.buckets), f"{one.threads} threads, {one.buckets} buckets"
+
+
+def _by_number_of_buckets(one: _Point) -> tuple[tuple[int, ...], str]:
+    words = describe_parameter(BUCKETS, one.buckets)
+    return (one.threads, one.buckets), f"{words}, {one.threads} thr"
+
+
+def _by_threads(one: _Point) -> tuple[tuple[int, ...], str]:
+    return (one.threads,), str(one.threads)
+
+
+OF_CLIENTS = _Look(
+    place=_by_clients,
+    series=lambda one: one.size_words,
+    dash=lambda one: one.kind,
+    axis="cores, threads",
+)
+OF_ALL = _Look(
+    place=_by_clients,
+    series=lambda one: one.action.action,
+    dash=lambda one: one.size_words,
+    axis="cores, threads",
+)
+OF_BUCKETS = _Look(
+    place=_by_buckets,
+    series=lambda one: one.action.action,
+    dash=lambda one: one.size_words,
+    axis="threads, buckets",
+)
+OF_BOTH_MODES = _Look(
+    place=_by_threads,
+    series=lambda one: f"{one.size_words}, {one.action.action}",
+    dash=lambda one: one.mode,
+    axis="threads",
+)
+OF_TARGET = _Look(
+    place=_by_number_of_buckets,
+    series=lambda one: one.action.action,
+    dash=lambda one: one.size_words,
+    axis="buckets, threads",
+)
+
+
+def _points(run: Run, findings: Findings, options: Options) -> list[_Point]:
+    cores = _cores_of_clients(run, options)
+    shown = [one for one in findings.actions if one.action in TABLED and one.busy_per_s]
+    points = []
+    for one in shown:
+        parameters = one.cell.parameters
+        threads, size = load_of(one)
+        client = str(parameters.get(CLIENT, run.client))
+        points.append(
+            _Point(
+                action=one,
+                rate=shortened(busy_rate(one, threads)),
+                kind=_kind(client, options),
+                cores=cores.get(client, 0),
+                client=client or findings.client,
+                threads=threads,
+                size=size,
+                size_words=describe_parameter("size", size),
+                buckets=_count(parameters.get(BUCKETS)),
+                mode=str(parameters.get(ENCRYPTION, "")),
+            )
+        )
+    return points
+
+
+def _kind(client: str, options: Options) -> str:
+    """Return what sort of host a client is: m5 of m5.large, or what labels call it."""
+    family, dot, _ = client.partition(".")
+    return options.labels.get(family, family) if dot else client
+
+
+def _cores_of_clients(run: Run, options: Options) -> dict[str, int]:
+    """Return the cores of each client that they tell from the others of its kind."""
+    found = {}
+    for one in run.members or (run,):
+        host: Mapping[str, Any] = one.manifest.get("host") or {}
+        found[one.client] = int((host.get("cpu") or {}).get("cores") or 0)
+    places = Counter((_kind(client, options), cores) for client, cores in found.items())
+    return {
+        client: cores if places[_kind(client, options), cores] == 1 else 0
+        for client, cores in found.items()
+    }
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 1
+
+
+def _drawn(points: Sequence[_Point], look: _Look) -> alt.TopLevelMixin:
+    ordered = sorted(
+        points,
+        key=lambda one: (TABLED.index(one.action.action), one.size, look.place(one)[0]),
+    )
+    order = {look.place(one)[1]: look.place(one)[0] for one in ordered}
+    categories = sorted(order, key=lambda name: order[name])
+    rows: list[dict[str, Any]] = [
+        {
+            "panel": "",
+            "x": look.place(one)[1],
+            "rate": one.rate,
+            "series": look.series(one),
+            "dash": look.dash(one),
+        }
+        for one in ordered
+    ]
+    domain = factor_domain([row["rate"] for row in rows])
+    width = WIDE - 70
+    rows = lettered(rows, "rate", categories, domain, (width, HEIGHT))
+    base = alt.Chart().encode(
+        x=alt.X(
+            "x:N",
+            sort=categories,
+            title=look.axis,
+            scale=alt.Scale(domain=categories, type="point", padding=1),
+            axis=alt.Axis(labelAngle=0 if len(categories) <= PLAIN_MAX else -30, labelLimit=0),
+        ),
+        y=factor_axis("rate", "actions per second × threads (logarithmic)", domain),
+        color=series_color(rows),
+    )
+    line = base.mark_line(point={"size": 40, "filled": True}, strokeWidth=1.6).encode(
+        strokeDash=variant_dash(rows),
+        shape=variant_shape(rows),
+        tooltip=[
+            alt.Tooltip("series:N", title="line"),
+            alt.Tooltip("dash:N", title="variant"),
+            alt.Tooltip("x:N", title="load"),
+            alt.Tooltip("rate:Q", title="actions/s", format=NUMBER),
+        ],
+    )
+    return alt.layer(line, *letters(base)).properties(width=width, height=HEIGHT, data=data(rows))
+
+
+PLAIN_MAX = 8
+"""More places on the axis than these have their names written aslant."""

@@ -1,0 +1,177 @@
+"""Runs of users' actions from several clients: their tables and charts as one report."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.analysis import Findings, analyse
+from loadstone.report.charts.datasafe import charts_of_datasafe
+from loadstone.report.charts.drawing import Picture
+from loadstone.report.options import Options
+from loadstone.results.record import Run
+from loadstone.results.several import merge_runs
+from loadstone.results.store import read_run
+from tests.conformance import store_under_test
+from tests.system import campaigns
+from tests.system.command import loadstone
+
+CAMPAIGN = """\
+name: datasafe
+targets:
+  amazon: {{driver: s3, endpoint: "{url}", access_key: {{env: KEY}}, secret_key: {{env: SECRET}}}}
+  ceph: {{driver: s3, endpoint: "{url}", access_key: {{env: KEY}}, secret_key: {{env: SECRET}}}}
+dataset: {{prefix: "{{target}}-{{size}}-{{buckets}}b-"}}
+phases:
+  - name: users
+    script: {{generator: users, settings: {{users: 3, actions: 200, recipients: [1, 2]}}}}
+sweep:
+  threads: [2, 4]
+  size: [1KiB, 4KiB]
+  buckets: [1, 2]
+  encryption: [aes-256-cbc, aes-256-gcm]
+"""
+CLIENTS = {"m5.large": 2, "m5.xlarge": 4, "c5n.large": 2}
+ACTIONS = ["write", "read", "share", "list", "delete"]
+LABELS = {"m5": "GP", "c5n": "CO"}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Yield a run of each client; their hosts' cores are what a real one would have told."""
+    folder = tmp_path_factory.mktemp("clients")
+    secrets = {"KEY": store_under_test.ACCESS_KEY, "SECRET": store_under_test.SECRET_KEY}
+    runs = {}
+    with store_under_test.store() as url:
+        file = campaigns.write(folder, CAMPAIGN.format(url=url))
+        for client, cores in CLIENTS.items():
+            runs[client] = folder / client
+            said = loadstone("run", file, "-o", runs[client], environment=secrets)
+            assert said.code == 0, said.err
+            manifest = json.loads((runs[client] / "manifest.json").read_text())
+            manifest["host"]["cpu"]["cores"] = cores
+            (runs[client] / "manifest.json").write_text(json.dumps(manifest))
+    return runs
+
+
+@pytest.fixture(scope="module")
+def merged(folders: dict[str, Path]) -> tuple[Run, Findings]:
+    run = merge_runs([(client, read_run(path)) for client, path in folders.items()])
+    return run, analyse(run, courses=False)
+
+
+@pytest.fixture(scope="module")
+def drawn(merged: tuple[Run, Findings]) -> dict[str, Picture]:
+    options = Options(table="datasafe", labels=LABELS)
+    return {one.name: one for one in charts_of_datasafe(*merged, options)}
+
+
+def rows_of(picture: Picture) -> list[dict[str, str]]:
+    found: list[Any] = [picture.specification(with_title=False)]
+    while found:
+        one = found.pop()
+        if isinstance(one, dict):
+            if isinstance(values := (one.get("data") or {}).get("values"), str):
+                return list(csv.DictReader(io.StringIO(values)))
+            found += one.values()
+        elif isinstance(one, list):
+            found += one
+    raise AssertionError(f"{picture.name} has no rows")
+
+
+def test_there_are_the_ten_charts_of_the_report_and_each_as_the_better_one(
+    drawn: dict[str, Picture],
+) -> None:
+    theirs = [*ACTIONS, "single-bucket-gp", "single-bucket-co"]
+    for client in CLIENTS:
+        theirs += [f"multi-bucket-{client}", f"modes-{client}", f"buckets-ceph-{client}"]
+    better = [f"{name}-{kind}" for name in theirs for kind in ("completed", "latency")]
+    assert set(drawn) == {*theirs, *better}
+
+
+def test_a_chart_has_the_published_rate_of_every_client_and_load(
+    drawn: dict[str, Picture], merged: tuple[Run, Findings]
+) -> None:
+    _, findings = merged
+    rows = rows_of(drawn["write"])
+    places = [f"{cores}-core, {threads} thr" for threads in (2, 4) for cores in (2, 4)]
+    assert {row["x"] for row in rows} == set(places)
+    # The one client of four cores is of GP.
+    assert len(rows) == len(CLIENTS) * 2 * 2
+    (found,) = [
+        row for row in rows
+        if (row["x"], row["series"], row["dash"]) == ("4-core, 4 thr", "4 KiB", "GP")
+    ]  # fmt: skip
+    case = {"client": "m5.xlarge", "threads": 4, "size": 4096, "buckets": 1}
+    (action,) = [
+        one for one in findings.actions
+        if one.action == "WRITE" and one.cell.target == "amazon"
+        and one.cell.parameters == {**case, "encryption": "aes-256-cbc"}
+    ]  # fmt: skip
+    assert action.busy_per_s is not None
+    assert float(found["rate"]) == pytest.approx(4 * action.busy_per_s, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "series", "dashes", "places"),
+    [
+        ("single-bucket-gp", {a.upper() for a in ACTIONS}, {"1 KiB", "4 KiB"}, 4),
+        ("multi-bucket-m5.large", {a.upper() for a in ACTIONS}, {"1 KiB", "4 KiB"}, 2),
+        ("buckets-ceph-m5.large", {a.upper() for a in ACTIONS}, {"1 KiB", "4 KiB"}, 4),
+        (
+            "modes-c5n.large",
+            {f"{size} KiB, {action}" for size in (1, 4) for action in ("WRITE", "SHARE")},
+            {"aes-256-cbc", "aes-256-gcm"},
+            2,
+        ),
+    ],
+)
+def test_lines_differ_as_those_of_the_report(
+    drawn: dict[str, Picture], name: str, series: set[str], dashes: set[str], places: int
+) -> None:
+    rows = rows_of(drawn[name])
+    assert {row["series"] for row in rows} == series
+    assert {row["dash"] for row in rows} == dashes
+    assert len({row["x"] for row in rows}) == places
+
+
+def test_the_better_chart_has_what_was_completed_by_wall_time(
+    drawn: dict[str, Picture], merged: tuple[Run, Findings]
+) -> None:
+    _, findings = merged
+    rows = rows_of(drawn["single-bucket-co-completed"])
+    assert {row["panel"] for row in rows} == {action.upper() for action in ACTIONS}
+    expected = {
+        float(f"{one.completed_per_s:.5g}")
+        for one in findings.actions
+        if one.completed_per_s
+        and one.cell.target == "amazon"
+        and one.cell.parameters["client"] == "c5n.large"
+        and one.cell.parameters["buckets"] == 1
+        and one.cell.parameters["encryption"] == "aes-256-cbc"
+    }
+    assert {float(row["rate"]) for row in rows} == expected
+
+
+def test_charts_of_a_layout_are_files(folders: dict[str, Path], tmp_path: Path) -> None:
+    named = [f"{client}={path}" for client, path in folders.items()]
+    said = loadstone("report", *named[:1], "--table", "datasafe", "-f", "svg", "-o", tmp_path)
+    assert said.code == 0, said.err
+    assert {f"{name}.svg" for name in ACTIONS} <= {path.name for path in tmp_path.iterdir()}
+    assert all(path.read_text().startswith("<svg") for path in tmp_path.iterdir())
+
+
+def test_several_clients_have_a_part_of_the_table_each(folders: dict[str, Path]) -> None:
+    named = [f"{client}={path}" for client, path in folders.items()]
+    said = loadstone("report", *named, "--table", "datasafe", "-f", "markdown")
+    assert said.code == 0, said.err
+    heads = [line for line in said.out.splitlines() if line.startswith("# ")]
+    # Targets × buckets × modes × clients.
+    assert len(heads) == len(set(heads)) == 2 * 2 * 2 * len(CLIENTS)
+    for client in CLIENTS:
+        assert sum(client in head for head in heads) == 8
+    blocks = [part for part in said.out.split("\n\n") if "==== Statistics" in part]
+    assert len(blocks) == 8 * len(CLIENTS) * 4
