@@ -1,6 +1,8 @@
 """Interventions on the virtual clock: halving moves what it should, and the verdict says so."""
 
 import datetime
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,44 @@ def test_half_the_clients_tell_a_full_queue_from_an_idle_one(
     assert table.rows[0][1] == "half the clients"
 
 
+SWEPT = CAMPAIGN.replace("interventions: [KINDS]", "sweep: {hosts: [1, 2]}")
+
+
+def of_hosts(campaign: str, servers: Callable[[int], int]) -> Plan:
+    """Return a plan for two hosts that this one carries out, on a model that knows the hosts.
+
+    With so many servers for each host the client is the bottleneck, with a fixed number the target.
+    """
+    text = campaign.replace("cores: 1", "cores: 1, per: total").replace("THREADS", "16")
+    text += "hosts: {launch: local, count: 2}\n"
+    plan = make_plan(parse_campaign(text, drivers=DRIVERS, environ={}), DRIVERS)
+    trials = []
+    for trial in plan.trials:
+        document = trial.document.copy()
+        count = document.pop("hosts")
+        target = document["target"]
+        settings = {**target["settings"], "servers": servers(count)}
+        document["target"] = {**target, "settings": settings}
+        trials.append(replace(trial, document=document))
+    return replace(plan, trials=tuple(trials))
+
+
+@pytest.mark.parametrize("campaign", [SWEPT, CAMPAIGN.replace("KINDS", "half_hosts")])
+def test_hosts_that_add_up_were_the_limit(tmp_path: Path, campaign: str) -> None:
+    findings = run(tmp_path / "clients", of_hosts(campaign, lambda hosts: 4 * hosts))
+    first = findings.totals[0]
+    verdict = findings.verdict_of(first)
+    assert verdict is not None
+    assert (verdict.limit, verdict.grade) == ("INSTRUMENT_HOSTS", "A")
+    findings = run(tmp_path / "target", of_hosts(campaign, lambda hosts: 4))
+    assert all(
+        verdict is None or not verdict.is_void_for_ratios
+        for verdict in map(findings.verdict_of, findings.totals)
+    )
+
+
 def test_what_cannot_be_halved_is_refused() -> None:
     with pytest.raises(CampaignError, match="2 threads or more"):
         plan_of(1, "half_clients")
+    with pytest.raises(CampaignError, match="2 hosts or more"):
+        plan_of(4, "half_hosts")

@@ -5,7 +5,8 @@ import pytest
 
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.judgements.finding import Evidence
-from loadstone.analysis.limits.verdict import LoadPoint, Observed, decide
+from loadstone.analysis.limits.observed import LoadPoint, Observed
+from loadstone.analysis.limits.verdict import decide
 from loadstone.analysis.measured.samples import read_samples
 from loadstone.results.record import PROBE_SCHEMA, Record
 

@@ -1,5 +1,6 @@
 """What limited a number: the order of the decision, its grade, and steadiness."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ from loadstone.analysis.accounts import run_account
 from loadstone.analysis.judgements import trial_findings
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.validity import Gate
-from loadstone.analysis.limits.verdict import LoadPoint, Observed, Tried, decide, instrument_share
+from loadstone.analysis.limits.observed import LoadPoint, Observed, Tried
+from loadstone.analysis.limits.verdict import decide, instrument_share
 from loadstone.analysis.measured import reading
 from loadstone.analysis.measured.part import Part
 from loadstone.results.record import Run
@@ -140,6 +142,21 @@ def test_checking_less_shows_a_client_that_no_counter_showed() -> None:
     brings = Tried(kind="half the verification", ratio=1.2, low=1.1)
     assert limit(tried=[brings]) == "INSTRUMENT_CPU"
     assert limit(tried=[Tried(kind="half the verification", ratio=1.2, low=0.9)]) == "UNDETERMINED"
+
+
+def test_the_same_load_from_other_hosts_shows_clients_that_were_the_limit() -> None:
+    more = Tried(kind="more hosts", ratio=1.9, low=1.8, high=2.0, hosts=(1, 2))
+    found = decide(Observed(point=HERE, tried=[more]))
+    assert (found.limit, found.grade) == ("INSTRUMENT_HOSTS", "A")
+    assert limit(tried=[replace(more, low=None)]) == "UNDETERMINED"
+    fewer = Tried(kind="half the hosts", ratio=0.5, low=0.48, high=0.52, hosts=(2, 1))
+    found = decide(Observed(point=HERE, tried=[fewer]))
+    assert (found.limit, found.grade) == ("INSTRUMENT_HOSTS", "A")
+    # One that loses less than the share of its hosts, or without an interval, decides nothing.
+    assert limit(tried=[replace(fewer, ratio=0.7, high=0.72)]) == "UNDETERMINED"
+    assert limit(tried=[replace(fewer, high=None)]) == "UNDETERMINED"
+    # A host that brings a load of its own may have found room for it: that proves nothing alone.
+    assert limit(tried=[replace(more, kind="second client")]) == "UNDETERMINED"
 
 
 def test_half_the_clients_stand_in_for_a_sweep() -> None:

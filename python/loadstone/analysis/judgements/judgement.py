@@ -15,6 +15,7 @@ from loadstone.analysis.judgements.labels import VOIDING
 from loadstone.analysis.judgements.trial_findings import Seen, judge
 from loadstone.analysis.limits.cell_verdicts import NullRates, decide_cells
 from loadstone.analysis.limits.interventions import InterventionEffect, compare_changes, tried_of
+from loadstone.analysis.limits.more_hosts import tried_by_sweep
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.measured.part import Part
 from loadstone.analysis.measured.reading import Measured
@@ -58,6 +59,9 @@ def judge_measured(
     made = summarise(measured.parts, measured.peaks)
     cells, totals = (in_order(found, targets) for found in made)
     changes = compare_changes(totals, measured.changed, measured.peaks)
+    tried = tried_by_sweep(totals)
+    for key, found in tried_of(changes).items():
+        tried.setdefault(key, []).extend(found)
     verdicts = decide_cells(
         account,
         measured.parts,
@@ -65,7 +69,7 @@ def judge_measured(
         null_rates,
         totals=totals,
         servers=measured.servers,
-        tried=tried_of(changes),
+        tried=tried,
     )
     return Judgement(
         account=account,

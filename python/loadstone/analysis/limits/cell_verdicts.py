@@ -12,7 +12,8 @@ from loadstone.analysis.judgements.labels import VOIDING
 from loadstone.analysis.judgements.validity import LITTLE_INSTRUMENT, Gate, error_gate
 from loadstone.analysis.limits.interventions import CellKey
 from loadstone.analysis.limits.measured_ceilings import bounds_of
-from loadstone.analysis.limits.verdict import LoadPoint, Observed, Tried, Verdict, decide
+from loadstone.analysis.limits.observed import LoadPoint, Observed, Tried
+from loadstone.analysis.limits.verdict import Verdict, decide
 from loadstone.analysis.measured.part import NOT_SENT, Part
 from loadstone.analysis.rules import find_rule
 from loadstone.results.record import Record

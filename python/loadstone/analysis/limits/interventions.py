@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from loadstone.analysis.cells.summary import Cell, summarise_totals
 from loadstone.analysis.instrument.resources import Peaks
-from loadstone.analysis.limits.verdict import Intervention, LoadPoint, Tried
+from loadstone.analysis.limits.observed import Intervention, LoadPoint, Tried
 from loadstone.analysis.measured.part import Part
 from loadstone.analysis.statistics.ratios import Ratio, paired_ratio, welch_ratio
 from loadstone.results.record import Run
@@ -18,6 +18,7 @@ KINDS: Mapping[str, Intervention] = {
     "half_clients": "half the clients",
     "half_size": "half the size",
     "half_verification": "half the verification",
+    "half_hosts": "half the hosts",
 }
 BLOCKS_MIN = 2
 
@@ -43,7 +44,10 @@ class InterventionEffect:
         if self.kind == "half the clients" and isinstance(load, int):
             time_s = changed.service.mean_ns / 1e9 if changed.service else None
             point = LoadPoint(load=load, rate=changed.requests_per_s, time_s=time_s)
-        return Tried(kind=self.kind, ratio=self.ratio.ratio, low=self.ratio.low, point=point)
+        hosts = None
+        if self.kind == "half the hosts":
+            hosts = hosts_of(self.base) or 1, hosts_of(changed) or 1
+        return tried(self.kind, self.ratio, point=point, hosts=hosts)
 
 
 def changed_trials(run: Run) -> frozenset[str]:
@@ -63,7 +67,7 @@ def compare_changes(
         told = trials[cell.trials[0]]["intervention"]
         base = bases.get(_key(cell, told["of"]))
         if base is not None and base.good and cell.good:
-            ratio = _ratio(base, cell)
+            ratio = ratio_of(base, cell)
             changes.append(
                 InterventionEffect(kind=KINDS[told["kind"]], base=base, changed=cell, ratio=ratio)
             )
@@ -78,12 +82,31 @@ def tried_of(changes: Sequence[InterventionEffect]) -> dict[CellKey, list[Tried]
     return found
 
 
+def hosts_of(cell: Cell) -> int | None:
+    """Return how many client hosts made the load of a cell; None where it was the controller."""
+    hosts = cell.parameters.get("hosts")
+    return hosts if isinstance(hosts, int) else None
+
+
+def tried(
+    kind: Intervention,
+    ratio: Ratio,
+    *,
+    point: LoadPoint | None = None,
+    hosts: tuple[int, int] | None = None,
+) -> Tried:
+    """Return a change as a verdict knows it."""
+    return Tried(
+        kind=kind, ratio=ratio.ratio, low=ratio.low, high=ratio.high, point=point, hosts=hosts
+    )
+
+
 def _key(cell: Cell, parameters: Mapping[str, object]) -> tuple[object, ...]:
     named = json.dumps(dict(parameters), sort_keys=True)
     return cell.target, cell.workload, cell.phase, cell.operation, named, cell.round
 
 
-def _ratio(base: Cell, changed: Cell) -> Ratio:
+def ratio_of(base: Cell, changed: Cell) -> Ratio:
     """Compare by blocks where both ran in them: what a block had in common cancels."""
     rates = [
         {one.block: one.requests_per_s for one in cell.trial_rates} for cell in (base, changed)

@@ -7,22 +7,24 @@ given, with all the evidence that was seen. What cannot be decided is UNDETERMIN
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from loadstone.analysis.judgements.finding import Evidence
-from loadstone.analysis.judgements.validity import Gate
+from loadstone.analysis.limits.observed import (
+    RISES,
+    SURELY_RISES,
+    Intervention,
+    LoadPoint,
+    Observed,
+    Tried,
+)
 
 Grade = Literal["A", "B", "C"]
-Intervention = Literal[
-    "second client", "half the clients", "half the size", "half the verification", "operator"
-]
 
 INSTRUMENT_LIMITED = "INSTRUMENT_LIMITED"
 INSTRUMENT_CAUTION = 0.5
 INSTRUMENT_MAX = 0.8
-RISES = 1.05
-SURELY_RISES = 1.02
 ERRORS_WIDE = 2.0
 PATH_TOUCHED = 0.90
 CEILING_PASSED = 1.05
@@ -38,77 +40,6 @@ MOVES: Mapping[str, tuple[Intervention, ...]] = {
 
 VOID_FOR_RATIOS = ("INSTRUMENT", "CLIENT_NIC", "INVALID")
 """A number with a verdict that begins so is a bound, and takes part in no ratio."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadPoint:
-    """One load and what came of it: N in flight, X requests a second, R seconds each.
-
-    `error` is the standard error of the rate, relatively, as its seconds show it.
-    """
-
-    load: float
-    rate: float
-    time_s: float | None = None
-    error: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """Something that was changed to see whether the limit moves.
-
-    `ratio` is the changed rate over the other, `low` the lower end of its 95 % interval, absent
-    where nothing was repeated. `point` is what half the clients did.
-    """
-
-    kind: Intervention
-    ratio: float
-    low: float | None
-    point: LoadPoint | None = None
-
-    @property
-    def is_rise(self) -> bool:
-        """Whether the change brought more, beyond what repetition explains."""
-        return self.ratio > RISES and self.low is not None and self.low > SURELY_RISES
-
-    def evidence(self) -> Evidence:
-        """The change as evidence."""
-        return Evidence(
-            metric=f"rate with {self.kind} / without", value=self.ratio, threshold=RISES
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """Everything a verdict may rest on; what was not observed is absent, and never zero.
-
-    `flags` are the client's resources that passed a threshold, by name (INSTRUMENT_CPU,
-    INSTRUMENT_MEM, INSTRUMENT_SOCKETS, CLIENT_NIC), each with its evidence. `null_rate` is what the
-    same client reaches against a target that does nothing. `server` holds the utilisation of each
-    resource of the target, 0 to 1; None when it was not probed. `is_client_watched` says that
-    the client's resources were looked at, so that no flag means that none was at its limit.
-    `is_offer_met` says of an open load that its rate was achieved and left on time.
-    The ceilings of the path, of the target's devices and of the store by its own benchmark are
-    measured apart, in the bytes per second of `bytes_per_s`.
-    """
-
-    point: LoadPoint
-    gates: Sequence[Gate] = ()
-    is_steady: bool | None = None
-    null_rate: float | None = None
-    flags: Mapping[str, Sequence[Evidence]] = field(default_factory=dict)
-    lower: LoadPoint | None = None
-    higher: LoadPoint | None = None
-    knee: float | None = None
-    bytes_per_s: float | None = None
-    path_bytes_per_s: float | None = None
-    device_bytes_per_s: float | None = None
-    store_bytes_per_s: float | None = None
-    throttled: float = 0.0
-    server: Mapping[str, float] | None = None
-    is_client_watched: bool = False
-    is_offer_met: bool | None = None
-    tried: Sequence[Tried] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,9 +128,8 @@ def _throttled(observed: Observed, others: Sequence[Evidence]) -> Verdict:
 def _instrument(observed: Observed) -> Verdict | None:
     share = instrument_share(observed)
     near = share is not None and share >= INSTRUMENT_MAX
-    verified = _rises(observed, "half the verification")
     if not observed.flags and not near:
-        return _verifying(verified[0]) if verified else None
+        return _by_change_alone(observed)
     evidence = [one for flag in observed.flags.values() for one in flag]
     if share is not None:
         evidence.append(
@@ -210,7 +140,10 @@ def _instrument(observed: Observed) -> Verdict | None:
     # The flag with the most counters behind it speaks; the others stay in the evidence.
     limit = max(read, key=lambda name: read[name], default="")
     counters = read.get(limit, 0) + near
-    moved = [*_rises(observed, "second client"), *_rises(observed, *MOVES.get(limit, ()))]
+    moved = [
+        *_rises(observed, "second client", "more hosts", *MOVES.get(limit, ())),
+        *_slower_with_fewer_hosts(observed),
+    ]
     evidence += [one.evidence() for one in moved]
     reason = (
         f"the client reaches {share:.0%} of what it reaches against a null target"
@@ -225,14 +158,53 @@ def _instrument(observed: Observed) -> Verdict | None:
     )
 
 
-def _verifying(tried: Tried) -> Verdict:
-    """Name the client's processor where checking less brings more: no counter said so."""
-    return Verdict(
-        limit="INSTRUMENT_CPU",
-        grade="B",
-        reason=f"half the verification brings {tried.ratio - 1:+.0%}: checking costs the rate",
-        evidence=(tried.evidence(),),
-    )
+def _by_change_alone(observed: Observed) -> Verdict | None:
+    """Name the clients where a change of theirs alone moved the rate: no counter said so."""
+    for tried in _rises(observed, "more hosts"):
+        return Verdict(
+            limit="INSTRUMENT_HOSTS",
+            grade="A",
+            reason=f"the same load from {_hosts(tried)} hosts brings {tried.ratio - 1:+.0%}:"
+            " the clients were the limit",
+            evidence=(tried.evidence(),),
+        )
+    for tried in _slower_with_fewer_hosts(observed):
+        return Verdict(
+            limit="INSTRUMENT_HOSTS",
+            grade="A",
+            reason=f"the same load from {_hosts(tried)} hosts brings {tried.ratio - 1:+.0%}:"
+            " the rate is that of the hosts",
+            evidence=(tried.evidence(),),
+        )
+    for tried in _rises(observed, "half the verification"):
+        return Verdict(
+            limit="INSTRUMENT_CPU",
+            grade="B",
+            reason=f"half the verification brings {tried.ratio - 1:+.0%}: checking costs the rate",
+            evidence=(tried.evidence(),),
+        )
+    return None
+
+
+def _hosts(tried: Tried) -> str:
+    assert tried.hosts is not None, "a change of hosts names them"
+    return f"{tried.hosts[1]} instead of {tried.hosts[0]}"
+
+
+def _slower_with_fewer_hosts(observed: Observed) -> list[Tried]:
+    """Return where the same load from fewer hosts lost their whole share, as sure as intervals are.
+
+    A rate that falls less may be limited by something else as soon as all hosts take part.
+    """
+    return [
+        one
+        for one in observed.tried
+        if one.kind == "half the hosts"
+        and one.hosts is not None
+        and one.ratio < RISES * one.hosts[1] / one.hosts[0]
+        and one.high is not None
+        and one.high < 1 / SURELY_RISES
+    ]
 
 
 def _rises(observed: Observed, *kinds: Intervention) -> list[Tried]:

@@ -155,6 +155,15 @@ RULES: tuple[Rule, ...] = (
         short="client schedule",
     ),
     _limit(
+        id="INSTRUMENT_HOSTS",
+        severity="problem",
+        effect="bound",
+        says="the same load from another number of client hosts moved the rate",
+        means="Lower bound: the target can do at least this.",
+        do="Add client hosts until the rate no longer rises.",
+        short="client hosts",
+    ),
+    _limit(
         id="INVALID",
         severity="problem",
         effect="invalid",

@@ -134,7 +134,7 @@ RULES: tuple[Rule, ...] = (
         id="verdict",
         says="what limited each result, and how well that is proven",
         means="A result that the client limited is a lower bound and takes part in no ratio.",
-        do="Grade A needs an intervention: a second client, half the clients, half the size.",
+        do="Grade A needs an intervention: a second client, half the hosts, clients or size.",
         checks=(SEEN + "find_verdicts",),
     ),
     _note(

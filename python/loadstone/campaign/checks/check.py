@@ -127,7 +127,7 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
     workload, path = case.workload, case.source.path
     yield from _wrong_script(case)
     if case.intervention is None:
-        for mistake in intervention_mistakes(workload):
+        for mistake in intervention_mistakes(workload, case.hosts_all):
             yield replace(mistake, path=path(mistake.path))
     dataset = workload.dataset
     writes = any(set(phase.operations) - _READS_NOTHING_NEW for phase in workload.phases)

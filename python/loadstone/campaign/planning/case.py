@@ -142,7 +142,7 @@ def _interventions(base: Case, number: int) -> list[Case]:
         replace(
             base,
             number=number + index,
-            workload=changed(base.workload, name),
+            workload=changed(base.workload, name, base.hosts_all),
             intervention=name,
             base=base,
         )

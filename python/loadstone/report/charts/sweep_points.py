@@ -19,6 +19,7 @@ OWN_LIMITS: Mapping[str, str] = {
     "INSTRUMENT_MEM": "client memory",
     "INSTRUMENT_SOCKETS": "client sockets",
     "INSTRUMENT_LAG": "client's timing",
+    "INSTRUMENT_HOSTS": "client hosts",
     "INSTRUMENT_LIMITED": "load generator",
     "CLIENT_NIC": "client bandwidth",
 }
