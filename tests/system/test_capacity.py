@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from loadstone import _loadgen
 from loadstone.results.store import read_run
 from tests.system import campaigns
@@ -34,10 +36,15 @@ phases:
 """
 
 
-def test_a_search_finds_the_limit_of_a_store(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "hosts",
+    ["", pytest.param("hosts: {launch: local, count: 2}\n", marks=pytest.mark.long(cpu_s=25))],
+)
+def test_a_search_finds_the_limit_of_a_store(tmp_path: Path, hosts: str) -> None:
+    """Two hosts find the one limit that the store has, not two of them."""
     store = _loadgen.Store(json.dumps({**KEYS, "faults": FAULTS}))
     try:
-        file = campaigns.write(tmp_path, CAMPAIGN.format(address=store.address))
+        file = campaigns.write(tmp_path, CAMPAIGN.format(address=store.address) + hosts)
         folder = tmp_path / "run"
         preview = loadstone("run", file, "--dry-run", environment={"SECRET": "secret"})
         assert "at most 80 trials" in preview.out

@@ -252,6 +252,49 @@ def run_of(path: Path, found: object, *, good: int = 50_000, **summary: Any) -> 
     return analyse(read_run(folder.path))
 
 
+HOST_2 = {**HOST, "name": f"{HOST['name']}-2"}
+
+
+@pytest.mark.parametrize(
+    ("machines", "used"),
+    [
+        # Each has 11 µs of processor time for a request on four cores; the busier one counts.
+        ((HOST, HOST_2), 75_000 * 11e-6 / 4),
+        # Both agents are on one machine, whose ceiling they use up together.
+        ((HOST, HOST), 100_000 * 11e-6 / 4),
+    ],
+)
+def test_client_hosts_have_ceilings_of_their_own(
+    tmp_path: Path, machines: tuple[dict[str, Any], ...], used: float
+) -> None:
+    folder = synthetic_run.Folder(tmp_path / "run", "known", seconds=4)
+    document = synthetic_run.trial(1, "store", "get", clients=200, size=4_000) | {"hosts": 2}
+    hosts = [
+        {"name": f"client{number}", "state": "finished", "clients": 100, "failed": 0,
+         "requests": requests, "target_on_own_host": False}
+        for number, requests in enumerate((300_000, 100_000))
+    ]  # fmt: skip
+    folder.add(document, 100_000, wobble=0, changes={"hosts": hosts})
+    folder.close(campaign={}, campaign_file="name: known\n")
+    manifest = json.loads((folder.path / "manifest.json").read_text())
+    joined = [
+        {"name": host["name"], "fingerprint": machine, "calibration": kept().document()}
+        for host, machine in zip(hosts, machines, strict=True)
+    ]
+    manifest |= {"host": HOST, "calibration": {"absent": "not here"}, "hosts": joined}
+    (folder.path / "manifest.json").write_text(json.dumps(manifest))
+    (cell,) = analyse(read_run(folder.path)).totals
+    assert cell.instrument is not None
+    assert cell.instrument.share == pytest.approx(used)
+    assert cell.instrument.ceiling_per_s * cell.instrument.share == pytest.approx(100_000)
+    joined[1]["calibration"] = {"absent": "this host has not been calibrated"}
+    (folder.path / "manifest.json").write_text(json.dumps(manifest))
+    findings = analyse(read_run(folder.path))
+    assert findings.totals[0].instrument is None
+    (found,) = [one for one in findings.findings if one.rule == "not-calibrated"]
+    assert "client1" in found.statement
+
+
 def rendered(path: Path, findings: Findings, name: str) -> str:
     report = next(one for one in REPORTS.values() if one.name == name)
     return report.render(read_run(path / "run"), findings, Options(is_full=True)).decode()

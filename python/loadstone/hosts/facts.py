@@ -5,6 +5,7 @@ import resource
 from typing import Any
 
 from loadstone import __version__
+from loadstone.campaign.drivers import calibrated_drivers
 from loadstone.execution.host import facts
 from loadstone.execution.host.limits import read_limits
 from loadstone.results import calibration
@@ -24,6 +25,8 @@ def of_host() -> dict[str, Any]:
         "descriptors": limits.descriptors,
         "ports": limits.ports,
         "rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        "is_calibrated": calibration.path_of(found, versions["load_generator"]).exists(),
+        "calibration": calibration.copy_for(
+            found, versions["load_generator"], tuple(calibrated_drivers())
+        ),
         "fingerprint": found,
     }

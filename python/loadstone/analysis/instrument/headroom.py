@@ -3,11 +3,13 @@
 import base64
 import binascii
 import datetime
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from loadstone.analysis.instrument import client_limits
+from loadstone.analysis.instrument.load_hosts import hosts_of
 from loadstone.analysis.instrument.own_ceiling import (
     Basis,
     ClientLoad,
@@ -17,7 +19,13 @@ from loadstone.analysis.instrument.own_ceiling import (
     cores_of,
 )
 from loadstone.campaign.planning.trial import kind_of
-from loadstone.results.calibration import AGE_MAX, Calibration, conditions_of, parse
+from loadstone.results.calibration import (
+    AGE_MAX,
+    Calibration,
+    conditions_of,
+    identity_of,
+    parse,
+)
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
@@ -60,43 +68,62 @@ class Jitter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """The calibration that a run carries with it, or why it has none."""
+    """The calibration that a run carries with it, or why it has none; of each client host its own.
+
+    `machine` is what makes a host the same one: agents on one machine share its ceiling.
+    """
 
     calibration: Calibration | None
     absent: str
     conditions: Mapping[str, Any]
+    machine: str = ""
+    hosts: Mapping[str, "Calibrated"] = field(default_factory=dict)
 
 
 def read_calibration(manifest: Mapping[str, Any]) -> Calibrated:
     """Return what a manifest keeps of the instrument's calibration."""
-    conditions = conditions_of(manifest.get("host") or {})
-    kept = manifest.get("calibration")
+    facts = manifest.get("host") or {}
     if manifest.get("imported"):
-        return Calibrated(calibration=None, absent="", conditions=conditions)
+        return Calibrated(calibration=None, absent="", conditions=conditions_of(facts))
+    hosts = {
+        str(host["name"]): _read_kept(host.get("calibration"), host.get("fingerprint") or {})
+        for host in manifest.get("hosts") or ()
+    }
+    return replace(_read_kept(manifest.get("calibration"), facts), hosts=hosts)
+
+
+def _read_kept(kept: Mapping[str, Any] | None, facts: Mapping[str, Any]) -> Calibrated:
+    found = Calibrated(
+        calibration=None,
+        absent=str((kept or {}).get("absent") or "no calibration was copied into the run"),
+        conditions=conditions_of(facts),
+        machine=json.dumps(identity_of(facts), sort_keys=True),
+    )
     if not kept or "absent" in kept:
-        absent = str((kept or {}).get("absent") or "no calibration was copied into the run")
-        return Calibrated(calibration=None, absent=absent, conditions=conditions)
+        return found
     try:
-        return Calibrated(calibration=parse(kept), absent="", conditions=conditions)
+        return replace(found, calibration=parse(kept), absent="")
     except (KeyError, TypeError, ValueError):
-        absent = "the calibration that was copied into the run cannot be read"
-        return Calibrated(calibration=None, absent=absent, conditions=conditions)
+        return replace(found, absent="the calibration that was copied into the run cannot be read")
 
 
 def with_shares(parts: Iterable["Part"], calibrated: Calibrated) -> list["Part"]:
-    """Return the parts of one trial with the share of the instrument that each iteration took."""
+    """Return the parts of one trial with the share of the instrument that each iteration took.
+
+    Of several client hosts it is the share of the one that has the least left.
+    """
     parts = list(parts)
-    if calibrated.calibration is None:
-        return [replace(part, no_ceiling=calibrated.absent) for part in parts]
     judged: list[Part] = []
     for iteration in dict.fromkeys(part.iteration for part in parts):
         own = [part for part in parts if part.iteration == iteration]
         try:
-            ceilings = [_ceiling(part, calibrated, calibrated.calibration) for part in own]
+            if own[0].record.trial.get("hosts"):
+                share = _share_over_hosts(own, calibrated.hosts)
+            else:
+                share = _share(own, calibrated, _here(own[0].record))
         except NoOwnCeilingError as error:
             judged += [replace(part, no_ceiling=str(error)) for part in own]
             continue
-        share = _share(own, ceilings, _busy(own[0].record, calibrated.conditions))
         judged += [replace(part, instrument=share) for part in own]
     return judged
 
@@ -169,37 +196,93 @@ def _run_delay(record: Record) -> float | None:
     return float(max(delays) / max(ends))
 
 
-def _ceiling(part: "Part", calibrated: Calibrated, calibration: Calibration) -> OwnCeiling:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Worker:
+    """What one client host did of a trial: its clients, its share of the requests, its figures."""
+
+    clients: int | None
+    requests_share: float
+    thread_cpu_ns: Sequence[int]
+    is_on_target: bool
+
+
+def _here(record: Record) -> _Worker:
+    load = record.trial.get("load") or {}
+    return _Worker(
+        clients=load.get("clients") if load.get("kind") == "closed" else None,
+        requests_share=1.0,
+        thread_cpu_ns=record.summary.get("thread_cpu_ns") or (),
+        is_on_target=client_limits.is_on_own_host(record),
+    )
+
+
+def _share_over_hosts(parts: Sequence["Part"], hosts: Mapping[str, Calibrated]) -> CeilingShare:
+    """Return the share of the client host that used the most of its ceiling.
+
+    Each has the mix of all. Agents on one machine use up its ceiling together.
+    """
+    record = parts[0].record
+    load = record.trial.get("load") or {}
+    told = [host for host in hosts_of(record) if host.get("requests")]
+    whole = sum(host["requests"] for host in told)
+    machines: dict[str, list[CeilingShare]] = {}
+    for host in told:
+        worker = _Worker(
+            clients=host.get("clients") if load.get("kind") == "closed" else None,
+            requests_share=host["requests"] / whole,
+            thread_cpu_ns=host.get("thread_cpu_ns") or (),
+            is_on_target=bool(host.get("target_on_own_host")),
+        )
+        known = hosts.get(host["name"])
+        if known is None:
+            raise NoOwnCeilingError(f"{host['name']}: the run does not say what host it was")
+        try:
+            share = _share(parts, known, worker)
+        except NoOwnCeilingError as error:
+            raise NoOwnCeilingError(f"{host['name']}: {error}") from error
+        machines.setdefault(known.machine or host["name"], []).append(share)
+    if not machines:
+        raise NoOwnCeilingError("not one request succeeded")
+    return max((_together(shares) for shares in machines.values()), key=lambda one: one.share)
+
+
+def _together(shares: Sequence[CeilingShare]) -> CeilingShare:
+    """Add up the shares that agents on one machine used of its ceiling."""
+    rate = shares[0].share * shares[0].ceiling_per_s
+    share = sum(one.share for one in shares)
+    return replace(shares[0], share=share, ceiling_per_s=rate / share if share else 0.0)
+
+
+def _ceiling(part: "Part", calibrated: Calibrated, worker: _Worker) -> OwnCeiling:
     trial = part.record.trial
-    load = trial.get("load")
-    if not load:
+    if calibrated.calibration is None:
+        raise NoOwnCeilingError(calibrated.absent)
+    if not trial.get("load"):
         raise NoOwnCeilingError(f"no load generator made the load of a trial of {kind_of(trial)}")
     if not part.good:
         raise NoOwnCeilingError("not one request succeeded")
-    if trial.get("hosts"):
-        raise NoOwnCeilingError("client hosts made the load, each with a ceiling of its own")
     settings = trial["target"].get("settings") or {}
     return ceiling_of(
-        calibration,
+        calibrated.calibration,
         ClientLoad(
             driver=trial["target"]["driver"],
             operation=part.operation,
             bytes_per_request=part.bytes / part.good,
-            clients=load.get("clients") if load.get("kind") == "closed" else None,
+            clients=worker.clients,
             cores=trial.get("cores"),
             verify=float(trial.get("verify") or 0),
             connections=str(trial.get("connections") or "keep_alive"),
             encryption=(trial.get("dataset") or {}).get("encryption"),
             settings=settings,
-            is_on_own_host=client_limits.is_on_own_host(part.record),
+            is_on_own_host=worker.is_on_target,
         ),
         calibrated.conditions,
     )
 
 
-def _busy(record: Record, conditions: Mapping[str, Any]) -> float:
+def _busy(record: Record, worker: _Worker, conditions: Mapping[str, Any]) -> float:
     """Return the share of its cores' time that the load's threads used during a trial."""
-    cpu_ns = sum(record.summary.get("thread_cpu_ns") or ())
+    cpu_ns = sum(worker.thread_cpu_ns)
     ends = [
         entry["end_ns"] for entry in record.summary.get("iterations") or () if "end_ns" in entry
     ]
@@ -208,16 +291,19 @@ def _busy(record: Record, conditions: Mapping[str, Any]) -> float:
     return cpu_ns / length_ns / cores if length_ns > 0 else 0.0
 
 
-def _share(parts: Sequence["Part"], ceilings: Sequence[OwnCeiling], busy: float) -> CeilingShare:
+def _share(parts: Sequence["Part"], calibrated: Calibrated, worker: _Worker) -> CeilingShare:
     """Add up what each operation took: of requests that failed the client had the work too.
 
     The way to a target elsewhere may cost the client more than loopback did, so that it is never
     less than what its threads really used of their cores.
     """
+    ceilings = [_ceiling(part, calibrated, worker) for part in parts]
     rates = [(part.good + sum(part.errors.values())) / part.duration_s for part in parts]
-    share = sum(rate / one.requests_per_s for rate, one in zip(rates, ceilings, strict=True))
+    share = worker.requests_share * sum(
+        rate / one.requests_per_s for rate, one in zip(rates, ceilings, strict=True)
+    )
     if ceilings[0].basis == "processor time":
-        share = max(share, busy)
+        share = max(share, _busy(parts[0].record, worker, calibrated.conditions))
     began_ns = parts[0].record.summary.get("started_unix_ns") or 0
     began = datetime.datetime.fromtimestamp(began_ns / 1e9, datetime.UTC)
     oldest = min(one.measured for one in ceilings)

@@ -90,7 +90,7 @@ def _row(host: dict[str, Any]) -> tuple[str, ...]:
         ", ".join(cards) or "speed unknown",
         str(host["descriptors"]),
         str(host["ports"]),
-        "yes" if host["is_calibrated"] else "no",
+        "no" if "absent" in host["calibration"] else "yes",
         f"{host['joined_s']:.1f} s",
         trip,
         clock,
