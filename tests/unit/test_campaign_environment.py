@@ -151,3 +151,17 @@ phases: [{{op: put}}]
     with pytest.raises(CampaignError) as caught:
         parse_campaign(text, (), drivers=DRIVERS, environ={})
     assert "targets.store.region" in [mistake.key for mistake in caught.value.mistakes]
+
+
+@pytest.mark.parametrize(
+    ("driver", "variables"),
+    [("s3", ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]), ("swift", ["OS_AUTH_URL", "ST_AUTH"])],
+)
+def test_what_is_missing_names_the_variables_that_would_do(
+    driver: str, variables: list[str]
+) -> None:
+    with pytest.raises(CampaignError) as told:
+        parse_campaign(f"targets: {{t: {{driver: {driver}}}}}\n", drivers=None, environ={})
+    (hint,) = [one.hint for one in told.value.mistakes if one.key.startswith("targets.t.")]
+    assert hint is not None
+    assert [name for name in variables if name in hint] == variables

@@ -171,8 +171,14 @@ pub(crate) fn keyless(settings: &Map<String, Value>) -> Option<Error> {
 }
 
 fn no_keys(profile: &str) -> Error {
+    let variables = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
+    let environment = match variables.map(|name| env(name).is_some()) {
+        [true, false] => "AWS_ACCESS_KEY_ID without AWS_SECRET_ACCESS_KEY in the environment",
+        [false, true] => "AWS_SECRET_ACCESS_KEY without AWS_ACCESS_KEY_ID in the environment",
+        _ => "none in the environment",
+    };
     let reason = format!(
-        "no access_key in the settings, none in the environment, and profile \"{profile}\" has none"
+        "no access_key in the settings, {environment}, and profile \"{profile}\" has none"
     );
     Error::target("find the keys of the target", reason).with_hint(
         "give access_key and secret_key: {env: NAME}, or export AWS_ACCESS_KEY_ID and \

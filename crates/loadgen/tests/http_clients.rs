@@ -189,6 +189,24 @@ fn a_bucket_in_the_url_of_the_endpoint_is_told() {
     assert!(error.contains("has a path: a bucket does not belong there"), "{error}");
 }
 
+#[test]
+fn nothing_is_written_into_a_bucket_that_the_url_of_the_endpoint_names() {
+    // As a store where the bucket `mine` is: what comes behind it is a key.
+    let server = Server::start(|asked| match asked.is("PUT ") {
+        true => say("200 OK", "", b""),
+        false => {
+            let body = b"<Error><Code>NoSuchKey</Code><Message>no such key</Message></Error>";
+            say("404 Not Found", "", if asked.is("HEAD ") { b"" } else { body })
+        }
+    });
+    let mut document = s3_trial(&server, "put", 1, json!({}));
+    document["target"]["settings"]["endpoints"] = format!("http://{}/mine", server.address).into();
+    let trial = Trial::parse(&document.to_string()).unwrap();
+    let error = run_trial(&trial, &Control::default(), &mut |_| true).unwrap_err().to_string();
+    assert!(error.contains("has a path: a bucket does not belong there"), "{error}");
+    assert!(!server.lines().iter().any(|line| line.starts_with("PUT")), "nothing was written");
+}
+
 /// Answers as a bucket of ours whose listing has no end: page after page.
 fn endless(next: impl Fn(u64) -> String + Send + Sync + 'static) -> Server {
     Server::start(move |asked| {

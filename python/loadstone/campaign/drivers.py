@@ -131,6 +131,15 @@ class Driver(_Row):
         """Return the setting of this name, or None."""
         return next((setting for setting in self.settings if setting.name == name), None)
 
+    def variables_of(self, setting: str) -> list[str]:
+        """Return the variables of the environment that fill a setting by themselves."""
+        return [
+            variable.name
+            for group in self.facts.environment
+            for variable in group
+            if variable.setting == setting and variable.argument is None
+        ]
+
 
 Drivers = Mapping[str, Driver]
 

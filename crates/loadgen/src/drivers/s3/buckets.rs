@@ -202,15 +202,21 @@ impl Places for S3Client {
 
 impl S3Client {
     /// Returns an answer that gives another reason for a 404 than that there is no such bucket. To
-    /// an unknown access key some stores answer so, and an answer to HEAD has no words.
+    /// an unknown access key some stores answer so, and an answer to HEAD has no words. A key that
+    /// is not there was asked for where the URL of the endpoint names a bucket itself: what is made
+    /// there as a bucket would become an object of that bucket.
     async fn why_absent(&mut self, bucket: &str) -> Option<Reply> {
         self.renew_deadline();
         self.head.at(bucket, "");
         let spec = HeadSpec { query: b"list-type=2&max-keys=0", ..HeadSpec::new(Method::Get) };
         let reply = self.ask_for_body(&spec, &Nothing, &[]).await;
         let code = self.connection.refusal_error().map(|error| error.code).unwrap_or_default();
-        let is_known = !matches!(code.as_str(), "" | "NoSuchBucket" | "NoSuchKey");
-        (reply.status == 404 && is_known).then_some(reply)
+        let is_another = match code.as_str() {
+            "" | "NoSuchBucket" => false,
+            "NoSuchKey" => self.head.has_path(),
+            _ => true,
+        };
+        (reply.status == 404 && is_another).then_some(reply)
     }
 
     async fn create_it(&mut self, bucket: &str) -> Reply {
@@ -331,9 +337,9 @@ impl S3Client {
             }
             (_, 301 | 307 | 308) => "set the endpoint and the region to those of the bucket",
             (_, 0) => return error.with_hint(hint_to_reach("endpoints", reply.outcome)),
-            ("NoSuchBucket", _) if self.head.has_path() => {
+            ("NoSuchBucket" | "NoSuchKey", _) if self.head.has_path() => {
                 "the URL of the endpoint has a path: a bucket does not belong there, buckets are \
-                 named by the dataset"
+                 named by the dataset (its prefix)"
             }
             // An answer to HEAD has no body that could say more.
             ("", 400) => {

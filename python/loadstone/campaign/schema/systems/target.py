@@ -153,12 +153,19 @@ def resolve_raw(
             path=(setting.name,),
             found="nothing",
             allowed=f"a value; driver {driver.name} needs it ({setting.help})",
+            hint=_by_environment(driver, setting.name),
         )
         for setting in driver.settings
         if setting.required and setting.name not in settings and setting.name not in resolved
         and not any(mistake.path == (setting.name,) for mistake in mistakes)
     ]  # fmt: skip
     return resolved, mistakes
+
+
+def _by_environment(driver: Driver, setting: str) -> str | None:
+    """Return which variables would do in place of a setting; None where none does."""
+    variables = driver.variables_of(setting)
+    return f"give it here, or export {' or '.join(variables)}" if variables else None
 
 
 def _without_synonyms(
