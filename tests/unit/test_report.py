@@ -136,6 +136,25 @@ def test_a_table_of_threads_has_a_block_for_each_phase(mixed):
     assert text.decode().count("Files/Sec") == 4
 
 
+def test_a_target_and_a_round_that_were_not_measured_stay_blank_in_a_table_of_rounds(tmp_path):
+    """The second target fails to log in, the first ends after one round: both were planned."""
+    folder = Folder(tmp_path / "run", "partly", 4)
+    folder.add(trial(1, "a", "put"), 1751)
+    for number, (target, round_) in enumerate([("b", 1), ("c", 1), ("b", 2), ("a", 2)], 2):
+        folder.skip(trial(number, target, "put", round=round_))
+    folder.add(trial(6, "c", "put", round=2), 300)
+    campaign = {"targets": {"c": {}, "b": {}, "a": {}}}
+    run = read_run(folder.close(campaign=campaign, campaign_file="", state="failed"))
+    partly = run, analyse(run)
+    lines = render("markdown", partly, table="hummingbird").decode().splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in lines if "|" in line]
+    assert rows[0] == ["c", "b", "a"]
+    assert rows[2:4] == [["", "", "1751"], ["300", "", ""]]
+    # A layout with a block for each target says which has none.
+    assert b"\nb: planned, and not measured\n" in render("csv", partly, table="cern")
+    assert render("csv", partly, table="cern").count(b"not measured") == 1
+
+
 def test_an_unknown_template_lists_those_there_are(rounds):
     with pytest.raises(InputError, match=", ".join(TABLES)):
         render("markdown", rounds, table="nonsense")

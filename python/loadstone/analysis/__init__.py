@@ -47,7 +47,8 @@ class Findings:
     them are in `searches`. `hooks` is the log of the campaign's own commands; `client` names the
     host that the load came from, `exporters` what the targets' exporters showed meanwhile;
     `mistakes` are the common ones of benchmark reports, each with whether this run makes it;
-    `queries` is what a run of queries measured; `actions` what the actions of scripts did.
+    `queries` is what a run of queries measured; `actions` what the actions of scripts did;
+    `targets` are those of the campaign, in the order in which it names them.
     """
 
     cells: tuple[Cell, ...]
@@ -68,6 +69,7 @@ class Findings:
     mistakes: tuple[linter.MistakeResult, ...] = ()
     queries: QueryResults | None = None
     actions: tuple[ActionCell, ...] = ()
+    targets: tuple[str, ...] = ()
 
     def verdict_of(self, cell: Cell) -> Verdict | None:
         """Return what limited a cell, if that was asked."""
@@ -111,6 +113,7 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
         hooks=every("hooks"),
         client=", ".join(one.client for one in members),
         actions=every("actions"),
+        targets=tuple(targets),
         exporters=several.join_exporters(one.exporters for one in members),
         mistakes=several.join_mistakes(
             {own.client: one.mistakes for own, one in zip(run.members, members, strict=True)}
@@ -168,6 +171,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         mistakes=linter.lint(judged.account),
         queries=read_queries(run),
         actions=summarise_actions(actions, judged.targets),
+        targets=tuple(judged.targets),
     )
 
 

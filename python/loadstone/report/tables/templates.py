@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from loadstone.analysis import Findings
+from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.cells.summary import Cell, Spread
 from loadstone.analysis.naming import (
     SIZES,
@@ -57,7 +57,7 @@ def hummingbird(findings: Findings, options: Options) -> str:
             head = (
                 _filled(options, cells[0]) if is_literal else _rounds_head(cells, options, titled)
             )
-            parts.append(_rounds(cells, head, options))
+            parts.append(_rounds(cells, head, findings, options))
     return "\n".join([*parts, *_notes(findings.totals)])
 
 
@@ -80,7 +80,16 @@ def cern(findings: Findings, options: Options) -> str:
         )
         notes = "".join(f"{note}\n" for note in bound_note(cells))
         blocks.append(f"{head}\n{_spread_line(cells, options)}\n{notes}{rows}")
-    return "\n".join(blocks)
+    return "\n".join([*blocks, *_unmeasured(findings)])
+
+
+def _unmeasured(findings: Findings) -> Iterable[str]:
+    """Yield a line for each target of which nothing at all was measured: it has no block."""
+    measured_ones = {cell.target for cell in findings.totals}
+    planned = dict.fromkeys(trial.target for trial in findings.trials if trial.is_measured)
+    for target in planned:
+        if target not in measured_ones:
+            yield f"{target}: planned, and not measured\n"
 
 
 def theflash(findings: Findings, options: Options) -> str:
@@ -163,17 +172,24 @@ def _filled(options: Options, cell: Cell) -> str:
     return _PLACE.sub(value_of, options.head or "")
 
 
-def _rounds(cells: Sequence[Cell], head: str, options: Options) -> str:
+def _rounds(cells: Sequence[Cell], head: str, findings: Findings, options: Options) -> str:
+    # What was planned and not measured is a blank and not a gap.
+    planned = [trial for trial in findings.trials if _belongs(trial, cells[0])]
+    ran = {(cell.system, cell.target) for cell in cells}
+    places = {target: place for place, target in enumerate(findings.targets)}
+    systems = sorted(
+        ran.union((_system_of(trial), trial.target) for trial in planned),
+        key=lambda one: (places.get(one[1], len(places)), one),
+    )
     # A target's own title counts before its system's: labels may name either.
-    systems = {cell.system: cell.target for cell in reversed(cells)}
-    titles = {
-        system: options.labels.get(target) or options.labels.get(system, system)
-        for system, target in reversed(systems.items())
-    }
+    titles: dict[str, str] = {}
+    for system, target in systems:
+        titles.setdefault(system, options.labels.get(target) or options.labels.get(system, system))
     rates = {
         (cell.system, cell.phase, cell.operation, cell.round): cell.requests_per_s for cell in cells
     }
-    phases = _phases(cells)
+    rounds = {(trial.phase, trial.round) for trial in planned}
+    rounds |= {(cell.phase, cell.round) for cell in cells}
     rows = [
         RoundsRow(
             operation=operation,
@@ -181,18 +197,36 @@ def _rounds(cells: Sequence[Cell], head: str, options: Options) -> str:
             rates=[rates.get((system, phase, operation, round_)) for system in titles],
             phase=named,
         )
-        for (phase, operation), named in phases.items()
-        for round_ in sorted({one.round for one in cells if one.phase == phase})
+        for (phase, operation), named in _phases(cells, planned).items()
+        for round_ in sorted(number for one, number in rounds if one == phase)
     ]
     return rounds_table(head, list(titles.values()), rows)
 
 
-def _phases(cells: Sequence[Cell]) -> dict[tuple[str, str], str]:
+def _belongs(trial: TrialFacts, cell: Cell) -> bool:
+    """Tell whether a planned trial would have its cells in the table of this one."""
+    return (
+        trial.is_measured
+        and trial.workload == cell.workload
+        and _without(trial.parameters, (SYSTEM,)) == _parameters(cell, without=(SYSTEM,))
+    )
+
+
+def _system_of(trial: TrialFacts) -> str:
+    return str(trial.parameters.get(SYSTEM) or trial.target)
+
+
+def _phases(
+    cells: Sequence[Cell], planned: Sequence[TrialFacts] = ()
+) -> dict[tuple[str, str], str]:
     """Return phases and their operations, with the name of a phase where an operation has several.
 
     What a mix puts is not what a phase of puts alone does.
     """
-    found = dict.fromkeys((cell.phase, cell.operation) for cell in cells)
+    found = dict.fromkeys(
+        [(trial.phase, operation) for trial in planned for operation in trial.operations]
+        + [(cell.phase, cell.operation) for cell in cells]
+    )
     phases: dict[str, int] = {}
     for _, operation in found:
         phases[operation] = phases.get(operation, 0) + 1
@@ -288,7 +322,11 @@ def _planned_threads(findings: Findings) -> list[int]:
 
 
 def _parameters(cell: Cell, without: Sequence[str]) -> str:
-    kept = {name: value for name, value in cell.parameters.items() if name not in without}
+    return _without(cell.parameters, without)
+
+
+def _without(parameters: Mapping[str, object], names: Sequence[str]) -> str:
+    kept = {name: value for name, value in parameters.items() if name not in names}
     return json.dumps(kept, sort_keys=True)
 
 
