@@ -7,6 +7,7 @@ import pytest
 
 from loadstone import published
 from loadstone.analysis.standards.plausibility import judge
+from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.cli import main
 from loadstone.cli.account_reports import print_accounts
 from loadstone.errors import InputError
@@ -84,7 +85,7 @@ def test_the_ratio_of_each_query_is_coloured_only_where_a_difference_is_shown() 
     slower = {row["case"] for row in rows if row["series"] == "longer"}
     assert slower == {"Q01", "Q02", "Q03", "Q04", "Q11", "Q21", "Q22"}
     assert {row["case"] for row in rows if row["verdict"] == "equivalent"} == {"Q14", "Q15"}
-    assert "geometric mean 1.249 (95 % CI 1.216 to 1.283)" in rows[0]["panel"]
+    assert f"{TOGETHER} 1.249 (95 % CI 1.216 to 1.283)" in rows[0]["panel"]
     # A chart that is seen by itself says so too.
     assert "1.249" in str(picture.specification(with_title=True)["title"]["subtitle"])
 
@@ -93,7 +94,7 @@ def test_a_page_of_times_opens_with_how_they_compare(tmp_path: Path) -> None:
     print_accounts(["published:theflash"], "html", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     answer = (
-        "Ceph takes 1.249 times as long as SSD, the geometric mean of 22 cases (95 % CI 1.216 to"
+        f"Ceph takes 1.249 times as long as SSD, the {TOGETHER} of 22 cases (95 % CI 1.216 to"
         " 1.283); of them 7 longer, 2 equal within 3 %, 13 not told apart."
     )
     assert page.index(answer) < page.index('<section id="findings">')

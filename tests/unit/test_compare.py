@@ -229,6 +229,21 @@ def test_equal_arms_are_equivalent_only_when_the_interval_is_narrow() -> None:
     assert only(wide).verdict == "not resolved"
 
 
+def test_one_case_has_one_ratio_and_several_say_what_mean_theirs_is() -> None:
+    uneven = [100.0, 100.0, 100.0, 100.0, 400.0]
+    a, b = arm("a", {"get": rates(100)}), arm("b", {"get": uneven})
+    found = comparison.compare(a, b)
+    assert found.geometric_mean == only(found).ratio
+    assert only(found).b / only(found).a == pytest.approx(only(found).ratio.ratio)
+    two = comparison.compare(
+        arm("a", {"get": rates(100), "put": rates(100)}),
+        arm("b", {"get": uneven, "put": uneven}),
+    )
+    assert two.geometric_mean is not None
+    assert two.geometric_mean.ratio > 1.1 * two.comparisons[0].ratio.ratio
+    assert two.geometric_mean.method.startswith(statistics.TOGETHER)
+
+
 def test_a_void_trial_voids_the_comparison_and_is_left_out_of_the_mean() -> None:
     a = arm("a", {"get": rates(100), "put": rates(50)})
     b = arm("b", {"get": rates(200, seed=2), "put": rates(100, seed=3)})

@@ -78,7 +78,8 @@ class Comparison:
     `factors` are what is compared: settings in which two targets of one run were made to differ, or
     what the caller declared.
     `refused` lists the fields that make a ratio meaningless; unless the caller insisted there are
-    then no comparisons. `is_one_run` says that both were measured in one run: what changed between
+    then no comparisons. `geometric_mean` is of all cases that are not void, and of a single one its
+    own ratio. `is_one_run` says that both were measured in one run: what changed between
     two runs, the hour too, counts as a difference of the arms. `only_a` and `only_b` are cases
     without a partner.
     """
@@ -164,13 +165,16 @@ def compare(
     if refused:
         judged = [replace(one, labels=(*one.labels, NONCOMPARABLE)) for one in judged]
     usable = [key for key, one in zip(shared, judged, strict=True) if one.verdict != "void"]
-    together = (
-        statistics.geometric_mean_ratio(
-            [(_values(cells_a[key]), _values(cells_b[key])) for key in usable], seed=seed
-        )
-        if usable
-        else None
-    )
+    match usable:
+        case []:
+            together = None
+        case [_]:
+            # Of one case there is one ratio, not another one that is made by other means.
+            together = next(one.ratio for one in judged if one.verdict != "void")
+        case _:
+            together = statistics.geometric_mean_ratio(
+                [(_values(cells_a[key]), _values(cells_b[key])) for key in usable], seed=seed
+            )
     return replace(shell, comparisons=tuple(judged), geometric_mean=together)
 
 

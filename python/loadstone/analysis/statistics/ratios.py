@@ -17,6 +17,9 @@ from loadstone.errors import InputError
 
 Numbers = NDArray[np.float64]
 
+TOGETHER = "geometric mean of the ratios of arithmetic means"
+"""What the ratio of a suite is, beside ratios of cases, which are of geometric means."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
@@ -181,7 +184,7 @@ def geometric_mean_ratio(
     centre = _mean_log_ratio([arm.mean() for arm in arms])
     sizes = [arm.size for arm in arms]
     n_a, n_b = min(sizes[0::2]), min(sizes[1::2])
-    method = "geometric mean of ratios of means, pivotal bootstrap within arms"
+    method = f"{TOGETHER}, pivotal bootstrap within arms"
     if min(sizes) < 2:
         return _without_interval(centre, n_a, n_b, confidence, method)
     generator = np.random.default_rng(seed)

@@ -33,6 +33,7 @@ import typer
 from loadstone.analysis.accounts import claims, comparison
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison
+from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.errors import InputError, LoadstoneError
 from loadstone.units import counted
 
@@ -201,10 +202,10 @@ def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
         return
     _print_cases(found, is_full=is_full)
     together = found.geometric_mean
-    if together is not None:
+    if together is not None and sum(one.verdict != "void" for one in found.comparisons) > 1:
         interval = _interval(together.low, together.high, 3)
         interval = f" (95 % CI {interval})" if interval else ""
-        print(f"geometric mean of the ratios of arithmetic means: {together.ratio:.3f}{interval}")
+        print(f"{TOGETHER}: {together.ratio:.3f}{interval}")
     _print_blocks_needed(found)
     if is_control:
         print(f"A against A, one target under two names: {claims.noise(found)}")

@@ -14,6 +14,7 @@ from loadstone.analysis.accounts.account import SECONDS, Account, Measurement
 from loadstone.analysis.accounts.case_means import case_means, compare_times
 from loadstone.analysis.accounts.comparison import CaseComparison
 from loadstone.analysis.naming import describe_parameters
+from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.report.charts.dimensions import varied_values
 from loadstone.report.charts.drawing import (
     NUMBER,
@@ -67,8 +68,8 @@ def answers_of_times(account: Account) -> Iterable[str]:
         words = [WORDS_OF_VERDICTS.get(one.verdict, UNRESOLVED) for one in found.comparisons]
         counts = [f"{words.count(word)} {word}" for word in RATIO_COLORS if word in words]
         yield (
-            f"{other} takes {mean.ratio:.3f} times as long as {first}, the geometric mean of"
-            f" {len(words)} cases{interval}; of them {', '.join(counts)}."
+            f"{other} takes {mean.ratio:.3f} times as long as {first}, the {TOGETHER}"
+            f" of {len(words)} cases{interval}; of them {', '.join(counts)}."
         )
 
 
@@ -162,7 +163,7 @@ def _ratio_rows(account: Account, varied: Sequence[str]) -> Rows:
         panel = f"{other} over {first}"
         if found.geometric_mean is not None and len(found.comparisons) > 1:
             mean = found.geometric_mean
-            panel += f"; geometric mean {mean.ratio:.3f}"
+            panel += f"; {TOGETHER} {mean.ratio:.3f}"
             if mean.low is not None:
                 panel += f" (95 % CI {mean.low:.3f} to {mean.high:.3f})"
         rows += [_ratio_row(one, panel, varied) for one in found.comparisons]

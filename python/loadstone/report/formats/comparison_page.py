@@ -149,7 +149,7 @@ def _tiles(found: Comparison) -> Iterable[Tile]:
         yield Tile(
             name=f"{found.b} ÷ {found.a}",
             value=f"{units.format_number(together.ratio)}×",
-            note=f"geometric mean · {interval}{less}",
+            note=f"{together.method.partition(',')[0]} · {interval}{less}",
         )
     counts = Counter(KINDS.get(one.verdict, "open") for one in found.comparisons)
     total = units.counted(len(found.comparisons), "case")

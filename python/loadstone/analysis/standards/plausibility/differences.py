@@ -8,6 +8,7 @@ from itertools import pairwise
 from loadstone.analysis.accounts.account import Account, Measurement, Parameter
 from loadstone.analysis.accounts.comparison import ALPHA, Comparison, compare
 from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.statistics.ratios import TOGETHER
 
 
 def arms_differ(account: Account) -> Iterator[Finding]:
@@ -70,10 +71,10 @@ def _finding(found: Comparison, without_first: Comparison | None) -> Finding:
     together = found.geometric_mean
     if together is not None and together.low is not None and together.high is not None:
         statement += (
-            f"; geometric mean of the ratios {found.b} / {found.a} is {together.ratio:.3f}"
+            f"; the {TOGETHER} {found.b} / {found.a} is {together.ratio:.3f}"
             f" (95 % CI {together.low:.3f}-{together.high:.3f})"
         )
-        evidence.append(Evidence(metric="geometric mean of ratios", value=together.ratio))
+        evidence.append(Evidence(metric=TOGETHER, value=together.ratio))
     if without_first is not None and without_first.geometric_mean is not None:
         ratio = without_first.geometric_mean.ratio
         statement += f", and {ratio:.3f} without each first repetition"
