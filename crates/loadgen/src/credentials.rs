@@ -177,9 +177,8 @@ fn no_keys(profile: &str) -> Error {
         [false, true] => "AWS_SECRET_ACCESS_KEY without AWS_ACCESS_KEY_ID in the environment",
         _ => "none in the environment",
     };
-    let reason = format!(
-        "no access_key in the settings, {environment}, and profile \"{profile}\" has none"
-    );
+    let reason =
+        format!("no access_key in the settings, {environment}, and profile \"{profile}\" has none");
     Error::target("find the keys of the target", reason).with_hint(
         "give access_key and secret_key: {env: NAME}, or export AWS_ACCESS_KEY_ID and \
          AWS_SECRET_ACCESS_KEY",
