@@ -184,5 +184,46 @@ def test_a_log_of_a_server_is_replayed_at_its_times(tmp_path: Path) -> None:
     assert sum(action["good_actions"] for action in actions) == len(due_ns)
     assert sum(action["lag_ns"]["count"] for action in actions) == len(due_ns)
     (trial,) = [one for one in trials_of(tmp_path / "run") if one["trial"]["measured"]]
+    (replay,) = loadstone("report", tmp_path / "run", "-f", "json").json()["replays"]
+    assert (replay["actions_done"], replay["actions_planned"]) == (len(due_ns), len(due_ns))
+    assert replay["lateness_ns"]["count"] == len(due_ns)
+    assert replay["recorded_s"] == pytest.approx(max(due_ns) / 2e9)
     (entry,) = trial["summary"]["iterations"]
     assert entry["end_ns"] - entry["measure_start_ns"] >= max(due_ns) / 2
+
+
+def test_a_replay_says_what_it_has_of_its_trace(tmp_path: Path) -> None:
+    """Rows that are malformed and left out are counted and located, in the script and the run."""
+    folder, script, log = tmp_path / "data", tmp_path / "trace.parquet", tmp_path / "access.log"
+    folder.mkdir()
+    lines = (TRACES / "versitygw.log").read_text().splitlines()
+    lines.insert(3, "no line of a log")
+    log.write_text("\n".join(lines) + "\n")
+    words = ("script", "convert", "s3-log", log, "-o", script, "--size", "4KiB")
+    refused = loadstone(*words)
+    assert refused.code == 1
+    assert f'"{log}", line 4' in refused.err
+    assert not script.exists()
+    converted = loadstone(*words, "--malformed", "skip")
+    assert converted.code == 0, converted.err
+    origin = loadstone("script", "show", script, "--json").json()["origin"]
+    assert origin["malformed"] == 1
+    (example,) = origin["malformed_examples"]
+    assert "line 4" in example
+    lost = sum(origin["left_out"].values())
+    assert lost
+    assert origin["rows_read"] == origin["actions"] + lost + 1
+    assert origin["rows_read"] == sum("log starts" not in line for line in lines)
+    assert origin["span_ns"] == max(pq.read_table(script).column("due_ns").to_pylist())
+    text = LONG.format(folder=folder, actions=1)
+    text = text[: text.index("generator:")] + f"file: {script}\n"
+    said = loadstone("run", campaigns.write(tmp_path, text), "-o", tmp_path / "run")
+    assert said.code == 0, said.err
+    (replay,) = loadstone("report", tmp_path / "run", "-f", "json").json()["replays"]
+    assert replay["origin"] == origin
+    # Without a speed only the order of each session is the trace's.
+    assert (replay["speed"], replay["recorded_s"], replay["lateness_ns"]) == (None, None, None)
+    for form in ("terminal", "markdown", "html"):
+        shown = loadstone("report", tmp_path / "run", "-f", form, "--full").out
+        assert f"{origin['actions']:,} of {origin['rows_read']:,}" in shown
+        assert "line 4" in shown

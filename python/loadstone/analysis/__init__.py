@@ -11,6 +11,7 @@ from typing import Any
 from loadstone.analysis import several
 from loadstone.analysis.cells import timeline
 from loadstone.analysis.cells.actions import ActionCell, read_action_parts, summarise_actions
+from loadstone.analysis.cells.fidelity import Fidelity, read_fidelity
 from loadstone.analysis.cells.queries import QueryResults, read_queries
 from loadstone.analysis.cells.summary import Cell, in_order, little_of, summarise_mixes
 from loadstone.analysis.instrument import resources
@@ -47,8 +48,9 @@ class Findings:
     them are in `searches`. `hooks` is the log of the campaign's own commands; `client` names the
     host that the load came from, `exporters` what the targets' exporters showed meanwhile;
     `mistakes` are the common ones of benchmark reports, each with whether this run makes it;
-    `queries` is what a run of queries measured; `actions` what the actions of scripts did;
-    `targets` are those of the campaign, in the order in which it names them.
+    `queries` is what a run of queries measured; `actions` what the actions of scripts did,
+    and `replays` how faithful that was to a trace; `targets` are those of the campaign, in the
+    order in which it names them.
     """
 
     cells: tuple[Cell, ...]
@@ -70,6 +72,7 @@ class Findings:
     queries: QueryResults | None = None
     actions: tuple[ActionCell, ...] = ()
     targets: tuple[str, ...] = ()
+    replays: tuple[Fidelity, ...] = ()
 
     def verdict_of(self, cell: Cell) -> Verdict | None:
         """Return what limited a cell, if that was asked."""
@@ -114,6 +117,7 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
         client=", ".join(one.client for one in members),
         actions=every("actions"),
         targets=tuple(targets),
+        replays=every("replays"),
         exporters=several.join_exporters(one.exporters for one in members),
         mistakes=several.join_mistakes(
             {own.client: one.mistakes for own, one in zip(run.members, members, strict=True)}
@@ -172,6 +176,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         queries=read_queries(run),
         actions=summarise_actions(actions, judged.targets),
         targets=tuple(judged.targets),
+        replays=read_fidelity(run, actions),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loadstone.campaign.planning.scripted import PlannedScript, WantedScript
+from loadstone.documents.script import ScriptOrigin
 from loadstone.errors import ResultError
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ class CampaignScripts:
 
             self._maker = ScriptMaker(self._folder)
         return self._maker(wanted)
+
+    @property
+    def origins(self) -> dict[str, ScriptOrigin]:
+        """Where scripts came from that are traces, by the SHA-256 of their measured requests."""
+        return {} if self._maker is None else self._maker.origins
 
     def keep_in(self, run_folder: Path) -> None:
         """Copy the files into a run folder; those that it has already are the same."""

@@ -89,6 +89,8 @@ def measure(
             writer = RunWriter.create(folder, manifest)
             stack.enter_context(writer)
         scripts.keep_in(folder)
+        if scripts.origins:
+            writer.amend({"scripts": scripts.origins})
         if hosts.documents:
             writer.amend({"hosts": hosts.documents})
         planned = len(writer.manifest["plan"]) if resume else len(plan.trials)

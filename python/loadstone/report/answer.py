@@ -18,6 +18,7 @@ from loadstone.analysis.rules import Effect
 from loadstone.analysis.statistics.latency import Latency
 from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.report.tables.query_results import DERIVED, arms_table
+from loadstone.report.tables.replays import replay_words
 from loadstone.report.tables.script_actions import actions_table
 from loadstone.results.record import Run
 
@@ -136,6 +137,8 @@ def _actions(findings: Findings, lines: int, width: int) -> Iterable[RichTable |
     if len(shown) < len(table.rows):
         yield Text(f"and {len(table.rows) - len(shown)} more actions: --full", style="dim")
     yield Text("Rate: all clients, by wall time. Busy: one that does nothing else.", style="dim")
+    for replay in findings.replays[:1]:
+        yield Text(replay_words(replay), style="dim")
     yield Text("The requests that actions are made of: --full.", style="dim")
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from loadstone.documents.script import ScriptOrigin
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import Object, TrialDocument, Whole
 from loadstone.errors import ResultError
@@ -77,6 +78,7 @@ class Manifest(TypedDict, total=False):
     skipped: Object
     not_run: list[Any]
     files: dict[str, Object] | None
+    scripts: dict[str, ScriptOrigin]
     searches: Object
     resumed: list[Any]
     cleaned: list[Any]

@@ -1,13 +1,15 @@
 """Makes the scripts that a campaign's phases name into files, for its plan."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from loadstone.campaign.planning.scripted import PlannedScript, ScriptFile, WantedScript
+from loadstone.documents.script import ScriptOrigin
 from loadstone.script.compiled import Checked, Compiled, check, compile_script
 from loadstone.script.generators import find_generator, read_settings
 from loadstone.script.mistakes import Mistakes
-from loadstone.script.table import Action, read_actions
+from loadstone.script.table import Action, read_actions, read_origin
 
 FOLDER = "scripts"
 """Their folder in a run folder."""
@@ -25,13 +27,23 @@ class ScriptMaker:
         """The folder of the files. The first script makes it."""
         return self._folder
 
+    @property
+    def origins(self) -> dict[str, ScriptOrigin]:
+        """Where scripts came from that are traces, by the SHA-256 of their measured requests."""
+        return {
+            one.measured.sha256: one.origin for one in self._made.values() if one.origin is not None
+        }
+
     def __call__(self, wanted: WantedScript) -> PlannedScript:
         """Return what planning must know of a script, and make its files."""
         known = f"{wanted.script.model_dump_json()} {wanted.size_bytes}"
         if wanted.script.generator is not None:
             known += f" {wanted.threads} {wanted.seed}"
         if known not in self._made:
-            self._made[known] = _planned(_checked(wanted), self._folder)
+            made = _planned(_checked(wanted), self._folder)
+            file = wanted.script.file
+            origin = read_origin(Path(file)) if file is not None else None
+            self._made[known] = replace(made, origin=origin)
         return self._made[known]
 
 

@@ -6,6 +6,7 @@ there with semicolons between them.
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,12 +15,16 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet
+from pydantic import TypeAdapter, ValidationError
 
 from loadstone import regular_file
+from loadstone.documents.script import ScriptOrigin
 from loadstone.errors import InputError, ResultError
 from loadstone.script.mistakes import Mistakes
 
 BATCH_ROWS = 65_536
+ORIGIN = "loadstone.origin"
+"""The key of a Parquet file's metadata that says where the script came from."""
 
 COLUMNS = pa.schema(
     [
@@ -118,6 +123,11 @@ class ScriptWriter:
             self._parquet = pa.parquet.ParquetWriter(stream, COLUMNS, compression="zstd")
         self.count = 0
 
+    def describe(self, origin: ScriptOrigin) -> None:
+        """Say where the script came from; CSV has no place for it."""
+        if self._parquet is not None:
+            self._parquet.add_key_value_metadata({ORIGIN: json.dumps(origin)})
+
     def add(self, action: Action) -> None:
         """Append one action."""
         self._rows.append(action)
@@ -162,6 +172,27 @@ def writing(path: Path) -> Iterator[ScriptWriter]:
         raise ResultError(f'cannot write the script to "{path}": {error.strerror}') from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def read_origin(path: Path) -> ScriptOrigin | None:
+    """Return where a script in Parquet came from, if it says so."""
+    if path.suffix == ".csv":
+        return None
+    try:
+        regular_file.check(path)
+        metadata = pa.parquet.read_metadata(path).metadata or {}
+        text = metadata.get(ORIGIN.encode())
+        return None if text is None else _ORIGINS.validate_json(text)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f'cannot read "{path}": {error}') from error
+    except ValidationError as error:
+        raise InputError(
+            f'"{path}": its metadata "{ORIGIN}" does not say where a script came from',
+            "loadstone script convert writes it; convert the trace again",
+        ) from error
+
+
+_ORIGINS: TypeAdapter[ScriptOrigin] = TypeAdapter(ScriptOrigin)
 
 
 def batch_of(actions: Sequence[Action]) -> pa.RecordBatch:

@@ -10,13 +10,14 @@ import hmac
 import itertools
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from loadstone.documents.script import ScriptOrigin
 from loadstone.errors import InputError
 from loadstone.script.expansion import ARROW, KEY_BYTES_MAX, Words
 from loadstone.script.table import Action
@@ -59,18 +60,25 @@ class Losses:
     """
 
     may_skip: bool
+    read: int = 0
     malformed: int = 0
     examples: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
     def malform(self, error: InputError) -> None:
         """Note a line that cannot be read."""
+        self.read += 1
         self.malformed += 1
         if len(self.examples) < SHOWN_MAX:
             self.examples.append(error.message)
 
     def leave_out(self, why: str) -> None:
-        """Note a request that is understood and has no place in a script."""
+        """Note a request that a converter understands and that has no place in a script."""
+        self.read += 1
+        self.left_out[why] += 1
+
+    def drop(self, why: str) -> None:
+        """Note a request that came from a converter and does not become an action."""
         self.left_out[why] += 1
 
     def stop_if_malformed(self) -> None:
@@ -103,6 +111,14 @@ class TraceOptions:
 
 
 @dataclass(slots=True)
+class Written:
+    """What was written of a script so far: `span_ns` is from its first action to its last."""
+
+    actions: int = 0
+    span_ns: int = 0
+
+
+@dataclass(slots=True)
 class _Columns:
     line: Words = field(default_factory=lambda: array("I"))
     start_ns: Words = field(default_factory=lambda: array("q"))
@@ -111,6 +127,27 @@ class _Columns:
     size: Words = field(default_factory=lambda: array("q"))
     client: Words = field(default_factory=lambda: array("I"))
     status: Words = field(default_factory=lambda: array("H"))
+
+
+def origin_of(
+    form: str, files: Sequence[str], options: TraceOptions, losses: Losses, written: Written
+) -> ScriptOrigin:
+    """Return what a script's file says of the trace that it came from."""
+    return {
+        "format": form,
+        "files": list(files),
+        "rows_read": losses.read,
+        "actions": written.actions,
+        "span_ns": written.span_ns,
+        "left_out": dict(losses.left_out.most_common()),
+        "malformed": losses.malformed,
+        "malformed_examples": list(losses.examples),
+        "sessions_by": options.sessions_by,
+        "sessions": options.sessions,
+        "size_bytes": options.size_bytes,
+        "is_anonymous": options.salt is not None,
+        "has_times": options.has_times,
+    }
 
 
 def script_of(
@@ -133,9 +170,10 @@ def _gather(
     fresh: list[str] = []
     chunks: list[pa.Array] = []
     for one in requests:
+        losses.read += 1
         key = one.key if options.salt is None else _anonymous(one.key, options.salt)
         if len(key.encode()) > KEY_BYTES_MAX:
-            losses.leave_out("keys that are too long")
+            losses.drop("keys that are too long")
             continue
         place = places.setdefault(one.place, len(places))
         fresh.append(f"{'p' if one.action == 'LIST' else 'o'}{place}/{key}")
@@ -251,7 +289,7 @@ class _Actions:
         if kind == _WRITE:
             size = size if size >= 0 else self._usual(self.size[key])
             if size < 0:
-                self.losses.leave_out(UNKNOWN_SIZE)
+                self.losses.drop(UNKNOWN_SIZE)
                 return None
             self.state[key], self.size[key] = _THERE, size
             return None, size
@@ -271,7 +309,7 @@ class _Actions:
             return None, None
         known = self._usual(self.size[key])
         if known < 0:
-            self.losses.leave_out(UNKNOWN_SIZE)
+            self.losses.drop(UNKNOWN_SIZE)
             return None
         self.state[key], self.size[key] = _THERE, known
         return "exists", known

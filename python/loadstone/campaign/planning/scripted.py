@@ -13,6 +13,7 @@ from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.dataset import FixedSize
 from loadstone.campaign.schema.phase import Phase
 from loadstone.campaign.schema.script import Script
+from loadstone.documents.script import ScriptOrigin
 from loadstone.documents.trial import LoadDocument, ScriptFileDocument, Stop, TrialDocument
 
 
@@ -55,6 +56,8 @@ class PlannedScript:
     span_ns: int | None
     measured: ScriptFile
     prepare: ScriptFile | None
+    origin: ScriptOrigin | None = None
+    """Where it came from, if it is a trace."""
 
 
 Scripts = Callable[[WantedScript], PlannedScript]

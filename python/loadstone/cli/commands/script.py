@@ -30,6 +30,7 @@ from loadstone import units
 from loadstone.errors import InputError, shown
 
 if TYPE_CHECKING:
+    from loadstone.documents.script import ScriptOrigin
     from loadstone.script.compiled import Checked
     from loadstone.script.trace import Losses
 
@@ -145,7 +146,7 @@ def _make(
 def _convert(names: Sequence[str], output: Path, options: Any, *, may_skip: bool) -> int:
     from loadstone.script.converters import find_converter
     from loadstone.script.table import writing
-    from loadstone.script.trace import Losses, script_of
+    from loadstone.script.trace import Losses, Written, origin_of, script_of
 
     converter = find_converter(names[0])
     if len(names) < 2:
@@ -157,8 +158,13 @@ def _convert(names: Sequence[str], output: Path, options: Any, *, may_skip: bool
         converter.read(Path(name), losses) for name in names[1:]
     )
     with writing(output) as writer:
+        written = Written()
         for action in script_of(requests, options, losses):
             writer.add(action)
+            written.span_ns = action.due_ns or written.span_ns
+        written.actions = writer.count
+        files = [Path(name).name for name in names[1:]]
+        writer.describe(origin_of(converter.name, files, options, losses, written))
     print(f"{output}: {units.counted(writer.count, 'action')} from {converter.name}")
     _print_losses(losses)
     print(f"see: loadstone script show {output}")
@@ -178,18 +184,20 @@ def _print_losses(losses: "Losses") -> None:
 
 def _show(names: Sequence[str], rows: int, *, as_json: bool, is_check: bool) -> int:
     from loadstone.script.summary import summarise
+    from loadstone.script.table import read_origin
 
     for name in names:
         checked = check_file(Path(name))
         summary = summarise(checked)
         if as_json:
-            print(json.dumps(summary.document(), indent=2))
+            print(json.dumps({**summary.document(), "origin": read_origin(Path(name))}, indent=2))
         elif is_check:
             actions = units.counted(checked.requests.action_count, "action")
             sessions = units.counted(summary.sessions, "session")
             print(f"{name}: {actions} in {sessions}, no mistake")
         else:
             _print_summary(name, summary)
+            _print_origin(read_origin(Path(name)))
             _print_rows(Path(name), rows)
     return 0
 
@@ -246,6 +254,21 @@ def _facts(summary: Any) -> Iterator[str]:
         yield f"times: recorded, over {units.format_duration(summary.span_ns)}"
     else:
         yield "times: none; each action follows the one before in its session"
+
+
+def _print_origin(origin: "ScriptOrigin | None") -> None:
+    if origin is None:
+        return
+    files = ", ".join(origin["files"])
+    print(
+        f"from: {origin['format']} {files}, {origin['actions']:,} of {origin['rows_read']:,} rows"
+    )
+    for why, count in origin["left_out"].items():
+        print(f"left out: {count:,} × {why}")
+    if origin["malformed"]:
+        print(f"malformed lines skipped: {origin['malformed']:,}")
+        for line in origin["malformed_examples"]:
+            print(f"  {line}")
 
 
 def _print_rows(path: Path, rows: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.cells.actions import ActionCell
+from loadstone.analysis.cells.fidelity import Fidelity
 from loadstone.analysis.cells.queries import ARM_NAMES, QueryResults
 from loadstone.analysis.cells.summary import Cell, Spread
 from loadstone.analysis.judgements.finding import evidence_json
@@ -55,6 +56,7 @@ def document(run: Run, findings: Findings) -> dict[str, Any]:
         "searches": [_search(search) for search in findings.searches],
         "queries": None if findings.queries is None else _queries(findings.queries),
         "actions": [_action(action) for action in findings.actions],
+        "replays": [_replay(one) for one in findings.replays],
         "interventions": [_change(change) for change in findings.changes],
         "findings": [finding.to_json() for finding in findings.findings],
         "mistakes": [one.to_json() for one in findings.mistakes],
@@ -115,6 +117,26 @@ def _action(action: ActionCell) -> dict[str, Any]:
         "response_ns": _latency(cell.response),
         "service_ns": _latency(cell.service),
         "lag_ns": _latency(cell.lag),
+    }
+
+
+def _replay(one: Fidelity) -> dict[str, Any]:
+    return {
+        "trial": one.trial,
+        "target": one.target,
+        "workload": one.workload,
+        "phase": one.phase,
+        "parameters": dict(one.parameters),
+        "round": one.round,
+        "script": one.script,
+        "speed": one.speed,
+        "actions_planned": one.actions_planned,
+        "actions_done": one.actions_done,
+        "actions_good": one.actions_good,
+        "recorded_s": one.recorded_s,
+        "achieved_s": one.achieved_s,
+        "lateness_ns": _latency(one.lateness),
+        "origin": one.origin,
     }
 
 

@@ -37,6 +37,7 @@ from loadstone.report.tables.layout import (
 )
 from loadstone.report.tables.markdown_tables import Piece, pieces_of
 from loadstone.report.tables.nodes import node_tables
+from loadstone.report.tables.replays import replays_table
 from loadstone.report.tables.script_actions import actions_table
 from loadstone.report.tables.templates import render_template
 from loadstone.report.tables.verdicts import verdict_table
@@ -70,7 +71,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         step=next_step(run, findings, answer),
         asked=tuple[Piece, ...](pieces_of(asked)),
         capacity=_present(capacity_table(findings), steps_table(findings)),
-        actions=_present(actions_table(findings)),
+        actions=_present(actions_table(findings), replays_table(findings)),
         pictures=_action_pictures(findings),
         numbers=_present(
             results_table(findings, options),

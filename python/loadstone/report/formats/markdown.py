@@ -21,6 +21,7 @@ from loadstone.report.tables.layout import (
 )
 from loadstone.report.tables.nodes import node_tables
 from loadstone.report.tables.query_results import query_tables
+from loadstone.report.tables.replays import replays_table
 from loadstone.report.tables.script_actions import actions_table
 from loadstone.report.tables.templates import render_template
 from loadstone.report.tables.verdicts import verdict_table
@@ -43,6 +44,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         capacity_table(findings),
         *query_tables(findings.queries),
         actions_table(findings),
+        replays_table(findings),
         results_table(findings, options),
         ceilings_table(findings),
         iterations_table(findings, options),

@@ -26,6 +26,7 @@ from loadstone.report.tables.layout import (
     results_table,
 )
 from loadstone.report.tables.query_results import query_tables
+from loadstone.report.tables.replays import replays_table
 from loadstone.report.tables.script_actions import actions_table
 from loadstone.report.tables.templates import render_template
 from loadstone.results.record import Run
@@ -104,6 +105,7 @@ def _tables(findings: Findings, options: Options) -> list[Table]:
         capacity_table(findings),
         *query_tables(findings.queries),
         actions_table(findings),
+        replays_table(findings),
         results_table(findings, options),
         ceilings_table(findings),
         iterations_table(findings, options),

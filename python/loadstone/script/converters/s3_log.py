@@ -113,7 +113,10 @@ def _request(place: FileLine, line: str, losses: Losses) -> Traced | None:
     text = found["sent"] if action == "READ" and found["size"] == "-" else found["size"]
     has_size = text != "-" and not (is_terse and action != "WRITE") and status != _NOT_FOUND
     key = _prefix(found["uri"], losses) if action == "LIST" else _key(place, found, is_terse)
-    if key is None or key == _MARK:
+    if key is None:
+        return None
+    if key == _MARK:
+        losses.leave_out("loadstone's own marks of buckets")
         return None
     return Traced(
         line=place.line or 0,

@@ -1,0 +1,93 @@
+"""How faithful the replay of a trace was: what it has of the trace, and when actions began.
+
+A replay at the trace's times says how late each action began, against its time; one without times
+keeps the order of each session and nothing more.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loadstone.analysis.measured.part import SECOND_NS, Part
+from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge
+from loadstone.documents.script import ScriptOrigin
+from loadstone.results.record import Run
+
+NO_TIMEOUTS = Timeouts(count=0, requests=0, timeout_ns=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fidelity:
+    """What one trial did of its script, and when.
+
+    `speed` is absent where actions followed each other without times, and `recorded_s`, when the
+    last was due, and `lateness`, of its good actions, with it. `origin` is absent where the script
+    does not say that it came from a trace.
+    """
+
+    trial: str
+    target: str
+    workload: str
+    phase: str
+    parameters: Mapping[str, object]
+    round: int
+    script: str
+    speed: float | None
+    actions_planned: int
+    actions_done: int
+    actions_good: int
+    recorded_s: float | None
+    achieved_s: float
+    lateness: Latency | None
+    origin: ScriptOrigin | None
+
+
+def read_fidelity(run: Run, parts: Sequence[Part]) -> tuple[Fidelity, ...]:
+    """Return the fidelity of each trial that replayed a trace, or followed a script's times."""
+    origins = run.manifest.get("scripts") or {}
+    by_trial: dict[str, list[Part]] = {}
+    for part in parts:
+        by_trial.setdefault(part.record.id, []).append(part)
+    found = []
+    for own in by_trial.values():
+        script = own[0].record.trial.get("script") or {}
+        requests = script.get("requests") or {}
+        origin = origins.get(requests.get("sha256", ""))
+        if origin is not None or script.get("speed") is not None:
+            found.append(_of_trial(own, requests.get("sha256", ""), origin))
+    return tuple(found)
+
+
+def _of_trial(parts: Sequence[Part], sha256: str, origin: ScriptOrigin | None) -> Fidelity:
+    trial = parts[0].record.trial
+    script, load = trial.get("script") or {}, trial.get("load") or {}
+    speed = script.get("speed")
+    good = sum(part.good for part in parts)
+    return Fidelity(
+        trial=parts[0].record.id,
+        target=trial["case"]["target"],
+        workload=trial["case"]["workload"],
+        phase=trial["phase"],
+        parameters=trial["case"]["parameters"],
+        round=trial["round"],
+        script=sha256,
+        speed=speed,
+        actions_planned=script.get("actions") or 0,
+        actions_done=good + sum(sum(part.errors.values()) for part in parts),
+        actions_good=good,
+        recorded_s=_recorded_s(trial["stop"].get("requests"), load.get("rate_per_s"), speed),
+        achieved_s=max(part.last_done_ns or part.end_ns for part in parts) / SECOND_NS
+        - min(part.start_ns for part in parts) / SECOND_NS,
+        lateness=None
+        if speed is None
+        else latency(merge(part.histograms["lag"] for part in parts), NO_TIMEOUTS),
+        origin=origin,
+    )
+
+
+def _recorded_s(
+    requests: int | None, rate_per_s: float | None, speed: float | None
+) -> float | None:
+    """Return when the last request was due: the open load's rate is that of the script's times."""
+    if speed is None or not requests or not rate_per_s:
+        return None
+    return requests / rate_per_s
