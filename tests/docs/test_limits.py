@@ -9,7 +9,7 @@ from loadstone.campaign.drivers import BucketNames
 from loadstone.campaign.planning import beyond
 from loadstone.campaign.reading import source
 from loadstone.formats import reading
-from loadstone.results import layout, line_log, tables
+from loadstone.results import layout, line_log, record, streams, tables
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "run-folder.md"
 
@@ -37,6 +37,11 @@ def test_the_page_names_the_limits_of_the_code() -> None:
     lines = found.pop("`intents.jsonl`, `hooks.jsonl`")
     assert lines == f"{size(line_log.LINES_BYTES_MAX)} each; nothing of a larger one is read"
     assert found.pop("a table, unpacked") == size(tables.TABLE_BYTES_MAX)
+    rows_of_a_second = found.pop("rows of a finished trial's table, in each second of each host")
+    pairs, readings = record.PAIRS_MAX, record.READINGS_MAX
+    assert rows_of_a_second == f"{pairs:,}; values of probes: {readings:,}"
+    batch = found.pop("a batch of a stream")
+    assert batch.startswith(f"{size(streams.BATCH_BYTES_MAX)},")
     assert found.pop("another tool's file for `loadstone import`") == size(reading.BYTES_MAX)
     mix = found.pop("objects that one mix puts beyond its dataset")
     assert mix == f"2^{math.log2(beyond.BEYOND_MAX):g}"

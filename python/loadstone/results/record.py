@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
-from loadstone.results import tables
+from loadstone.results import streams, tables
 from loadstone.results.ceiling_record import CeilingRecord
 from loadstone.results.documents import Manifest
 from loadstone.results.hook_log import HookEntry
@@ -62,6 +62,13 @@ ACTION_SCHEMA = pa.schema(
 
 # Columns that the first builds did not write.
 _LATER_COLUMNS = ("part", "parts_failed")
+
+# So many pairs of an operation, or a script's action, and an outcome has a second of one host.
+PAIRS_MAX = 4096
+# So many values the probes of one host read in a second.
+READINGS_MAX = 100_000
+# Warm-up and cool-down, clocks that were set meanwhile, and seconds that were only begun.
+_SPARE_S = 60
 
 # One row per value read. Counters are kept as they were read: differences are made by readers.
 PROBE_SCHEMA = pa.schema(
@@ -118,21 +125,39 @@ class Record:
     @property
     def probes(self) -> pa.Table:
         """Read what the probes saw from disk, anew at every access."""
-        return tables.read_table(self.probes_path, PROBE_SCHEMA)
+        rows_max = self._rows_max(READINGS_MAX)
+        return tables.read_table(self.probes_path, PROBE_SCHEMA, rows_max=rows_max)
 
     @property
     def actions(self) -> pa.Table:
         """Read the intervals of a script's actions from disk; empty where there is no script."""
-        return tables.read_table(self.actions_path, ACTION_SCHEMA)
+        rows_max = self._rows_max(PAIRS_MAX)
+        return tables.read_table(self.actions_path, ACTION_SCHEMA, rows_max=rows_max)
 
     def read_requests(self) -> Iterator[pa.RecordBatch]:
         """Read the requests one by one, in batches, where the campaign had them logged."""
         if self.operations_path is not None:
-            yield from tables.read_compressed(self.operations_path)
+            yield from streams.read_compressed(self.operations_path)
 
     def read_intervals(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read some columns of the intervals; without the histograms that is cheap."""
-        return tables.read_table(self.intervals_path, INTERVAL_SCHEMA, columns, _LATER_COLUMNS)
+        rows_max = self._rows_max(PAIRS_MAX)
+        return tables.read_table(
+            self.intervals_path, INTERVAL_SCHEMA, columns, _LATER_COLUMNS, rows_max
+        )
+
+    def _rows_max(self, rows_of_a_second: int) -> int:
+        """Return how many rows a table of a trial as long as this one can have.
+
+        A small file can hold any number of rows; to unpack them would take minutes and gigabytes.
+        """
+        iterations = self.summary.get("iterations") or ()
+        began_ns = self.summary.get("started_unix_ns") or 0
+        ended_ns = self.summary.get("ended_unix_ns") or began_ns
+        longest_ns = max(ended_ns - began_ns, *(one.get("end_ns") or 0 for one in iterations), 0)
+        hosts = max(1, len(self.summary.get("hosts") or ()))
+        seconds = longest_ns // 1_000_000_000 + len(iterations) + _SPARE_S
+        return seconds * hosts * rows_of_a_second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ import pyarrow.ipc
 from loadstone import regular_file
 from loadstone.errors import ResultError
 from loadstone.results import durable
+from loadstone.results.streams import NOT_OURS, first_line, read_stream
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -151,11 +152,13 @@ def read_table(
     schema: pa.Schema,
     columns: Sequence[str] | None = None,
     later: Sequence[str] = (),
+    rows_max: int | None = None,
 ) -> pa.Table:
     """Read a table of either kind; no file at all is an empty table.
 
     A stream is read up to its last whole batch, whatever follows it. Columns that came `later` are
-    empty where an earlier build wrote the table.
+    empty where an earlier build wrote the table. A Parquet file with more than `rows_max` rows is
+    refused before any of them is unpacked.
     """
     if path is None:
         return _select(schema.empty_table(), columns)
@@ -174,11 +177,12 @@ def read_table(
             from pyarrow.parquet import ParquetFile
 
             with ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
+                _check_rows(path, file.metadata.num_rows, rows_max)
                 table = _read_bounded(path, file, columns)
         # Texts that are none, and offsets beyond their data, would show only where they are used.
         table.validate(full=True)
     except (OSError, pa.ArrowException) as error:
-        raise ResultError(f'cannot read "{path}": {_first_line(error)}') from error
+        raise ResultError(f'cannot read "{path}": {first_line(error)}') from error
     wanted = schema.names if columns is None else columns
     table = _with(table, schema, [name for name in later if name in wanted])
     missing = [name for name in wanted if name not in table.schema.names]
@@ -195,6 +199,15 @@ def _with(table: pa.Table, schema: pa.Schema, later: Sequence[str]) -> pa.Table:
     return table
 
 
+def _check_rows(path: Path, rows: int, rows_max: int | None) -> None:
+    if rows_max is not None and rows > rows_max:
+        raise ResultError(
+            f'cannot read "{path}": it has {rows:,} rows, and a trial of its length at most'
+            f" {rows_max:,}",
+            NOT_OURS,
+        )
+
+
 def _read_bounded(path: Path, file: "ParquetFile", columns: Sequence[str] | None) -> pa.Table:
     """Read a Parquet file as far as memory allows: a short one can unpack to any size.
 
@@ -204,8 +217,12 @@ def _read_bounded(path: Path, file: "ParquetFile", columns: Sequence[str] | None
     facts = file.metadata
     groups = [facts.row_group(index) for index in range(facts.num_row_groups)]
     chunk_bytes = max((group.total_byte_size for group in groups), default=1)
-    least_bytes = facts.num_rows * len(columns or facts.schema.names) // 8
-    if max(least_bytes, sum(group.total_byte_size for group in groups)) > TABLE_BYTES_MAX:
+    least_bytes = facts.num_rows * sum(
+        _least_bits(field.type)
+        for field in file.schema_arrow
+        if columns is None or field.name in columns
+    )
+    if max(least_bytes // 8, sum(group.total_byte_size for group in groups)) > TABLE_BYTES_MAX:
         raise _too_large(path)
     rows = max(1, min(ROW_GROUP_ROWS, TABLE_BYTES_MAX // max(1, chunk_bytes)))
     batches, read_bytes = [], 0
@@ -219,42 +236,20 @@ def _read_bounded(path: Path, file: "ParquetFile", columns: Sequence[str] | None
     return pa.Table.from_batches(batches, pa.schema([wanted.field(name) for name in names]))
 
 
+def _least_bits(kind: pa.DataType) -> int:
+    """Return what a value of a column takes in memory at the least."""
+    try:
+        return int(kind.bit_width)
+    except ValueError:
+        # A text has an offset of four bytes.
+        return 32
+
+
 def _too_large(path: Path) -> ResultError:
     return ResultError(
         f'cannot read "{path}": it unpacks to more than {TABLE_BYTES_MAX // regular_file.MIB} MiB',
-        "the file was not written by loadstone; take the one that it wrote",
+        NOT_OURS,
     )
-
-
-def read_stream(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the whole batches of a stream that may have been cut at any byte."""
-    # Not mapped into memory: the writer of the stream may cut it back while it is read here.
-    with pa.OSFile(str(path)) as source:
-        yield from _whole_batches(source)
-
-
-def read_compressed(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yield the whole batches of a compressed stream that may have been cut at any byte."""
-    try:
-        with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as source:
-            yield from _whole_batches(source)
-    except OSError as error:
-        raise ResultError(f'cannot read "{path}": {_first_line(error)}') from error
-
-
-def _whole_batches(source: pa.NativeFile) -> Iterator[pa.RecordBatch]:
-    # Where a stream was cut, pyarrow names it an invalid one, or an error of reading.
-    cut = (StopIteration, pa.ArrowInvalid, OSError)
-    try:
-        reader = pa.ipc.open_stream(source)
-    except cut:
-        return
-    while True:
-        try:
-            batch = reader.read_next_batch()
-        except cut:
-            return
-        yield batch
 
 
 def check_parquet(path: Path) -> None:
@@ -296,7 +291,3 @@ def _as(column: pa.Array, type_: pa.DataType) -> pa.Array:
 
 def _select(table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
     return table if columns is None else table.select(list(columns))
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
