@@ -7,9 +7,13 @@ import pyarrow as pa
 import pytest
 
 from loadstone import importers
+from loadstone.analysis import analyse
+from loadstone.analysis.standards.standard import declare
 from loadstone.cli import main
 from loadstone.errors import InputError
 from loadstone.formats.imported import Imported, repetitions
+from loadstone.report.opening import opening
+from loadstone.results.store import read_run
 from tests.unit.test_importers import NOTHING, findings
 
 ELBENCHO_JSON = {
@@ -47,6 +51,62 @@ def test_elbenchos_json_says_the_same_as_its_csv(tmp_path: Path) -> None:
         importers.find("elbencho").read([path], NOTHING)
 
 
+def read_json(path: Path, *documents: object) -> Imported:
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in documents))
+    imported = importers.find("elbencho").read([path], NOTHING)
+    assert isinstance(imported, Imported)
+    return imported
+
+
+@pytest.mark.parametrize("phase", ["RWMIX50", "MIX-T1", "RWMIX50+s"])
+def test_elbenchos_mix_has_its_reads_too(tmp_path: Path, phase: str) -> None:
+    done: dict[str, object] = dict(ELBENCHO_JSON["last_done"])  # type: ignore[call-overload]
+    done["rwmix_read"] = {"iops": "2000", "bytes": "524288"}
+    times = {"min_us": "5", "avg_us": "70", "max_us": "800"}
+    done["latency"] = {"IO": {"min_us": "9", "avg_us": "90", "max_us": "950", "rwmix_read": times}}
+    mix = {**ELBENCHO_JSON, "phase_type": phase, "last_done": done}
+    found = findings(read_json(tmp_path / "mix.json", mix), tmp_path / "run").totals
+    assert [(one.operation, one.requests) for one in found] == [("write", 16), ("read", 8)]
+    assert [one.requests_per_s for one in found] == [pytest.approx(4000), pytest.approx(2000)]
+    means = [one.service.mean_ns for one in found if one.service is not None]
+    assert means == [90_000, 70_000]
+
+
+def test_elbencho_states_the_times_of_entries(tmp_path: Path) -> None:
+    stat = {
+        **ELBENCHO_JSON,
+        "phase_type": "STAT",
+        "last_done": {
+            "elapsed_time_ms": "50", "entries/s": "12000", "entries": "600",
+            "latency": {"entries": {"min_us": "20", "avg_us": "240", "max_us": "7000"}},
+        },
+    }  # fmt: skip
+    (cell,) = findings(read_json(tmp_path / "stat.json", stat), tmp_path / "run").totals
+    assert (cell.operation, cell.requests) == ("head", 600)
+    assert cell.service is not None
+    assert (cell.service.mean_ns, cell.service.max_ns) == (240_000, 7_000_000)
+
+
+def test_mebibytes_that_elbencho_cut_off_are_not_taken_for_edited(tmp_path: Path) -> None:
+    """1.9 MiB of 4 KiB at 500 blocks a second: the table says 1 MiB in 972 ms."""
+    head = "ISO date,operation,threads,block size,time ms [last],IOPS [last],MiB [last],version"
+    path = tmp_path / "slow.csv"
+
+    def read(time_ms: int) -> Imported:
+        row = f"2026-03-01T10:00:00.000+0000,READ,1,4096,{time_ms},500,1,3.1-10"
+        path.write_text(f"{head}\n{row}\n")
+        imported = importers.find("elbencho").read([path], NOTHING)
+        assert isinstance(imported, Imported)
+        return imported
+
+    (cell,) = findings(read(972), tmp_path / "run").totals
+    assert cell.requests == 486
+    assert cell.requests_per_s == pytest.approx(500)
+    # Two mebibytes would be said to be two.
+    with pytest.raises(InputError, match="edited"):
+        read(1100)
+
+
 def warp_json(**changes: object) -> str:
     operation = {
         "total_requests": 640, "total_objects": 640, "total_errors": 40, "total_bytes": 640 * 8192,
@@ -77,6 +137,51 @@ def test_warps_newer_json_gives_the_totals_of_each_operation(
     assert cell.requests_per_s == pytest.approx(600 / 8)
     assert cell.parameters == {"threads": 4, "size": 8192}
     assert cell.spread_of_seconds is None
+
+
+def stretch(requests: int, mean: float, fastest: float, slowest: float) -> dict[str, object]:
+    return {
+        "start_time": "2026-03-01T10:00:00Z",
+        "end_time": "2026-03-01T10:00:10Z",
+        "single_sized_requests": {
+            "requests": requests, "dur_avg_millis": mean, "fastest_millis": fastest,
+            "slowest_millis": slowest, "dur_median_millis": mean, "dur_90_millis": slowest,
+            "dur_99_millis": slowest, "merged_entries": 1,
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("clients", "errors", "expected"),
+    [
+        # One stretch states its percentiles, several only what adds up.
+        ({"": [stretch(640, 4.0, 1.5, 31.0)]}, 0, (4e6, 31e6, 4e6)),
+        (
+            {"a": [stretch(480, 4.0, 1.5, 31.0)], "b": [stretch(160, 8.0, 2, 9)]},
+            0,
+            (5e6, 31e6, None),
+        ),
+        # Failed requests would be among them, and so would be what the stretches lack.
+        ({"": [stretch(640, 4.0, 1.5, 31.0)]}, 40, None),
+        ({"": [stretch(600, 4.0, 1.5, 31.0)]}, 0, None),
+        ({"": [{"single_sized_requests": {"skipped": True}}]}, 0, None),
+        ({"": None}, 0, None),
+    ],
+)
+def test_warps_json_states_the_times_that_add_up(
+    tmp_path: Path,
+    clients: dict[str, object],
+    errors: int,
+    expected: tuple[float, float, float | None] | None,
+) -> None:
+    path = tmp_path / "bench.json"
+    path.write_text(warp_json(requests_by_client=clients, total_errors=errors))
+    imported = importers.find("warp").read([path], NOTHING)
+    assert isinstance(imported, Imported)
+    (cell,) = findings(imported, tmp_path / "run").totals
+    found = cell.service
+    told = found and (found.mean_ns, found.max_ns, found.quantiles["p50"])
+    assert told == expected
 
 
 @pytest.mark.parametrize(
@@ -117,6 +222,8 @@ def test_each_table_of_nectar_takes_the_console_of_its_own_folder(tmp_path: Path
     assert isinstance(found, Imported)
     assert [trial.clients for trial in found.trials] == [1, 2, 3]
     assert [trial.size_bytes for trial in found.trials] == [100, 200, 300]
+    # What is said of a table names its folder, where several have its name.
+    assert [note.partition(":")[0] for note in found.notes] == [str(pair[0]) for pair in files]
     with pytest.raises(InputError, match="2 console outputs"):
         importers.find("nectar").read(paths[:-1], NOTHING)
 
@@ -129,8 +236,15 @@ def test_rounds_in_files_of_their_own_are_trials_of_one_case(tmp_path: Path) -> 
         assert isinstance(imported, Imported)
         (cell,) = findings(imported, tmp_path / f"run-{name}").totals
         assert (cell.workload, len(cell.trials)) == ("put", 6)
+        assert imported.name == "put"
         runs.append(str(tmp_path / f"run-{name}"))
     assert main(["compare", *runs]) == 0
+    # In which order another tool ran its cases nobody has said.
+    run = read_run(runs[0])
+    found = analyse(run)
+    assert "interleaved" not in opening(run, found).sentences[0]
+    of_order = [one for one in declare(run, found) if one.title == "Trials are interleaved"]
+    assert [one.status for one in of_order] == ["unknown"]
 
 
 @pytest.mark.parametrize(

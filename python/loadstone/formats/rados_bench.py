@@ -51,11 +51,12 @@ class Second:
 def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read outputs of rados bench, each a trial."""
     trials = []
-    for path, (workload, block) in zip(paths, repetitions(paths), strict=True):
+    counted = repetitions(paths)
+    for path, (workload, block) in zip(paths, counted, strict=True):
         text = reading.read_text(path)
         read_one = _from_json if text.lstrip().startswith("{") else _from_text
         trials.append(replace(read_one(path, hints), workload=workload, block=block))
-    return Imported(tool="rados bench", name=paths[0].stem, trials=tuple(trials))
+    return Imported(tool="rados bench", name=counted[0][0].rpartition("/")[2], trials=tuple(trials))
 
 
 def _from_text(path: Path, hints: Hints) -> ImportedTrial:

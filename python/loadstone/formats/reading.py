@@ -1,8 +1,10 @@
 """Reading files of others: every complaint names the file, the line and the column."""
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
 
@@ -117,3 +119,16 @@ def agree(place: FileLine, what: str, found: float, expected: float, tolerance: 
     largest = max(abs(found), abs(expected))
     if abs(found - expected) > tolerance * largest:
         place.refuse(f"{what}: {found:g} does not fit {expected:g}", EDITED)
+
+
+def time_of(place: FileLine, column: str, text: str) -> int:
+    """Return RFC 3339 with up to nine decimals in nanoseconds, which datetime cannot hold."""
+    match = re.fullmatch(r"(.{19})(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", text)
+    try:
+        if match is None:
+            raise ValueError
+        zone = "+00:00" if match[3] == "Z" else match[3]
+        whole = datetime.fromisoformat(match[1] + zone).astimezone(UTC)
+    except ValueError:
+        place.refuse(f'found "{text}", expected a time', EDITED, column)
+    return int(whole.timestamp()) * 1_000_000_000 + int((match[2] or "0").ljust(9, "0"))

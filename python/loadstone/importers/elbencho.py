@@ -1,6 +1,8 @@
 """elbencho: a line of CSV or JSON for each phase of a benchmark, with totals of its last thread."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -33,6 +35,12 @@ OPERATIONS = {
     "MKDIRS": "create_directory",
     "RMDIRS": "delete_directory",
 }
+_MIX = re.compile(r"(?:RWMIX|MIX-T)\d+")
+"""Writes, and beside them so many percent of reads or so many threads that read."""
+
+READS = "rwmix read "
+"""What stands before the names of the columns that are of a mix's reads."""
+
 UNMEASURED = ("SYNC", "DROPCACHE")
 MEBIBYTE = 2**20
 NEEDED = ("ISO date", "operation", "threads", "time ms [last]", "MiB [last]", "version")
@@ -42,13 +50,14 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     """Read files of --csvfile or --jsonfile; each line is a trial."""
     trials: list[ImportedTrial] = []
     version = command = None
-    for path, (workload, block) in zip(paths, repetitions(paths), strict=True):
+    counted = repetitions(paths)
+    for path, (workload, block) in zip(paths, counted, strict=True):
         for place, row in _rows(path):
             version, command = row["version"], row.get("command")
             trials.append(_trial(place, row, workload, block, hints))
     return Imported(
         tool="elbencho",
-        name=paths[0].stem,
+        name=counted[0][0].rpartition("/")[2],
         trials=tuple(trials),
         tool_version=version,
         command=command,
@@ -101,83 +110,139 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[FileLine, Mapping[str, s
             "time ms [last]": _text(last.at("elapsed_time_ms")),
         }
         found = [(name, config.find(key)) for name, key in JSON_FACTS.items()]
-        found += [("IOPS [last]", last.find("iops")), ("entries [last]", last.find("entries"))]
         row |= {name: _text(node) for name, node in found if node is not None}
-        moved = last.find("bytes")
-        row["MiB [last]"] = repr(moved.whole() / MEBIBYTE) if moved is not None else ""
         times = last.find("latency")
-        of_blocks = times.find("IO") if times is not None else None
-        for name in ("min", "avg", "max") if of_blocks is not None else ():
-            node = of_blocks.find(f"{name}_us") if of_blocks is not None else None
-            row |= {f"IO lat us [{name}]": _text(node)} if node is not None else {}
+        row |= _json_work(last, times, "")
+        reads = last.find("rwmix_read")
+        row |= _json_work(reads, times, READS) if reads is not None else {}
         for name in ("threads", "version"):
             config.at(JSON_FACTS[name])
         yield FileLine(path, number), row
+
+
+def _json_work(done: JsonNode, times: JsonNode | None, before: str) -> Mapping[str, str]:
+    """Return what was done, and how long it took, under the names of --csvfile."""
+    found = {f"{before}IOPS [last]": done.find("iops")}
+    found[f"{before}entries [last]"] = done.find("entries")
+    for name, key in (("IO", "IO"), ("Ent", "entries")):
+        own = times.find(key) if times is not None else None
+        own = own.find("rwmix_read") if own is not None and before else own
+        for kind in ("min", "avg", "max") if own is not None else ():
+            found[f"{before}{name} lat us [{kind}]"] = own.find(f"{kind}_us") if own else None
+    row = {name: _text(node) for name, node in found.items() if node is not None}
+    moved = done.find("bytes")
+    # A float always has a point: these bytes are exact.
+    return row | {f"{before}MiB [last]": repr(moved.whole() / MEBIBYTE) if moved else ""}
 
 
 def _text(node: JsonNode) -> str:
     return str(node.value)
 
 
-def _stated(place: FileLine, row: Mapping[str, str], requests: int) -> Stated | None:
-    """Return the times of blocks, which elbencho states in microseconds."""
-    names = [f"IO lat us [{name}]" for name in ("min", "avg", "max")]
-    if not all(row.get(name) for name in names):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What one operation of a phase did; the rate tells the time of block-wise work exactly."""
+
+    operation: str
+    requests: int
+    entries: int
+    bytes: int
+    exact_ms: float | None
+    stated: Stated | None
+
+
+def _work(
+    place: FileLine, row: Mapping[str, str], operation: str, before: str, time_ms: float
+) -> _Work | None:
+    """Return what the columns with these words before their names say; None where nothing."""
+    block_bytes = round(_optional(place, row, "block size"))
+    megabytes = row.get(f"{before}MiB [last]") or ""
+    moved = round(_optional(place, row, f"{before}MiB [last]") * MEBIBYTE)
+    entries = round(_optional(place, row, f"{before}entries [last]"))
+    rate = _optional(place, row, f"{before}IOPS [last]")
+    is_block_wise = rate and block_bytes and (moved or (megabytes == "0" and not entries))
+    if not is_block_wise:
+        stated = _stated(place, row, f"{before}Ent lat us", entries)
+        if not entries and before:
+            return None
+        return _Work(
+            operation=operation,
+            requests=entries or 1,
+            entries=entries,
+            bytes=moved,
+            exact_ms=None,
+            stated=stated,
+        )
+    requests = -(-moved // block_bytes)
+    # Elapsed milliseconds are cut off; the rate is not, and tells the time exactly.
+    is_off = not time_ms - 1 <= 1000 * requests / rate <= time_ms + 2
+    if is_off and "." not in megabytes:
+        # The mebibytes of --csvfile are cut off, too: up to one of them is missing.
+        most = (moved + MEBIBYTE - 1) // block_bytes
+        requests = min(max(requests, round(rate * time_ms / 1000)), most)
+        moved = max(moved, min(requests * block_bytes, moved + MEBIBYTE - 1))
+    exact_ms = 1000 * requests / rate
+    if not time_ms - 1 <= exact_ms <= time_ms + 2:
+        place.refuse(
+            f"{rate:g} a second for {time_ms:g} ms do not make {requests} of {block_bytes} bytes",
+            reading.EDITED,
+            f"{before}IOPS [last]",
+        )
+    return _Work(
+        operation=operation,
+        requests=requests,
+        entries=entries,
+        bytes=moved,
+        exact_ms=exact_ms,
+        stated=_stated(place, row, f"{before}IO lat us", requests),
+    )
+
+
+def _stated(place: FileLine, row: Mapping[str, str], what: str, count: int) -> Stated | None:
+    """Return the times of blocks or of entries, which elbencho states in microseconds."""
+    names = [f"{what} [{name}]" for name in ("min", "avg", "max")]
+    if not count or not all(row.get(name) for name in names):
         return None
     least, mean, most = (1000 * reading.number(place, name, row[name]) for name in names)
-    return Stated(count=requests, mean_ns=mean, min_ns=round(least), max_ns=round(most))
+    return Stated(count=count, mean_ns=mean, min_ns=round(least), max_ns=round(most))
 
 
 def _trial(
     place: FileLine, row: Mapping[str, str], workload: str, block: int, hints: Hints
 ) -> ImportedTrial:
-    phase = row["operation"]
-    operation = OPERATIONS.get(phase, phase.lower())
+    phase = row["operation"].partition("+")[0]
+    is_mix = _MIX.fullmatch(phase) is not None
+    operation = "write" if is_mix else OPERATIONS.get(phase, phase.lower())
     time_ms = reading.number(place, "time ms [last]", row["time ms [last]"])
-    moved = round(_optional(place, row, "MiB [last]") * MEBIBYTE)
-    block_bytes = round(_optional(place, row, "block size"))
-    entries = round(_optional(place, row, "entries [last]"))
-    rate = _optional(place, row, "IOPS [last]")
-    is_block_wise = bool(rate and block_bytes and moved)
-    requests = -(-moved // block_bytes) if is_block_wise else entries
-    if is_block_wise:
-        # Elapsed milliseconds are cut off; the rate is not, and tells the time exactly.
-        exact_ms = 1000 * requests / rate
-        if not time_ms - 1 <= exact_ms <= time_ms + 2:
-            place.refuse(
-                f"{rate:g} a second for {time_ms:g} ms do not make {requests} of"
-                f" {block_bytes} bytes",
-                reading.EDITED,
-                "IOPS [last]",
-            )
-        time_ms = exact_ms
-    if not requests:
-        requests = 1
+    done = [_work(place, row, operation, "", time_ms)]
+    done += [_work(place, row, "read", READS, time_ms)] if is_mix else []
+    works = [one for one in done if one is not None]
+    time_ms = next((one.exact_ms for one in works if one.exact_ms is not None), time_ms)
     length_ns = max(1, round(time_ms * 1_000_000))
     depth = max(1, round(_optional(place, row, "IO depth")))
     threads = round(reading.number(place, "threads", row["threads"])) * depth
     threads *= max(1, round(_optional(place, row, "hosts")))
-    size = block_bytes or round(_optional(place, row, "file size"))
+    size = round(_optional(place, row, "block size")) or round(_optional(place, row, "file size"))
     parameters: dict[str, str | int | float] = {"threads": threads}
     parameters |= {"size": size} if size else {}
-    stated = _stated(place, row, requests) if is_block_wise else None
     return ImportedTrial(
         target=hints.target or row.get("path type", "elbencho"),
         workload=row.get("label") or workload,
         block=block,
-        stated={operation: stated} if stated is not None else {},
-        phase=operation,
+        stated={one.operation: one.stated for one in works if one.stated is not None},
+        phase=phase.lower() if is_mix else operation,
         parameters=parameters,
         clients=threads,
-        rows=(
+        rows=tuple(
             Row(
-                operation=operation,
+                operation=one.operation,
                 outcome="ok",
                 second=length_ns // SECOND_NS,
-                requests=requests,
-                objects=entries,
-                bytes=moved,
-            ),
+                requests=one.requests,
+                objects=one.entries,
+                bytes=one.bytes,
+            )
+            for one in works
         ),
         window_ns=(0, length_ns),
         started_unix_ns=_started_ns(place, row["ISO date"]),

@@ -63,11 +63,17 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
         replace(_trial(path, console, hints), workload=workload, block=block)
         for path, console, (workload, block) in paired
     )
+    names = [path.name for path in tables]
     return Imported(
         tool="nectar",
-        name=tables[0].stem,
+        name=trials[0].workload.rpartition("/")[2],
         trials=trials,
-        notes=tuple(note for trial in trials for note in _notes(trial)),
+        notes=tuple(
+            note
+            for path, trial in zip(tables, trials, strict=True)
+            # Tables of one name are told apart by their folders.
+            for note in _notes(trial, path.name if names.count(path.name) == 1 else str(path))
+        ),
     )
 
 
@@ -218,19 +224,19 @@ def _made(
     )
 
 
-def _notes(trial: ImportedTrial) -> Iterator[str]:
+def _notes(trial: ImportedTrial, name: str) -> Iterator[str]:
     """Say where nectar's own rate, over whole seconds, is not that of its requests."""
     printed = trial.source["printed_requests_per_s"]
     start_ns, end_ns = trial.window_ns
     rate = sum(row.requests for row in trial.rows) / (end_ns - start_ns) * SECOND_NS
     if printed and abs(printed / rate - 1) > PRINTED_DIFFERS:
         yield (
-            f"{trial.source['file']}: nectar printed {printed:.1f}/s, which counts whole seconds;"
+            f"{name}: nectar printed {printed:.1f}/s, which counts whole seconds;"
             f" over the requests' own time it is {rate:.1f}/s"
         )
     if trial.source["not_in_the_file"]:
         yield (
-            f"{trial.source['file']}: {trial.source['not_in_the_file']} requests are not in the"
+            f"{name}: {trial.source['not_in_the_file']} requests are not in the"
             " file; nectar leaves out reads that failed"
         )
 

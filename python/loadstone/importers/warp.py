@@ -1,13 +1,11 @@
 """warp: one line per request, tab separated, compressed with zstd; the command line at its end.
 
-Newer ones write JSON instead: totals of each operation, and percentiles of stretches of ten
-seconds, which cannot be added up and are left where they are.
+Newer ones write JSON instead, which `warp_json` reads.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,9 +13,9 @@ import pyarrow as pa
 from loadstone import regular_file
 from loadstone.errors import InputError
 from loadstone.formats import reading
-from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row
-from loadstone.formats.json_document import JsonNode, parse_document
+from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial
 from loadstone.formats.reading import FileLine
+from loadstone.importers import warp_json
 from loadstone.importers.completions import Completions
 
 LINE_MAX = 1 << 20
@@ -25,7 +23,6 @@ LINE_COLUMNS = (
     "idx", "thread", "op", "client_id", "n_objects", "bytes", "endpoint", "file", "error",
     "start", "first_byte", "last_byte", "end", "duration_ns", "cat",
 )  # fmt: skip
-OPERATIONS = {"DELETE": "delete", "STAT": "head", "LIST": "list", "PUT": "put", "GET": "get"}
 DURATION_SLACK_NS = 100_000_000
 DURATION_SLACK = 0.1
 """Times are of the wall clock and durations of a steady one: clocks that are corrected part a
@@ -54,7 +51,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
     (path,) = paths
     text = _json_text(path)
     if text is not None:
-        return _from_json(path, text, hints)
+        return warp_json.read(path, text, hints)
     groups: dict[str, _Group] = {}
     command = None
     origin_ns: int | None = None
@@ -79,10 +76,12 @@ def _add(
     end_ns: int,
     origin_ns: int,
 ) -> None:
-    operation = OPERATIONS.get(row["op"], row["op"].lower())
+    operation = warp_json.OPERATIONS.get(row["op"], row["op"].lower())
     group = groups.setdefault(operation, _Group(Completions(origin_ns=origin_ns)))
     size = reading.whole(place, "bytes", row["bytes"])
-    first_byte = time_of(place, "first_byte", row["first_byte"]) if row["first_byte"] else None
+    first_byte = (
+        reading.time_of(place, "first_byte", row["first_byte"]) if row["first_byte"] else None
+    )
     group.completions.add(
         operation,
         _outcome(row["error"]),
@@ -152,122 +151,6 @@ def _json_text(path: Path) -> str | None:
         return None
 
 
-def _from_json(path: Path, text: str, hints: Hints) -> Imported:
-    document = parse_document(FileLine(path), text)
-    command = document.find("commandline")
-    words = str(command.value).split() if command is not None else []
-    operations = dict(document.at("by_op_type").entries())
-    if not operations:
-        document.place.refuse("has no requests", reading.TRUNCATED)
-    if document.at("final").value is not True:
-        document.place.refuse("holds the state of a benchmark that goes on", reading.TRUNCATED)
-    totals = [_of_totals(document.place, name, node) for name, node in operations.items()]
-    stretches: list[list[_Totals]] = []
-    for one in sorted(totals, key=lambda one: one.start_ns):
-        if stretches and one.start_ns < max(other.end_ns for other in stretches[-1]):
-            stretches[-1].append(one)
-        else:
-            stretches.append([one])
-    asked = words[1] if len(words) > 1 else None
-    known = {one.operation for one in totals}
-    version = document.find("warp_version")
-    return Imported(
-        tool="warp",
-        name=_name(path),
-        trials=tuple(
-            _trial_of_totals(
-                path,
-                own,
-                is_measured=asked not in known or asked in {one.operation for one in own},
-                hints=hints,
-            )
-            for own in stretches
-        ),
-        tool_version=str(version.value) if version is not None else None,
-        command=str(command.value) if command is not None else None,
-        notes=("warp's JSON keeps no requests: rates are over the whole time of each operation",),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Totals:
-    """All requests of one operation, as warp adds them up."""
-
-    operation: str
-    requests: int
-    failed: int
-    objects: int
-    bytes: int
-    threads: int
-    start_ns: int
-    end_ns: int
-
-
-def _of_totals(place: FileLine, name: str, node: JsonNode) -> _Totals:
-    requests, failed = node.at("total_requests").whole(smallest=1), node.at("total_errors").whole()
-    if failed > requests:
-        place.refuse(f"{name}: {failed} of {requests} requests failed", reading.EDITED)
-    start_ns, end_ns = (
-        time_of(place, key, str(node.at(key).value)) for key in ("start_time", "end_time")
-    )
-    if end_ns <= start_ns:
-        place.refuse(f"{name}: ends before it starts", reading.EDITED)
-    operation = OPERATIONS.get(name, name.lower())
-    return _Totals(
-        operation=operation,
-        requests=requests,
-        failed=failed,
-        objects=node.at("total_objects").whole(),
-        bytes=node.at("total_bytes").whole() if operation in ("put", "get") else 0,
-        threads=node.at("concurrency").whole(),
-        start_ns=start_ns,
-        end_ns=end_ns,
-    )
-
-
-def _trial_of_totals(
-    path: Path, own: Sequence[_Totals], *, is_measured: bool, hints: Hints
-) -> ImportedTrial:
-    start_ns, end_ns = min(one.start_ns for one in own), max(one.end_ns for one in own)
-    threads = max(1, *(one.threads for one in own)) if len(own) > 1 else max(1, own[0].threads)
-    sizes = {one.bytes // one.objects for one in own if one.bytes and one.objects}
-    exact = all(one.bytes % one.objects == 0 for one in own if one.bytes and one.objects)
-    size = sizes.pop() if len(sizes) == 1 and exact else hints.size_bytes
-    parameters: dict[str, str | int | float] = {"threads": threads}
-    parameters |= {"size": size} if size else {}
-    rows = [
-        Row(
-            operation=one.operation,
-            outcome=outcome,
-            # At the end: no second of the window claims all requests as its own.
-            second=(end_ns - start_ns) // SECOND_NS,
-            requests=requests,
-            objects=one.objects if outcome == "ok" else 0,
-            bytes=one.bytes if outcome == "ok" else 0,
-        )
-        for one in own
-        for outcome, requests in (("ok", one.requests - one.failed), ("unknown", one.failed))
-        if requests
-    ]
-    return ImportedTrial(
-        target=hints.target or "warp",
-        workload=_name(path),
-        phase=own[0].operation if len(own) == 1 else "mixed",
-        parameters=parameters,
-        clients=threads,
-        rows=tuple(rows),
-        window_ns=(0, end_ns - start_ns),
-        started_unix_ns=start_ns,
-        is_measured=is_measured,
-        size_bytes=size,
-        source={"file": path.name},
-    )
-
-
-def _name(path: Path) -> str:
-    return path.name.partition(".")[0]
-
-
 def _lines(path: Path) -> Iterator[str]:
     try:
         regular_file.check(path)
@@ -289,8 +172,8 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _times(place: FileLine, row: Mapping[str, str]) -> tuple[int, int]:
-    start_ns = time_of(place, "start", row["start"])
-    end_ns = time_of(place, "end", row["end"])
+    start_ns = reading.time_of(place, "start", row["start"])
+    end_ns = reading.time_of(place, "end", row["end"])
     duration_ns = reading.whole(place, "duration_ns", row["duration_ns"])
     slack_ns = max(DURATION_SLACK_NS, DURATION_SLACK * duration_ns)
     if abs(end_ns - start_ns - duration_ns) > slack_ns:
@@ -300,19 +183,6 @@ def _times(place: FileLine, row: Mapping[str, str]) -> tuple[int, int]:
             "duration_ns",
         )
     return end_ns - duration_ns, end_ns
-
-
-def time_of(place: FileLine, column: str, text: str) -> int:
-    """Return RFC 3339 with up to nine decimals in nanoseconds, which datetime cannot hold."""
-    match = re.fullmatch(r"(.{19})(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", text)
-    try:
-        if match is None:
-            raise ValueError
-        zone = "+00:00" if match[3] == "Z" else match[3]
-        whole = datetime.fromisoformat(match[1] + zone).astimezone(UTC)
-    except ValueError:
-        place.refuse(f'found "{text}", expected a time', reading.EDITED, column)
-    return int(whole.timestamp()) * SECOND_NS + int((match[2] or "0").ljust(9, "0"))
 
 
 def _outcome(error: str) -> str:

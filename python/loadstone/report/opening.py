@@ -123,7 +123,9 @@ def _what(run: Run, findings: Findings) -> str:
     rounds = len({trial["round"] for trial in measured})
     blocks = len({trial["block"] for trial in measured})
     words += [f"{rounds} rounds"] if rounds > 1 else []
-    words += [f"{blocks} interleaved blocks"] if blocks > 1 else []
+    # Files of another tool count up; in which order its cases ran they do not say.
+    blocks_are = "repetitions" if run.manifest.get("imported") else "interleaved blocks"
+    words += [f"{blocks} {blocks_are}"] if blocks > 1 else []
     text = "; ".join([text, *words])
     return f"{text[:1].upper()}{text[1:]}." if measured else "Nothing was measured."
 

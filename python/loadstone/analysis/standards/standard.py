@@ -269,8 +269,8 @@ def named(run: Run, findings: Findings) -> Answer:
     return "met", "no name of an official benchmark is used"
 
 
-OF_WHO_MEASURED = (the_plan, intended, merged, sums, little)
-"""Rules that loadstone meets by how it measures; of what it only read it cannot say so."""
+OF_WHO_MEASURED = (the_plan, intended, merged, sums, little, interleaved)
+"""Rules that loadstone meets by how it plans and measures: of what it read it cannot say so."""
 
 
 def disclosure(run: Run, findings: Findings) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from loadstone.errors import InputError
 from loadstone.formats import reading
-from loadstone.importers.warp import LINE_COLUMNS, lines_of, time_of
+from loadstone.importers.warp import LINE_COLUMNS, lines_of
 from loadstone.script.trace import Losses, Traced
 
 ACTIONS = {"PUT": "WRITE", "GET": "READ", "STAT": "HEAD", "DELETE": "DELETE"}
@@ -27,7 +27,7 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
                 else:
                     yield Traced(
                         line=place.line or 0,
-                        start_ns=time_of(place, "start", row["start"]),
+                        start_ns=reading.time_of(place, "start", row["start"]),
                         action=action,
                         place="",
                         key=row["file"],

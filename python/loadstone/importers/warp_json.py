@@ -1,0 +1,166 @@
+"""warp's newer JSON: totals of each operation, and times of stretches of ten seconds.
+
+Of several stretches the mean, least and longest add up; percentiles do not, and are left out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from loadstone.formats import reading
+from loadstone.formats.imported import SECOND_NS, Hints, Imported, ImportedTrial, Row, Stated
+from loadstone.formats.json_document import JsonNode, parse_document
+from loadstone.formats.reading import FileLine
+
+OPERATIONS = {"DELETE": "delete", "STAT": "head", "LIST": "list", "PUT": "put", "GET": "get"}
+MILLISECOND_NS = 1_000_000
+QUANTILES = {0.5: "dur_median_millis", 0.9: "dur_90_millis", 0.99: "dur_99_millis"}
+
+
+def read(path: Path, text: str, hints: Hints) -> Imported:
+    """Read the text of one benchmark."""
+    document = parse_document(FileLine(path), text)
+    command = document.find("commandline")
+    words = str(command.value).split() if command is not None else []
+    operations = dict(document.at("by_op_type").entries())
+    if not operations:
+        document.place.refuse("has no requests", reading.TRUNCATED)
+    if document.at("final").value is not True:
+        document.place.refuse("holds the state of a benchmark that goes on", reading.TRUNCATED)
+    totals = [_of_totals(document.place, name, node) for name, node in operations.items()]
+    stretches: list[list[_Totals]] = []
+    for one in sorted(totals, key=lambda one: one.start_ns):
+        if stretches and one.start_ns < max(other.end_ns for other in stretches[-1]):
+            stretches[-1].append(one)
+        else:
+            stretches.append([one])
+    asked = words[1] if len(words) > 1 else None
+    known = {one.operation for one in totals}
+    version = document.find("warp_version")
+    return Imported(
+        tool="warp",
+        name=path.name.partition(".")[0],
+        trials=tuple(
+            _trial_of_totals(
+                path,
+                own,
+                is_measured=asked not in known or asked in {one.operation for one in own},
+                hints=hints,
+            )
+            for own in stretches
+        ),
+        tool_version=str(version.value) if version is not None else None,
+        command=str(command.value) if command is not None else None,
+        notes=("warp's JSON keeps no requests: rates are over the whole time of each operation",),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Totals:
+    """All requests of one operation, as warp adds them up."""
+
+    operation: str
+    requests: int
+    failed: int
+    objects: int
+    bytes: int
+    threads: int
+    start_ns: int
+    end_ns: int
+    times: Stated | None
+
+
+def _of_totals(place: FileLine, name: str, node: JsonNode) -> _Totals:
+    requests, failed = node.at("total_requests").whole(smallest=1), node.at("total_errors").whole()
+    if failed > requests:
+        place.refuse(f"{name}: {failed} of {requests} requests failed", reading.EDITED)
+    start_ns, end_ns = (
+        reading.time_of(place, key, str(node.at(key).value)) for key in ("start_time", "end_time")
+    )
+    if end_ns <= start_ns:
+        place.refuse(f"{name}: ends before it starts", reading.EDITED)
+    operation = OPERATIONS.get(name, name.lower())
+    return _Totals(
+        operation=operation,
+        requests=requests,
+        failed=failed,
+        objects=node.at("total_objects").whole(),
+        bytes=node.at("total_bytes").whole() if operation in ("put", "get") else 0,
+        threads=node.at("concurrency").whole(),
+        start_ns=start_ns,
+        end_ns=end_ns,
+        # Times of failed requests are among those of the good ones.
+        times=_times_of_stretches(node, requests) if not failed else None,
+    )
+
+
+def _times_of_stretches(node: JsonNode, requests: int) -> Stated | None:
+    """Return what the stretches of all clients state together; None where not all requests do."""
+    by_client = node.find("requests_by_client")
+    stretches = [
+        one
+        for _, client in (by_client.entries() if by_client is not None else ())
+        for stretch in (client.items() if client.value is not None else ())
+        if (one := stretch.find("single_sized_requests")) is not None and not _is_skipped(one)
+    ]
+    counts = [one.at("requests").whole() for one in stretches]
+    if not stretches or sum(counts) != requests:
+        return None
+
+    def ns(one: JsonNode, name: str) -> float:
+        return one.at(name).number() * MILLISECOND_NS
+
+    means = [ns(one, "dur_avg_millis") for one in stretches]
+    shares = QUANTILES.items() if len(stretches) == 1 else ()
+    return Stated(
+        count=requests,
+        mean_ns=sum(n * mean for n, mean in zip(counts, means, strict=True)) / requests,
+        min_ns=round(min(ns(one, "fastest_millis") for one in stretches)),
+        max_ns=round(max(ns(one, "slowest_millis") for one in stretches)),
+        quantiles_ns={share: round(ns(stretches[0], name)) for share, name in shares},
+    )
+
+
+def _is_skipped(one: JsonNode) -> bool:
+    skipped = one.find("skipped")
+    return skipped is not None and bool(skipped.value)
+
+
+def _trial_of_totals(
+    path: Path, own: Sequence[_Totals], *, is_measured: bool, hints: Hints
+) -> ImportedTrial:
+    start_ns, end_ns = min(one.start_ns for one in own), max(one.end_ns for one in own)
+    threads = max(1, *(one.threads for one in own)) if len(own) > 1 else max(1, own[0].threads)
+    sizes = {one.bytes // one.objects for one in own if one.bytes and one.objects}
+    exact = all(one.bytes % one.objects == 0 for one in own if one.bytes and one.objects)
+    size = sizes.pop() if len(sizes) == 1 and exact else hints.size_bytes
+    parameters: dict[str, str | int | float] = {"threads": threads}
+    parameters |= {"size": size} if size else {}
+    rows = [
+        Row(
+            operation=one.operation,
+            outcome=outcome,
+            # At the end: no second of the window claims all requests as its own.
+            second=(end_ns - start_ns) // SECOND_NS,
+            requests=requests,
+            objects=one.objects if outcome == "ok" else 0,
+            bytes=one.bytes if outcome == "ok" else 0,
+        )
+        for one in own
+        for outcome, requests in (("ok", one.requests - one.failed), ("unknown", one.failed))
+        if requests
+    ]
+    return ImportedTrial(
+        target=hints.target or "warp",
+        workload=path.name.partition(".")[0],
+        phase=own[0].operation if len(own) == 1 else "mixed",
+        parameters=parameters,
+        clients=threads,
+        rows=tuple(rows),
+        window_ns=(0, end_ns - start_ns),
+        started_unix_ns=start_ns,
+        is_measured=is_measured,
+        size_bytes=size,
+        stated={one.operation: one.times for one in own if one.times is not None},
+        source={"file": path.name},
+    )
