@@ -54,6 +54,8 @@ phases: [put, get]
 blocks: 2
 """
 SHELLS = ("", "console", "sh", "bash")
+OF_ACTIONS = "datasafe"
+"""The table whose run is of users' actions."""
 READERS = ("report", "analyse", "compare", "history", "published", "list")
 
 
@@ -94,7 +96,12 @@ def test_every_command_on_a_page_runs(
         monkeypatch.setenv(name, value)
     for example in (ROOT / "examples").glob("*.yaml"):
         shutil.copy(example, tmp_path)
-    for words in commands_of(page):
+    commands = commands_of(page)
+    for words in commands:
+        if OF_ACTIONS in words:
+            for folder_of_run in map(run_folder_of, words):
+                make_run_of_actions(folder_of_run, store)
+    for words in commands:
         check_words(words)
         if "..." in words or not words or words[0].startswith("-"):
             continue
@@ -117,8 +124,7 @@ def try_command(words: Sequence[str], store: str, folder: Path) -> None:
         make_run(output_of(rest))
     elif name in READERS and not any(foreign(word) for word in rest):
         for word in rest:
-            folder_of_run = word.rpartition("=")[2]
-            make_run(folder_of_run if folder_of_run.startswith(("runs", "RUN")) else None)
+            make_run(run_folder_of(word))
         run([name, *without(rest, ("--campaign", "--fail-if"), ())])
 
 
@@ -179,6 +185,19 @@ def output_of(words: Sequence[str]) -> str | None:
     return next(
         (words[at + 1] for at, word in enumerate(words) if word in ("-o", "--output")), None
     )
+
+
+def run_folder_of(word: str) -> str | None:
+    """Return the run folder that a word names, if it names one."""
+    folder = word.rpartition("=")[2]
+    return folder if folder.startswith(("runs", "RUN")) else None
+
+
+def make_run_of_actions(folder: str | None, store: str) -> None:
+    """Put a small run of users' actions where a page reports on one."""
+    if folder is not None:
+        target = ["bench", "sessions", f"s3+http://{store}", "-o", folder]
+        run([*target, "-n", "40", "-s", "4KiB", "-t", "2", "-q"])
 
 
 def make_run(folder: str | None) -> None:
