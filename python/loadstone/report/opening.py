@@ -12,6 +12,7 @@ from loadstone.analysis.judgements.labels import REMARKS, VOIDING
 from loadstone.analysis.limits.searches import CapacitySearch, describe_answer
 from loadstone.analysis.naming import describe_load, describe_parameter, describe_size
 from loadstone.analysis.rules import limit_in_words
+from loadstone.analysis.statistics.ratios import Interval
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.report.instrument_words import bound_sign
@@ -78,6 +79,11 @@ def _doubt(findings: Findings, search: CapacitySearch) -> str:
     )
 
 
+def units_of(found: Interval) -> str:
+    """Return what an interval counts: trials, or the days that they are of."""
+    return f"{found.days} days of {found.n} trials" if found.days > 1 else f"{found.n} trials"
+
+
 def _is_void(findings: Findings, cell: Cell) -> bool:
     """Tell whether a result must not be used, by its labels or by its verdict."""
     verdict = findings.verdict_of(cell)
@@ -90,7 +96,7 @@ def _answer(findings: Findings, cell: Cell, *, is_best: bool, void: int) -> str:
     found = cell.interval
     if found is not None and found.low is not None and found.high is not None:
         low, high = units.format_number(found.low), units.format_number(found.high)
-        text += f" (95 % CI {low} to {high}, n = {found.n} trials)"
+        text += f" (95 % CI {low} to {high}, n = {units_of(found)})"
     else:
         text += " (one trial: no interval)"
     text += ", the most of its loads and rounds" if is_best else ""

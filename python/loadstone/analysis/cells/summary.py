@@ -18,8 +18,9 @@ from loadstone.analysis.judgements.labels import label_cell
 from loadstone.analysis.judgements.validity import in_flight_gate, little_gate
 from loadstone.analysis.measured.part import SECOND_NS, UNWRITTEN, Part
 from loadstone.analysis.naming import describe_parameters
+from loadstone.analysis.statistics.days import interval_over_days
 from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge, stated_latency
-from loadstone.analysis.statistics.ratios import Interval, mean_interval
+from loadstone.analysis.statistics.ratios import Interval
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.schema.systems.target import SYSTEM
 
@@ -47,6 +48,7 @@ class TrialRate:
     requests_per_s: float
     bytes_per_s: float
     duration_s: float
+    started_unix_ns: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +136,17 @@ class Cell:
 
     @property
     def interval(self) -> Interval | None:
-        """The 95 % interval of the rate over the trials; None where one trial is all there is."""
+        """The 95 % interval of the rate, over days where there are several, else over trials.
+
+        None where one trial is all there is.
+        """
         rates = [one.requests_per_s for one in self.trial_rates]
-        return mean_interval(rates) if len(rates) > 1 and min(rates) > 0 else None
+        if len(rates) < 2 or min(rates) <= 0:
+            return None
+        starts = [one.started_unix_ns for one in self.trial_rates]
+        known = [start for start in starts if start]
+        # Other tools do not say when a trial began: then all of them count as of one day.
+        return interval_over_days(rates, known if len(known) == len(rates) else [0] * len(rates))
 
     @property
     def spread(self) -> Spread | None:
@@ -389,6 +399,7 @@ def _trial_rate(name: str, parts: list[Part]) -> TrialRate:
         requests_per_s=sum(part.good for part in own) / duration_s,
         bytes_per_s=sum(part.bytes for part in own) / duration_s,
         duration_s=duration_s,
+        started_unix_ns=own[0].record.summary.get("started_unix_ns"),
     )
 
 

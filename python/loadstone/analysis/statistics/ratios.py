@@ -50,13 +50,17 @@ class Equivalence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """The middle of repeated trials with its interval; absent ends mean nothing was repeated."""
+    """The middle of repeated trials with its interval; absent ends mean nothing was repeated.
+
+    `n` trials; where they are of several `days`, the interval is one over these.
+    """
 
     centre: float
     low: float | None
     high: float | None
     n: int
     confidence: float
+    days: int = 1
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:

@@ -10,7 +10,10 @@ from loadstone.report.charts.drawing import Picture, milliseconds, shortened
 from loadstone.report.charts.operations import Arrangement, charts_of_operations
 from loadstone.report.charts.sweep_points import QUANTILES, SweepPoint, Wording
 
-BARS = "The bars are 95 % intervals over the trials; a point without one has one trial."
+BARS = (
+    "The bars are 95 % intervals over the trials, or over their days; a point without one has one"
+    " trial."
+)
 LOADS = ("threads", "clients", "rate_per_s")
 
 

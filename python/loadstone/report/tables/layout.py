@@ -27,7 +27,8 @@ Align = Literal["left", "right"]
 NOT_KNOWN = "–"
 INTERVAL_NOTE = (
     "Rates are all requests over all time of a case's trials; 95 % CI: of the geometric mean of its"
-    " trials (Student's t on logarithms), which is what compare shows."
+    " trials (Student's t on logarithms). Where trials are of several days it is one over the days'"
+    " means."
 )
 QUANTILE_HEADS = {name: name.replace("_", ".") for name in QUANTILES}
 

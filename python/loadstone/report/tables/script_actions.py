@@ -23,7 +23,10 @@ def actions_table(findings: Findings) -> Table | None:
     words = ["Target"] if has_targets else []
     words += [name.replace("_", " ").capitalize() for name in names]
     columns = [Column(head=word, align="left") for word in (*words, "Action")]
-    columns += [Column(head=head) for head in ("Count", "Rate", "Busy", "p50", "p99")]
+    has_intervals = any(one.cell.interval and one.completed_per_s for one in findings.actions)
+    columns += [Column(head=head) for head in ("Count", "Rate")]
+    columns += [Column(head="95 % CI", is_optional=True)] if has_intervals else []
+    columns += [Column(head=head) for head in ("Busy", "p50", "p99")]
     columns += [Column(head="Requests", is_optional=True), Column(head="Failed")]
     rows = []
     for one in findings.actions:
@@ -31,7 +34,9 @@ def actions_table(findings: Findings) -> Table | None:
         row = [cell.target] if has_targets else []
         row += [_value(name, cell.parameters.get(name)) for name in names]
         row += [one.action, f"{cell.requests:,}"]
-        row += [_rate(one.completed_per_s), _rate(one.busy_per_s)]
+        row += [_rate(one.completed_per_s)]
+        row += [_interval(one)] if has_intervals else []
+        row += [_rate(one.busy_per_s)]
         row += [_time(cell.headline, name) for name in ("p50", "p99")]
         each = one.requests_per_action
         row += [NOT_KNOWN if each is None else f"{each:.3g}"]
@@ -40,6 +45,14 @@ def actions_table(findings: Findings) -> Table | None:
     return Table(
         title="Actions", columns=tuple(columns), rows=tuple(rows), caption=caption, notes=NOTES
     )
+
+
+def _interval(one: ActionCell) -> str:
+    found = one.cell.interval
+    if found is None or found.low is None or found.high is None or not one.completed_per_s:
+        return NOT_KNOWN
+    days = f", {found.days} days" if found.days > 1 else ""
+    return f"{units.format_number(found.low)} to {units.format_number(found.high)}{days}"
 
 
 def _rate(per_s: float | None) -> str:
