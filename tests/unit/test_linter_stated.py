@@ -20,7 +20,7 @@ from loadstone.analysis.accounts.account import (
 )
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.standards import plausibility
-from loadstone.analysis.standards.plausibility.stated import multiple_in
+from loadstone.analysis.standards.multiples import multiple_in
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import write_rounds, write_sweep
 from tests.unit.test_linter import account, measurement, rules
@@ -94,6 +94,33 @@ def test_a_layer_is_slower_than_what_carries_it_or_it_is_said() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "is_told"),
+    [
+        ((500, "MB/s"), (1.2, "GB/s"), True),
+        ((500, "MB/s"), (0.5, "GB/s"), False),
+        ((10, "Gbit/s"), (1.25, "GB/s"), False),
+        ((10, "Gbit/s"), (1.25, "1/s"), False),
+        ((3000, "1/s"), (4000, "1/s"), True),
+    ],
+)
+def test_two_values_are_held_against_each_other_in_any_unit_of_rates(
+    one: tuple[float, str], other: tuple[float, str], *, is_told: bool
+) -> None:
+    stated = tuple(
+        Statement(quantity="SSD", value=value, unit=unit, place="p") for value, unit in (one, other)
+    )
+    made = account([measurement(1.0)], statements=stated)
+    assert ("contradicting-statements" in rules(made)) == is_told
+    limits_ = tuple(
+        replace(each, per="node", count=n) for each, n in zip(stated, (1, 4), strict=True)
+    )
+    per_node = account([measurement(1.0)], statements=limits_)
+    # Four nodes would have four times as much; a limit of another kind is not compared.
+    comparable = other[1] != "1/s" or one[1] == "1/s"
+    assert ("limit-does-not-scale" in rules(per_node)) == comparable
+
+
 def test_one_device_with_two_speeds_is_told_and_two_devices_are_not() -> None:
     disk = KnownCeiling(resource="device", name="sda", bytes_per_s=500e6, text="500 MB/s")
     rate = measurement(90e6, metric=BYTE_RATE)
@@ -108,6 +135,12 @@ def test_one_device_with_two_speeds_is_told_and_two_devices_are_not() -> None:
     assert not told(replace(disk, bounds="read"), replace(twice, bounds="write"))
     assert not told(disk, replace(disk, bytes_per_s=520e6))
     assert not told(disk, twice, run="r")
+    # What a text says of it counts, too; of a device with a speed each way it may be either.
+    said = (Statement(quantity="sda", value=1.84, unit="Gbit/s", place="text"),)
+    made = account([rate], ceilings=(disk,), statements=said)
+    assert "contradicting-statements" in rules(made)
+    ways = (replace(disk, bounds="read"), replace(twice, bounds="write"))
+    assert "contradicting-statements" not in rules(replace(made, ceilings=ways))
 
 
 @pytest.mark.parametrize(
@@ -118,6 +151,11 @@ def test_one_device_with_two_speeds_is_told_and_two_devices_are_not() -> None:
         ("a 3-fold rise", 3), ("by a factor of 2.5", 2.5), ("two and a half times", 2.5),
         ("half as fast again", 1.5), ("one and a half", 1.5), ("20 % faster", 1.2),
         ("30 percent slower", 0.7), ("a third of it", 1 / 3), ("on behalf of", None),
+        ("1,5 times", 1.5), ("1,500 times", 1500), ("by a factor three", 3), ("factor 3", 3),
+        ("twelve times", 12), ("two thirds of it", 2 / 3), ("one fifth", 1 / 5),
+        ("only 20% of that", 0.2), ("increases by 30%", 1.3), ("drops by about 40 percent", 0.6),
+        ("was cut by two thirds", 1 / 3), ("3-4 times", None), ("3 to 4 times", None),
+        ("a third slower", None),
     ],
 )  # fmt: skip
 def test_a_multiple_in_words_is_read(words: str, multiple: float | None) -> None:
@@ -138,6 +176,11 @@ def test_words_that_miss_their_numbers_by_a_tenth_are_told() -> None:
     assert told("more than twice", 180.0)
     assert not told("less than half", 30.0)
     assert told("less than half", 60.0)
+    # "Slower" is said of rates that fall and of times that rise.
+    assert not told("five times slower", 20.0)
+    assert not told("five times slower", 500.0)
+    assert told("five times slower", 300.0)
+    assert told("five times", 20.0)
 
 
 def test_threads_that_are_all_and_fewer_at_once_are_told() -> None:
@@ -160,6 +203,9 @@ def test_threads_that_are_all_and_fewer_at_once_are_told() -> None:
         (200, 2**20, "get", False),
         (10**6, 8192, "get", False),
         (200, 8192, "put", False),
+        (200, 8192, "GET", True),
+        (200, 8192, "randread", True),
+        (200, 8192, "stat", False),
     ],
 )
 def test_reads_that_a_cache_holds_are_told(
@@ -187,6 +233,20 @@ def test_two_spreads_of_the_same_trials_agree_as_far_as_their_digits_tell() -> N
     assert not told(14.0)
     assert told(3.0)
     assert told(60.0)
+
+
+def test_one_cell_alone_shows_that_its_two_spreads_are_not_of_one_kind() -> None:
+    def told(size: int | None) -> bool:
+        given = {"parameters": {"size": size, "threads": 3}}
+        cells = [
+            measurement(40.0, text="40.0", spread=4.0, **given),
+            measurement(40.0, text="40.0", spread=0.3, metric=MEGABYTE_RATE, **given),
+        ]
+        return "contradicting-spread" in rules(account(cells))
+
+    assert told(10**6)
+    # Requests of several sizes have spreads of their own.
+    assert not told(None)
 
 
 def held_out(*, is_flawed: bool) -> Account:

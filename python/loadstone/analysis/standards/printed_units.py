@@ -1,6 +1,7 @@
 """What other tools mean by the units they print."""
 
 import re
+from contextlib import suppress
 
 from loadstone.errors import InputError
 
@@ -33,3 +34,10 @@ def parse_rate_bytes(text: str, tool: str = "") -> float:
     if binary or MEGABYTE_OF_TOOL.get(tool) == 2**20:
         return float(number) * 1024.0**power
     return float(number) * 1000.0**power
+
+
+def in_common(value: float, unit: str) -> tuple[float, str]:
+    """Return a number in the unit that all of its kind share: rates of data in bytes a second."""
+    with suppress(InputError):
+        return parse_rate_bytes(f"{value:f} {unit}"), "B/s"
+    return value, unit

@@ -63,7 +63,10 @@ def contradicting_spread(account: Account) -> Iterator[Finding]:
     Requests of one size have the same relative spread in requests and in megabytes per second, as
     far as the printed digits tell.
     """
-    for cells in _pairs(account):
+    # Two numbers of one cell contradict each other without any neighbours.
+    for cells in _pairs(account, least=1):
+        if cells[0][0].size_bytes is None:
+            continue
         odd = [pair for pair in cells if _spreads_differ(*pair)]
         if not odd:
             continue
@@ -164,16 +167,16 @@ def _exactness(cells: Sequence[tuple[Measurement, Measurement]], reading: tuple[
 
 def contradicting_statements(account: Account) -> Iterator[Finding]:
     """Find quantities that are stated twice with values that do not agree."""
-    for (quantity, unit), entries in _by_quantity(account).items():
-        values = [entry.value for entry in entries]
+    for (quantity, _), entries in _by_quantity(account).items():
+        values = [printed_units.in_common(entry.value, entry.unit)[0] for entry in entries]
         if len(entries) < 2 or max(values) <= (1 + AGREE) * min(values):
             continue
-        places = " and ".join(f"{entry.value:g} {unit} ({entry.place})" for entry in entries)
+        places = " and ".join(f"{entry.value:g} {entry.unit} ({entry.place})" for entry in entries)
         yield Finding(
             rule="contradicting-statements",
             statement=f"{quantity} is stated as {places}: {max(values) / min(values):.1f}× apart",
             evidence=tuple(
-                Evidence(metric=quantity, value=entry.value, unit=unit, place=entry.place)
+                Evidence(metric=quantity, value=entry.value, unit=entry.unit, place=entry.place)
                 for entry in entries
             ),
         )
@@ -213,12 +216,12 @@ def mixed_units(account: Account) -> Iterator[Finding]:
                 )
 
 
-def _pairs(account: Account) -> Iterator[list[tuple[Measurement, Measurement]]]:
+def _pairs(account: Account, least: int = 4) -> Iterator[list[tuple[Measurement, Measurement]]]:
     printed = {(one.target, one.case): one for one in account.of(MEGABYTE_RATE)}
     rates = [one for one in account.of(RATE) if (one.target, one.case) in printed]
     for cells in grouped(rates, lambda one: (one.target, one.workload, one.size_bytes)).values():
         pairs = [(one, printed[one.target, one.case]) for one in cells]
-        if len(pairs) >= 4:
+        if len(pairs) >= least:
             yield pairs
 
 
@@ -279,5 +282,6 @@ def _by_quantity(account: Account) -> dict[tuple[str, str], list[Statement]]:
     groups: dict[tuple[str, str], list[Statement]] = {}
     for statement in account.statements:
         if not statement.per:
-            groups.setdefault((statement.quantity, statement.unit), []).append(statement)
+            _, unit = printed_units.in_common(statement.value, statement.unit)
+            groups.setdefault((statement.quantity, unit), []).append(statement)
     return groups

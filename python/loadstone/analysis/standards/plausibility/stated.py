@@ -1,8 +1,6 @@
 """What a report says beside its numbers, held against numbers: limits, labels, words."""
 
-import re
 from collections.abc import Iterator
-from contextlib import suppress
 from itertools import pairwise
 
 from loadstone import units
@@ -15,8 +13,8 @@ from loadstone.analysis.accounts.account import (
 )
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.limits.measured_ceilings import bounds_of
-from loadstone.analysis.standards.printed_units import parse_rate_bytes
-from loadstone.errors import InputError
+from loadstone.analysis.standards.multiples import misses, multiple_in
+from loadstone.analysis.standards.printed_units import in_common
 
 SCALES = 0.8
 ABOVE = 1.05
@@ -24,52 +22,27 @@ APART = 0.10
 CACHE_BYTES = 32 * 2**20
 """A working set below this fits into the last-level cache of any server's processor."""
 
-_COUNTS = {
-    "two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "seven": 7.0, "eight": 8.0,
-    "nine": 9.0, "ten": 10.0, "a hundred": 100.0,
-}  # fmt: skip
-_COUNT = "|".join(_COUNTS)
-_NUMBER = r"(?P<number>\d+(?:\.\d+)?)"
-MULTIPLES: tuple[tuple[re.Pattern[str], float | None], ...] = tuple(
-    (re.compile(pattern), value)
-    for pattern, value in (
-        # What says more stands before the part of it that says less: "one and a half" holds "half".
-        (rf"(?P<word>{_COUNT}) and a half(?: times|-?fold)", None),
-        (r"\bone and a half\b|\bhalf again\b|\bhalf as \w+ again\b", 1.5),
-        (rf"{_NUMBER}\s*(?:×|x\b|times\b|-?fold\b)", None),
-        (rf"factor of {_NUMBER}", None),
-        (rf"{_NUMBER}\s*(?:%|per ?cent) (?P<way>more|faster|higher|less|slower|lower)", None),
-        (rf"\b(?P<word>{_COUNT})(?: times|-?fold)\b", None),
-        (r"\btwice\b|\bdoubl", 2.0),
-        (r"\bthrice\b|\btripl|\btrebl", 3.0),
-        (r"\bquadrupl", 4.0),
-        (r"\bhalf\b|\bhalv", 0.5),
-        (r"\b(?:a|one)[ -]third\b", 1 / 3),
-        (r"\b(?:a|one)[ -]quarter\b", 0.25),
-    )
-)
-_AT_LEAST = re.compile(r"\b(?:more than|over|at least|above|upwards of|exceed\w*)\b")
-_AT_MOST = re.compile(r"\b(?:less than|under|below|at most|up to|not even|no more than)\b")
-
 
 def limits_that_do_not_scale(account: Account) -> Iterator[Finding]:
     """Find limits stated "per bucket" and the like that more of them do not multiply."""
     groups: dict[tuple[str, str, str], list[Statement]] = {}
     for one in account.statements:
-        groups.setdefault((one.quantity, one.unit, one.per), []).append(one)
-    for (quantity, unit, per), entries in groups.items():
+        _, unit = in_common(one.value, one.unit)
+        groups.setdefault((one.quantity, unit, one.per), []).append(one)
+    for (quantity, _, per), entries in groups.items():
         ordered = sorted(entries, key=lambda one: one.count)
         first, last = ordered[0], ordered[-1]
         if not per or first.count <= 0 or last.count <= first.count or first.value <= 0:
             continue
-        more, brings = last.count / first.count, last.value / first.value
+        more, brings = last.count / first.count, _over(last, first) or 0.0
         if SCALES * more <= brings <= more / SCALES:
             continue
         yield Finding(
             rule="limit-does-not-scale",
             statement=(
-                f"{quantity} is stated per {per}: {first.value:g} {unit} with {first.count:g}, but"
-                f" {last.value:g} with {last.count:g}, which is {last.value / last.count:.3g} each:"
+                f"{quantity} is stated per {per}: {first.value:g} {first.unit} with"
+                f" {first.count:g}, but {last.value:g} {last.unit} with {last.count:g}, which is"
+                f" {last.value / last.count:.3g} each:"
                 f" {more:.3g} times as many bring {brings:.2f} times as much, so it is no limit per"
                 f" {per} alone"
             ),
@@ -117,16 +90,8 @@ def faster_than_beneath(account: Account) -> Iterator[Finding]:
 
 def _over(one: Statement, other: Statement) -> float | None:
     """Return how often one quantity holds another; None where their units differ in kind."""
-    if one.unit == other.unit:
-        return one.value / other.value if other.value > 0 else None
-    rates = [_bytes_per_s(each) for each in (one, other)]
-    return rates[0] / rates[1] if rates[0] and rates[1] else None
-
-
-def _bytes_per_s(one: Statement) -> float | None:
-    with suppress(InputError):
-        return parse_rate_bytes(f"{one.value:f} {one.unit}")
-    return None
+    (value, unit), (beneath, of) = (in_common(each.value, each.unit) for each in (one, other))
+    return value / beneath if unit == of and beneath > 0 else None
 
 
 def two_speeds(account: Account) -> Iterator[Finding]:
@@ -138,6 +103,13 @@ def two_speeds(account: Account) -> Iterator[Finding]:
     for one in account.ceilings:
         key = (one.name, one.bounds or "")
         groups.setdefault(key, []).append((one.bytes_per_s, one.text or one.place))
+    for stated in account.statements:
+        value, unit = in_common(stated.value, stated.unit)
+        keys = [key for key in groups if key[0] == stated.quantity]
+        # Of a device whose reads and writes stand apart, one figure is of either.
+        if unit == "B/s" and len(keys) == 1 and not stated.per:
+            text = f"{stated.value:g} {stated.unit} ({stated.place})"
+            groups[keys[0]].append((value, text))
     for (name, _), found in groups.items():
         values = [value for value, _ in found]
         if len(found) < 2 or max(values) <= (1 + APART) * min(values):
@@ -158,7 +130,7 @@ def ratios_in_words(account: Account) -> Iterator[Finding]:
     """Find ratios in words that their own numbers do not have: "almost thrice" that is 2.67."""
     for one in account.ratios:
         said, ratio = multiple_in(one.words), one.value / one.base if one.base else 0.0
-        if not said or not ratio or not _misses(one.words, said, ratio):
+        if not said or not ratio or not misses(one.words, said, ratio):
             continue
         yield Finding(
             rule="ratio-in-words",
@@ -172,41 +144,6 @@ def ratios_in_words(account: Account) -> Iterator[Finding]:
                 ),
             ),
         )
-
-
-def multiple_in(words: str) -> float | None:
-    """Return the multiple that words say; None where they say none."""
-    text = words.lower()
-    for pattern, value in MULTIPLES:
-        found = pattern.search(text)
-        if found is not None:
-            return value if value is not None else _multiple(found)
-    return None
-
-
-def _multiple(found: re.Match[str]) -> float:
-    """Return the multiple that a number or a counting word says."""
-    said = found.groupdict()
-    if said.get("word"):
-        return _COUNTS[said["word"]] + (0.5 if "half" in found[0] else 0.0)
-    number = float(said["number"])
-    match said.get("way"):
-        case None:
-            return number
-        case "more" | "faster" | "higher":
-            return 1 + number / 100
-        case _:
-            return 1 - number / 100
-
-
-def _misses(words: str, said: float, ratio: float) -> bool:
-    """Tell whether a ratio is not what words say; "more than twice" is no less than twice."""
-    text, difference = words.lower(), ratio / said - 1
-    if _AT_LEAST.search(text) and not _AT_MOST.search(text):
-        return difference < -APART / 2
-    if _AT_MOST.search(text):
-        return difference > APART / 2
-    return abs(difference) > APART
 
 
 def threads_and_cores(account: Account) -> Iterator[Finding]:
@@ -283,4 +220,5 @@ def _working_set_bytes(account: Account, one: Measurement) -> int | None:
 
 
 def _reads(one: Measurement) -> bool:
-    return bounds_of(one.operation) == "read" or one.operation.startswith("download")
+    word = one.operation.lower()
+    return bounds_of(word) == "read" or word.startswith("download") or word.endswith("read")
