@@ -16,6 +16,8 @@ const ISO_MICROSECONDS: &[BorrowedFormatItem<'_>] =
 
 const ISO_SECONDS: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]");
+const BASIC_SECONDS: &[BorrowedFormatItem<'_>] =
+    format_description!("[year][month][day]T[hour][minute][second]Z");
 const ISO_DAY: &[BorrowedFormatItem<'_>] = format_description!("[year]-[month]-[day]");
 
 /// Returns the microseconds since 1970.
@@ -42,6 +44,11 @@ pub(crate) fn format_iso(unix_us: u64) -> String {
 /// Formats Swift's `X-Timestamp`: seconds with five decimals.
 pub(crate) fn format_seconds(unix_us: u64) -> String {
     format!("{}.{:05}", unix_us / 1_000_000, unix_us % 1_000_000 / 10)
+}
+
+/// Formats `20261121T044633Z`, as the fourth signature of S3 has it.
+pub(crate) fn format_basic(unix_s: u64) -> String {
+    moment(unix_s * 1_000_000).format(BASIC_SECONDS).unwrap_or_default()
 }
 
 /// Reads an HTTP date as Unix seconds.

@@ -37,6 +37,16 @@ pub(crate) fn bucket_of_host(host: &str) -> Option<&str> {
     name.strip_suffix(".localhost").filter(|bucket| !bucket.is_empty())
 }
 
+/// Returns whether a request to S3 is about an object, and not about its bucket or the account.
+pub(crate) fn has_key(uri: &Uri, headers: &HeaderMap) -> bool {
+    let path = uri.path().strip_prefix('/').unwrap_or_default();
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    match bucket_of_host(host) {
+        Some(_) => !path.is_empty(),
+        None => path.split_once('/').is_some_and(|(_, key)| !key.is_empty()),
+    }
+}
+
 /// Returns the class of a request.
 pub(crate) fn class(api: Api, method: &Method, uri: &Uri, headers: &HeaderMap) -> RequestClass {
     match api {
@@ -46,12 +56,7 @@ pub(crate) fn class(api: Api, method: &Method, uri: &Uri, headers: &HeaderMap) -
 }
 
 fn class_of_s3(method: &Method, uri: &Uri, headers: &HeaderMap) -> RequestClass {
-    let path = uri.path().trim_start_matches('/');
-    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let has_key = match bucket_of_host(host) {
-        Some(_) => !path.is_empty(),
-        None => path.split_once('/').is_some_and(|(_, key)| !key.is_empty()),
-    };
+    let has_key = has_key(uri, headers);
     let names = |wanted: &[&str]| {
         uri.query().is_some_and(|query| {
             query.split('&').any(|pair| {

@@ -370,6 +370,7 @@ impl Service {
             (Some(status), _) => failure(api, status, verdict.is_throttled),
             (None, Api::Swift) => self.swift.answer(parts, body.clone()).await,
             (None, Api::S3) => {
+                s3::complete(&mut parts.headers);
                 parts.extensions.insert(body.clone());
                 let body = s3s::Body::http_body(body.clone());
                 match self.s3.call(Request::from_parts(parts, body)).await {
@@ -397,6 +398,10 @@ impl Service {
         let request_id = format!("tx{number:020x}");
         let mut body = std::mem::replace(reply.body_mut(), ReplyBody::empty());
         body.mend(reply.headers_mut(), &request_id);
+        if api == Api::S3 && reply.status() == StatusCode::NOT_MODIFIED {
+            // A cache would take it for the object's.
+            reply.headers_mut().remove(header::CONTENT_TYPE);
+        }
         *reply.body_mut() = body;
         if let Ok(value) = HeaderValue::from_str(&request_id) {
             if api == Api::Swift {

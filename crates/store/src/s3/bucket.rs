@@ -17,6 +17,9 @@ pub(super) async fn create(
     if input.object_lock_enabled_for_bucket == Some(true) {
         return Err(s3_error!(NotImplemented, "this store has no object lock"));
     }
+    if input.bucket.contains(".-") || input.bucket.contains("-.") {
+        return Err(s3_error!(InvalidBucketName, "a dot and a dash must not stand side by side"));
+    }
     front.account.create_bucket(&input.bucket, Settings::default())?;
     let location = Some(format!("/{}", input.bucket));
     Ok(S3Response::new(CreateBucketOutput { location }))

@@ -1,17 +1,20 @@
 //! Who may come in, and which requests are refused for what this store does not do.
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue, Method, Uri};
 use percent_encoding::percent_decode_str;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3Result, s3_error};
+
+use super::parameters;
+use crate::object::Algorithm;
 
 /// The only owner of buckets and objects.
 pub(super) const OWNER: &str = "loadstone";
 
 /// Beginnings of headers that ask for what this store has not. A store that took no notice of them
 /// would promise an encryption, a lock or an access rule that does not hold.
-const REFUSED: [&str; 7] = [
+const REFUSED: [&str; 8] = [
     "x-amz-server-side-encryption",
     "x-amz-copy-source-server-side-encryption",
     "x-amz-object-lock-",
@@ -19,6 +22,7 @@ const REFUSED: [&str; 7] = [
     "x-amz-website-redirect-location",
     "x-amz-write-offset-bytes",
     "x-amz-mfa",
+    "x-amz-if-match-initiated-time",
 ];
 
 /// Headers that may only say what this store does anyhow.
@@ -48,22 +52,32 @@ pub(super) struct Door;
 #[async_trait::async_trait]
 impl S3Access for Door {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
-        check(context.credentials().is_some(), context.headers())?;
+        let (method, uri, headers) = (context.method(), context.uri(), context.headers());
+        check(context.credentials().is_some(), method, uri, headers)?;
         check_signed(context.headers(), context.uri().query().unwrap_or_default())
     }
 }
 
 /// Refuses requests without a signature, and those that ask for what this store has not.
-pub(super) fn check(is_signed: bool, headers: &http::HeaderMap) -> S3Result<()> {
+pub(super) fn check(
+    is_signed: bool,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> S3Result<()> {
     if !is_signed {
         return Err(s3_error!(AccessDenied, "a signature is needed"));
     }
+    parameters::check(method, uri, headers)?;
     for (name, value) in headers {
         let name = name.as_str();
         let is_fixed = |(fixed, only): &(&str, &str)| {
             *fixed == name && !value.as_bytes().eq_ignore_ascii_case(only.as_bytes())
         };
-        if REFUSED.iter().any(|refused| name.starts_with(refused)) || FIXED.iter().any(is_fixed) {
+        if REFUSED.iter().any(|refused| name.starts_with(refused))
+            || FIXED.iter().any(is_fixed)
+            || has_unknown_checksum(name, value)
+        {
             return Err(s3_error!(NotImplemented, "this store does not do what {name} asks"));
         }
         if name.ends_with("expected-bucket-owner") && value != OWNER {
@@ -71,6 +85,22 @@ pub(super) fn check(is_signed: bool, headers: &http::HeaderMap) -> S3Result<()> 
         }
     }
     Ok(())
+}
+
+/// Returns whether a header is, or announces for the trailer, a checksum that would not be checked.
+fn has_unknown_checksum(name: &str, value: &HeaderValue) -> bool {
+    let is_unknown = |name: &str| {
+        name.trim().strip_prefix("x-amz-checksum-").is_some_and(|rest| {
+            let is_sum = Algorithm::ALL.into_iter().any(|algorithm| algorithm.name() == rest);
+            !is_sum && !["algorithm", "mode", "type"].contains(&rest)
+        })
+    };
+    match name {
+        "x-amz-trailer" => {
+            value.to_str().is_ok_and(|names| names.to_ascii_lowercase().split(',').any(is_unknown))
+        }
+        _ => is_unknown(name),
+    }
 }
 
 /// Headers that enter a signature without being named.

@@ -41,3 +41,29 @@ impl From<Refusal> for S3Error {
         S3Error::with_message(code, refusal.to_string())
     }
 }
+
+/// What an error says that the `s3s` crate has given a code alone.
+const WORDS: [(&str, &str); 12] = [
+    (
+        "InvalidBucketName",
+        "a bucket's name has 3 to 63 lower-case letters, digits, dots and dashes",
+    ),
+    ("InvalidDigest", "the Content-MD5 is not the base64 form of 16 bytes"),
+    ("InvalidRange", "the range lies behind the end of the object"),
+    ("InvalidURI", "the path of the address cannot be read"),
+    ("KeyTooLongError", "a key has at most 1024 bytes"),
+    ("MalformedXML", "the body is not the document that this request needs"),
+    ("MethodNotAllowed", "the version that is named is a delete marker"),
+    ("NoSuchKey", "the object does not exist"),
+    ("NoSuchTagSet", "the bucket has no tags"),
+    ("PreconditionFailed", "a precondition failed"),
+    ("RequestTimeTooSkewed", "the time of the request is too far from the store's"),
+    ("SignatureDoesNotMatch", "the signature is not what the secret key makes of this request"),
+];
+
+/// Returns words for the code in an error's document.
+pub(super) fn words(document: &str) -> &'static str {
+    let code = document.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+    let row = WORDS.iter().find(|(known, _)| code.is_some_and(|(code, _)| code == *known));
+    row.map_or("the request was refused", |(_, words)| words)
+}

@@ -2,22 +2,26 @@
 //!
 //! The protocol itself (routing, signatures, XML) is the `s3s` crate's.
 
+mod acl;
 mod attributes;
 mod bucket;
 mod checksum;
 mod copy;
+mod date;
 mod delete;
 mod door;
 mod error;
 mod listing;
 mod multipart;
 mod object;
+mod parameters;
 mod ranges;
 mod tagging;
 mod translate;
 
 use std::sync::Arc;
 
+pub(crate) use date::complete;
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::dto::*;
 use s3s::host::{S3Host, VirtualHost};
@@ -69,7 +73,11 @@ pub(crate) fn mend(headers: &mut http::HeaderMap, body: &mut s3s::Body, request_
             // An error that brings headers of its own has lost this one.
             let kind = http::HeaderValue::from_static("application/xml");
             headers.entry(http::header::CONTENT_TYPE).or_insert(kind);
-            format!("{rest}<RequestId>{request_id}</RequestId></Error>")
+            let words = match rest.contains("<Message>") {
+                true => String::new(),
+                false => format!("<Message>{}</Message>", error::words(rest)),
+            };
+            format!("{rest}{words}<RequestId>{request_id}</RequestId></Error>")
         }
         None if is_attributes(text) => {
             text.replace("<ETag>\"", "<ETag>").replace("\"</ETag>", "</ETag>")
@@ -126,6 +134,10 @@ operations! {
     get_object_tagging(GetObjectTaggingInput) -> GetObjectTaggingOutput = tagging::of_object;
     put_object_tagging(PutObjectTaggingInput) -> PutObjectTaggingOutput = tagging::set_of_object;
     delete_object_tagging(DeleteObjectTaggingInput) -> DeleteObjectTaggingOutput = tagging::clear_of_object;
+    get_bucket_acl(GetBucketAclInput) -> GetBucketAclOutput = acl::of_bucket;
+    put_bucket_acl(PutBucketAclInput) -> PutBucketAclOutput = acl::set_of_bucket;
+    get_object_acl(GetObjectAclInput) -> GetObjectAclOutput = acl::of_object;
+    put_object_acl(PutObjectAclInput) -> PutObjectAclOutput = acl::set_of_object;
     put_object(PutObjectInput) -> PutObjectOutput = object::put;
     get_object(GetObjectInput) -> GetObjectOutput = object::get;
     head_object(HeadObjectInput) -> HeadObjectOutput = object::head;

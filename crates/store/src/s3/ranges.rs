@@ -30,7 +30,8 @@ impl S3Route for Unranged {
     }
 
     async fn check_access(&self, request: &mut S3Request<Body>) -> S3Result<()> {
-        door::check(request.credentials.is_some(), &request.headers)
+        let is_signed = request.credentials.is_some();
+        door::check(is_signed, &request.method, &request.uri, &request.headers)
     }
 
     async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {

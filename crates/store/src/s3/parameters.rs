@@ -1,0 +1,118 @@
+//! Which parameters of an address the store reads. S3 names operations by them: without its
+//! parameter a rename would pass for a PUT, and a delete of settings for that of a bucket.
+
+use http::{HeaderMap, Method, Uri};
+use percent_encoding::percent_decode_str;
+use s3s::{S3Result, s3_error};
+
+use crate::route;
+
+/// Each parameter, with the methods that read it: of a bucket or the account, and of an object.
+const READ: [(&str, &str, &str); 34] = [
+    ("acl", "GET PUT", "GET PUT"),
+    ("attributes", "", "GET"),
+    ("bucket-region", "GET", ""),
+    ("continuation-token", "GET", ""),
+    ("delete", "POST", ""),
+    ("delimiter", "GET", ""),
+    ("encoding-type", "GET", "GET"),
+    ("fetch-owner", "GET", ""),
+    ("key-marker", "GET", ""),
+    ("list-type", "GET", ""),
+    ("location", "GET", ""),
+    ("marker", "GET", ""),
+    ("max-buckets", "GET", ""),
+    ("max-keys", "GET", ""),
+    ("max-parts", "", "GET"),
+    ("max-uploads", "GET", ""),
+    ("part-number-marker", "", "GET"),
+    ("partNumber", "", "GET HEAD PUT"),
+    ("prefix", "GET", ""),
+    ("response-cache-control", "", "GET HEAD"),
+    ("response-content-disposition", "", "GET HEAD"),
+    ("response-content-encoding", "", "GET HEAD"),
+    ("response-content-language", "", "GET HEAD"),
+    ("response-content-type", "", "GET HEAD"),
+    ("response-expires", "", "GET HEAD"),
+    ("start-after", "GET", ""),
+    ("tagging", "DELETE GET PUT", "DELETE GET PUT"),
+    ("upload-id-marker", "GET", ""),
+    ("uploadId", "", "DELETE GET POST PUT"),
+    ("uploads", "GET", "POST"),
+    ("version-id-marker", "GET", ""),
+    ("versionId", "", "DELETE GET HEAD"),
+    ("versioning", "GET PUT", ""),
+    ("versions", "GET", ""),
+];
+
+/// What an address that was signed by the older signature carries.
+const OLD_SIGNATURE: [&str; 3] = ["AWSAccessKeyId", "Expires", "Signature"];
+
+/// Refuses a request with a parameter that this store does not read there.
+pub(super) fn check(method: &Method, uri: &Uri, headers: &HeaderMap) -> S3Result<()> {
+    let is_of_object = route::has_key(uri, headers);
+    let names: Vec<_> = names(uri.query().unwrap_or_default()).collect();
+    let is_setting = names.iter().any(|name| ["acl", "tagging"].contains(&name.as_str()));
+    let is_read = |name: &str| {
+        let methods = match name {
+            "versionId" if is_of_object && is_setting => "DELETE GET PUT",
+            _ => {
+                let row = READ.iter().find(|(known, ..)| *known == name);
+                row.map_or("", |(_, bucket, object)| if is_of_object { object } else { bucket })
+            }
+        };
+        methods.split(' ').any(|known| known == method.as_str())
+            || OLD_SIGNATURE.contains(&name)
+            // Signatures, and what clients add for logs.
+            || name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("x-"))
+    };
+    match names.iter().find(|name| !is_read(name)) {
+        None => Ok(()),
+        Some(name) => {
+            Err(s3_error!(NotImplemented, "this store does not do what the parameter {name} asks"))
+        }
+    }
+}
+
+fn names(query: &str) -> impl Iterator<Item = String> {
+    let parts = query.split('&').filter(|part| !part.is_empty());
+    let names = parts.map(|part| part.split('=').next().unwrap_or_default().replace('+', " "));
+    names.map(|name| percent_decode_str(&name).decode_utf8_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_allowed(line: &str) -> bool {
+        let (method, uri) = line.split_once(' ').unwrap();
+        check(&method.parse().unwrap(), &uri.parse().unwrap(), &HeaderMap::new()).is_ok()
+    }
+
+    #[test]
+    fn a_parameter_is_read_where_its_operation_has_it_and_refused_elsewhere() {
+        for line in [
+            "GET /b?list-type=2&prefix=a&x-id=ListObjectsV2",
+            "GET /b?versions&key-marker=k&version-id-marker=v",
+            "PUT /b/k?partNumber=1&uploadId=u",
+            "PUT /b/k?tagging&versionId=v",
+            "DELETE /b/k?versionId=v&X-Amz-Signature=s",
+            "GET /b/k?AWSAccessKeyId=a&Expires=1&Signature=s",
+            "PUT /b/k?",
+        ] {
+            assert!(is_allowed(line), "{line}");
+        }
+        for line in [
+            "PUT /b/k?renameObject",
+            "PUT /b/k?rename%4Fbject",
+            "DELETE /b/k?annotation",
+            "DELETE /b?metadataConfiguration",
+            "DELETE /b?versioning",
+            "DELETE /b/k?versions",
+            "PUT /b/k?versionId=v",
+            "GET /b/k?uploads",
+        ] {
+            assert!(!is_allowed(line), "{line}");
+        }
+    }
+}
