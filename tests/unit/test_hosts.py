@@ -1,5 +1,6 @@
 """A load of several hosts: divided, and added up, so that together they are the whole."""
 
+import os
 import queue
 import ssl
 import subprocess
@@ -21,6 +22,7 @@ from loadstone.hosts.division import divide
 from loadstone.hosts.executor import _TrialOnHosts
 from loadstone.hosts.invitation import Invitation, read_invitation, write_invitation
 from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
+from loadstone.hosts.scratch import scratch
 from loadstone.hosts.session import refusal
 
 CAMPAIGN = """\
@@ -360,3 +362,25 @@ def test_dask_starts_no_program_that_would_inherit_secrets() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"
+
+
+def test_the_folder_of_an_agent_that_was_killed_goes_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed = (
+        "import os; from loadstone.hosts.scratch import scratch\n"
+        "with scratch():\n    os.kill(os.getpid(), 9)\n"
+    )
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", killed], env=environment, check=False)
+    (abandoned,) = tmp_path.iterdir()
+    (tmp_path / "loadstone-agent-of-something-else").mkdir()
+    with scratch() as first, scratch():
+        # The one that is in use stays, and so does what no agent has locked.
+        assert {path.name for path in tmp_path.iterdir()} > {
+            Path(first).name,
+            "loadstone-agent-of-something-else",
+        }
+        assert not abandoned.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["loadstone-agent-of-something-else"]

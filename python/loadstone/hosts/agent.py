@@ -13,7 +13,6 @@ import select
 import socket
 import ssl
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,7 @@ from loadstone.errors import HostError
 from loadstone.hosts import carriage, facts
 from loadstone.hosts.certificates import Identity
 from loadstone.hosts.invitation import Invitation
+from loadstone.hosts.scratch import scratch
 from loadstone.probes import Collector
 from loadstone.results.layout import state_folder
 
@@ -52,7 +52,7 @@ async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
     security = carriage.security(invitation.authority, identity)
     context = carriage.context_of(security)
     await _try_connection(invitation, context)
-    with tempfile.TemporaryDirectory(prefix="loadstone-agent-") as folder:
+    with scratch() as folder:
         worker = carriage.QuietWorker(
             invitation.controller,
             name=invitation.host, security=security, nthreads=1, memory_limit=0,
