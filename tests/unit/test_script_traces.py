@@ -1,6 +1,8 @@
 """Traces become scripts: in order, joinable, and with nothing lost without a word."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,13 +31,13 @@ def line(operation: str, key: str, second: int = 1, **fields: object) -> str:
 
 def options(**given: object) -> TraceOptions:
     usual = {"sessions_by": "key", "sessions": 4, "size_bytes": None, "salt": None,
-             "has_times": True}  # fmt: skip
+             "has_times": True, "copies": 1}  # fmt: skip
     return TraceOptions(**(usual | given))  # type: ignore[arg-type]
 
 
 def converted(form: str, path: Path, losses: Losses | None = None, **given: object) -> list[Action]:
     losses = losses or Losses(may_skip=False)
-    return list(script_of(find_converter(form).read(path, losses), options(**given), losses))
+    return list(find_converter(form).script([path], options(**given), losses))
 
 
 @pytest.fixture
@@ -214,3 +216,117 @@ def test_a_malformed_line_of_ibms_is_named(tmp_path: Path, text: str) -> None:
     losses = Losses(may_skip=True)
     assert len(converted("ibm", file, losses)) == 1
     assert losses.malformed == 1
+
+
+def test_an_iolog_becomes_reads_and_writes_of_extents(tmp_path: Path) -> None:
+    path = tmp_path / "iolog"
+    path.write_text(
+        "fio version 3 iolog\n"
+        "10 /dev/sdx add\n10 /dev/sdx open\n"
+        "12 /dev/sdx write 4096 8192\n15 /dev/sdx read 4096 8192\n"
+        "16 /dev/sdx sync 0 0\n17 /dev/sdx read 0 512\n20 /dev/sdx trim 4096 8192\n"
+    )
+    losses = Losses(may_skip=False)
+    found = converted("fio-iolog", path, losses)
+    assert [(one.action, one.object, one.size, one.expect, one.due_ns) for one in found] == [
+        ("WRITE", "dev/sdx/4096", 8192, None, 0),
+        ("READ", "dev/sdx/4096", None, None, 3_000_000),
+        ("READ", "dev/sdx/0", 512, "exists", 5_000_000),
+        ("DELETE", "dev/sdx/4096", None, None, 8_000_000),
+    ]
+    assert losses.left_out.total() == 3
+    assert losses.read == 7
+    check(found, "a test's")
+
+
+def test_waits_of_an_iolog_of_version_2_pass(tmp_path: Path) -> None:
+    path = tmp_path / "iolog"
+    path.write_text(
+        "fio version 2 iolog\nf write 0 4096\nf wait 1500 0\nf read 0 4096\nf read 0\nf jump 0 1\n"
+    )
+    losses = Losses(may_skip=True)
+    found = converted("fio-iolog", path, losses)
+    assert [one.due_ns for one in found] == [0, 1_500_000]
+    assert losses.malformed == 2
+    assert all(f"line {at}" in text for at, text in zip((5, 6), losses.examples, strict=True))
+
+
+def test_what_is_no_iolog_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "iolog"
+    path.write_text("12 /dev/sdx write 4096 8192\n")
+    with pytest.raises(InputError, match="line 1"):
+        converted("fio-iolog", path)
+
+
+def operation(kind: str, user: str, place: str, **given: Any) -> dict[str, Any]:
+    return {"userId": user, "type": kind, "storageType": "PRIVATE", "location": place, **given}
+
+
+def fixture(*operations: dict[str, Any]) -> str:
+    """A fixture in the harness's layout; at its end "a" has one private object, "b" one shared."""
+    spaces = {
+        "userPrivateSpace": {"a": {"x/1": {"id": "C2"}}, "b": {}},
+        "userPublicSpace": {"a": {}, "b": {"s": {"id": "C1"}}},
+    }
+    return json.dumps({"operations": operations, **spaces})
+
+
+OPERATIONS = (
+    operation("LIST", "a", "", result={"dirContent": []}),
+    operation("WRITE", "a", "x/1", contentId={"id": "C1"}),
+    operation("WRITE", "a", "x/1", contentId={"id": "C2"}),
+    operation("READ", "a", "x/1", result={"content": {"id": "C2"}}),
+    operation("SHARE", "a", "s", contentId={"id": "C1"}, recipients=["b"]) | {
+        "storageType": "INBOX"
+    },
+    operation("LIST", "b", "", result={"dirContent": ["s"]}) | {"storageType": "INBOX"},
+    operation("WRITE", "b", "y", contentId={"id": "C1"}),
+    operation("DELETE", "b", "y"),
+)  # fmt: skip
+
+
+def test_a_fixture_becomes_a_script_of_users_with_its_results(tmp_path: Path) -> None:
+    path = tmp_path / "fixture.json"
+    path.write_text(fixture(*OPERATIONS))
+    losses = Losses(may_skip=False)
+    found = converted("datasafe", path, losses, size_bytes=100, copies=2)
+    assert [one.user for one in found if one.action == "CREATE_USER"] == ["a", "b"]
+    for copy in (1, 2):
+        own = [one for one in found if one.session == copy]
+        assert [one.action for one in own] == [one["type"] for one in OPERATIONS]
+        assert all((one.object or "").startswith(f"copy-{copy}/") for one in own)
+        audits = [one for one in found if one.session == 2 + copy]
+        assert [(one.user, one.space, one.entries) for one in audits] == [
+            ("a", "private", 1), ("b", "private", 0), ("a", "inbox", 0), ("b", "inbox", 1),
+        ]  # fmt: skip
+    assert losses.read == len(OPERATIONS)
+    # The script's own model expects the same sets, and holds the listings to them.
+    checked = check(found, "a test's")
+    assert checked.expected.lists == checked.expected.lists_checked == 2 * (2 + 4)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        operation("READ", "a", "x/1", result={"content": {"id": "C1"}}),
+        operation("LIST", "a", "x", result={"dirContent": []}),
+        operation("DELETE", "a", "x/2"),
+        operation("RENAME", "a", "x/1"),
+        {"type": "READ"},
+    ],
+)
+def test_an_operation_that_contradicts_those_before_it_is_named(
+    tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    path = tmp_path / "fixture.json"
+    path.write_text(fixture(*OPERATIONS, wrong))
+    with pytest.raises(InputError, match=f"operation {len(OPERATIONS) + 1}:"):
+        converted("datasafe", path, size_bytes=100)
+
+
+def test_a_fixture_needs_a_size(tmp_path: Path) -> None:
+    path = tmp_path / "fixture.json"
+    path.write_text(fixture(*OPERATIONS))
+    with pytest.raises(InputError) as error:
+        converted("datasafe", path)
+    assert "--size" in str(error.value.hint)

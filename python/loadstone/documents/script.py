@@ -23,3 +23,8 @@ class ScriptOrigin(TypedDict):
     size_bytes: int | None
     is_anonymous: bool
     has_times: bool
+
+
+def rows_kept(origin: ScriptOrigin) -> int:
+    """Return how many rows are in the script; one row may be in several copies of a sequence."""
+    return origin["rows_read"] - sum(origin["left_out"].values()) - origin["malformed"]

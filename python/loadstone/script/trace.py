@@ -109,6 +109,9 @@ class TraceOptions:
 
     has_times: bool
 
+    copies: int
+    """How many sessions run the sequence of a script that is converted."""
+
 
 @dataclass(slots=True)
 class Written:
@@ -116,6 +119,7 @@ class Written:
 
     actions: int = 0
     span_ns: int = 0
+    has_times: bool = False
 
 
 @dataclass(slots=True)
@@ -146,7 +150,7 @@ def origin_of(
         "sessions": options.sessions,
         "size_bytes": options.size_bytes,
         "is_anonymous": options.salt is not None,
-        "has_times": options.has_times,
+        "has_times": options.has_times and written.has_times,
     }
 
 

@@ -89,6 +89,9 @@ def command(
             help="convert: hash the steps of keys with this; equal keys stay equal.", metavar="SALT"
         ),
     ] = None,
+    copies: Annotated[
+        int, typer.Option(help="convert: copies of a script's sequence, a session each.", min=1)
+    ] = 1,
     no_times: Annotated[
         bool, typer.Option("--no-times", help="convert: keep the order only, not the times.")
     ] = False,
@@ -110,6 +113,7 @@ def command(
                 size_bytes=None if size is None else units.parse_size(size),
                 salt=anonymise,
                 has_times=not no_times,
+                copies=copies,
             )
             may_skip = malformed is Malformed.SKIP
             return _convert(names, _needed(output, verb), options, may_skip=may_skip)
@@ -146,7 +150,7 @@ def _make(
 def _convert(names: Sequence[str], output: Path, options: Any, *, may_skip: bool) -> int:
     from loadstone.script.converters import find_converter
     from loadstone.script.table import writing
-    from loadstone.script.trace import Losses, Written, origin_of, script_of
+    from loadstone.script.trace import Losses, Written, origin_of
 
     converter = find_converter(names[0])
     if len(names) < 2:
@@ -154,16 +158,15 @@ def _convert(names: Sequence[str], output: Path, options: Any, *, may_skip: bool
             "there is no file to convert", f"loadstone script convert {names[0]} FILE -o SCRIPT"
         )
     losses = Losses(may_skip=may_skip)
-    requests = itertools.chain.from_iterable(
-        converter.read(Path(name), losses) for name in names[1:]
-    )
+    paths = [Path(name) for name in names[1:]]
     with writing(output) as writer:
         written = Written()
-        for action in script_of(requests, options, losses):
+        for action in converter.script(paths, options, losses):
             writer.add(action)
             written.span_ns = action.due_ns or written.span_ns
+            written.has_times |= action.due_ns is not None
         written.actions = writer.count
-        files = [Path(name).name for name in names[1:]]
+        files = [path.name for path in paths]
         writer.describe(origin_of(converter.name, files, options, losses, written))
     print(f"{output}: {units.counted(writer.count, 'action')} from {converter.name}")
     _print_losses(losses)
@@ -259,10 +262,11 @@ def _facts(summary: Any) -> Iterator[str]:
 def _print_origin(origin: "ScriptOrigin | None") -> None:
     if origin is None:
         return
+    from loadstone.documents.script import rows_kept
+
     files = ", ".join(origin["files"])
-    print(
-        f"from: {origin['format']} {files}, {origin['actions']:,} of {origin['rows_read']:,} rows"
-    )
+    kept, read = rows_kept(origin), origin["rows_read"]
+    print(f"from: {origin['format']} {files}, {kept:,} of {read:,} rows")
     for why, count in origin["left_out"].items():
         print(f"left out: {count:,} × {why}")
     if origin["malformed"]:

@@ -5,6 +5,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.cells.fidelity import Fidelity
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import Latency
+from loadstone.documents.script import rows_kept
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
 
 NOTES = (
@@ -42,7 +43,7 @@ def replay_words(one: Fidelity) -> str:
     words = [f"{one.actions_done:,} of {one.actions_planned:,} actions"]
     words += [f"99 % of them at most {late} late"] if late not in ("", NOT_KNOWN) else []
     if one.origin is not None:
-        words.append(f"{one.origin['actions']:,} of the trace's {one.origin['rows_read']:,} rows")
+        words.append(f"{rows_kept(one.origin):,} of the trace's {one.origin['rows_read']:,} rows")
     return f"Replay: {', '.join(words)}."
 
 
@@ -53,7 +54,7 @@ def _row(one: Fidelity) -> tuple[str, ...]:
     words = [one.target, *form, *speed, describe_parameters(one.parameters)]
     return (
         ", ".join(word for word in words if word),
-        NOT_KNOWN if origin is None else f"{origin['actions']:,} of {origin['rows_read']:,}",
+        NOT_KNOWN if origin is None else f"{rows_kept(origin):,} of {origin['rows_read']:,}",
         f"{one.actions_done:,} of {one.actions_planned:,}",
         NOT_KNOWN if one.recorded_s is None else _seconds(one.recorded_s),
         _seconds(one.achieved_s),

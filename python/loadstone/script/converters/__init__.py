@@ -1,21 +1,39 @@
 """Converters: what other programs recorded → the requests of a trace. One file, one format each."""
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from loadstone.errors import InputError
-from loadstone.script.converters import ibm, nectar, request_log, s3_log, warp
-from loadstone.script.trace import Losses, Traced
+from loadstone.script.converters import datasafe, fio_iolog, ibm, nectar, request_log, s3_log, warp
+from loadstone.script.table import Action
+from loadstone.script.trace import Losses, Traced, TraceOptions, script_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converter:
-    """One format: its name, what it reads, and the function that reads it."""
+    """One format: its name, what it reads, and the function that reads it.
+
+    A trace is `read` as requests; what is a script already, with its users, as `actions`.
+    """
 
     name: str
     summary: str
-    read: Callable[[Path, Losses], Iterator[Traced]]
+    read: Callable[[Path, Losses], Iterator[Traced]] | None = None
+    actions: Callable[[Path, TraceOptions, Losses], Iterator[Action]] | None = None
+
+    def script(
+        self, files: Sequence[Path], options: TraceOptions, losses: Losses
+    ) -> Iterator[Action]:
+        """Yield the script of files; several of a trace are one, of scripts there is one."""
+        if self.actions is not None:
+            if len(files) > 1:
+                raise InputError(f"{self.name} is one file", "convert each by itself")
+            return self.actions(files[0], options, losses)
+        assert self.read is not None, "a converter has one of the two"
+        requests = itertools.chain.from_iterable(self.read(file, losses) for file in files)
+        return script_of(requests, options, losses)
 
 
 CONVERTERS: Mapping[str, Converter] = {
@@ -34,6 +52,16 @@ CONVERTERS: Mapping[str, Converter] = {
         ),
         Converter(
             name="ibm", summary="IBM's object store traces, as SNIA keeps them", read=ibm.read
+        ),
+        Converter(
+            name="fio-iolog",
+            summary="fio's iolog, versions 2 and 3: each extent of a file becomes an object",
+            read=fio_iolog.read,
+        ),
+        Converter(
+            name="datasafe",
+            summary="the fixture JSON of Datasafe's harness: a script of users, with its results",
+            actions=datasafe.actions,
         ),
         Converter(
             name="loadstone",
