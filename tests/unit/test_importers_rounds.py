@@ -14,7 +14,7 @@ from loadstone.errors import InputError
 from loadstone.formats.imported import Imported, repetitions
 from loadstone.report.opening import opening
 from loadstone.results.store import read_run
-from tests.unit.test_importers import NOTHING, findings
+from tests.unit.test_importers import DATA, NOTHING, findings
 
 ELBENCHO_JSON = {
     "phase_type": "WRITE",
@@ -49,6 +49,30 @@ def test_elbenchos_json_says_the_same_as_its_csv(tmp_path: Path) -> None:
     path.write_text(json.dumps(ELBENCHO_JSON).replace('"iops": "4000"', '"iops": "9000"'))
     with pytest.raises(InputError, match="edited"):
         importers.find("elbencho").read([path], NOTHING)
+
+
+@pytest.mark.parametrize("is_absent", [True, False])
+def test_fios_total_latency_is_taken_where_it_alone_is_distributed(
+    tmp_path: Path, *, is_absent: bool
+) -> None:
+    """As with lat_percentiles=1: percentiles stand beside the total latency."""
+    document = json.loads((DATA / "fio-read-4m.json").read_text())
+    read_too = document["jobs"][0]["read"]
+    completion = read_too["clat_ns"]
+    completion.pop("bins", None)
+    percentiles = completion.pop("percentile")
+    read_too["lat_ns"] |= {"percentile": percentiles}
+    if is_absent:
+        completion |= {"N": 0, "mean": 0.0, "min": 0, "max": 0}
+    path = tmp_path / "lat.json"
+    path.write_text(json.dumps(document))
+    imported = importers.find("fio").read([path], NOTHING)
+    assert isinstance(imported, Imported)
+    (cell,) = findings(imported, tmp_path / "run").totals
+    assert cell.service is not None
+    assert cell.service.max_ns == read_too["lat_ns"]["max"]
+    assert cell.service.quantiles["p50"] == percentiles["50.000000"]
+    assert len(imported.notes) == 1
 
 
 def read_json(path: Path, *documents: object) -> Imported:

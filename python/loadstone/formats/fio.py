@@ -1,7 +1,8 @@
 """fio: one JSON document per invocation; json+ adds the whole distribution of latencies.
 
 Of a job fio keeps totals, so a trial has no seconds: its requests stand where they were complete,
-at the end. Latency is fio's completion latency, from submission to completion.
+at the end. Latency is fio's completion latency (clat), from submission to completion; of a job
+that distributes its total latency alone (`lat_percentiles`, `disable_clat`), that one (lat).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from loadstone.formats.json_document import JsonNode, read_document
 from loadstone.formats.reading import LARGEST
 
 DIRECTIONS = ("read", "write", "trim")
+TIMES = ("clat_ns", "lat_ns")
 TOLERANCE = 0.02
 NS_PER_MS = 1_000_000
 
@@ -34,7 +36,14 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
         stamp = document.find("timestamp_ms")
         timestamp_ns = stamp.whole(largest=LARGEST // NS_PER_MS) * NS_PER_MS if stamp else 0
         trials += [_trial(job, timestamp_ns, hints) for job in jobs.items()]
-    return Imported(tool="fio", name=paths[0].stem, trials=tuple(trials), tool_version=version)
+    totals = [one.workload for one in trials if any("lat_ns" in own for own in one.source.values())]
+    return Imported(
+        tool="fio",
+        name=paths[0].stem,
+        trials=tuple(trials),
+        tool_version=version,
+        notes=tuple(f"{job}: times are fio's lat, which holds submission too" for job in totals),
+    )
 
 
 def _trial(job: JsonNode, timestamp_ns: int, hints: Hints) -> ImportedTrial:
@@ -74,13 +83,13 @@ def _trial(job: JsonNode, timestamp_ns: int, hints: Hints) -> ImportedTrial:
         stated={
             direction: times
             for direction, one in done
-            if (times := _stated(one)) is not None and not _latencies(one).get("bins")
+            if (times := _stated(one)) is not None and not _has(_times(one), "bins")
         },
         source={
             direction: {
                 **{key: _number(one, key) for key in ("iops", "bw_bytes", "bw_min", "bw_max")},
                 "jobs": _whole(options.get("numjobs"), 1),
-                "clat_ns": {key: value for key, value in _latencies(one).items() if key != "bins"},
+                **_source_of_times(one),
             }
             for direction, one in done
         },
@@ -96,15 +105,30 @@ def _number(one: JsonNode, name: str) -> float | None:
     return None if found is None else found.number()
 
 
-def _latencies(one: JsonNode) -> Mapping[str, Any]:
-    found = one.find("clat_ns")
-    return {} if found is None else found.mapping()
+def _times(one: JsonNode) -> JsonNode | None:
+    """Return the times that a job distributes: completion's, else those of the whole."""
+    found = [own for name in TIMES if (own := one.find(name)) is not None]
+    counted = [own for own in found if own.at("N").whole()]
+    spread = [own for own in counted if _has(own, "percentile") or _has(own, "bins")]
+    return next(iter([*spread, *counted]), None)
+
+
+def _has(node: JsonNode | None, name: str) -> bool:
+    found = node.find(name) if node is not None else None
+    return found is not None and bool(found.mapping())
+
+
+def _source_of_times(one: JsonNode) -> Mapping[str, Any]:
+    found = _times(one)
+    if found is None:
+        return {}
+    return {found.path[-1]: {key: own for key, own in found.mapping().items() if key != "bins"}}
 
 
 def _stated(one: JsonNode) -> Stated | None:
     """Return the times that plain JSON states: percentiles, and no distribution."""
-    found = one.find("clat_ns")
-    if found is None or not found.at("N").whole():
+    found = _times(one)
+    if found is None:
         return None
     listed = found.find("percentile")
     quantiles = {
@@ -131,11 +155,12 @@ def _rows(name: str, direction: str, one: JsonNode) -> Iterator[Row]:
         rate = one.at("iops").number()
         reading.agree(one.place, f"{what}: iops", rate, requests / runtime_ms * 1000, TOLERANCE)
     service = None
-    if _latencies(one).get("bins"):
+    times = _times(one)
+    if times is not None and _has(times, "bins"):
         histogram = Histogram()
-        for value, count in one.at("clat_ns", "bins").entries():
+        for value, count in times.at("bins").entries():
             histogram.record(max(1, reading.whole(one.place, "bins", value)), count.whole())
-        counted = one.at("clat_ns", "N").whole()
+        counted = times.at("N").whole()
         reading.agree(one.place, f"{what}: latencies counted", histogram.count, counted, 0.0)
         service = histogram.encode()
     yield Row(

@@ -264,7 +264,7 @@ def _print_starts(schedule: Schedule | None, limit: int) -> None:
     now = datetime.datetime.now().astimezone()
     count = suites(schedule)
     starts = units.counted(count, "start")
-    print(f"\n{starts}, each with the cases above in {ORDERS[schedule.order]}:")
+    print(f"\n{starts}, each with all of the above, its cases in {ORDERS[schedule.order]}:")
     shown = range(count) if count <= limit else [*range(limit - 1), count - 1]
     for number in shown:
         gap = "… " if number > 0 and number - 1 not in shown else ""
