@@ -42,6 +42,18 @@ def test_no_table_can_be_asked_for(run: str, capsys: pytest.CaptureFixture[str])
     assert "| Small" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("form", ["json", "openmetrics", "parquet"])
+def test_a_layout_that_a_report_has_not_is_refused_and_not_passed_over(
+    run: str, form: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "x"
+    assert main(["report", run, "-f", form, "--table", "cern", "-o", str(path)]) == 1
+    assert not path.exists()
+    # What the campaign names is for reading, and keeps no program from its rows.
+    assert main(["report", run, "-f", form, "-o", str(path)]) == 0
+    assert main(["report", run, "-f", form, "--table", "none", "-o", str(path)]) == 0
+
+
 @pytest.mark.parametrize("suffix", ["html", "md", "json", "csv", "yaml"])
 def test_the_ending_of_a_file_tells_its_format(run: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"x.{suffix}"

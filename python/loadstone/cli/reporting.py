@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from loadstone.analysis import Findings
     from loadstone.results import Run
 
+LAID_OUT = ("terminal", "markdown", "html", "csv")
+"""Reports that a layout of a published table may be asked of."""
+
 COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
 
@@ -48,6 +51,11 @@ def report_options(run: "Run", report: Report, *, is_terminal: bool, **chosen: A
         values.pop("table", None)
     from loadstone.report.tables.templates import NO_TABLE
 
+    if chosen.get("table") not in (None, NO_TABLE) and report.name not in LAID_OUT:
+        raise InputError(
+            f'report "{report.name}" has no layouts of tables, and --table asks for one',
+            f"those have them: {', '.join(LAID_OUT)}",
+        )
     if values.get("table") == NO_TABLE:
         del values["table"]
     width = shutil.get_terminal_size((80, 24)).columns if is_terminal else 100
