@@ -36,7 +36,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     ]
     if "operation" in metafunc.fixturenames:
         cells = [
-            pytest.param(target, operation, marks=_marks(target), id=f"{target.name}-{operation}")
+            pytest.param(target, operation, marks=marks_of(target), id=f"{target.name}-{operation}")
             for target in targets
             for operation in DRIVERS[target.driver]["operations"]
             if operation not in target.lacks | BESIDE_TABLE
@@ -44,7 +44,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(("place", "operation"), cells, indirect=["place"], scope="session")
     else:
         cells = [
-            pytest.param(target, marks=[*_marks(target), *_turn(target, metafunc)], id=target.name)
+            pytest.param(
+                target, marks=[*marks_of(target), *_turn(target, metafunc)], id=target.name
+            )
             for target in targets
             if not target.is_variant
         ]
@@ -115,7 +117,8 @@ def _turn(target: Target, metafunc: pytest.Metafunc) -> list[pytest.MarkDecorato
     return [pytest.mark.long(cpu_s=target.rest_cpu_s)]
 
 
-def _marks(target: Target) -> list[pytest.MarkDecorator]:
+def marks_of(target: Target) -> list[pytest.MarkDecorator]:
+    """Return the marks of a test that needs this target's server."""
     if target.server is None:
         return []
     return [pytest.mark.real, pytest.mark.xdist_group(target.server)]

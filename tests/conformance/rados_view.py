@@ -1,37 +1,45 @@
 """How the tests look into a pool of Ceph without loadstone: with Ceph's own Python bindings.
 
-The bindings belong to the system's interpreter, so each look is a short program run by that.
+The bindings belong to the system's interpreter, so one process of that does all looks of a view.
 """
 
 import json
 import subprocess
 import sys
+import weakref
 from typing import Any
 
 from tests.system.servers.ceph import SYSTEM_PYTHON
 
 PROGRAM = """\
 import json, rados, sys
-order = json.load(sys.stdin)
-with rados.Rados(conffile=order['conf'], name='client.admin') as cluster:
-    with cluster.open_ioctx(order['pool']) as pool:
-        pool.set_namespace(order.get('bucket', ''))
-        key, answer = order.get('key'), None
-        if order['action'] == 'buckets':
-            pool.set_namespace(rados.LIBRADOS_ALL_NSPACES)
-            answer = sorted({found.nspace for found in pool.list_objects()})
-        elif order['action'] == 'objects':
-            answer = {found.key: pool.stat(found.key)[0] for found in pool.list_objects()}
-        elif order['action'] == 'read':
-            answer = pool.read(key, 1 << 27).hex()
-        elif order['action'] == 'write':
-            pool.write_full(key, bytes.fromhex(order['content']))
-        elif order['action'] == 'delete':
-            pool.remove_object(key)
-        elif order['action'] == 'drop':
-            for found in list(pool.list_objects()):
-                pool.remove_object(found.key)
-        json.dump(answer, sys.stdout)
+
+def do(order):
+    pool.set_namespace(order.get('bucket', ''))
+    key, action = order.get('key'), order['action']
+    if action == 'buckets':
+        pool.set_namespace(rados.LIBRADOS_ALL_NSPACES)
+        return sorted({found.nspace for found in pool.list_objects()})
+    if action == 'objects':
+        return {found.key: pool.stat(found.key)[0] for found in pool.list_objects()}
+    if action == 'read':
+        return pool.read(key, 1 << 27).hex()
+    if action == 'write':
+        pool.write_full(key, bytes.fromhex(order['content']))
+    if action == 'delete':
+        pool.remove_object(key)
+    if action == 'drop':
+        for found in list(pool.list_objects()):
+            pool.remove_object(found.key)
+
+with rados.Rados(conffile=sys.argv[1], name='client.admin') as cluster:
+    with cluster.open_ioctx(sys.argv[2]) as pool:
+        for line in sys.stdin:
+            try:
+                answer = {'answer': do(json.loads(line))}
+            except rados.Error as error:
+                answer = {'error': str(error)}
+            print(json.dumps(answer), flush=True)
 """
 
 
@@ -40,7 +48,8 @@ class RadosView:
 
     def __init__(self, conf: str, pool: str) -> None:
         """Look into one pool."""
-        self.order = {"conf": conf, "pool": pool}
+        self.command = [SYSTEM_PYTHON, "-c", PROGRAM, conf, pool]
+        self.process: subprocess.Popen[str] | None = None
 
     def buckets(self) -> set[str]:
         """Name all namespaces with something in them."""
@@ -71,11 +80,20 @@ class RadosView:
         self._ask("drop", bucket=bucket)
 
     def _ask(self, action: str, **rest: str) -> Any:
-        order = json.dumps({**self.order, "action": action, **rest})
-        done = subprocess.run(
-            [SYSTEM_PYTHON, "-c", PROGRAM], input=order, capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            sys.stderr.write(done.stderr)
-            raise RuntimeError(f'rados: "{action}" {rest.get("bucket", "")} failed')
-        return json.loads(done.stdout)
+        # A cluster that was restarted is connected to anew.
+        if self.process is None or self.process.poll() is not None:
+            self.process = subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            weakref.finalize(self, self.process.kill)
+        orders, answers = self.process.stdin, self.process.stdout
+        assert orders is not None
+        assert answers is not None
+        orders.write(json.dumps({"action": action, **rest}) + "\n")
+        orders.flush()
+        found = json.loads(answers.readline() or '{"error": "the process of the view ended"}')
+        if "error" in found:
+            what = f"{action} {rest.get('bucket', '')} {rest.get('key', '')}"
+            print(f"rados: {what}: {found['error']}", file=sys.stderr)
+            raise RuntimeError(f"rados: {what} failed")
+        return found["answer"]
