@@ -1,6 +1,7 @@
 """Scripts: generated, read, checked with all mistakes at once, and compiled."""
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from loadstone.script.expansion import ABSENT, ANY, EXISTS
 from loadstone.script.generators import users
 from loadstone.script.mistakes import Mistakes
 from loadstone.script.summary import summarise
+from loadstone.script.table import read_actions
 
 HEAD = "session,action,user,space,object,size,recipients,expect,entries\n"
 
@@ -102,7 +104,6 @@ def test_all_mistakes_come_at_once_with_row_and_column(script: Path) -> None:
         '"script.csv", row 2, column "user"',
         '"script.csv", row 3, column "recipients"',
         '"script.csv", row 4, column "action"',
-        '"script.csv", row 5, column "size"',
         '"script.csv", row 5, column "size"',
         '"script.csv", row 6, column "space"',
         '"script.csv", row 7, column "recipients"',
@@ -216,3 +217,43 @@ def test_the_command_makes_shows_and_checks(
     assert "two numbers that rise, up to 9" in capsys.readouterr().err
     assert cli.main(["script", "make", "users"]) == 1
     assert "has no file to write" in capsys.readouterr().err
+
+
+WRONG = """\
+session,action,user,space,object,size,recipients,expect
+1,READ,,,never,,,
+1,WRITE,,,a,ten,,
+1,READ,,,a,,,
+x,WRITE,,,b,10,,
+1,READ,,,b,,,
+1,LIST,,,,,,
+2,SHARE,u,,s,10,,
+2,READ,,,other,,,
+3,CREATE_USER,u,,,,,
+4,CREATE_USER,u,,,,,
+2,SHARE,u,,t,10,ghost,
+2,JUMP,,,c,,,
+2,READ,,,c,,,
+"""
+
+
+def test_all_mistakes_come_at_once_and_none_that_follows_from_another(tmp_path: Path) -> None:
+    """Cells that are wrong do not hide what the order of other rows gets wrong, nor invent it."""
+    path = tmp_path / "own.csv"
+    path.write_text(WRONG)
+    mistakes = Mistakes("own.csv")
+    with pytest.raises(InputError) as error:
+        check(read_actions(path, mistakes), "own.csv", mistakes)
+    found = re.findall(r'row (\d+), column "(\w+)"', error.value.message)
+    assert [(int(row), column) for row, column in found] == [
+        (1, "object"),  # nothing writes it
+        (2, "size"),
+        (4, "session"),
+        (7, "recipients"),
+        (8, "object"),
+        (10, "user"),
+        (11, "recipients"),
+        (12, "action"),
+    ]
+    # Rows 3, 5 and 13 read what wrong rows may have written.
+    assert {3, 5, 6, 13}.isdisjoint(mistakes.rows)

@@ -84,6 +84,8 @@ class Subjects:
     coded: pa.Array
     places_named: int
     has_spaces_only: bool
+    doubtful: frozenset[str] = frozenset()
+    """Keys that wrong rows may have meant; only a script that is refused has some."""
 
 
 _COLUMNS = ("session", "row", "action", "is_last", "operation", "size", "expect", "wrap", "user",
@@ -135,13 +137,17 @@ class _Expansion:
         self.has_times: bool | None = None
         self.has_plain_keys = False
         self.named: dict[str, dict[int, tuple[int, str]]] = {}
+        self.doubtful: set[str] = set()
+        self.doubtful_users: set[str] = set()
 
     def add(self, one: Action) -> None:
         kind = ACTIONS.get(one.action)
         if kind is None:
             self.mistakes.add(one.row, "action", f'"{one.action}"', ", ".join(ACTIONS))
+            self._doubt(one)
             return
-        if not self._is_whole(one, kind.needs):
+        if one.row in self.mistakes.rows or not self._is_whole(one, kind.needs):
+            self._doubt(one)
             return
         session = self.sessions.setdefault(one.session, len(self.sessions))
         if session == len(self.kinds):
@@ -158,6 +164,13 @@ class _Expansion:
             case _:
                 self._simple(one, session)
         self.requests.is_last[-1] = 1
+
+    def _doubt(self, one: Action) -> None:
+        """Note which objects a wrong row may have meant: what later rows expect is not known."""
+        self.doubtful.add(one.key)
+        self.doubtful.update(f"{who}/inbox/{one.object}" for who in one.recipients or ())
+        if one.action == "CREATE_USER" and one.user:
+            self.doubtful_users.add(one.user)
 
     def _is_whole(self, one: Action, needs: Sequence[str]) -> bool:
         before = self.mistakes.count
@@ -209,6 +222,7 @@ class _Expansion:
         if one.user in self.created:
             row = self.created[one.user][0]
             self.mistakes.add(one.row, "user", f'"{one.user}", whom row {row} makes', "users once")
+            self.doubtful.update(f"{one.user}/{name}" for name, _, _ in PROFILE)
         self.created.setdefault(one.user, (one.row, session))
         user = self.users.setdefault(one.user, len(self.users))
         self._append(one, session, HEAD, user, f"{one.user}/{PROFILE[-1][0]}", user, expect=ABSENT)
@@ -247,6 +261,8 @@ class _Expansion:
         for name, uses in self.named.items() if self.created else ():
             made_row, made_in = self.created.get(name, (0, -1))
             for session, (row, column) in uses.items():
+                if made_in < 0 and name in self.doubtful_users:
+                    continue
                 if made_in < 0:
                     self.mistakes.add(row, column, f'"{name}"', "a user that a CREATE_USER makes")
                 elif self.kinds[made_in] != 1 and (session != made_in or row < made_row):
@@ -275,7 +291,8 @@ class _Expansion:
 
     def finish(self) -> tuple[Requests, Subjects]:
         self._check_users()
-        self.mistakes.stop_if_any()
+        if not self.requests.action_count:
+            self.mistakes.stop_if_any()
         requests = self.requests
         requests.actions, requests.users = list(self.actions), list(self.users)
         requests.sessions = len(self.sessions)
@@ -287,7 +304,7 @@ class _Expansion:
             places.extend(int(text[1 : text.index("/")]) for text in texts)
         return requests, Subjects(
             places=places, coded=coded, places_named=1 + max(self.keys.places, default=0),
-            has_spaces_only=not self.has_plain_keys,
+            has_spaces_only=not self.has_plain_keys, doubtful=frozenset(self.doubtful),
         )  # fmt: skip
 
 
@@ -295,7 +312,7 @@ OF_USERS = ("CREATE_USER", "SHARE")
 
 
 def expand(actions: Iterable[Action], mistakes: Mistakes) -> tuple[Requests, Subjects]:
-    """Return the requests of a script; raise all that its rows lack by themselves."""
+    """Return the requests of a script; note all that its rows lack by themselves."""
     expansion = _Expansion(mistakes)
     for one in actions:
         expansion.add(one)

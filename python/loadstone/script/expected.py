@@ -293,7 +293,18 @@ class _Walk:
         return text[text.index("/") + 1 :]
 
     def _add(self, at: int, column: str, found: str, allowed: str, hint: str | None = None) -> None:
-        self.mistakes.add(self.requests.row[at], column, found, allowed, hint)
+        if self._is_certain(at):
+            self.mistakes.add(self.requests.row[at], column, found, allowed, hint)
+
+    def _is_certain(self, at: int) -> bool:
+        """Tell whether no wrong row may have meant the object, or one under the prefix."""
+        doubtful = self.subjects.doubtful
+        if not doubtful:
+            return True
+        key = self._key(self.requests.subject[at])
+        if self.requests.operation[at] == LIST:
+            return not any(one.startswith(key) for one in doubtful)
+        return key not in doubtful
 
 
 def _longest(name: str, steps: dict[str, int], within: list[str], *, is_prefix: bool) -> str | None:

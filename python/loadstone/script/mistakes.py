@@ -16,6 +16,9 @@ class Mistakes:
     """The file, or the generator."""
 
     lines: list[tuple[int, str]] = field(default_factory=list)
+    rows: set[int] = field(default_factory=set)
+    """The rows with mistakes of their own: what they would have done is not known."""
+
     count: int = 0
 
     def add(
@@ -23,6 +26,8 @@ class Mistakes:
     ) -> None:
         """Note one: `row` counts from 1, and is absent where it is of no single one."""
         self.count += 1
+        if row is not None:
+            self.rows.add(row)
         if len(self.lines) >= SHOWN_MAX:
             return
         place = [f'"{self.name}"']
