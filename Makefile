@@ -93,9 +93,12 @@ demo: $(STAMPS)/extension ## build everything and run the main job on the embedd
 .PHONY: test
 test: test-rust test-python ## run all tests that need no real servers
 
+# The extension's profile, so that the crates of others are compiled once (tests/docs/test_crate_features.py),
+# with checks in our own, and quickly made.
+CHECKED := --release $(addprefix --config profile.release.,opt-level=1 debug-assertions=true overflow-checks=true)
 .PHONY: test-rust
 test-rust: $(STAMPS)/extension ## run the tests of the Rust crates
-	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test --workspace --quiet $(CARGO_TEST_OPTIONS)
+	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test $(CHECKED) --workspace --quiet $(CARGO_TEST_OPTIONS)
 
 # CI also runs the long tests that its commit draws (tests/rotation.py).
 NOT_LONG := $(if $(CI),, and not long)
@@ -106,9 +109,8 @@ PYTEST := $(BIN)/python -m pytest -q
 IN_PARTS := status=0; ended() { case $$1 in 2) exit 2;; 5) ;; *) status=1;; esac; };
 PARALLEL := -n logical --dist loadgroup tests
 
-# Tests that look at how fast something is, or at what the host has (loop devices, /dev/shm), have it
-# to themselves.
-ALONE := tests/conformance tests/rig $(addprefix tests/system/test_,calibrate.py capacity.py stalls.py)
+# Tests that look at how fast something is have the host to themselves.
+ALONE := tests/rig $(addprefix tests/system/test_,calibrate.py capacity.py stalls.py)
 .PHONY: test-python
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
 	@$(IN_PARTS) run() { $(PYTEST) -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
@@ -121,11 +123,12 @@ test-python: $(STAMPS)/extension ## run the Python tests that need no real serve
 FUZZ_SECONDS ?= 60
 FUZZ_FLAGS := -Cpasses=sancov-module $(addprefix \
 	-Cllvm-args=-sanitizer-coverage-,level=4 inline-8bit-counters pc-table trace-compares)
-FUZZ_CHECKS := CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true
+FUZZ_CHECKS := $(foreach part,release release.package.'"*"',$(addprefix \
+	--config profile.$(part).,debug-assertions=true overflow-checks=true))
 .PHONY: fuzz
 fuzz: | tools ## look for inputs that break a parser: FUZZ_SECONDS for each target, FUZZ=NAME for one
 	@host=$$(rustc -vV | sed -n 's/^host: //p'); \
-	$(FUZZ_CHECKS) RUSTFLAGS='$(FUZZ_FLAGS)' cargo build --release --quiet --target "$$host" \
+	RUSTFLAGS='$(FUZZ_FLAGS)' cargo build --release $(FUZZ_CHECKS) --quiet --target "$$host" \
 		--target-dir target/fuzz -p loadstone-fuzz --features libfuzzer; \
 	for name in $(or $(FUZZ),$(notdir $(wildcard crates/fuzz/corpus/*))); do \
 		mkdir -p "build/fuzz/$$name"; \
@@ -184,12 +187,12 @@ SUBJECTS_SINCE := 2026-11-22T19:00:00Z
 .PHONY: lint
 lint: $(STAMPS)/extension ## check formats, types, lints, layers and the subjects of commits
 	$(call quietly,rustfmt,cargo fmt --all --check)
-	$(call quietly,clippy,PYO3_PYTHON="$$PWD/$(BIN)/python" cargo clippy --workspace --all-targets --quiet -- -D warnings)
+	$(call quietly,clippy,PYO3_PYTHON="$$PWD/$(BIN)/python" cargo clippy $(CHECKED) --workspace --all-targets --quiet -- -D warnings)
 	$(call quietly,ruff,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
 	$(call quietly,mypy,$(BIN)/python -m mypy)
 	$(call quietly,stubtest,MYPYPATH=python $(BIN)/python -m mypy.stubtest loadstone._loadgen)
 	$(call quietly,layers,$(BIN)/lint-imports)
-	$(call quietly,subjects,! git log --since=$(SUBJECTS_SINCE) --format=%s 2>/dev/null | grep -E '.{73}')
+	$(call quietly,subjects,! git log --since=$(SUBJECTS_SINCE) --format=%s 2>/dev/null | grep -E -e '.{73}' -e '^[^ ]*( [^ ]*)?$$')
 
 .PHONY: format
 format: $(STAMPS)/packages ## put all sources into the one format
