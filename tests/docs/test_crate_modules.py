@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).resolve().parents[2] / "crates" / "loadgen" / "src"
 
 SPLIT = ("drivers", "transport")
@@ -55,19 +57,44 @@ def _paths(tree: str) -> Iterator[str]:
             start = place + 1
 
 
-def _imports(root: Path) -> dict[str, set[str]]:
-    """Return which modules each module names by `crate::`."""
+def _named(root: Path) -> dict[tuple[str, ...], set[tuple[str, ...]]]:
+    """Return which files each file names, by `crate::`, `self::` or `super::`."""
     files = dict(_files(root))
-    edges: dict[str, set[str]] = {_unit(path): set() for path in files}
+    named: dict[tuple[str, ...], set[tuple[str, ...]]] = {path: set() for path in files}
     for path, text in files.items():
-        for tree in re.findall(r"\bcrate::((?:\w+::)*(?:\{[^;]*\}|\w+|\*))", text):
+        for start, tree in re.findall(
+            r"\b(crate|self|super(?:::super)*)::((?:\w+::)*(?:\{[^;]*\}|\w+|\*))", text
+        ):
+            above = {"crate": 0, "self": len(path)}.get(start, len(path) - start.count("super"))
             for name in _paths(re.sub(r"\s+", " ", tree)):
-                parts = tuple(name.split("::"))
+                parts = (*path[:above], *name.split("::"))
                 while parts and parts not in files:
                     parts = parts[:-1]
-                if parts and _unit(parts) != _unit(path):
-                    edges[_unit(path)].add(_unit(parts))
+                if parts:
+                    named[path].add(parts)
+    return named
+
+
+def _imports(root: Path) -> dict[str, set[str]]:
+    """Return which modules each module names."""
+    edges: dict[str, set[str]] = {}
+    for path, others in _named(root).items():
+        unit = _unit(path)
+        edges.setdefault(unit, set()).update({_unit(other) for other in others} - {unit})
     return edges
+
+
+def _folders(root: Path) -> Iterator[tuple[str, dict[str, set[str]]]]:
+    """Yield each folder below the root, and which of its modules each of them names."""
+    named = _named(root)
+    for folder in sorted({path[:end] for path in named for end in range(1, len(path))}):
+        depth = len(folder)
+        edges: dict[str, set[str]] = {}
+        for path, others in named.items():
+            if path[:depth] == folder and len(path) > depth:
+                found = {other[depth] for other in others if other[:depth] == folder != other}
+                edges.setdefault(path[depth], set()).update(found - {path[depth]})
+        yield "::".join(folder), edges
 
 
 def _circles(edges: dict[str, set[str]]) -> set[str]:
@@ -88,6 +115,15 @@ def _circles(edges: dict[str, set[str]]) -> set[str]:
 def test_modules_of_the_load_generator_import_each_other_in_one_direction() -> None:
     """A circle is cut by moving what both need below both."""
     assert _circles(_imports(SOURCE)) == set()
+
+
+@pytest.mark.parametrize("crate", ["loadgen", "wire"])
+def test_modules_of_a_folder_import_each_other_in_one_direction(crate: str) -> None:
+    """The same within each folder, whose modules name each other by `super::`."""
+    root = SOURCE.parents[1] / crate / "src"
+    circles = {folder: _circles(edges) for folder, edges in _folders(root)}
+    assert circles
+    assert {folder: found for folder, found in circles.items() if found} == {}
 
 
 def test_drivers_do_not_know_what_runs_them() -> None:
@@ -116,6 +152,19 @@ def test_a_circle_is_found_through_braces_and_in_a_folder(tmp_path: Path) -> Non
     (tmp_path / "c.rs").write_text("// use crate::a;\n")
     assert _imports(tmp_path) == {"a": {"b", "c"}, "b": {"a"}, "c": set()}
     assert _circles(_imports(tmp_path)) == {"a", "b"}
+
+
+def test_a_circle_within_a_folder_is_found(tmp_path: Path) -> None:
+    """Two modules of one folder that name each other; that both name their folder is no circle."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "lib.rs").write_text("mod a;\n")
+    (tmp_path / "a.rs").write_text("mod b;\nmod c;\nmod d;\nuse self::d::X;\n")
+    (tmp_path / "a" / "b.rs").write_text("use super::{X, c::Y};\n")
+    (tmp_path / "a" / "c.rs").write_text("use crate::a::b::Z;\nuse super::d;\n")
+    (tmp_path / "a" / "d.rs").write_text("use super::X;\n")
+    ((folder, edges),) = _folders(tmp_path)
+    assert (folder, edges) == ("a", {"b": {"c"}, "c": {"b", "d"}, "d": set()})
+    assert _circles(edges) == {"b", "c"}
 
 
 def _shown(crate: Path) -> set[str]:

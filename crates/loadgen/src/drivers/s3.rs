@@ -32,6 +32,7 @@ use crate::trial::{Connections, Options, Trial};
 
 mod ahead;
 mod beside;
+mod body;
 mod buckets;
 mod facts;
 mod head;

@@ -1,6 +1,6 @@
 //! Takes the chunked transfer coding off a body, any number of bytes at a time.
 
-use super::response::ParseError;
+use super::error::ParseError;
 
 /// The longest chunk-size line, extensions included.
 const LINE_BYTES_MAX: usize = 4096;

@@ -4,19 +4,17 @@
 //! cluster, which also says whose the object must be, nobody's or ours: no moment lies between the
 //! look and the change, and no request is needed for the look.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::call::Call;
+use super::call::{Call, Manner, RUN};
 use super::client::RadosClient;
 use super::library::{AioCompletion, Context};
 use crate::dataset::Dataset;
 use crate::payload::ObjectId;
 
-/// The attribute that says which run wrote an object.
-pub(super) const RUN: &CStr = c"loadstone-run";
-/// The most that is read of it.
+/// The most that is read of the run that an object names.
 const RUN_BYTES_MAX: usize = 256;
 /// How often a change is asked for anew: an object of ours may come or go meanwhile, or be a named run's.
 const TRIES: u32 = 8;
@@ -47,18 +45,6 @@ impl Beside {
             }
         }
     }
-}
-
-/// What a change says of the object.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Manner {
-    /// Nothing: the namespace is ours.
-    #[default]
-    Plain,
-    /// It is not there, and is ours from now on.
-    First,
-    /// It is ours.
-    Ours,
 }
 
 impl RadosClient {

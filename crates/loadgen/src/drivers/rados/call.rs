@@ -1,5 +1,10 @@
 //! What librados is asked for.
 
+use std::ffi::CStr;
+
+/// The attribute that says which run wrote an object.
+pub(super) const RUN: &CStr = c"loadstone-run";
+
 /// What one call of librados is to do.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Call {
@@ -65,4 +70,16 @@ impl Call {
             Self::WriteFull { .. } | Self::Stat | Self::Attribute { .. } | Self::Remove => 0,
         }
     }
+}
+
+/// What a change says of the object.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Nothing: the namespace is ours.
+    #[default]
+    Plain,
+    /// It is not there, and is ours from now on.
+    First,
+    /// It is ours.
+    Ours,
 }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::beside::{Manner, RUN};
-use super::call::Call;
+use super::call::{Call, Manner, RUN};
 use super::connection::PoolContext;
 use super::library::{AioCompletion, Context, Library, kernel_text};
 use super::slot::{GivenUp, Slot};

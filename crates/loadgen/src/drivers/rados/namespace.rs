@@ -5,8 +5,8 @@ use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::beside::Manner;
 use super::call::Call;
+use super::call::Manner;
 use super::client::RadosClient;
 use super::connection::PoolContext;
 use super::library::kernel_text;

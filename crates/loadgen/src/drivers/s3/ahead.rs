@@ -5,7 +5,7 @@ use std::array::from_fn;
 
 use loadstone_wire::digest::{LANES, SHA256_BLOCK_BYTES, Sha256Lanes};
 
-use super::head::sha256;
+use super::body::sha256;
 use crate::transport::{
     socket::{Buffers, OUTPUT_BYTES},
     transfer::{Payload, Upload},

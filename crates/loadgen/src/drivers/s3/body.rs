@@ -1,0 +1,42 @@
+//! Takes the digests of bodies before they are sent.
+
+use loadstone_wire::digest::{Base64, Running};
+
+use super::target::Checksum;
+use crate::transport::socket::{Buffers, OUTPUT_BYTES};
+use crate::transport::transfer::Upload;
+
+/// Returns the header that carries a body's checksum.
+pub(super) fn checksum_header<U: Upload>(
+    checksum: Checksum,
+    upload: &U,
+    buffers: &Buffers,
+) -> Option<(&'static str, Base64)> {
+    let (name, running) = match checksum {
+        Checksum::None => return None,
+        Checksum::Crc32c => ("x-amz-checksum-crc32c", Running::crc32c()),
+        Checksum::Crc64Nvme => ("x-amz-checksum-crc64nvme", Running::crc64nvme()),
+        Checksum::Md5 => ("content-md5", Running::md5()),
+    };
+    let (bytes, length) = digest(running, upload, buffers);
+    Some((name, Base64::of(&bytes[..length])))
+}
+
+/// Takes the SHA-256 of a body.
+pub(super) fn sha256<U: Upload>(upload: &U, buffers: &Buffers) -> [u8; 32] {
+    digest(Running::sha256(), upload, buffers).0
+}
+
+/// Takes the digest of a body, which is made once for this and again to be sent.
+fn digest<U: Upload>(mut running: Running, upload: &U, buffers: &Buffers) -> ([u8; 32], usize) {
+    let mut output = buffers.output.borrow_mut();
+    let mut offset = 0;
+    while offset < upload.length() {
+        let left = usize::try_from(upload.length() - offset).unwrap_or(usize::MAX);
+        let chunk = output.payload(left.min(OUTPUT_BYTES));
+        upload.write(offset, chunk);
+        running.update(chunk);
+        offset += chunk.len() as u64;
+    }
+    running.finish()
+}
