@@ -172,6 +172,7 @@ def test_what_a_setting_is_and_holds_at_once_is_refused(
     [
         ("swift+http://h:5000/v3", ["user=u", "password={env: P}"], ["OS_PROJECT_NAME"]),
         ("swift+http://h:5000", ["user=u", "password={env: P}"], ["OS_PROJECT_NAME"]),
+        ("swift+http://h:5000/v2.0", ["user=u", "password={env: P}", "project=p"], ["/v3"]),
         ("swift+http://h/auth/v1.0", [], ["ST_USER", "ST_KEY"]),
         ("swift+http://h/v3", ["project=p"], ["OS_USERNAME", "OS_PASSWORD"]),
     ],

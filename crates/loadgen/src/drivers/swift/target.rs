@@ -147,6 +147,14 @@ pub(super) fn mistakes(trial: &Trial) -> Vec<String> {
     if version != 1 && version != 3 {
         mistakes.push(format!("target.settings.auth_version: found {version}, allowed: 1, 3"));
     }
+    if let Some(url) = settings::text(map, "auth_url")
+        && url.trim_end_matches('/').ends_with("/v2.0")
+    {
+        mistakes.push(format!(
+            "target.settings.auth_url: found \"{url}\", which is of Keystone's version 2, allowed: \
+             version 3, as in .../v3"
+        ));
+    }
     let needed: &[&str] = match (map.contains_key("application_credential_id"), version) {
         (true, _) => &["application_credential_secret"],
         (false, 3) => &["user", "password", "project"],
