@@ -492,5 +492,11 @@ def test_what_the_store_does_not_do_is_refused(raw: Raw, container: str) -> None
     for method, path, headers in refused:
         answer = raw(method, f"/{container}{path}", headers=headers)
         assert answer.status_code == 501, path
+    version = raw("HEAD", f"/{container}/o").headers.get("X-Object-Version-Id", "null")
+    posted = raw(
+        "POST", f"/{container}/o?version-id={version}", headers={"X-Object-Meta-A": "lost"}
+    )
+    assert posted.status_code == 400
+    assert "X-Object-Meta-A" not in raw("HEAD", f"/{container}/o").headers
     assert names(raw, container) == ["o"]
     assert raw("GET", f"/{container}/o").content == DATA

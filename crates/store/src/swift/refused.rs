@@ -35,8 +35,13 @@ pub(super) fn check(call: &Call) -> Result<(), Failure> {
     let mut names = given.map(|(name, _)| name.as_str());
     let header = names.find(|name| HEADERS.iter().any(|refused| name.starts_with(refused)));
     let parameter = PARAMETERS.iter().find(|name| call.parameter(name).is_some()).copied();
-    let version = (call.method == http::Method::PUT && call.parameter("version-id").is_some())
-        .then_some("PUT with version-id");
+    let has_version = call.parameter("version-id").is_some();
+    if has_version && call.method == http::Method::POST {
+        // As Swift answers: what is said of a version is said when it is written.
+        return Err(Failure::new(StatusCode::BAD_REQUEST, "a POST changes no version by its name"));
+    }
+    let version =
+        (has_version && call.method == http::Method::PUT).then_some("PUT with version-id");
     let form = call
         .header("content-type")
         .filter(|kind| call.method == http::Method::POST && kind.starts_with("multipart/form-data"))
