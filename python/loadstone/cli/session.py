@@ -23,6 +23,7 @@ from loadstone.execution import runner
 from loadstone.execution.cleaning import what_is_left
 from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits
+from loadstone.execution.host.memory_group import MemoryGroup, limited
 from loadstone.execution.programs.ceilings import check_programs
 from loadstone.results import calibration
 from loadstone.results.layout import MANIFEST, read_manifest
@@ -79,9 +80,11 @@ def measure(
         if resume:
             writer, plan = _take_up(campaign, folder, text, allow_commands, scripts)
             stack.enter_context(writer)
+            group = _limited(campaign, plan.run, stack)
             hosts = stack.enter_context(load_hosts.joined(campaign, plan.run))
         else:
             plan = _checked_plan(campaign, allow_commands, scripts)
+            group = _limited(campaign, plan.run, stack)
             # A host that is not there leaves no folder behind.
             hosts = stack.enter_context(load_hosts.joined(campaign, plan.run))
             described = {"nodes": describe(campaign)} if campaign.nodes else {}
@@ -106,6 +109,8 @@ def measure(
             raise
         finally:
             view.close()
+            if group is not None:
+                writer.amend({"limits": group.use()})
     for problem in end.problems:
         print(plain(f"error: {problem}"), file=sys.stderr)
     if end.state == "interrupted":
@@ -126,6 +131,19 @@ def measure(
     sys.stderr.flush()
     findings = _print_report(folder, form, with_page=with_page)
     return _exit_code(end, campaign, thresholds, findings)
+
+
+def _limited(campaign: Campaign, run: str, stack: contextlib.ExitStack) -> MemoryGroup | None:
+    """Put this process under the campaign's limits; None where it has none."""
+    limit_bytes = campaign.limits.memory_bytes
+    if limit_bytes is None:
+        return None
+    if campaign.hosts is not None:
+        raise InputError(
+            "limits: memory is one of this process, but the campaign's hosts make the load",
+            "leave out limits, or hosts",
+        )
+    return stack.enter_context(limited(limit_bytes, run))
 
 
 def _checked_plan(campaign: Campaign, allow_commands: bool, scripts: Scripts) -> Plan:

@@ -79,6 +79,7 @@ class Manifest(TypedDict, total=False):
     not_run: list[Any]
     files: dict[str, Object] | None
     scripts: dict[str, ScriptOrigin]
+    limits: Object
     searches: Object
     resumed: list[Any]
     cleaned: list[Any]

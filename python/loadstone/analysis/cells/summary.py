@@ -143,10 +143,8 @@ class Cell:
         rates = [one.requests_per_s for one in self.trial_rates]
         if len(rates) < 2 or min(rates) <= 0:
             return None
-        starts = [one.started_unix_ns for one in self.trial_rates]
-        known = [start for start in starts if start]
         # Other tools do not say when a trial began: then all of them count as of one day.
-        return interval_over_days(rates, known if len(known) == len(rates) else [0] * len(rates))
+        return interval_over_days(rates, [one.started_unix_ns or 0 for one in self.trial_rates])
 
     @property
     def spread(self) -> Spread | None:

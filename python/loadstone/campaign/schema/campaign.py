@@ -35,6 +35,7 @@ from loadstone.campaign.schema.values import (
     Flag,
     PositiveCount,
     PositiveDuration,
+    PositiveSize,
     Verify,
 )
 from loadstone.errors import InputError, shown
@@ -193,6 +194,18 @@ class ReportOptions(BaseModel):
     )
 
 
+class Limits(BaseModel):
+    """What the client may take; the kernel enforces it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    memory_bytes: PositiveSize | None = Field(
+        default=None,
+        alias="memory",
+        description="Most memory that the run may take; refused where the host cannot enforce it.",
+    )
+
+
 class Campaign(WorkloadKeys):
     """Targets, workloads and parameters, and how often all of it is repeated."""
 
@@ -243,6 +256,9 @@ class Campaign(WorkloadKeys):
         default={}, description="Machines behind the targets, and clients, to be described."
     )
     expect: Expect = Field(default=Expect(), description="What is meant to happen.")
+    limits: Limits = Field(
+        default=Limits(), description="What the client may take, enforced by a control group."
+    )
     statements: Statements = Field(
         default=Statements(), description="What only people can say, for the disclosure."
     )

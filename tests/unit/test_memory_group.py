@@ -1,0 +1,88 @@
+"""The control group around the load: entered, left, read, and refused where it cannot be made."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from loadstone.errors import InputError
+from loadstone.execution.host.memory_group import PROC, limited
+
+LIMIT = 256 * 2**20
+PID = str(os.getpid())
+
+
+class Tree:
+    """A tree of control groups as the kernel would show it, whose files are plain ones."""
+
+    def __init__(self, folder: Path, *, version: int) -> None:
+        self.proc, self.mount = folder / "proc", folder / "mount"
+        self.proc.mkdir()
+        self.own = self.mount / "user" / "shell"
+        self.own.mkdir(parents=True)
+        (self.own / "cgroup.procs").write_text("")
+        (self.own / "cgroup.type").write_text("domain")
+        (self.own / "cgroup.controllers").write_text("cpu memory")
+        kind, of = ("cgroup", "memory") if version == 1 else ("cgroup2", "")
+        (self.proc / "cgroup").write_text(f"{4 if version == 1 else 0}:{of}:/user/shell\n")
+        self.say(f"31 23 0:28 / {self.mount} rw - {kind} {kind} rw,{of}")
+
+    def say(self, mounts: str) -> None:
+        (self.proc / "mountinfo").write_text(f"{mounts}\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "names", "hits"),
+    [
+        (1, ("memory.limit_in_bytes", "memory.max_usage_in_bytes", "memory.failcnt"), "3"),
+        (2, ("memory.max", "memory.peak", "memory.events"), "low 0\nmax 3\noom 0\n"),
+    ],
+)
+def test_the_process_is_in_the_group_while_the_block_lasts(
+    tmp_path: Path, version: int, names: tuple[str, str, str], hits: str
+) -> None:
+    tree = Tree(tmp_path, version=version)
+    limit, peak, events = names
+    with limited(LIMIT, "run", tree.proc) as group:
+        assert group.folder.parent == (tree.own if version == 1 else tree.own.parent)
+        assert (group.folder / limit).read_text() == str(LIMIT)
+        assert (group.folder / "cgroup.procs").read_text() == PID
+        assert (tree.own / "cgroup.procs").read_text() == ""
+        (group.folder / peak).write_text("1234567\n")
+        (group.folder / events).write_text(hits)
+        use = {"memory_bytes": LIMIT, "memory_peak_bytes": 1234567, "memory_limit_hits": 3}
+        assert group.use() == use
+        (group.folder / peak).unlink()
+        assert group.use() == use | {"memory_peak_bytes": None}
+    assert (tree.own / "cgroup.procs").read_text() == PID
+
+
+def test_a_host_without_a_memory_controller_is_refused(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, version=2)
+    (tree.own / "cgroup.controllers").write_text("cpu io")
+    with pytest.raises(InputError) as error, limited(LIMIT, "run", tree.proc):
+        pass
+    assert "memory controller" in error.value.message
+    assert error.value.hint is not None
+
+
+def test_a_group_that_cannot_be_made_is_refused_with_the_reason(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, version=1)
+    (tree.own / "loadstone-run").write_text("in the way")
+    with pytest.raises(InputError) as error, limited(LIMIT, "run", tree.proc):
+        pass
+    assert str(tree.own) in error.value.message
+    assert (tree.own / "cgroup.procs").read_text() == ""
+
+
+def test_this_host_limits_or_says_why_not() -> None:
+    before = (PROC / "cgroup").read_text()
+    try:
+        with limited(LIMIT, "test", PROC) as group:
+            assert "loadstone-test" in (PROC / "cgroup").read_text()
+            taken = bytearray(32 * 2**20)
+            use = group.use()
+            assert use["memory_peak_bytes"] is None or use["memory_peak_bytes"] >= len(taken)
+    except InputError as error:
+        assert "control group" in error.message
+    assert (PROC / "cgroup").read_text() == before
