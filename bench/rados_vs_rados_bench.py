@@ -41,7 +41,7 @@ OBJECTS = {4096: 40_000, 4 << 20: 300}
 # Written at once, each writes half of them: an OSD in memory needs 10 MiB for an object of 4 MiB.
 WRITTEN = {4096: 160_000, 4 << 20: 1600}
 # How many of those are written and deleted before the first round: memory that the OSD touches for
-# the first time may cost the host more than the writes do, and whoever writes more would meet it.
+# the first time may cost the host more than the writes do, and the one that writes more would pay.
 TOUCHED = {4096: 0, 4 << 20: 1600}
 # Of writes: what is left out after the first second, what there has to be besides, and how much
 # longer they run for both.

@@ -1,7 +1,7 @@
 """Another client of an object store works beside loadstone, at random: what it wrote stays.
 
 The histories of `test_another_user.py`, where places are buckets. Somebody makes buckets under our
-names, empty, with keys of our dataset or with the mark of another run; puts keys into whoever's
+names, empty, with keys of our dataset or with the mark of another run; puts keys into any run's
 bucket, before phases and during them; takes our marks and objects away. Each byte and bucket of
 theirs is looked at after each step.
 
@@ -79,7 +79,7 @@ class Client:
             self._write(bucket, MARK, mark.encode())
 
     def puts_a_key_beyond_the_dataset(self) -> None:
-        """Into whoever's bucket."""
+        """Into any run's bucket."""
         bucket = self._bucket()
         number = self.data.objects + self.chance.randint(0, 9)
         key = self.chance.choice([f"object-{number}", "object", "theirs", "object-1-backup"])

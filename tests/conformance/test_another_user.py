@@ -1,8 +1,8 @@
 """Another user works beside loadstone, at random: no byte changes that loadstone did not write.
 
-Each history is a seeded sequence of loadstone's own phases and of what somebody else does between
+Each history is a seeded sequence of loadstone's own phases and of what another user does between
 them and during them: copies marks, makes links, second names and pipes, swaps directories,
-repartitions, formats and resizes. Everything that somebody else wrote is known, and looked at after
+repartitions, formats and resizes. Everything that the other user wrote is known, and compared after
 each step. A phase of loadstone's succeeds, counts failures, or is refused with a target's error.
 """
 
@@ -138,7 +138,7 @@ class Neighbour:
                 there.mkdir()
 
     def puts_a_key(self) -> None:
-        """A key beyond the dataset, in whoever's bucket."""
+        """A key beyond the dataset, in any run's bucket."""
         bucket = self._bucket()
         path = bucket / f"object-{self.data.objects + self.chance.randint(0, 9)}"
         if bucket.is_dir() and not bucket.is_symlink() and not os.path.lexists(path):

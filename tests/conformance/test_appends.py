@@ -1,4 +1,4 @@
-"""Appends leave what a put would have left, whoever appended what, and say when they cannot."""
+"""Appends leave what a put would have left, by any clients, and say when they cannot."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Driver `block` overwrites what carries its run's whole mark, and nothing that somebody else uses.
+"""Driver `block` overwrites what carries its run's whole mark, and nothing that another user has.
 
 The mark is the first and the last MiB. What is done to a device or an image between two phases of a
 run is done here with the tools that people use for it.

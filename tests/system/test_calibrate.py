@@ -166,7 +166,7 @@ def test_what_cannot_be_calibrated_is_refused(
     assert expected in said.err
 
 
-def test_the_servers_end_with_whoever_started_them() -> None:
+def test_the_servers_end_with_the_process_that_started_them() -> None:
     document = {
         "format": 1, "id": "0001", "run": "0" * 32, "seed": 1, "phase": "get",
         "target": {"name": "t", "driver": "null", "settings": {}},

@@ -301,7 +301,7 @@ def test_a_log_in_that_sends_back_the_password_gets_it_not_told(
     assert not cage.problems, cage.problems[:5]
 
 
-# The hook lives long enough for whoever watches processes to see it.
+# The hook lives long enough to be seen in a list of processes.
 CAMPAIGN = """
 name: canaries
 targets:

@@ -1,4 +1,4 @@
-"""A cell adds up agents exactly: the same requests give the same cell, whoever made them."""
+"""A cell adds up agents exactly: the same requests give the same cell, by any agents."""
 
 import json
 from collections.abc import Mapping, Sequence

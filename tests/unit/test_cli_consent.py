@@ -129,7 +129,7 @@ def test_variables_are_shown_and_allowed_as_they_are_and_references_stay_unresol
         assert "hidden-value" not in screen.getvalue()
 
 
-def test_keys_that_a_profile_gets_from_a_program_are_asked_for_whoever_uses_them(
+def test_keys_that_a_profile_gets_from_a_program_are_asked_for_with_every_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "config"

@@ -144,7 +144,7 @@ def test_what_a_ceiling_made_goes_away_when_it_fails_and_what_was_there_stays(
     end = run(tmp_path / "run", text)
     assert "broken" in end.ceilings_failed["C001"]
     assert list((tmp_path / "mount").iterdir()) == []
-    # A directory of that name that somebody else made is not touched.
+    # A directory of that name that another user made is not touched.
     folder = plan_of(text).ceilings[0].document["clean_up"][0][-1]
     Path(folder).mkdir()
     (Path(folder) / "precious").touch()

@@ -71,7 +71,7 @@ def read(paths: Sequence[Path], hints: Hints) -> Imported:
         notes=tuple(
             note
             for path, trial in zip(tables, trials, strict=True)
-            # Tables of one name are told apart by their folders.
+            # Folders distinguish tables of the same name.
             for note in _notes(trial, path.name if names.count(path.name) == 1 else str(path))
         ),
     )

@@ -37,7 +37,7 @@ ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_TRIM_THRESHOLD_": str(1 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(64 << 10),
-    # What whoever runs the tests uses for a cluster of their own.
+    # What the user who runs the tests has set for another cluster.
     "CEPH_ARGS": "",
     "CEPH_CONF": "",
 }

@@ -1,6 +1,6 @@
 """The actions of scripts in numbers: one row for each action of a case, over all its trials.
 
-An action is counted beside the requests that it is made of. Two rates are told apart by name, for
+An action is counted beside the requests that it is made of. The names distinguish two rates, for
 they differ by what else the sessions do meanwhile: of all clients by the wall time, and of one
 client while it does nothing but this.
 """
