@@ -12,8 +12,9 @@ from loadstone.analysis import several
 from loadstone.analysis.cells import timeline
 from loadstone.analysis.cells.actions import ActionCell, read_action_parts, summarise_actions
 from loadstone.analysis.cells.fidelity import Fidelity, read_fidelity
+from loadstone.analysis.cells.little import little_of
 from loadstone.analysis.cells.queries import QueryResults, read_queries
-from loadstone.analysis.cells.summary import Cell, in_order, little_of, summarise_mixes
+from loadstone.analysis.cells.summary import Cell, in_order, summarise_mixes
 from loadstone.analysis.instrument import resources
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.judgement import judge_measured

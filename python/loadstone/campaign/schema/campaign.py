@@ -194,7 +194,7 @@ class ReportOptions(BaseModel):
     )
 
 
-class Limits(BaseModel):
+class ClientLimits(BaseModel):
     """What the client may take; the kernel enforces it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -256,8 +256,8 @@ class Campaign(WorkloadKeys):
         default={}, description="Machines behind the targets, and clients, to be described."
     )
     expect: Expect = Field(default=Expect(), description="What is meant to happen.")
-    limits: Limits = Field(
-        default=Limits(), description="What the client may take, enforced by a control group."
+    limits: ClientLimits = Field(
+        default=ClientLimits(), description="What the client may take, enforced by a control group."
     )
     statements: Statements = Field(
         default=Statements(), description="What only people can say, for the disclosure."

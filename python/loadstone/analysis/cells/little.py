@@ -1,0 +1,39 @@
+"""Little's law over all operations of a part of a run: do the books of requests and time agree?"""
+
+from collections.abc import Sequence
+
+from loadstone.analysis.judgements.validity import in_flight_gate, little_gate
+from loadstone.analysis.measured.part import SECOND_NS, Part
+
+
+def little_of(parts: Sequence[Part]) -> float | None:
+    """Return Little's ratio over all operations: 1 when the books of requests and time agree.
+
+    Closed load: rate times mean service time over clients. Open load: requests in flight, as they
+    were counted, over rate times mean service time.
+    """
+    count = sum(part.mix.service_count for part in parts)
+    window_s = sum(part.duration_s for part in parts)
+    if not count:
+        return None
+    rate = count / window_s
+    service_s = sum(part.mix.service_sum_ns for part in parts) / count / SECOND_NS
+    trial, summary = parts[0].record.trial, parts[0].record.summary
+    load = trial.get("load")
+    if not load:
+        return None
+    if load["kind"] == "closed":
+        return little_gate(
+            # Of all agents: each has as many as its document says.
+            clients=summary.get("clients") or load["clients"],
+            requests_per_s=rate,
+            service_s_mean=service_s,
+        ).value
+    # The operations of a mix were in flight together.
+    in_flight = {(part.record.id, part.iteration): part.in_flight_ns or 0 for part in parts}
+    in_flight_ns = sum(in_flight.values())
+    return in_flight_gate(
+        in_flight_mean=in_flight_ns / SECOND_NS / window_s if in_flight_ns else None,
+        requests_per_s=rate,
+        service_s_mean=service_s,
+    ).value
