@@ -75,7 +75,10 @@ impl Account {
 
     /// Takes over what a data directory holds.
     pub(crate) fn restore(&self, found: Found) -> Result<(), StoreError> {
-        self.storage.sequence.fetch_max(found.id_max.saturating_add(1), Ordering::Relaxed);
+        // Of what was deleted before the restart nothing is found: its number, by which a client may
+        // still ask, is no other's. A store gives out fewer numbers than microseconds go by.
+        let first = found.id_max.saturating_add(1).max(clock::now_us());
+        self.storage.sequence.fetch_max(first, Ordering::Relaxed);
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         for kept in found.buckets {
             let (name, created_us) = (kept.record.name, kept.record.created_us);

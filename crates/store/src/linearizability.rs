@@ -353,6 +353,25 @@ fn long_histories_over_restarts_and_kills_are_linearizable() {
 }
 
 #[test]
+fn the_number_of_an_upload_that_ended_before_a_restart_is_no_other_s() {
+    let folder = Folder::new("numbers");
+    let runtime = runtime();
+    let mut seen = std::collections::BTreeSet::new();
+    for store in 0..3 {
+        let (account, _) = open(&folder.0, false);
+        if store == 0 {
+            account.create_bucket("bucket", Settings::default()).unwrap();
+        }
+        let bucket = account.bucket("bucket").unwrap();
+        let facts =
+            UploadFacts { key: "k".into(), started_us: 1, about: About::default(), rule: None };
+        let upload = runtime.block_on(account.open_upload(&bucket, facts)).unwrap();
+        runtime.block_on(account.abort_upload(&bucket, &upload)).unwrap();
+        assert!(seen.insert(upload.id.clone()), "{} was another's", upload.id);
+    }
+}
+
+#[test]
 fn of_completions_at_once_one_wins_and_its_bytes_survive_a_restart() {
     let folder = Folder::new("completions");
     let (account, _) = open(&folder.0, false);
