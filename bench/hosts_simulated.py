@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from distributed.protocol import dumps, loads
 
-from loadstone._loadgen import Histogram
+from loadstone._loadgen import Histogram, Table
 from loadstone.hosts import executor as of_hosts
-from loadstone.hosts.agent import packed
 from loadstone.hosts.carrier import Heard
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.executor import OnHosts
@@ -125,7 +123,7 @@ class Kept:
     def begin(self, stop: object) -> None:
         """Take the switch that stops a trial: nothing here uses it."""
 
-    def intervals(self, rows: pa.RecordBatch) -> None:
+    def intervals(self, rows: Table) -> None:
         """Write rows as a run does."""
         self.rows += rows.num_rows
         self._trial.write_intervals(rows)
@@ -172,12 +170,9 @@ def feed(agents: int, seconds: int, folder: Path) -> Cost:
 def recorded(agent: str, seconds: int, dice: random.Random) -> list[bytes]:
     """Return the packed rows of an agent, second by second."""
     return [
-        packed(
-            pa.RecordBatch.from_pylist(
-                [_row(agent, operation, second, dice) for operation in OPERATIONS],
-                schema=INTERVAL_SCHEMA,
-            )
-        )
+        INTERVAL_SCHEMA.of_rows(
+            [_row(agent, operation, second, dice) for operation in OPERATIONS]
+        ).pack()
         for second in range(seconds)
     ]
 

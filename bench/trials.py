@@ -224,14 +224,13 @@ def _run_here(text: str, with_intervals: bool) -> Document:
     steps: list[Step] = []
     on_interval = None
     if with_intervals:
-        import pyarrow
 
         def on_interval(batch: Any, live: Any) -> None:
             nonlocal not_sent
             if batch is None:
                 return
             now = _own_cpu_s(), time.monotonic()
-            rows = pyarrow.record_batch(batch).to_pylist()
+            rows = batch.to_pylist()
             steps.append(Step(live["requests"], max(row["second"] for row in rows) + 1, *now))
             for row in rows:
                 service.add(row["service"])

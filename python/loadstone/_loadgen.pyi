@@ -1,15 +1,26 @@
 """The whole surface of the load generator, which is written in Rust (crates/loadgen)."""
 
-from collections.abc import Callable
-from typing import Any, final
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, final
 
 __all__ = [
+    "ACTIONS",
+    "INTERVALS",
     "IS_RELEASE_BUILD",
+    "PROBES",
+    "REQUESTS",
     "Control",
     "Histogram",
     "NullServer",
+    "ParquetEncoder",
+    "Schema",
     "Store",
+    "StreamEncoder",
+    "StreamReader",
+    "Table",
     "TargetError",
+    "TooLargeError",
     "__version__",
     "absent_secret",
     "blot",
@@ -27,9 +38,145 @@ __all__ = [
 
 __version__: str
 IS_RELEASE_BUILD: bool
+INTERVALS: Schema
+ACTIONS: Schema
+PROBES: Schema
+REQUESTS: Schema
 
 class TargetError(Exception):
     """The target, its credentials or its buckets are not as they must be before load starts."""
+
+class TooLargeError(ValueError):
+    """A table unpacks to more than is allowed: loadstone did not write it."""
+
+@final
+class Schema:
+    """The columns of a table, which crates/record tells of each table of a record."""
+
+    def __new__(cls, source: object) -> Schema: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+
+    def select(self, names: Sequence[str]) -> Schema:
+        """Return some of the columns, in the order of the names; KeyError for an unknown one."""
+
+    def of_rows(self, rows: Sequence[Mapping[str, object]]) -> Table:
+        """Return a table of rows, dicts by the names of columns; what they lack is null."""
+
+    def of_columns(self, columns: Sequence[Sequence[object]]) -> Table:
+        """Return a table of columns, in the order of the schema."""
+
+    def read_parquet(self, path: str | PathLike[str], bytes_max: int, rows_max: int) -> Table:
+        """Read a Parquet file; TooLargeError if it has more rows, or unpacks to more bytes.
+
+        ValueError if it is damaged or lacks a column; OSError if it cannot be read.
+        """
+
+    def __arrow_c_schema__(self) -> object: ...
+
+@final
+class Table:
+    """Rows in memory; pyarrow, polars and DuckDB take it by Arrow's capsule interface."""
+
+    def __new__(cls, source: object) -> Table: ...
+    @staticmethod
+    def concat(schema: Schema, tables: Sequence[Table]) -> Table:
+        """Put tables behind each other, with the columns of a schema; of none, it is empty."""
+
+    @staticmethod
+    def unpack(bytes: bytes) -> Table:
+        """Return the first rows of an Arrow stream; ValueError if there are none."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns."""
+
+    @property
+    def schema(self) -> Schema:
+        """The columns."""
+
+    def __len__(self) -> int: ...
+    def __contains__(self, name: str, /) -> bool: ...
+    def __getitem__(self, name: str, /) -> list[Any]:
+        """Return the values of a column."""
+
+    def kind(self, name: str) -> Literal["int64", "float64", "text", "bytes"]:
+        """Return of what kind a column's values are."""
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return the rows as dicts."""
+
+    def packed(self, name: str) -> bytes:
+        """Return a column of numbers as 64 bits each, in this host's order; a null is 0."""
+
+    def coded(self, name: str) -> tuple[bytes, list[str | None]]:
+        """Return a column of texts as packed places in a list of its values, each once."""
+
+    def pack(self) -> bytes:
+        """Return the rows as the bytes of an Arrow stream."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def __arrow_c_schema__(self) -> object: ...
+
+@final
+class StreamEncoder:
+    """Turns tables of one schema into the bytes of an Arrow stream, plain or inside zstd."""
+
+    def __new__(cls, schema: Schema, *, is_packed: bool = False) -> StreamEncoder: ...
+    def begin(self) -> bytes:
+        """Return what begins the stream, before its first table."""
+
+    def encode(self, table: Table) -> bytes:
+        """Return a table's bytes; columns that the stream does not know are dropped."""
+
+    def end(self) -> bytes:
+        """Return what ends the stream; nothing the second time."""
+
+@final
+class StreamReader:
+    """Yields the whole batches of an Arrow stream that may be cut at any byte."""
+
+    def __new__(
+        cls,
+        path: str | PathLike[str],
+        batch_bytes_max: int,
+        *,
+        is_packed: bool = False,
+        offset: int = 0,
+        schema: Schema | None = None,
+    ) -> StreamReader: ...
+    @staticmethod
+    def of_descriptor(descriptor: int) -> StreamReader:
+        """Read from a descriptor, such as a pipe's, which stays its owner's."""
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema, once it has been read."""
+
+    @property
+    def read_bytes(self) -> int:
+        """How many bytes have been read whole, from where it began."""
+
+    def __iter__(self) -> StreamReader: ...
+    def __next__(self) -> Table: ...
+
+@final
+class ParquetEncoder:
+    """Turns tables of one schema into the bytes of a Parquet file, a row group at a time."""
+
+    def __new__(cls, schema: Schema) -> ParquetEncoder: ...
+    def encode(self, table: Table) -> bytes:
+        """Add a table, and return the bytes that have been finished by now."""
+
+    def end(self) -> bytes:
+        """Return the rest of the file; nothing the second time."""
 
 @final
 class Control:
@@ -167,7 +314,7 @@ def run_trial(
     """Run a trial and return its summary as JSON.
 
     `on_interval(batch, live)` is called from this thread about twice a second; `batch` is None or
-    rows of complete seconds for `pyarrow.record_batch`. `on_intent(names)` is called at most once,
+    a table of the rows of complete seconds. `on_intent(names)` is called at most once,
     before places are made that are not there. What a callback raises interrupts the trial and is
     raised again at its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets
     those of these places that the target refused to make. With `on_ready` the load waits when all

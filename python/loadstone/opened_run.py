@@ -14,10 +14,11 @@ from loadstone import units
 from loadstone._loadgen import Histogram
 from loadstone.analysis import Findings, analyse
 from loadstone.analysis.cells.agents import AgentCell, read_agents
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.measured.part import LATENCIES
+from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.statistics.latency import merge
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
@@ -62,22 +63,23 @@ class OpenedTrial:
     @property
     def agents(self) -> tuple[AgentCell, ...]:
         """What each agent did, by operation."""
-        return read_agents(self._record, self.intervals)
+        return read_agents(self._record, Rows(self._record.intervals))
 
     @cached_property
     def intervals(self) -> pa.Table:
         """Requests, bytes and histograms of each second, stage, operation, outcome and agent."""
-        return self._record.intervals
+        return pa.table(self._record.intervals)
 
     @cached_property
     def probes(self) -> pa.Table:
         """What the probes saw meanwhile."""
-        return self._record.probes
+        return pa.table(self._record.probes)
 
     @property
     def requests(self) -> Iterator[pa.RecordBatch]:
         """The requests one by one, where the campaign had them logged."""
-        return self._record.read_requests()
+        for rows in self._record.read_requests():
+            yield from pa.table(rows).to_batches()
 
     def histogram(self, time: str = "service", **where: str | int) -> Histogram:
         """Return the merged histogram of one kind of time, in nanoseconds.
@@ -149,12 +151,13 @@ class OpenedRun:
 
     def intervals(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the intervals of all trials, with the trial's id in a column `trial` in front."""
-        tables = [record.read_intervals(columns) for record in self._run.records]
+        tables = [pa.table(record.read_intervals(columns)) for record in self._run.records]
         return _together(self._run.records, tables)
 
     def probes(self) -> pa.Table:
         """Return what the probes saw in all trials, likewise."""
-        return _together(self._run.records, [record.probes for record in self._run.records])
+        tables = [pa.table(record.probes) for record in self._run.records]
+        return _together(self._run.records, tables)
 
     def histogram(self, cell: Cell, time: str = "service") -> Histogram:
         """Return the histogram that the percentiles of a cell come from, in nanoseconds."""

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow
-
 from loadstone import _loadgen
 from tests.conformance.targets import Place
 
@@ -127,7 +125,7 @@ def run(
 
     def on_interval(batch: Any, live: Mapping[str, Any]) -> None:
         if batch is not None:
-            rows.extend(pyarrow.record_batch(batch).to_pylist())
+            rows.extend(batch.to_pylist())
         if live["requests"] and begun is not None:
             begun.set()
         if stops_once_begun and live["requests"]:

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pyarrow as pa
-
+from loadstone._loadgen import Table
 from loadstone.results.record import INTERVAL_SCHEMA, PROBE_SCHEMA
 from loadstone.results.writer import RunWriter
 
@@ -16,17 +15,17 @@ def manifest(trials: int = 3) -> dict[str, Any]:
     return {"name": "sample", "seed": 1, "plan": [document(i + 1) for i in range(trials)]}
 
 
-def interval(second: int, requests: int = 10, payload: bytes = b"") -> pa.RecordBatch:
+def interval(second: int, requests: int = 10, payload: bytes = b"") -> Table:
     row = dict.fromkeys(INTERVAL_SCHEMA.names)
     row |= {"agent": "local", "stage": "measure", "iteration": 1, "operation": "get"}
     row |= {"outcome": "ok", "second": second, "requests": requests, "objects": requests}
     row |= {"bytes": 4096 * requests, "response": payload, "service": payload}
-    return pa.RecordBatch.from_pylist([row], schema=INTERVAL_SCHEMA)
+    return INTERVAL_SCHEMA.of_rows([row])
 
 
-def probe_values(value: float) -> pa.RecordBatch:
+def probe_values(value: float) -> Table:
     row = {"time_unix_ns": 1, "host": "h", "probe": "cpu", "subject": "cpu0", "metric": "user"}
-    return pa.RecordBatch.from_pylist([row | {"value": value}], schema=PROBE_SCHEMA)
+    return PROBE_SCHEMA.of_rows([row | {"value": value}])
 
 
 def write_trial(writer: RunWriter, number: int, seconds: int = 5) -> None:

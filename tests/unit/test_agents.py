@@ -3,15 +3,16 @@
 import json
 from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loadstone import _loadgen
-from loadstone._loadgen import Histogram
+from loadstone._loadgen import Histogram, Table
 from loadstone.analysis.cells.agents import read_agents
-from loadstone.analysis.cells.summary import Cell, summarise_totals
+from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.measured.part import read_parts
+from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.statistics.latency import merge
 from loadstone.results.record import INTERVAL_SCHEMA, Record
 from tests.unit import synthetic_run
@@ -35,12 +36,12 @@ REQUESTS = st.lists(
 )
 
 
-def table(requests: Sequence[Request], agent: str | None = None) -> pa.Table:
+def table(requests: Sequence[Request], agent: str | None = None) -> Rows:
     """The intervals of these requests, recorded by their own agents or all by one."""
     rows: dict[tuple[str, int, str, str], list[int]] = {}
     for who, second, operation, outcome, time_ns in requests:
         rows.setdefault((agent or who, second, operation, outcome), []).append(time_ns)
-    return pa.Table.from_pylist([_row(*key, times) for key, times in rows.items()], INTERVAL_SCHEMA)
+    return Rows(INTERVAL_SCHEMA.of_rows([_row(*key, times) for key, times in rows.items()]))
 
 
 def _row(agent: str, second: int, operation: str, outcome: str, times: list[int]) -> dict:
@@ -66,7 +67,7 @@ def record() -> Record:
     return Record(trial=trial, summary={"state": "finished", "iterations": [{**times, **ends}]})
 
 
-def totals(requests: pa.Table) -> Mapping[str, Cell]:
+def totals(requests: Rows) -> Mapping[str, Cell]:
     cells = summarise_totals(list(read_parts(record(), requests)), {})
     return {cell.operation: cell for cell in cells}
 
@@ -97,7 +98,7 @@ def test_one_agent_is_the_whole_histogram() -> None:
     requests: list[Request] = [("client-1", 0, "get", "ok", 1_000_000 * n) for n in range(1, 50)]
     intervals = table(requests)
     (only,) = read_agents(record(), intervals)
-    whole = merge(intervals["service"].to_pylist())
+    whole = merge(intervals["service"].tolist())
     assert whole is not None
     assert only.service is not None
     assert (only.service.count, only.service.max_ns) == (whole.count, whole.max)
@@ -107,11 +108,11 @@ def test_the_load_generator_names_the_agent_of_its_document() -> None:
     trial = synthetic_run.trial(1, "nothing", "put", clients=2)
     trial["target"] = {"name": "nothing", "driver": "null", "settings": {}}
     trial |= {"agent": "client-7", "stop": {"requests": 100, "duration_ns": None}}
-    seen: list[pa.RecordBatch] = []
+    seen: list[Table] = []
 
     def keep(batch: object, live: object) -> None:
         if batch is not None:
-            seen.append(pa.record_batch(batch))
+            seen.append(batch)
 
     _loadgen.run_trial(json.dumps(trial), keep)
-    assert {name for rows in seen for name in rows["agent"].to_pylist()} == {"client-7"}
+    assert {name for rows in seen for name in rows["agent"]} == {"client-7"}

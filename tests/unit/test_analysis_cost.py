@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from loadstone.analysis import analyse
 from loadstone.analysis.cells import summary
 from loadstone.analysis.measured.part import read_parts
-from loadstone.results.record import Run
+from loadstone.analysis.measured.rows import Rows
+from loadstone.results.record import INTERVAL_SCHEMA, Run
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial
 
@@ -51,7 +51,7 @@ def test_a_cell_of_one_iteration_is_made_once_and_each_trial_once(
 
 def test_a_part_keeps_histograms_as_they_are_stored(tmp_path: Path) -> None:
     (record,) = write_run(tmp_path / "run", 1).records
-    (part,) = read_parts(record, record.intervals)
+    (part,) = read_parts(record, Rows(record.intervals))
     kept = [one for one in part.histograms.values() if one is not None]
     assert kept
     assert all(isinstance(one, bytes) and len(one) < 50_000 for one in kept)
@@ -60,13 +60,12 @@ def test_a_part_keeps_histograms_as_they_are_stored(tmp_path: Path) -> None:
 def test_times_that_are_the_same_are_added_up_once(tmp_path: Path) -> None:
     """Under closed load a request's intended start is its start."""
     (record,) = write_run(tmp_path / "run", 1).records
-    rows = record.intervals
-    assert rows["response"].to_pylist() == rows["service"].to_pylist()
-    (one,) = read_parts(record, rows)
+    rows = record.intervals.to_pylist()
+    assert all(row["response"] == row["service"] for row in rows)
+    (one,) = read_parts(record, Rows(record.intervals))
     assert one.histograms["response"] is one.histograms["service"]
     # One second without a response time: the two are no longer the same.
-    fewer = pa.array([*rows["response"].to_pylist()[:-1], None], pa.binary())
-    apart = rows.set_column(rows.schema.get_field_index("response"), "response", fewer)
-    (two,) = read_parts(record, apart)
+    rows[-1]["response"] = None
+    (two,) = read_parts(record, Rows(INTERVAL_SCHEMA.of_rows(rows)))
     assert two.histograms["service"] == one.histograms["service"]
     assert two.histograms["response"] not in (None, two.histograms["service"])

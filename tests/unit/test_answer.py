@@ -9,7 +9,7 @@ import pytest
 
 from loadstone.analysis import Findings, analyse
 from loadstone.analysis.answers.answer import CHECKS, KNEE_SHARE, answer_of
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.report import REPORTS, Options
 from loadstone.results.record import Run

@@ -3,19 +3,24 @@
 import math
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from loadstone.analysis.instrument.backlog import window_of_work
 from loadstone.analysis.measured.rows import Rows
+from loadstone.results.record import INTERVAL_SCHEMA
 
 SECOND_NS = 10**9
 
 
-def answered(seconds: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> pa.Table:
+def answered(seconds: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Rows:
     """Return rows of requests by the second they were answered in."""
     values, counts = np.unique(np.floor(seconds).astype(int), return_counts=True)
-    return pa.table({"second": values, "requests": counts, "outcome": ["ok"] * len(values)})
+    rows = zip(values.tolist(), counts.tolist(), strict=True)
+    return Rows(
+        INTERVAL_SCHEMA.of_rows(
+            [{"second": int(at), "requests": int(count), "outcome": "ok"} for at, count in rows]
+        )
+    )
 
 
 def measured(due, served) -> tuple[float, float]:
@@ -24,7 +29,7 @@ def measured(due, served) -> tuple[float, float]:
     median_ns = float(np.median(served - due)) * SECOND_NS
     entry = {"start_ns": window[0], "end_ns": int(served.max() * SECOND_NS)}
     rows = answered(served)
-    start_ns, end_ns = window_of_work(Rows(rows), Rows(rows), window, entry, median_ns)
+    start_ns, end_ns = window_of_work(rows, rows, window, entry, median_ns)
     return len(due) / (end_ns - start_ns) * SECOND_NS, (end_ns - start_ns) / SECOND_NS
 
 
@@ -82,7 +87,7 @@ def test_what_a_warm_up_left_behind_is_not_the_windows_work() -> None:
     median_ns = float(np.median((served - due)[late])) * SECOND_NS
     entry = {"start_ns": 0, "end_ns": int(served.max() * SECOND_NS)}
     of_window, of_both = answered(served[late]), answered(served)
-    start_ns, end_ns = window_of_work(Rows(of_window), Rows(of_both), window, entry, median_ns)
+    start_ns, end_ns = window_of_work(of_window, of_both, window, entry, median_ns)
     rate = late.sum() / (end_ns - start_ns) * SECOND_NS
     assert rate == pytest.approx(256, rel=0.02)
 
@@ -90,4 +95,4 @@ def test_what_a_warm_up_left_behind_is_not_the_windows_work() -> None:
 def test_a_record_without_its_end_keeps_its_window() -> None:
     due = arrivals(400, 5, seed=5)
     rows = answered(queued(due, capacity=100))
-    assert window_of_work(Rows(rows), Rows(rows), (0, 5 * SECOND_NS), {}, 0.0) == (0, 5 * SECOND_NS)
+    assert window_of_work(rows, rows, (0, 5 * SECOND_NS), {}, 0.0) == (0, 5 * SECOND_NS)

@@ -1,8 +1,8 @@
 """The client's own limits: what its host's counters say against it, and what clears it."""
 
-import pyarrow as pa
 import pytest
 
+from loadstone._loadgen import Table
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.limits.observed import LoadPoint, Observed
@@ -20,7 +20,7 @@ def record(**summary: object) -> Record:
     return Record(trial={"id": "0001", "measured": True}, summary=whole)
 
 
-def table(*lines: tuple[str, str, str, float, float]) -> pa.Table:
+def table(*lines: tuple[str, str, str, float, float]) -> Table:
     """Return eleven samples of each (probe, subject, metric, first value, growth per second)."""
     rows = [
         (1_000_000_000_000 + second * 10**9, "h", probe, subject, metric, start + second * growth)
@@ -28,7 +28,7 @@ def table(*lines: tuple[str, str, str, float, float]) -> pa.Table:
         for second in range(11)
     ]
     columns = zip(*rows, strict=True)
-    return pa.table([list(column) for column in columns], schema=PROBE_SCHEMA)
+    return PROBE_SCHEMA.of_columns([list(column) for column in columns])
 
 
 def cpu(core: str, busy: float, steal: float = 0.0) -> list[tuple[str, str, str, float, float]]:
@@ -39,7 +39,7 @@ def cpu(core: str, busy: float, steal: float = 0.0) -> list[tuple[str, str, str,
     ]
 
 
-def limits_of(seen: Record, probes: pa.Table) -> dict[str, list[Evidence]]:
+def limits_of(seen: Record, probes: Table) -> dict[str, list[Evidence]]:
     return client_limits.limits_of(seen, client_limits.lines_of(seen, read_samples(probes)))
 
 
@@ -248,6 +248,6 @@ def test_samples_outside_the_measured_window_do_not_count() -> None:
     busy_later = table(("cgroup", "", "memory_events_max", 0, 0.0))
     rows = busy_later.to_pylist()
     rows[-1]["value"] = 50.0
-    changed = pa.Table.from_pylist(rows, schema=PROBE_SCHEMA)
+    changed = PROBE_SCHEMA.of_rows(rows)
     assert limits_of(late, changed) == {}
     assert limits_of(record(), changed) != {}

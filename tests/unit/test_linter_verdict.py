@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from loadstone.analysis.accounts import run_account
+from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.judgements import trial_findings
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.validity import Gate
@@ -244,7 +245,8 @@ def test_a_load_at_which_nothing_was_answered_has_no_ratio_to_the_next() -> None
 
 def judged(run: Run) -> tuple[Finding, ...]:
     measured = reading.read_measured(run)
-    account = run_account.account_of(run, measured)
+    totals = summarise_totals(measured.parts, measured.peaks)
+    account = run_account.account_of(run, measured, totals)
     return trial_findings.judge_run(account, measured.parts, measured.flags)
 
 

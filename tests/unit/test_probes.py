@@ -182,7 +182,7 @@ def test_the_collector_reads_at_its_start_on_every_tick_and_at_its_end(
             time.sleep(0.01)
     batches = collector.take()
     took_ns = time.time_ns() - begun_ns
-    assert all(batch.schema.equals(PROBE_SCHEMA) for batch in batches)
+    assert all(batch.schema == PROBE_SCHEMA for batch in batches)
     rows = [row for batch in batches for row in batch.to_pylist()]
     reads = [row["value"] for row in rows if row["probe"] == "clock"]
     assert reads == [float(number) for number in range(1, len(reads) + 1)]

@@ -56,7 +56,7 @@ def test_what_had_been_written_before_the_disk_was_full_is_there(
     assert run.records[0].is_whole
     assert run.records[0].intervals.num_rows == 5
     assert not run.records[1].is_whole
-    seconds = run.records[1].intervals["second"].to_pylist()
+    seconds = run.records[1].intervals["second"]
     assert seconds == list(range(len(seconds)))
     assert len(seconds) == pytest.approx(limit / 5_000, abs=1.5)
     assert not list((tmp_path / "run").rglob("*.tmp"))

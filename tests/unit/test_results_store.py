@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from loadstone.errors import ResultError
@@ -37,10 +38,10 @@ def test_a_run_is_read_back_as_it_was_written(run_path: Path) -> None:
     assert record.is_whole
     assert record.labels == ()
     assert record.absent_probes == {"pressure": "no /proc/pressure"}
-    assert record.intervals.schema.equals(INTERVAL_SCHEMA)
-    assert record.intervals["second"].to_pylist() == [0, 1, 2, 3, 4]
+    assert record.intervals.schema == INTERVAL_SCHEMA
+    assert record.intervals["second"] == [0, 1, 2, 3, 4]
     assert record.read_intervals(["requests"]).column_names == ["requests"]
-    assert record.probes["value"].to_pylist() == [0, 1, 2, 3, 4]
+    assert record.probes["value"] == [0, 1, 2, 3, 4]
 
 
 def test_the_manifest_itself_may_be_named(run_path: Path) -> None:
@@ -109,7 +110,7 @@ def test_a_trial_killed_midway_is_readable_and_labelled(tmp_path: Path) -> None:
         ("0001", ()),
         ("0002", ("INTERRUPTED",)),
     ]
-    assert run.records[1].intervals["second"].to_pylist() == [0, 1, 2]
+    assert run.records[1].intervals["second"] == [0, 1, 2]
     assert run.records[1].probes.num_rows == 3
     assert run.records[1].summary == {}
 
@@ -125,7 +126,7 @@ def test_a_stream_cut_at_any_byte_yields_its_whole_batches(tmp_path: Path) -> No
     seen = set()
     for size in range(0, len(whole), 7):
         stream.write_bytes(whole[:size])
-        seconds = read_run(tmp_path / "run").records[0].intervals["second"].to_pylist()
+        seconds = read_run(tmp_path / "run").records[0].intervals["second"]
         assert seconds == list(range(len(seconds)))
         seen.add(len(seconds))
     assert seen == {0, 1, 2, 3}
@@ -167,15 +168,21 @@ def test_a_resumed_run_replaces_the_partial_trial_and_keeps_the_finished(tmp_pat
     assert not list((tmp_path / "run").rglob("*.partial.json"))
 
 
+@pytest.mark.parametrize(
+    ("rows", "payload"), [(40_000, b""), (1_000, b"x" * 9_000)], ids=["by rows", "by weight"]
+)
 def test_rows_survive_conversion_in_several_row_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rows: int, payload: bytes, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("loadstone.results.tables.ROW_GROUP_ROWS", 10)
     with RunWriter.create(tmp_path / "run", manifest()) as writer:
-        write_trial(writer, 1, seconds=95)
-    assert pa.parquet.ParquetFile(tmp_path / "run/trials/0001.parquet").num_row_groups == 10
+        trial = writer.begin_trial(document(1))
+        for second in range(3):
+            many = interval(second, payload=payload).to_pylist() * rows
+            trial.write_intervals(INTERVAL_SCHEMA.of_rows(many))
+        trial.finish({"state": "finished"})
+    assert pa.parquet.ParquetFile(tmp_path / "run/trials/0001.parquet").num_row_groups == 2
     (record,) = read_run(tmp_path / "run").records
-    assert record.intervals["second"].to_pylist() == list(range(95))
+    assert record.intervals["second"] == [second for second in range(3) for _ in range(rows)]
 
 
 def test_two_writers_never_hold_one_run(tmp_path: Path) -> None:
@@ -341,7 +348,7 @@ def test_requests_one_by_one_survive_a_kill_and_unpack_with_zstd(tmp_path: Path)
     (tmp_path / "run/operations/0002.arrow.zst").write_bytes(killed)
     whole, cut = read_run(tmp_path / "run").records
     for record in (whole, cut):
-        seconds = [batch["second"].to_pylist() for batch in record.read_requests()]
+        seconds = [batch["second"] for batch in record.read_requests()]
         assert seconds == [[0], [1], [2]]
     assert whole.operations_path is not None
     with whole.operations_path.open("rb") as packed:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from loadstone.analysis.judgements.labels import label_trial
@@ -257,7 +256,7 @@ def test_the_rows_of_a_trial_stand_beside_the_clients(
 
     assert run(tmp_path / "run", campaign, listen).state == "finished"
     tables = [record.probes for record in read_run(tmp_path / "run").records]
-    whole = pa.concat_tables(tables).to_pylist()
+    whole = [row for table in tables for row in table.to_pylist()]
     names = {row["probe"] for row in whole}
     assert {"prometheus:prometheus", "cpu"} <= names
     kinds = {row["subject"] for row in whole if row["metric"] == "ceph_osd_op"}

@@ -8,7 +8,9 @@ import threading
 import pyarrow as pa
 import pytest
 
+from loadstone._loadgen import Schema
 from loadstone.cli import main
+from loadstone.results.record import INTERVAL_SCHEMA
 from loadstone.results.tables import StreamWriter
 from loadstone.view.live_run import LiveRun
 from loadstone.view.page_server import PageServer
@@ -156,11 +158,11 @@ def test_only_the_page_s_own_scripts_may_run(server, folder):
     assert server.token not in page
 
 
-SCHEMA = pa.schema([("value", pa.int64()), ("text", pa.string())])
+SCHEMA = Schema(pa.schema([("value", pa.int64()), ("text", pa.string())]))
 
 
 def batch(number):
-    return pa.RecordBatch.from_pydict({"value": [number], "text": ["x" * number]}, schema=SCHEMA)
+    return SCHEMA.of_columns([[number], ["x" * number]])
 
 
 def test_a_stream_is_followed_from_any_cut(tmp_path):
@@ -179,17 +181,8 @@ def test_a_stream_is_followed_from_any_cut(tmp_path):
     for end in range(0, len(content) + 1, 7):
         with grown.open("ab") as file:
             file.write(content[grown.stat().st_size : end])
-        told += [one["value"][0].as_py() for one in follower.new_batches()]
+        told += [one["value"][0] for one in follower.new_batches()]
     assert told == [0, 1, 2, 3, 4]
-
-
-INTERVALS = pa.schema(
-    [
-        ("agent", pa.string()), ("stage", pa.string()), ("outcome", pa.string()),
-        ("second", pa.int64()), ("requests", pa.int64()), ("bytes", pa.int64()),
-        ("response", pa.binary()), ("service", pa.binary()),
-    ]
-)  # fmt: skip
 
 
 def rows(second, *, hosts=("a", "b"), failed=0):
@@ -206,7 +199,7 @@ def rows(second, *, hosts=("a", "b"), failed=0):
     if failed:
         bad = {"outcome": "http_503", "requests": failed, "service": None}
         found.append({**one, "agent": "a", **bad})
-    return pa.RecordBatch.from_pylist(found, schema=INTERVALS)
+    return INTERVAL_SCHEMA.of_rows(found)
 
 
 def test_a_run_that_goes_on_is_told_by_second_and_host(tmp_path):
@@ -215,7 +208,7 @@ def test_a_run_that_goes_on_is_told_by_second_and_host(tmp_path):
     unfinished = finished[-1]
     for suffix in (".json", ".parquet"):
         (run / "trials" / f"{unfinished}{suffix}").unlink()
-    stream = StreamWriter(run / "trials" / f"{unfinished}.arrows", INTERVALS)
+    stream = StreamWriter(run / "trials" / f"{unfinished}.arrows", INTERVAL_SCHEMA)
     live = LiveRun(run)
     found = live.read()
     assert (found["done"], found["planned"]) == (1, 2)

@@ -6,9 +6,7 @@ All that a new kind of trial needs is a file like this one, and its line in `EXE
 from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
-
-from loadstone._loadgen import Histogram
+from loadstone._loadgen import Histogram, Table
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
@@ -53,7 +51,7 @@ class Toy:
         self.stopped += 1
 
 
-def _rows(agent: str, second: int) -> pa.RecordBatch:
+def _rows(agent: str, second: int) -> Table:
     times = Histogram()
     times.record(1_000_000, 10)
     row = {
@@ -61,7 +59,7 @@ def _rows(agent: str, second: int) -> pa.RecordBatch:
         "outcome": "ok", "second": second, "requests": 10, "objects": 0, "bytes": 0,
         "response": times.encode(), "service": times.encode(), "first_byte": None, "lag": None,
     }  # fmt: skip
-    return pa.RecordBatch.from_pylist([row], schema=INTERVAL_SCHEMA)
+    return INTERVAL_SCHEMA.of_rows([row])
 
 
 def document(number: int, *, questions: int = 30, **changes: Any) -> dict[str, Any]:

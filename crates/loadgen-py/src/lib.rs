@@ -4,6 +4,8 @@ use pyo3::prelude::*;
 
 mod histogram;
 mod null_server;
+mod record;
+mod record_files;
 mod secrecy;
 mod store;
 mod tables;
@@ -18,6 +20,16 @@ fn _loadgen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<histogram::Histogram>()?;
     module.add_class::<null_server::NullServer>()?;
     module.add_class::<store::Store>()?;
+    module.add("TooLargeError", module.py().get_type::<record::TooLargeError>())?;
+    module.add_class::<record::Schema>()?;
+    module.add_class::<record::Table>()?;
+    module.add_class::<record_files::StreamEncoder>()?;
+    module.add_class::<record_files::StreamReader>()?;
+    module.add_class::<record_files::ParquetEncoder>()?;
+    module.add("INTERVALS", record::Schema::intervals())?;
+    module.add("ACTIONS", record::Schema::actions())?;
+    module.add("PROBES", record::Schema::probes())?;
+    module.add("REQUESTS", record::Schema::requests())?;
     module.add_class::<trial::Control>()?;
     module.add_function(wrap_pyfunction!(tables::bucket_name, module)?)?;
     module.add_function(wrap_pyfunction!(tables::absent_secret, module)?)?;

@@ -1,13 +1,14 @@
 //! Checking and running a trial from Python.
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, to_ffi};
-use arrow_array::{Array, RecordBatch, StructArray};
+use arrow_array::RecordBatch;
 use loadstone_loadgen::error::Error;
 use loadstone_loadgen::run::{self, Live, Output};
 use loadstone_loadgen::trial::Trial;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyTuple};
+use pyo3::types::PyDict;
+
+use crate::record::Table;
 
 pyo3::create_exception!(
     loadstone._loadgen,
@@ -46,32 +47,6 @@ impl Control {
             .map_err(|error| PyValueError::new_err(format!("lease of {seconds} s: {error}")))?;
         self.inner.lease(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX));
         Ok(())
-    }
-}
-
-/// Rows of complete seconds, for `pyarrow.record_batch`.
-#[pyclass(module = "loadstone._loadgen", frozen)]
-struct Batch {
-    rows: RecordBatch,
-}
-
-#[pymethods]
-impl Batch {
-    /// Hands the rows over without a copy, by Arrow's capsule interface.
-    #[pyo3(signature = (requested_schema = None))]
-    fn __arrow_c_array__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyTuple>> {
-        // Casting is the receiver's affair; the interface lets a producer ignore the wish.
-        drop(requested_schema);
-        let rows = StructArray::from(self.rows.clone()).to_data();
-        let (array, schema): (FFI_ArrowArray, FFI_ArrowSchema) =
-            to_ffi(&rows).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let schema = PyCapsule::new_with_value(py, schema, c"arrow_schema")?;
-        let array = PyCapsule::new_with_value(py, array, c"arrow_array")?;
-        PyTuple::new(py, [schema, array])
     }
 }
 
@@ -163,7 +138,7 @@ fn tell_names(py: Python<'_>, listener: Option<&Py<PyAny>>, names: &[String]) ->
 
 fn tell_rows(py: Python<'_>, listener: Option<&Py<PyAny>>, rows: RecordBatch) -> PyResult<()> {
     let Some(listener) = listener else { return Ok(()) };
-    listener.call1(py, (Py::new(py, Batch { rows })?,))?;
+    listener.call1(py, (Py::new(py, Table::from(rows))?,))?;
     Ok(())
 }
 
@@ -175,7 +150,7 @@ fn tell(
 ) -> PyResult<()> {
     let Some(on_interval) = on_interval else { return Ok(()) };
     let live = serde_json::to_value(live).expect("numbers and texts");
-    let batch = rows.map(|rows| Py::new(py, Batch { rows })).transpose()?;
+    let batch = rows.map(|rows| Py::new(py, Table::from(rows))).transpose()?;
     let row = PyDict::new(py);
     for (key, value) in live.as_object().into_iter().flatten() {
         match value {

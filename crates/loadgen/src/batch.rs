@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow_array::builder::{BinaryBuilder, Int32Builder, Int64Builder, StringBuilder};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema};
 use base64::Engine;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use loadstone_record as record;
 
 use crate::recorder::{LogRow, RowKey, Second};
 
@@ -18,31 +18,6 @@ pub(crate) enum Of<'a> {
     Requests,
     /// Those of a script's actions, by their names; each action counts its requests as objects.
     Actions(&'a [String]),
-}
-
-/// Returns the columns of a record's intervals: of requests, or of actions.
-#[must_use]
-pub(crate) fn schema(of: Of<'_>) -> Schema {
-    let text = |name| Field::new(name, DataType::Utf8, false);
-    let number = |name| Field::new(name, DataType::Int64, false);
-    let histogram = |name| Field::new(name, DataType::Binary, true);
-    Schema::new(vec![
-        text("agent"),
-        text("stage"),
-        Field::new("iteration", DataType::Int32, false),
-        text(if of == Of::Requests { "operation" } else { "action" }),
-        text("outcome"),
-        number("second"),
-        number("requests"),
-        number("objects"),
-        number("bytes"),
-        histogram("response"),
-        histogram("service"),
-        histogram("first_byte"),
-        histogram("lag"),
-        histogram("part"),
-        number("parts_failed"),
-    ])
 }
 
 /// Returns one row for each stage, iteration, operation (or action) and outcome of each second of
@@ -120,7 +95,17 @@ pub(crate) fn of_seconds(
         Arc::new(part.finish()),
         Arc::new(parts_failed.finish()),
     ];
-    Some(RecordBatch::try_new(Arc::new(schema(of)), columns).expect("built to the schema above"))
+    Some(batch_of(of, columns))
+}
+
+/// Puts columns together as a record has them: actions lack the last, which are of parts.
+fn batch_of(of: Of<'_>, mut columns: Vec<ArrayRef>) -> RecordBatch {
+    let schema = match of {
+        Of::Requests => record::columns::intervals(),
+        Of::Actions(_) => record::columns::actions(),
+    };
+    columns.truncate(schema.fields().len());
+    RecordBatch::try_new(schema, columns).expect("built to the record's columns")
 }
 
 /// Returns one row for each logged request; its times are nanoseconds since the trial's start, and
@@ -143,19 +128,22 @@ pub(crate) fn of_requests(log: &[LogRow]) -> Option<RecordBatch> {
     let number = |of: &dyn Fn(&LogRow) -> u64| -> ArrayRef {
         Arc::new(log.iter().map(|row| Some(of(row) as i64)).collect::<Int64Array>())
     };
-    let columns: Vec<(&str, ArrayRef)> = vec![
-        ("stage", text(&|row| row.key.stage.name().into())),
-        ("iteration", number(&|row| u64::from(row.key.iteration))),
-        ("operation", text(&|row| row.key.doing.name(&[]).into())),
-        ("outcome", text(&|row| row.key.outcome.name().into())),
-        ("object", number(&|row| row.index)),
-        ("bytes", number(&|row| row.bytes)),
-        ("intended_ns", number(&|row| row.intended_ns)),
-        ("sent_ns", number(&|row| row.sent_ns)),
-        ("first_byte_ns", number(&|row| row.first_byte_ns)),
-        ("ended_ns", number(&|row| row.ended_ns)),
+    let columns: Vec<ArrayRef> = vec![
+        text(&|row| row.key.stage.name().into()),
+        number(&|row| u64::from(row.key.iteration)),
+        text(&|row| row.key.doing.name(&[]).into()),
+        text(&|row| row.key.outcome.name().into()),
+        number(&|row| row.index),
+        number(&|row| row.bytes),
+        number(&|row| row.intended_ns),
+        number(&|row| row.sent_ns),
+        number(&|row| row.first_byte_ns),
+        number(&|row| row.ended_ns),
     ];
-    Some(RecordBatch::try_from_iter(columns).expect("all columns come from the same rows"))
+    Some(
+        RecordBatch::try_new(record::columns::requests(), columns)
+            .expect("built to the record's columns"),
+    )
 }
 
 /// Encodes a histogram in the compressed V2 format that other HdrHistogram libraries read.

@@ -11,13 +11,16 @@ from typing import Any
 from loadstone.analysis import several
 from loadstone.analysis.cells import timeline
 from loadstone.analysis.cells.actions import ActionCell, read_action_parts, summarise_actions
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.fidelity import Fidelity, read_fidelity
 from loadstone.analysis.cells.little import little_of
+from loadstone.analysis.cells.order import in_order
 from loadstone.analysis.cells.queries import QueryResults, read_queries
-from loadstone.analysis.cells.summary import Cell, in_order, summarise_mixes
+from loadstone.analysis.cells.summary import summarise_mixes
 from loadstone.analysis.instrument import resources
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.judgement import judge_measured
+from loadstone.analysis.judgements.labels import error_sentences
 from loadstone.analysis.judgements.trial_findings import judge
 from loadstone.analysis.limits.exporter_series import ExporterSeries, ExporterWatch
 from loadstone.analysis.limits.interventions import InterventionEffect
@@ -138,7 +141,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
     for reading in read_tables(run, searches):
         record, intervals = reading.record, reading.intervals
         contradictory += [(record.id, sentence) for sentence in reading.contradictions]
-        facts[record.id] = facts_of(record.trial, record, intervals)
+        facts[record.id] = facts_of(record.trial, record, error_sentences(record, intervals))
         measured.add(reading)
         if not reading.is_result:
             continue
@@ -183,7 +186,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
 
 def _with_missing(run: Run, facts: Mapping[str, TrialFacts]) -> tuple[TrialFacts, ...]:
     """Return every planned trial in the plan's order, also those that never ran."""
-    missing = {doc["id"]: facts_of(doc, None, None) for doc in run.plan if doc["id"] not in facts}
+    missing = {doc["id"]: facts_of(doc, None) for doc in run.plan if doc["id"] not in facts}
     return tuple(fact for _, fact in sorted(({**facts, **missing}).items()))
 
 

@@ -4,8 +4,8 @@ import importlib.util
 
 from loadstone.errors import LoadstoneError
 
-REPORT_MODULES = ("altair", "jinja2", "numpy", "scipy", "vl_convert")
-"""What the extra "report" brings: statistics and charts."""
+REPORT_MODULES = ("altair", "jinja2", "numpy", "pyarrow", "scipy", "vl_convert")
+"""What the extra "report" brings: statistics, charts, scripts and Parquet of other programs."""
 
 INSTALL = "pip install 'loadstone[report]'"
 

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-
+from loadstone._loadgen import Table
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError
 from loadstone.execution.programs.cluster import Clusters
@@ -61,7 +60,7 @@ class AroundTrial:
         """End with the load."""
         self._timed.finish()
 
-    def take(self) -> list[pa.RecordBatch]:
+    def take(self) -> list[Table]:
         """Return what was read of the target since the last call."""
         batches = self._exporters.take()
         for batch in batches:

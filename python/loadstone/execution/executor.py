@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-import pyarrow as pa
-
+from loadstone._loadgen import Table
 from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
@@ -54,19 +53,19 @@ class Output:
         self.probes()
         self._listen(TrialProgress(document=self._document, live=live))
 
-    def probe_rows(self, rows: pa.RecordBatch) -> None:
+    def probe_rows(self, rows: Table) -> None:
         """Keep what the probes of another host have seen."""
         self._trial.write_probes(rows)
 
-    def intervals(self, rows: pa.RecordBatch) -> None:
+    def intervals(self, rows: Table) -> None:
         """Keep rows of complete seconds."""
         self._trial.write_intervals(rows)
 
-    def actions(self, rows: pa.RecordBatch) -> None:
+    def actions(self, rows: Table) -> None:
         """Keep rows of complete seconds of a script's actions."""
         self._trial.write_actions(rows)
 
-    def requests(self, rows: pa.RecordBatch) -> None:
+    def requests(self, rows: Table) -> None:
         """Keep requests one by one."""
         self._trial.write_operations(rows)
 

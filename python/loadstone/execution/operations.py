@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
-
 from loadstone import _loadgen
 from loadstone.campaign.planning.lifecycle import dataset_of
 from loadstone.documents.summary import Summary
@@ -71,7 +69,7 @@ class _Observer:
     def on_interval(self, batch: Any, live: Any) -> None:
         try:
             if batch is not None:
-                self._output.intervals(pa.record_batch(batch))
+                self._output.intervals(batch)
             self._output.progress(live)
         except BaseException as error:
             self.error = self.error or error
@@ -79,14 +77,14 @@ class _Observer:
 
     def on_actions(self, batch: Any) -> None:
         try:
-            self._output.actions(pa.record_batch(batch))
+            self._output.actions(batch)
         except BaseException as error:
             self.error = self.error or error
             raise
 
     def on_requests(self, batch: Any) -> None:
         try:
-            self._output.requests(pa.record_batch(batch))
+            self._output.requests(batch)
         except BaseException as error:
             self.error = self.error or error
             raise

@@ -9,9 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
-import pyarrow as pa
-
-from loadstone._loadgen import Histogram
+from loadstone._loadgen import Histogram, Table
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
 from loadstone.campaign.planning.query_plan import CHECK, LOAD
 from loadstone.documents.summary import Iteration, Summary
@@ -401,7 +399,7 @@ class SecondRows:
         if outcome == "ok":
             self.bytes += size_bytes
 
-    def batches(self) -> Iterable[pa.RecordBatch]:
+    def batches(self) -> Iterable[Table]:
         """Yield them as the record has them."""
         rows = [
             {
@@ -413,4 +411,4 @@ class SecondRows:
             for (second, outcome), (times, requests, moved) in sorted(self._seconds.items())
         ]  # fmt: skip
         if rows:
-            yield pa.RecordBatch.from_pylist(rows, schema=INTERVAL_SCHEMA)
+            yield INTERVAL_SCHEMA.of_rows(rows)

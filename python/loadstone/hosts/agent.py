@@ -18,8 +18,6 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 
-import pyarrow as pa
-
 from loadstone import _loadgen
 from loadstone.errors import HostError
 from loadstone.hosts import carriage, facts
@@ -235,18 +233,18 @@ class _Work:
 
     def _say_probes(self) -> None:
         for batch in self._probes.take():
-            self._say("probes", rows=packed(batch))
+            self._say("probes", rows=batch.pack())
 
     def _on_ready(self) -> None:
         self._say("ready")
 
     def _on_interval(self, batch: Any, live: Mapping[str, Any]) -> None:
-        rows = None if batch is None else packed(pa.record_batch(batch))
+        rows = None if batch is None else batch.pack()
         self._say("rows", rows=rows, live=dict(live))
         self._say_probes()
 
     def _on_requests(self, batch: Any) -> None:
-        self._say("requests", rows=packed(pa.record_batch(batch)))
+        self._say("requests", rows=batch.pack())
 
     def _on_intent(self, names: list[str]) -> None:
         # Nothing is made before the run folder knows of it: a clean-up must find it.
@@ -296,14 +294,6 @@ def _hold(lock: TextIO, invitation: Invitation) -> None:
         "wait for that run to end"
         + ("; two names for one host are two agents, too" if invitation.is_only else ""),
     )
-
-
-def packed(batch: pa.RecordBatch) -> bytes:
-    """Return a batch as the bytes of an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return bytes(sink.getvalue())
 
 
 async def _try_connection(invitation: Invitation, context: ssl.SSLContext) -> None:

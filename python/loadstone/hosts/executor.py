@@ -10,10 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from loadstone._loadgen import Histogram
+from loadstone._loadgen import Histogram, Table
 from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
@@ -23,6 +20,7 @@ from loadstone.hosts.carrier import Carrier, Heard
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.division import clients_of, divide, failures_max
 from loadstone.hosts.merging import OWN_FIGURES, LiveFigures, merge_summaries
+from loadstone.results.record import PROBE_SCHEMA
 
 SILENT_S = 3.0
 """How long a host may say nothing: its agent says something every second."""
@@ -272,9 +270,9 @@ class _TrialOnHosts:
             case "rows":
                 self._take_rows(host, body["rows"], body["live"])
             case "probes":
-                self._output.probe_rows(_on_our_clock(_unpacked(body["rows"]), host.clock))
+                self._output.probe_rows(_on_our_clock(Table.unpack(body["rows"]), host.clock))
             case "requests":
-                self._output.requests(_unpacked(body["rows"]))
+                self._output.requests(Table.unpack(body["rows"]))
             case "intent":
                 self._output.intent(body["names"])
                 self._carrier.ask((host.name,), "noted")
@@ -291,7 +289,7 @@ class _TrialOnHosts:
     def _take_rows(self, host: _Host, packed: bytes | None, live: Mapping[str, Any]) -> None:
         times = None
         if packed is not None:
-            rows = _unpacked(packed)
+            rows = Table.unpack(packed)
             self._output.intervals(rows)
             times = _count(host, rows)
         self._live.note(host.name, live, times)
@@ -369,13 +367,13 @@ def _end_ns(host: _Host) -> int:
     return int(host.summary["ended_unix_ns"]) - offset_ns
 
 
-def _count(host: _Host, rows: pa.RecordBatch) -> Histogram | None:
+def _count(host: _Host, rows: Table) -> Histogram | None:
     """Add rows to a host's counts, and return the response times of their last second."""
     last: int | None = None
     times: Histogram | None = None
     names = ("outcome", "second", "requests", "bytes", "response")
     for outcome, second, requests, size, response in zip(
-        *(rows.column(name).to_pylist() for name in names), strict=True
+        *(rows[name] for name in names), strict=True
     ):
         host.requests += requests
         host.bytes += size
@@ -389,14 +387,10 @@ def _count(host: _Host, rows: pa.RecordBatch) -> Histogram | None:
     return times
 
 
-def _on_our_clock(rows: pa.RecordBatch, clock: Clock | None) -> pa.RecordBatch:
+def _on_our_clock(rows: Table, clock: Clock | None) -> Table:
     """Return readings of a host with their times as this host's clock has them."""
     if clock is None:
         return rows
-    times = pc.subtract(rows.column("time_unix_ns"), clock.offset_ns)
-    return rows.set_column(rows.schema.get_field_index("time_unix_ns"), "time_unix_ns", times)
-
-
-def _unpacked(packed: bytes) -> pa.RecordBatch:
-    with pa.ipc.open_stream(packed) as stream:
-        return stream.read_next_batch()
+    times = [time_ns - clock.offset_ns for time_ns in rows["time_unix_ns"]]
+    others = [rows[name] for name in PROBE_SCHEMA.names if name != "time_unix_ns"]
+    return PROBE_SCHEMA.of_columns([times, *others])

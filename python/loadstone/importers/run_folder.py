@@ -5,9 +5,8 @@ import hashlib
 from pathlib import Path
 from typing import cast
 
-import pyarrow as pa
-
 from loadstone import __version__
+from loadstone._loadgen import Table
 from loadstone.documents.summary import Iteration, Summary
 from loadstone.documents.trial import DatasetDocument, Parameters, TrialDocument
 from loadstone.errors import InputError
@@ -127,7 +126,7 @@ def _document(imported: Imported, trial: ImportedTrial, run: str, number: int) -
     }
 
 
-def _intervals(imported: Imported, trial: ImportedTrial) -> pa.RecordBatch:
+def _intervals(imported: Imported, trial: ImportedTrial) -> Table:
     rows = [
         {
             "agent": imported.tool,
@@ -148,7 +147,7 @@ def _intervals(imported: Imported, trial: ImportedTrial) -> pa.RecordBatch:
         }
         for row in trial.rows
     ]
-    return pa.RecordBatch.from_pylist(rows, schema=INTERVAL_SCHEMA)
+    return INTERVAL_SCHEMA.of_rows(rows)
 
 
 def _summary(trial: ImportedTrial) -> Summary:

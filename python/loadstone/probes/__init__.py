@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
-import pyarrow as pa
-
+from loadstone._loadgen import Table
 from loadstone.probes import cgroup, cpu, disk, memory, network, pressure, process, sockets, tcp
 from loadstone.probes.proc import AbsentError
 from loadstone.results.record import PROBE_SCHEMA
@@ -66,7 +65,7 @@ class Collector:
         self._wanted = PROBES if wanted is None else wanted
         self._host = host or socket.gethostname()
         self._probes: dict[str, Probe] = {}
-        self._batches: list[pa.RecordBatch] = []
+        self._batches: list[Table] = []
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
@@ -93,7 +92,7 @@ class Collector:
         for probe in self._probes.values():
             probe.close()
 
-    def take(self) -> list[pa.RecordBatch]:
+    def take(self) -> list[Table]:
         """Return what was read since the last call."""
         with self._lock:
             batches, self._batches = self._batches, []
@@ -121,16 +120,15 @@ class Collector:
                 # Nor does a kernel that writes what none was known to write.
                 self._drop(name, f"not understood: {error!r}")
         rows.append(("process", ("", "collector_cpu_ns", float(time.thread_time_ns()))))
-        batch = pa.record_batch(
+        batch = PROBE_SCHEMA.of_columns(
             [
-                pa.array([now_ns] * len(rows), pa.int64()),
-                pa.array([self._host] * len(rows), pa.utf8()),
-                pa.array([name for name, _ in rows], pa.utf8()),
-                pa.array([reading[0] for _, reading in rows], pa.utf8()),
-                pa.array([reading[1] for _, reading in rows], pa.utf8()),
-                pa.array([reading[2] for _, reading in rows], pa.float64()),
-            ],
-            schema=PROBE_SCHEMA,
+                [now_ns] * len(rows),
+                [self._host] * len(rows),
+                [name for name, _ in rows],
+                [reading[0] for _, reading in rows],
+                [reading[1] for _, reading in rows],
+                [reading[2] for _, reading in rows],
+            ]
         )
         with self._lock:
             self._batches.append(batch)

@@ -9,8 +9,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
+from loadstone._loadgen import StreamReader, Table
 from loadstone.campaign.schema.systems.target_probe import PrometheusProbe
 
 QUIT_S = 2.0
@@ -36,7 +35,7 @@ class Exporters:
     def __init__(self, probes: Sequence[PrometheusProbe]) -> None:
         self._probes = probes
         self._process: subprocess.Popen[bytes] | None = None
-        self._batches: list[pa.RecordBatch] = []
+        self._batches: list[Table] = []
         self._lock = threading.Lock()
         self._reader: threading.Thread | None = None
 
@@ -60,7 +59,7 @@ class Exporters:
         self._reader = threading.Thread(target=self._read, name="exporters", daemon=True)
         self._reader.start()
 
-    def take(self) -> list[pa.RecordBatch]:
+    def take(self) -> list[Table]:
         """Return what was read since the last call."""
         with self._lock:
             batches, self._batches = self._batches, []
@@ -86,12 +85,9 @@ class Exporters:
         process = self._process
         assert process is not None
         assert process.stdout is not None
-        # The end of the stream, or of the process in the middle of one.
-        ends = (StopIteration, OSError, pa.ArrowException)
-        with process.stdout as source, contextlib.suppress(*ends):
-            stream = pa.ipc.open_stream(source)
-            while True:
-                batch = stream.read_next_batch()
+        with process.stdout as source:
+            # It ends with the stream, or with the process in the middle of one.
+            for batch in StreamReader.of_descriptor(source.fileno()):
                 with self._lock:
                     # Between trials they are not collected: the oldest are of no use then.
                     self._batches = [*self._batches[-BATCHES_MAX:], batch]
@@ -105,7 +101,7 @@ class Readings:
         self._gaps: dict[str, int] = {}
         self._reasons: dict[str, str] = {}
 
-    def count(self, batch: pa.RecordBatch) -> None:
+    def count(self, batch: Table) -> None:
         """Count what stands in some rows."""
         for row in batch.to_pylist():
             if row["metric"] != "up" or not row["probe"].startswith("prometheus:"):

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import pyarrow as pa
 from prometheus_client.parser import text_string_to_metric_families
 
 from loadstone import _loadgen
+from loadstone._loadgen import StreamEncoder
 from loadstone.results.record import PROBE_SCHEMA
 
 Row = tuple[int, str, str, str, str, float]
@@ -226,14 +226,15 @@ def main() -> None:
             arguments = (url, probe, token, rows)
             threading.Thread(target=_read_for_ever, args=arguments, daemon=True).start()
     host = socket.gethostname()
-    with pa.ipc.new_stream(sys.stdout.buffer, PROBE_SCHEMA) as stream:
-        while True:
-            found = rows.get()
-            cost = (time.time_ns(), host, "process", "", "scraper_cpu_ns")
-            found = [*found, (*cost, float(time.process_time_ns()))]
-            columns = [list(column) for column in zip(*found, strict=True)]
-            stream.write_batch(pa.record_batch(columns, schema=PROBE_SCHEMA))
-            sys.stdout.buffer.flush()
+    stream = StreamEncoder(PROBE_SCHEMA)
+    sys.stdout.buffer.write(stream.begin())
+    while True:
+        found = rows.get()
+        cost = (time.time_ns(), host, "process", "", "scraper_cpu_ns")
+        found = [*found, (*cost, float(time.process_time_ns()))]
+        columns = [list(column) for column in zip(*found, strict=True)]
+        sys.stdout.buffer.write(stream.encode(PROBE_SCHEMA.of_columns(columns)))
+        sys.stdout.buffer.flush()
 
 
 def _end_with(source: Any) -> None:

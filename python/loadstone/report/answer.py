@@ -10,8 +10,8 @@ from rich.text import Text
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer, Curve, Matrix, Result, answer_of
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.queries import QueryResults
-from loadstone.analysis.cells.summary import Cell
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.analysis.rules import Effect

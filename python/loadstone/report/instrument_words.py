@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from loadstone import units
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.instrument.headroom import Jitter
 from loadstone.analysis.judgements.labels import BOUNDS
 

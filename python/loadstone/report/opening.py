@@ -7,7 +7,7 @@ from typing import Literal
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.labels import REMARKS, VOIDING
 from loadstone.analysis.limits.searches import CapacitySearch, describe_answer
 from loadstone.analysis.naming import describe_load, describe_parameter, describe_size

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
+from loadstone import _loadgen
+from loadstone._loadgen import Table
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.results import streams, tables
@@ -30,38 +30,10 @@ RUNNING = "RUNNING"
 # A table of the trial, or its record, is not the file that loadstone wrote.
 ALTERED = "ALTERED"
 
-# Histograms are HdrHistogram's V2 log format, deflated; times are nanoseconds.
-INTERVAL_SCHEMA = pa.schema(
-    [
-        ("agent", pa.utf8()),
-        ("stage", pa.utf8()),
-        ("iteration", pa.int32()),
-        ("operation", pa.utf8()),
-        ("outcome", pa.utf8()),
-        ("second", pa.int64()),
-        ("requests", pa.int64()),
-        ("objects", pa.int64()),
-        ("bytes", pa.int64()),
-        ("response", pa.binary()),
-        ("service", pa.binary()),
-        ("first_byte", pa.binary()),
-        ("lag", pa.binary()),
-        ("part", pa.binary()),
-        ("parts_failed", pa.int64()),
-    ]
-)
-
-# One row for each stage, action of a script and outcome of a second; `objects` are its requests.
-ACTION_SCHEMA = pa.schema(
-    [
-        ("action", kind) if name == "operation" else (name, kind)
-        for name, kind in zip(INTERVAL_SCHEMA.names, INTERVAL_SCHEMA.types, strict=True)
-        if name not in ("part", "parts_failed")
-    ]
-)
-
-# Columns that the first builds did not write.
-_LATER_COLUMNS = ("part", "parts_failed")
+# The columns of each table are told in crates/record, once for those who write and read them.
+INTERVAL_SCHEMA = _loadgen.INTERVALS
+ACTION_SCHEMA = _loadgen.ACTIONS
+PROBE_SCHEMA = _loadgen.PROBES
 
 # So many pairs of an operation, or a script's action, and an outcome has a second of one host.
 PAIRS_MAX = 4096
@@ -69,18 +41,6 @@ PAIRS_MAX = 4096
 READINGS_MAX = 100_000
 # Warm-up and cool-down, clocks that were set meanwhile, and seconds that were only begun.
 _SPARE_S = 60
-
-# One row per value read. Counters are kept as they were read: differences are made by readers.
-PROBE_SCHEMA = pa.schema(
-    [
-        ("time_unix_ns", pa.int64()),
-        ("host", pa.utf8()),
-        ("probe", pa.utf8()),
-        ("subject", pa.utf8()),
-        ("metric", pa.utf8()),
-        ("value", pa.float64()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,33 +78,33 @@ class Record:
         return INTERRUPTED not in self.labels and RUNNING not in self.labels
 
     @property
-    def intervals(self) -> pa.Table:
+    def intervals(self) -> Table:
         """Read the intervals from disk, anew at every access: keep them if they are used twice."""
         return self.read_intervals()
 
     @property
-    def probes(self) -> pa.Table:
+    def probes(self) -> Table:
         """Read what the probes saw from disk, anew at every access."""
-        rows_max = self._rows_max(READINGS_MAX)
-        return tables.read_table(self.probes_path, PROBE_SCHEMA, rows_max=rows_max)
+        return tables.read_table(
+            self.probes_path, PROBE_SCHEMA, rows_max=self._rows_max(READINGS_MAX)
+        )
 
     @property
-    def actions(self) -> pa.Table:
+    def actions(self) -> Table:
         """Read the intervals of a script's actions from disk; empty where there is no script."""
-        rows_max = self._rows_max(PAIRS_MAX)
-        return tables.read_table(self.actions_path, ACTION_SCHEMA, rows_max=rows_max)
+        return tables.read_table(
+            self.actions_path, ACTION_SCHEMA, rows_max=self._rows_max(PAIRS_MAX)
+        )
 
-    def read_requests(self) -> Iterator[pa.RecordBatch]:
+    def read_requests(self) -> Iterator[Table]:
         """Read the requests one by one, in batches, where the campaign had them logged."""
         if self.operations_path is not None:
-            yield from streams.read_compressed(self.operations_path)
+            yield from streams.read_stream(self.operations_path, is_packed=True)
 
-    def read_intervals(self, columns: Sequence[str] | None = None) -> pa.Table:
+    def read_intervals(self, columns: Sequence[str] | None = None) -> Table:
         """Read some columns of the intervals; without the histograms that is cheap."""
         rows_max = self._rows_max(PAIRS_MAX)
-        return tables.read_table(
-            self.intervals_path, INTERVAL_SCHEMA, columns, _LATER_COLUMNS, rows_max
-        )
+        return tables.read_table(self.intervals_path, INTERVAL_SCHEMA, columns, rows_max)
 
     def _rows_max(self, rows_of_a_second: int) -> int:
         """Return how many rows a table of a trial as long as this one can have.

@@ -7,8 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
 
-import pyarrow as pa
-
+from loadstone._loadgen import Table
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
@@ -218,7 +217,7 @@ class TrialWriter:
         self._probes_folder = folder / PROBES
         self._id = str(document["id"])
         self._operations_path = folder / OPERATIONS / (self._id + tables.OPERATIONS_SUFFIX)
-        self._operations: tables.CompressedStream | None = None
+        self._operations: tables.StreamWriter | None = None
         self._target_state: Mapping[str, Any] = {}
         self._actions_folder = folder / ACTIONS
         self._remove_leftovers()
@@ -228,33 +227,35 @@ class TrialWriter:
         self._probes: tables.StreamWriter | None = None
         self._actions: tables.StreamWriter | None = None
 
-    def write_intervals(self, batch: pa.RecordBatch) -> None:
+    def write_intervals(self, rows: Table) -> None:
         """Append intervals."""
-        self._intervals.write(batch)
+        self._intervals.write(rows)
 
-    def write_probes(self, batch: pa.RecordBatch) -> None:
+    def write_probes(self, rows: Table) -> None:
         """Append what the probes saw."""
         if self._probes is None:
             path = self._probes_folder / (self._id + tables.STREAM_SUFFIX)
             self._probes = tables.StreamWriter(path, PROBE_SCHEMA)
-        self._probes.write(batch)
+        self._probes.write(rows)
 
-    def write_actions(self, batch: pa.RecordBatch) -> None:
+    def write_actions(self, rows: Table) -> None:
         """Append intervals of a script's actions."""
         if self._actions is None:
             path = self._actions_folder / (self._id + tables.STREAM_SUFFIX)
             with durable.writing(path):
                 durable.make_folder(path.parent)
             self._actions = tables.StreamWriter(path, ACTION_SCHEMA)
-        self._actions.write(batch)
+        self._actions.write(rows)
 
-    def write_operations(self, batch: pa.RecordBatch) -> None:
+    def write_operations(self, rows: Table) -> None:
         """Append requests one by one, compressed."""
         if self._operations is None:
             with durable.writing(self._operations_path):
                 durable.make_folder(self._operations_path.parent)
-            self._operations = tables.CompressedStream(self._operations_path, batch.schema)
-        self._operations.write(batch)
+            self._operations = tables.StreamWriter(
+                self._operations_path, rows.schema, is_packed=True
+            )
+        self._operations.write(rows)
 
     def note_target(self, state: Mapping[str, Any]) -> None:
         """Take what was seen of the target before and after the load into the record."""

@@ -17,8 +17,8 @@ from loadstone.analysis.accounts.account import (
     Measurement,
     Parameter,
 )
-from loadstone.analysis.cells.summary import Cell, summarise_totals, system_of
-from loadstone.analysis.instrument.resources import Peaks
+from loadstone.analysis.cells.cell import Cell, system_of
+from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
 from loadstone.analysis.measured.part import Part
 from loadstone.analysis.measured.reading import Measured, read_measured
@@ -59,19 +59,19 @@ HOST_FIELDS = ("cpu", "memory_bytes", "kernel", "network", "nics", "cgroup")
 
 def read_account(run: Run) -> Account:
     """Read a run's tables, one trial at a time, and return it as an account."""
-    return account_of(run, read_measured(run))
+    measured = read_measured(run)
+    return account_of(run, measured, summarise_totals(measured.parts, measured.peaks))
 
 
-def account_of(run: Run, measured: Measured) -> Account:
-    """Return a run as an account, from what was read of it."""
-    parts, tops = measured.parts, measured.peaks
+def account_of(run: Run, measured: Measured, totals: Sequence[Cell]) -> Account:
+    """Return a run as an account, from what was read of it, and its cells of all iterations."""
     named = (run.manifest.get("campaign") or {}).get("targets") or {}
     # In the campaign's order: that of the plan is drawn by lot.
     order: dict[str, int] = {}
     for name, entry in named.items():
         order.setdefault(system_of(name, entry), len(order))
     measurements = tuple(
-        sorted(_measurements(measured), key=lambda one: order.get(one.target, len(order)))
+        sorted(_measurements(measured, totals), key=lambda one: order.get(one.target, len(order)))
     )
     targets = {str(doc["target"]["name"]): doc["target"] for doc in run.plan}
     systems: dict[str, list[str]] = {}
@@ -81,7 +81,7 @@ def account_of(run: Run, measured: Measured) -> Account:
         name=run.name,
         title=run.name,
         measurements=measurements,
-        disclosure=_disclosure(run, parts, tops),
+        disclosure=_disclosure(run, totals),
         run=str(run.manifest.get("run") or run.path),
         comparable={system: comparable_of(run, names) for system, names in systems.items()},
         identical=tuple(_twins(targets)),
@@ -104,15 +104,15 @@ def twins_of(run: Run) -> tuple[tuple[str, str], ...]:
     return tuple(_twins({str(doc["target"]["name"]): doc["target"] for doc in run.plan}))
 
 
-def _measurements(measured: Measured) -> Iterator[Measurement]:
+def _measurements(measured: Measured, totals: Sequence[Cell]) -> Iterator[Measurement]:
+    alone = {(cell.trials[0], cell.operation): cell for cell in totals if len(cell.trials) == 1}
     order: dict[str, list[Part]] = {}
     for part in measured.parts:
         order.setdefault(part.record.id, []).append(part)
     seen: dict[object, dict[str, int]] = {}
     for name, own in order.items():
-        totals = summarise_totals(own, measured.peaks)
         block = own[0].record.trial["block"]
-        for cell in totals:
+        for cell in _cells_of(name, own, alone) or summarise_totals(own, measured.peaks):
             labels = tuple(label for label in cell.labels if label not in LABELS_OF_CELLS)
             labels += tuple(measured.flags.get(name, ()))
             common = _measurement(cell)
@@ -127,6 +127,15 @@ def _measurements(measured: Measured) -> Iterator[Measurement]:
                     labels=labels,
                     repetition=of_case[metric],
                 )
+
+
+def _cells_of(
+    trial: str, parts: Sequence[Part], alone: Mapping[tuple[str, str], Cell]
+) -> list[Cell]:
+    """Return the totals of a trial that are of this trial alone, if all are."""
+    operations = dict.fromkeys(part.operation for part in parts)
+    found = [alone.get((trial, operation)) for operation in operations]
+    return [cell for cell in found if cell is not None] if all(found) else []
 
 
 def _measurement(cell: Cell) -> Measurement:
@@ -174,11 +183,10 @@ def _values(cell: Cell) -> Iterator[tuple[str, float]]:
                 yield f"{name}_ns_{quantile}", float(value)
 
 
-def _disclosure(run: Run, parts: Sequence[Part], tops: Mapping[str, Peaks]) -> Disclosure:
+def _disclosure(run: Run, totals: Sequence[Cell]) -> Disclosure:
     measured = [record.trial for record in run.records if record.trial["measured"]]
     if not measured:
         return Disclosure()
-    totals = summarise_totals(parts, tops)
     requests = sum(cell.requests for cell in totals)
     failed = sum(cell.failed for cell in totals)
     cpu = [cell.client.cpu_us_per_request for cell in totals]

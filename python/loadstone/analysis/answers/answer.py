@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.labels import BOUNDS, VOIDING
 from loadstone.analysis.naming import describe_parameter

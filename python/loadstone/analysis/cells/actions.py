@@ -8,11 +8,12 @@ client while it does nothing but this.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
-from loadstone.analysis.cells.summary import Cell, in_order, summarise_totals
+from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.cells.order import in_order
+from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.measured.part import Part, read_parts
-from loadstone.results.record import ACTION_SCHEMA, Record
+from loadstone.analysis.measured.rows import Rows
+from loadstone.results.record import Record
 
 OUT_OF_LINE = ("CREATE_USER", "AUDIT")
 """Actions of sessions that run before all others, and after them."""
@@ -52,9 +53,7 @@ def read_action_parts(record: Record) -> Iterable[Part]:
     """Return what each action did in each iteration of a trial; nothing where it has no script."""
     if record.actions_path is None:
         return ()
-    actions = record.actions
-    names = ["operation" if name == "action" else name for name in ACTION_SCHEMA.names]
-    return read_parts(record, pa.table(actions.columns, names=names))
+    return read_parts(record, Rows(record.actions, {"operation": "action"}))
 
 
 def summarise_actions(parts: Sequence[Part], targets: Sequence[str]) -> tuple[ActionCell, ...]:

@@ -7,10 +7,8 @@ that counts, bytes and histograms of all agents add up to those of the cell.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from loadstone.analysis.measured.part import Part, read_parts
+from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.statistics.latency import Latency, latency, merge
 from loadstone.results.record import Record
 
@@ -38,22 +36,18 @@ class AgentCell:
         return self.good / self.duration_s
 
 
-def read_agents(record: Record, intervals: pa.Table) -> tuple[AgentCell, ...]:
+def read_agents(record: Record, intervals: Rows) -> tuple[AgentCell, ...]:
     """Return what each agent did in a trial; agents by name, operations as the trial has them."""
     cells = []
     lengths_s: dict[str, float] = {}
     for part in read_parts(record, intervals):
         lengths_s[part.operation] = lengths_s.get(part.operation, 0.0) + part.duration_s
-    for agent in sorted(set(intervals["agent"].to_pylist())):
+    for agent in sorted(set(intervals["agent"].tolist())):
         parts: dict[str, list[Part]] = {}
-        for part in read_parts(record, _of_agent(intervals, agent)):
+        for part in read_parts(record, intervals.where("agent", agent)):
             parts.setdefault(part.operation, []).append(part)
         cells += [_cell(agent, own, lengths_s[name]) for name, own in parts.items()]
     return tuple(cells)
-
-
-def _of_agent(intervals: pa.Table, agent: str) -> pa.Table:
-    return intervals.filter(pc.equal(intervals["agent"], agent))
 
 
 def _cell(agent: str, parts: list[Part], duration_s: float) -> AgentCell:

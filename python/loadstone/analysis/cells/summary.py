@@ -6,172 +6,23 @@ trials and agents: counts, times and histograms, never rates or percentiles.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loadstone.analysis.cells.cell import Cell, Client, Spread, TrialRate
 from loadstone.analysis.cells.little import little_of
-from loadstone.analysis.instrument.headroom import CeilingShare, Jitter, combine_shares, jitter_of
+from loadstone.analysis.instrument.headroom import combine_shares, jitter_of
 from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.judgements.labels import label_cell
-from loadstone.analysis.measured.part import SECOND_NS, UNWRITTEN, Part
-from loadstone.analysis.naming import describe_parameters
-from loadstone.analysis.statistics.days import interval_over_days
+from loadstone.analysis.measured.part import LATENCIES, SECOND_NS, Part
 from loadstone.analysis.statistics.latency import Latency, Timeouts, latency, merge, stated_latency
-from loadstone.analysis.statistics.ratios import Interval
 from loadstone.campaign.planning.lifecycle import operations_of
-from loadstone.campaign.schema.systems.target import SYSTEM
 
 ALL_OPERATIONS = "all"
 SPREAD_OF_SECONDS = "standard deviation of the one-second rates"
 SPREAD_OF_TRIALS = "standard deviation of the trials' rates"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
-    """How far rates lie apart; `kind` says which rates, `n` how many."""
-
-    kind: str
-    n: int
-    requests_per_s: float
-    bytes_per_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialRate:
-    """What one trial of a cell reached: the unit of repetition in every comparison."""
-
-    trial: str
-    block: int
-    requests_per_s: float
-    bytes_per_s: float
-    duration_s: float
-    started_unix_ns: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
-    """What the load cost the hosts it came from; absent where it was not observed."""
-
-    cpu_us_per_request: float | None
-    rss_bytes_max: float | None
-    sockets_max: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One operation of one case in one round and iteration, over all its trials.
-
-    `requests` counts all, `good` the good ones, which alone make the rates, and `errors` the rest
-    by kind, those that asked for unwritten objects too.
-    `iteration` is None where all iterations are added up. `first_done_s` is when the first client
-    ran out of work, `last_done_s` when the last request was done, both from the start of measuring,
-    in the slowest of the trials. `instrument` is how much of its own ceiling the load generator
-    used; where that is not known, `no_ceiling` says why. `facts` are the parameters that are
-    the target's own.
-    """
-
-    target: str
-    workload: str
-    phase: str
-    operation: str
-    parameters: Mapping[str, object]
-    facts: Mapping[str, object]
-    round: int
-    iteration: int | None
-    iterations: int
-    load: Mapping[str, object]
-    trials: tuple[str, ...]
-    requests: int
-    good: int
-    objects: int
-    bytes: int
-    errors: Mapping[str, int]
-    duration_s: float
-    requests_per_s: float
-    objects_per_s: float
-    bytes_per_s: float
-    spread_of_seconds: Spread | None
-    spread_of_trials: Spread | None
-    trial_rates: tuple[TrialRate, ...]
-    first_done_s: float | None
-    last_done_s: float | None
-    response: Latency | None
-    service: Latency | None
-    first_byte: Latency | None
-    lag: Latency | None
-    part: Latency | None
-    parts_failed: int
-    little: float | None
-    client: Client
-    jitter: Jitter
-    instrument: CeilingShare | None
-    no_ceiling: str
-    labels: tuple[str, ...]
-
-    @property
-    def failed(self) -> int:
-        """How many requests failed."""
-        return self.requests - self.good - self.unwritten
-
-    @property
-    def unwritten(self) -> int:
-        """How many asked for an object that was not there, for its own put had failed."""
-        return self.errors.get(UNWRITTEN, 0)
-
-    @property
-    def system(self) -> str:
-        """What the target is an instance of: its fact `system`, or itself."""
-        return system_of(self.target, {"facts": self.facts})
-
-    @property
-    def name(self) -> str:
-        """The cell in words: "ceph, get, 4KiB, 250 threads, round 2"."""
-        words = [self.target, self.operation, describe_parameters(self.parameters)]
-        words += [f"round {self.round}"]
-        words += [f"iteration {self.iteration}"] if self.iteration is not None else []
-        return ", ".join(word for word in words if word)
-
-    @property
-    def interval(self) -> Interval | None:
-        """The 95 % interval of the rate, over days where there are several, else over trials.
-
-        None where one trial is all there is.
-        """
-        rates = [one.requests_per_s for one in self.trial_rates]
-        if len(rates) < 2 or min(rates) <= 0:
-            return None
-        # Other tools do not say when a trial began: then all of them count as of one day.
-        return interval_over_days(rates, [one.started_unix_ns or 0 for one in self.trial_rates])
-
-    @property
-    def spread(self) -> Spread | None:
-        """How far its trials lie apart; where there is one trial, its seconds."""
-        return self.spread_of_trials or self.spread_of_seconds
-
-    @property
-    def reached_requests_per_s(self) -> tuple[float, float]:
-        """The rate less and plus its spread."""
-        half = self.spread.requests_per_s if self.spread is not None else 0.0
-        return max(0.0, self.requests_per_s - half), self.requests_per_s + half
-
-    @property
-    def reached_bytes_per_s(self) -> tuple[float, float]:
-        """The rate of bytes less and plus its spread."""
-        half = self.spread.bytes_per_s if self.spread is not None else 0.0
-        return max(0.0, self.bytes_per_s - half), self.bytes_per_s + half
-
-    @property
-    def headline(self) -> Latency | None:
-        """The latency a reader is shown first: response time, else service time."""
-        return self.response or self.service
-
-
-def system_of(name: str, target: Mapping[str, Any]) -> str:
-    """Return what a target is an instance of, from its entry in a campaign or a document."""
-    return str((target.get("facts") or {}).get(SYSTEM) or name)
 
 
 def summarise(
@@ -218,45 +69,6 @@ def summarise_mixes(parts: Sequence[Part], peaks: Mapping[str, Peaks]) -> tuple[
             mixes.setdefault((part.record.id, part.iteration), []).append(part)
     added = [_added_up(mix) for mix in mixes.values()]
     return tuple(_cell(group, peaks, None) for group in _groups(added, each=False))
-
-
-def in_order(cells: Iterable[Cell], targets: Sequence[str] = ()) -> tuple[Cell, ...]:
-    """Return cells as a reader looks for them: by target, phase, parameters in size, and round.
-
-    A plan runs them in an order of chance. `targets` is the order in which they were named.
-    """
-    found = list(cells)
-    places: list[dict[str, int]] = [{}, {}, {}, {}]
-    for target in targets:
-        places[0].setdefault(target, len(places[0]))
-    # The first trial of a case comes before its second: the order of phases survives the chance.
-    for cell in sorted(found, key=lambda cell: cell.trials[0]):
-        for place, name in zip(places, _names(cell), strict=True):
-            place.setdefault(name, len(place))
-    return tuple(
-        sorted(
-            found,
-            key=lambda cell: (
-                [place[name] for place, name in zip(places, _names(cell), strict=True)],
-                _sortable(cell.parameters),
-                cell.round,
-                cell.iteration or 0,
-            ),
-        )
-    )
-
-
-def _names(cell: Cell) -> tuple[str, str, str, str]:
-    return cell.target, cell.workload, cell.phase, cell.operation
-
-
-def _sortable(parameters: Mapping[str, object]) -> list[tuple[str, float, str]]:
-    """Return parameters so that numbers sort by size and the size of objects goes first."""
-    ordered = sorted(parameters.items(), key=lambda item: (item[0] != "size", item[0]))
-    return [
-        (name, float(value) if isinstance(value, (int, float)) else 0.0, str(value))
-        for name, value in ordered
-    ]
 
 
 def _added_up(parts: Sequence[Part]) -> Part:
@@ -314,7 +126,11 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
         requests=requests,
         timeout_ns=trial.get("timeout_ns") or 0,
     )
-    rates = tuple(_trial_rate(name, parts) for name in records)
+    by_trial: dict[str, list[Part]] = {}
+    for part in parts:
+        by_trial.setdefault(part.record.id, []).append(part)
+    rates = tuple(_trial_rate(name, own) for name, own in by_trial.items())
+    response, service, first_byte, lag, by_part = _latencies(parts, timeouts)
     cell = Cell(
         target=trial["case"]["target"],
         workload=trial["case"]["workload"],
@@ -349,11 +165,11 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
         trial_rates=rates,
         first_done_s=_latest_s(parts, [part.first_done_ns for part in parts]),
         last_done_s=_latest_s(parts, [part.last_done_ns for part in parts]),
-        response=_latency(parts, "response", timeouts),
-        service=_latency(parts, "service", timeouts) or _stated(parts),
-        first_byte=_latency(parts, "first_byte", timeouts),
-        lag=_latency(parts, "lag", timeouts),
-        part=_latency(parts, "part", timeouts),
+        response=response,
+        service=service or _stated(parts),
+        first_byte=first_byte,
+        lag=lag,
+        part=by_part,
         parts_failed=sum(part.parts_failed for part in parts),
         little=little_of(parts),
         client=_client(parts, peaks),
@@ -374,8 +190,16 @@ def _errors(parts: list[Part]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _latency(parts: list[Part], name: str, timeouts: Timeouts) -> Latency | None:
-    return latency(merge(part.histograms[name] for part in parts), timeouts)
+def _latencies(parts: list[Part], timeouts: Timeouts) -> list[Latency | None]:
+    """Return each kind of time; kinds with the same histograms are added up once."""
+    known: dict[tuple[bytes | None, ...], Latency | None] = {}
+    found = []
+    for name in LATENCIES:
+        encoded = tuple(part.histograms[name] for part in parts)
+        if encoded not in known:
+            known[encoded] = latency(merge(encoded), timeouts)
+        found.append(known[encoded])
+    return found
 
 
 def _stated(parts: list[Part]) -> Latency | None:
@@ -388,8 +212,7 @@ def _stated(parts: list[Part]) -> Latency | None:
     return stated_latency(found[0]) if len(found) == len(parts) == 1 else None
 
 
-def _trial_rate(name: str, parts: list[Part]) -> TrialRate:
-    own = [part for part in parts if part.record.id == name]
+def _trial_rate(name: str, own: list[Part]) -> TrialRate:
     duration_s = sum(part.duration_s for part in own)
     return TrialRate(
         trial=name,

@@ -8,8 +8,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from loadstone.analysis.judgements.validity import may_print_quantile
 from loadstone.analysis.measured.part import operations_in
 from loadstone.analysis.measured.rows import Rows, values_of
@@ -81,10 +79,9 @@ def points_per_trial(records: Sequence[Record]) -> int:
     return min(POINTS_PER_TRIAL_MAX, max(POINTS_PER_TRIAL_MIN, POINTS_PER_RUN // max(1, lines)))
 
 
-def read_timelines(record: Record, intervals: pa.Table, points: int) -> Iterable[Timeline]:
+def read_timelines(record: Record, every: Rows, points: int) -> Iterable[Timeline]:
     """Return one trial over time, each operation with at most about so many points."""
     trial, case = record.trial, record.trial["case"]
-    every = Rows(intervals)
     end_s = _end_s(record, every)
     for operation in operations_in(record, every):
         rows = every.where("operation", operation)

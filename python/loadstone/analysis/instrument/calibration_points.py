@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from loadstone.analysis.instrument.headroom import jitter_of
 from loadstone.analysis.measured.part import Part, read_parts
+from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.statistics.latency import latency, merge
 from loadstone.results.calibration import CalibrationPoint, costs_of
 from loadstone.results.record import Record, Run
@@ -13,7 +14,7 @@ def points_of(run: Run) -> Iterator[CalibrationPoint]:
     """Return a point for each measured trial that ended; what was cut short is left out."""
     for record in run.records:
         if record.trial["measured"] and record.is_whole:
-            for part in read_parts(record, record.intervals):
+            for part in read_parts(record, Rows(record.intervals)):
                 if part.good and not part.errors:
                     yield _point(record, part)
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow.compute as pc
-
 from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.measured.samples import read_samples
 from loadstone.results.record import Record
 
 STALLED_SHARE = 0.05
@@ -104,10 +103,9 @@ def _throttled_ns(record: Record) -> float:
     """Return how long the client's control group held its threads back, in the whole trial."""
     if record.probes_path is None:
         return 0.0
-    rows = record.probes
-    is_it = pc.and_(pc.equal(rows["probe"], "cgroup"), pc.equal(rows["metric"], "throttled_ns"))
-    seen = pc.min_max(rows.filter(is_it)["value"]).as_py()
-    return float(seen["max"] - seen["min"]) if seen["max"] is not None else 0.0
+    groups = read_samples(record.probes).get(("cgroup", "throttled_ns"), ())
+    values = [value for samples in groups for value in samples.values.tolist()]
+    return max(values) - min(values) if values else 0.0
 
 
 def _evidence(found: Mapping[str, Stall]) -> tuple[Evidence, ...]:

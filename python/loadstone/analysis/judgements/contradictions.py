@@ -4,10 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import cast
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from loadstone.analysis.judgements.finding import Finding
+from loadstone.analysis.measured.rows import Rows
 from loadstone.results.record import Record
 
 TIMES = ("start_ns", "measure_start_ns", "measure_end_ns", "end_ns")
@@ -16,7 +14,7 @@ TIMES = ("start_ns", "measure_start_ns", "measure_end_ns", "end_ns")
 SECOND_NS = 1_000_000_000
 
 
-def contradictions(record: Record, intervals: pa.Table) -> list[str]:
+def contradictions(record: Record, intervals: Rows) -> list[str]:
     """Return what cannot be in a whole trial's account of itself, one sentence each."""
     if not record.is_whole or not record.summary.get("iterations"):
         return []
@@ -51,15 +49,13 @@ def _of_windows(record: Record) -> Iterator[str]:
         yield "the trial ended before it began"
 
 
-def _of_counts(record: Record, intervals: pa.Table) -> Iterator[str]:
+def _of_counts(record: Record, intervals: Rows) -> Iterator[str]:
     told = record.summary.get("requests")
-    counted = int(pc.sum(intervals["requests"]).as_py() or 0)
+    counted = intervals.sum("requests")
     if told is not None and told != counted:
         yield f"its summary counts {told} requests, its intervals {counted}"
-    seconds = pc.min_max(intervals["second"]).as_py()
+    seconds = intervals["second"].tolist()
     last_ns = max(entry.get("end_ns", 0) for entry in record.summary.get("iterations") or ())
     # A request that had to be given up is counted in the second in which that was seen.
-    if seconds["max"] is not None and (
-        seconds["min"] < 0 or 0 < last_ns < (seconds["max"] - 1) * SECOND_NS
-    ):
-        yield f"its intervals reach to second {seconds['max']}, and it ended before"
+    if seconds and (min(seconds) < 0 or 0 < last_ns < (max(seconds) - 1) * SECOND_NS):
+        yield f"its intervals reach to second {max(seconds)}, and it ended before"

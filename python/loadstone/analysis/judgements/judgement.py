@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 
 from loadstone.analysis.accounts.account import Account, KnownCeiling
 from loadstone.analysis.accounts.run_account import account_of
-from loadstone.analysis.cells.summary import Cell, in_order, summarise, summarise_cases
+from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.cells.order import in_order
+from loadstone.analysis.cells.summary import summarise, summarise_cases
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.labels import VOIDING
 from loadstone.analysis.judgements.trial_findings import Seen, judge
@@ -53,10 +55,10 @@ def judge_measured(
     `ceilings` were measured apart from it, and `null_rates` are what the same client reaches
     against a null target.
     """
-    account = account_of(run, measured)
+    made = summarise(measured.parts, measured.peaks)
+    account = account_of(run, measured, made[1])
     account = replace(account, ceilings=(*account.ceilings, *ceilings))
     targets = list((run.manifest.get("campaign") or {}).get("targets") or ())
-    made = summarise(measured.parts, measured.peaks)
     cells, totals = (in_order(found, targets) for found in made)
     changes = compare_changes(totals, measured.changed, measured.peaks)
     tried = tried_by_sweep(totals)

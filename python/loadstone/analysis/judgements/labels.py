@@ -8,8 +8,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from loadstone import units
 from loadstone.analysis.instrument.headroom import HICCUP_SHARE
 from loadstone.analysis.instrument.stalls import stall_of
@@ -22,7 +20,7 @@ from loadstone.analysis.rules import Rule, find_check, find_rule, view
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
-    from loadstone.analysis.cells.summary import Cell
+    from loadstone.analysis.cells.cell import Cell
 
 STALLED = "STALLED"
 CONTRADICTORY = "CONTRADICTORY"
@@ -206,9 +204,9 @@ def _offered_per_s(wanted_per_s: float, is_poisson: bool, parts: Sequence[Part])
 UNWRITTEN_WORDS = "asked for an object whose own put had failed; not a failure of its own"
 
 
-def error_sentences(record: Record, intervals: pa.Table) -> list[str]:
+def error_sentences(record: Record, intervals: Rows) -> list[str]:
     """Return one line per kind of error, with the first message that came back."""
-    counts = Rows(intervals).unless("outcome", "ok").sums("outcome", "requests")
+    counts = intervals.unless("outcome", "ok").sums("outcome", "requests")
     examples = record.summary.get("error_examples") or {}
     lines = []
     for count_of_kind, kind in sorted((-count, str(kind)) for kind, count in counts.items()):

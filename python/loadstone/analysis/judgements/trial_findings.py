@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis.accounts.account import Account
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.instrument.findings import find_refusals, find_uncalibrated
 from loadstone.analysis.instrument.stalls import find_stalls
 from loadstone.analysis.judgements.contradictions import find_contradictions

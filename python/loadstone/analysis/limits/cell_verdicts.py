@@ -6,7 +6,8 @@ from dataclasses import replace
 from statistics import fmean
 
 from loadstone.analysis.accounts.account import Account
-from loadstone.analysis.cells.summary import Cell, summarise_totals
+from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.judgements.finding import Evidence
 from loadstone.analysis.judgements.labels import VOIDING
 from loadstone.analysis.judgements.validity import LITTLE_INSTRUMENT, Gate, error_gate

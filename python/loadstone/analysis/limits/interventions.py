@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from loadstone.analysis.cells.summary import Cell, summarise_totals
+from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.instrument.resources import Peaks
 from loadstone.analysis.limits.observed import Intervention, LoadPoint, Tried
 from loadstone.analysis.measured.part import Part

@@ -8,7 +8,7 @@ load together, nothing else has changed, and a rate that rises was limited by th
 import json
 from collections.abc import Iterator, Sequence
 
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.limits.interventions import CellKey, hosts_of, ratio_of, tried
 from loadstone.analysis.limits.observed import Tried
 

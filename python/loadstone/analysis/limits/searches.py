@@ -13,6 +13,7 @@ from loadstone.analysis.instrument.stalls import stall_of
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.validity import may_print_quantile
 from loadstone.analysis.measured.part import NOT_SENT, UNWRITTEN, read_parts
+from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.latency import merge
 from loadstone.analysis.statistics.ratios import Interval, mean_interval
@@ -119,7 +120,7 @@ def observe(record: Record, goal: Goal) -> Observation:
     as the slowest, and where they reach down to the quantile there is no latency to read.
     """
     quantile = goal.quantile
-    parts = list(read_parts(record, record.intervals))
+    parts = list(read_parts(record, Rows(record.intervals)))
     good = merge(part.histograms["response"] or part.histograms["service"] for part in parts)
     errors: dict[str, int] = {}
     for part in parts:
@@ -275,7 +276,7 @@ def _outcome(goal: Goal, trials: Sequence[SearchTrial], step: object) -> FoundCa
 
 
 def _step(record: Record, seen: Observation, trial: SearchTrial, is_counted: bool) -> SearchStep:
-    parts = list(read_parts(record, record.intervals))
+    parts = list(read_parts(record, Rows(record.intervals)))
     return SearchStep(
         trial=record.id,
         stage=trial.stage,
@@ -290,6 +291,6 @@ def _step(record: Record, seen: Observation, trial: SearchTrial, is_counted: boo
 
 def _quantile(records: Sequence[Record], quantile: float) -> float | None:
     """Return the quantile of several trials together: counts are added, and it is read once."""
-    parts = [part for record in records for part in read_parts(record, record.intervals)]
+    parts = [part for record in records for part in read_parts(record, Rows(record.intervals))]
     times = merge(part.histograms["response"] or part.histograms["service"] for part in parts)
     return None if times is None else float(times.quantile(quantile))

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from loadstone.analysis.instrument.backlog import window_of_work
@@ -86,9 +85,8 @@ class Part:
         return (self.end_ns - self.start_ns) / SECOND_NS
 
 
-def read_parts(record: Record, intervals: pa.Table) -> Iterable[Part]:
+def read_parts(record: Record, every: Rows) -> Iterable[Part]:
     """Return the parts of one trial, iterations in order and operations as its mix lists them."""
-    every = Rows(intervals)
     measured = every.where("stage", "measure")
     for iteration in sorted(set(measured["iteration"].tolist())):
         rows = measured.where("iteration", iteration)

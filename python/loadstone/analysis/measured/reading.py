@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import pyarrow as pa
-
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.instrument.headroom import Calibrated, read_calibration, with_shares
 from loadstone.analysis.instrument.resources import Peaks, peaks
@@ -20,6 +18,7 @@ from loadstone.analysis.limits.interventions import changed_trials
 from loadstone.analysis.limits.searches import CapacitySearch, left_out, read_searches
 from loadstone.analysis.limits.target_resources import find_utilisation
 from loadstone.analysis.measured.part import Part, read_parts
+from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.measured.samples import Quantities, read_samples
 from loadstone.results.documents import check_judged
 from loadstone.results.record import Record, Run
@@ -42,9 +41,9 @@ class Reading:
         self._calibrated = calibrated
 
     @cached_property
-    def intervals(self) -> pa.Table:
+    def intervals(self) -> Rows:
         """The intervals."""
-        return self._record.intervals
+        return Rows(self._record.intervals)
 
     @cached_property
     def quantities(self) -> Quantities:

@@ -2,14 +2,16 @@
 costs more to plan than to carry out.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from loadstone._loadgen import Table
+
 Column = NDArray[np.generic]
+NO_OTHER_NAMES: Mapping[str, str] = {}
 
 
 class Rows:
@@ -18,9 +20,10 @@ class Rows:
     Numbers are arrays of their kind, a null among them 0; texts and histograms are objects.
     """
 
-    def __init__(self, table: pa.Table) -> None:
-        """Take all rows of a table."""
+    def __init__(self, table: Table, named: Mapping[str, str] = NO_OTHER_NAMES) -> None:
+        """Take all rows of a table; `named` are columns that are asked for by other names."""
         self._table = table
+        self._named = named
         self._columns: dict[str, Column] = {}
         self._picked: NDArray[np.intp] | None = None
 
@@ -30,16 +33,13 @@ class Rows:
 
     def __contains__(self, name: str) -> bool:
         """Tell whether the table has a column."""
-        return name in self._table.column_names
+        return self._named.get(name, name) in self._table
 
     def __getitem__(self, name: str) -> Column:
         """Return one column of these rows."""
         whole = self._columns.get(name)
         if whole is None:
-            column = self._table[name]
-            if column.null_count and pa.types.is_integer(column.type):
-                column = column.fill_null(0)
-            whole = self._columns[name] = column.to_numpy()
+            whole = self._columns[name] = _array(self._table, self._named.get(name, name))
         return whole if self._picked is None else whole[self._picked]
 
     def where(self, column: str, value: object) -> "Rows":
@@ -54,7 +54,7 @@ class Rows:
         """Return the rows that are chosen, one truth for each of these."""
         places = np.flatnonzero(chosen)
         picked = Rows.__new__(Rows)
-        picked._table, picked._columns = self._table, self._columns
+        picked._table, picked._named, picked._columns = self._table, self._named, self._columns
         picked._picked = places if self._picked is None else self._picked[places]
         return picked
 
@@ -68,6 +68,13 @@ class Rows:
         for key, number in zip(self[by].tolist(), self[name].tolist(), strict=True):
             found[key] = found.get(key, 0) + number
         return found
+
+
+def _array(table: Table, name: str) -> Column:
+    kind = table.kind(name)
+    if kind in ("int64", "float64"):
+        return np.frombuffer(table.packed(name), dtype=kind)
+    return np.array(table[name], dtype=object)
 
 
 def values_of(rows: Rows, name: str) -> Iterable[bytes | None]:

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
+
+from loadstone._loadgen import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +28,16 @@ Quantities = Mapping[tuple[str, str], Sequence[Samples]]
 """Samples by the probe and the metric that they are of."""
 
 
-def read_samples(probes: pa.Table) -> Quantities:
+def read_samples(probes: Table) -> Quantities:
     """Return what a table of probes holds, in the order in which its quantities first appear."""
     if not probes.num_rows:
         return {}
     names = ("probe", "metric", "host", "subject")
-    columns = [_encoded(probes[name]) for name in names]
+    columns = [_coded(probes, name) for name in names]
     codes = np.zeros(probes.num_rows, dtype=np.int64)
     for places, values in columns:
         codes = codes * len(values) + places
-    times, numbers = probes["time_unix_ns"].to_numpy(), probes["value"].to_numpy()
+    times, numbers = _times(probes), _values(probes)
     order = np.lexsort((numbers, times, codes))
     ends = [*(np.flatnonzero(np.diff(codes[order])) + 1).tolist(), order.size]
     groups = [order[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
@@ -48,7 +49,14 @@ def read_samples(probes: pa.Table) -> Quantities:
     return found
 
 
-def _encoded(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
-    """Return a column of texts as places in a list of its values."""
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+def _coded(probes: Table, name: str) -> tuple[NDArray[np.int64], list[str | None]]:
+    places, values = probes.coded(name)
+    return np.frombuffer(places, dtype=np.int64), values
+
+
+def _times(probes: Table) -> NDArray[np.int64]:
+    return np.frombuffer(probes.packed("time_unix_ns"), dtype=np.int64)
+
+
+def _values(probes: Table) -> NDArray[np.float64]:
+    return np.frombuffer(probes.packed("value"), dtype=np.float64)

@@ -1,13 +1,11 @@
 """What became of each planned trial."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from loadstone.analysis.instrument.headroom import Jitter, jitter_of
-from loadstone.analysis.judgements.labels import error_sentences, label_trial
+from loadstone.analysis.judgements.labels import label_trial
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.documents.trial import TrialDocument
 from loadstone.results.record import Record
@@ -43,7 +41,7 @@ class TrialFacts:
     hosts: tuple[Mapping[str, Any], ...] = ()
 
 
-def facts_of(trial: TrialDocument, record: Record | None, intervals: pa.Table | None) -> TrialFacts:
+def facts_of(trial: TrialDocument, record: Record | None, errors: Sequence[str] = ()) -> TrialFacts:
     """Return what became of a trial; one without a record did not run."""
     summary = record.summary if record is not None else {}
     ends = [entry["end_ns"] for entry in summary.get("iterations") or ()]
@@ -66,7 +64,7 @@ def facts_of(trial: TrialDocument, record: Record | None, intervals: pa.Table | 
         failed=summary.get("failed"),
         unwritten=summary.get("unwritten"),
         labels=label_trial(record) if record is not None else (),
-        errors=tuple(error_sentences(record, intervals)) if record is not None else (),
+        errors=tuple(errors),
         absent_probes=record.absent_probes if record is not None else {},
         target_state=record.target_state if record is not None else {},
         little=None,

@@ -13,7 +13,7 @@ from loadstone.analysis.accounts.account import RATE, Account, Measurement, Para
 from loadstone.analysis.accounts.comparability import differences
 from loadstone.analysis.accounts.comparison import Comparison, compare
 from loadstone.analysis.accounts.run_account import comparable_of, twins_of
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.errors import InputError
 from loadstone.results.record import Run
 

@@ -4,6 +4,7 @@ Percentiles of seconds, clients or hosts are never averaged: counts are added, a
 read from the sum.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Iterable, Mapping
@@ -43,7 +44,8 @@ class Latency:
     """What a merged histogram says; a percentile it cannot support is absent, with the reason.
 
     `quantiles` has every name of QUANTILES. `at_least` bounds those that lie among requests which
-    timed out, and whose true time is not known.
+    timed out, and whose true time is not known. `curve_shares` and `curve_ns` are its percentile
+    curve.
     """
 
     count: int
@@ -53,7 +55,16 @@ class Latency:
     quantiles: Mapping[str, int | None]
     unresolved: Mapping[str, str]
     at_least: Mapping[str, int]
-    curve: tuple[CurvePoint, ...] = field(repr=False)
+    curve_shares: tuple[float, ...] = field(repr=False)
+    curve_ns: tuple[int, ...] = field(repr=False)
+
+    @property
+    def curve(self) -> tuple[CurvePoint, ...]:
+        """The points of the percentile curve, which only charts ask for."""
+        return tuple(
+            CurvePoint(quantile=share, value_ns=ns)
+            for share, ns in zip(self.curve_shares, self.curve_ns, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,29 +108,34 @@ def combine(histograms: Iterable["Histogram | None"]) -> "Histogram | None":
 
 def latency(histogram: "Histogram | None", timeouts: Timeouts | None = None) -> Latency | None:
     """Return what may be said about a histogram of nanoseconds."""
-    if histogram is None or not histogram.count:
+    count = histogram.count if histogram is not None else 0
+    if histogram is None or not count:
         return None
     quantiles: dict[str, int | None] = {}
     unresolved: dict[str, str] = {}
     at_least: dict[str, int] = {}
     for name, q in QUANTILES.items():
         quantiles[name] = None
-        if not may_print_quantile(q, histogram.count):
-            unresolved[name] = _too_few(q, histogram.count)
+        if not may_print_quantile(q, count):
+            unresolved[name] = _too_few(q, count)
         elif timeouts is not None and timeouts.count > (1 - q) * timeouts.requests:
             unresolved[name] = _timed_out(timeouts)
             at_least[name] = timeouts.timeout_ns
         else:
             quantiles[name] = histogram.quantile(q)
+    shares = _curve_shares(count)
+    # All points in one pass over the buckets: asked for one by one, each would be a pass.
+    ranks = [max(1, math.ceil(share * count - 1e-9)) for share in shares]
     return Latency(
-        count=histogram.count,
+        count=count,
         mean_ns=histogram.mean,
         min_ns=histogram.min,
         max_ns=histogram.max,
         quantiles=quantiles,
         unresolved=unresolved,
         at_least=at_least,
-        curve=_curve(histogram),
+        curve_shares=shares,
+        curve_ns=tuple(histogram.at_ranks(ranks)),
     )
 
 
@@ -127,6 +143,7 @@ def stated_latency(stated: Mapping[str, Any]) -> Latency:
     """Return what another tool states of its requests: nothing is interpolated."""
     listed = {float(share): int(ns) for share, ns in stated["quantiles_ns"].items()}
     count = int(stated["count"])
+    shares = [share for share in sorted(listed) if may_print_quantile(share, count)]
     quantiles = {
         name: listed.get(q) if may_print_quantile(q, count) else None
         for name, q in QUANTILES.items()
@@ -139,11 +156,8 @@ def stated_latency(stated: Mapping[str, Any]) -> Latency:
         quantiles=quantiles,
         unresolved={name: NOT_STATED for name, ns in quantiles.items() if ns is None},
         at_least={},
-        curve=tuple(
-            CurvePoint(quantile=share, value_ns=ns)
-            for share, ns in sorted(listed.items())
-            if may_print_quantile(share, count)
-        ),
+        curve_shares=tuple(shares),
+        curve_ns=tuple(listed[share] for share in shares),
     )
 
 
@@ -158,13 +172,8 @@ def _timed_out(timeouts: Timeouts) -> str:
     return f"{share:.2%} of the requests timed out: at least {longer}"
 
 
-def _curve(histogram: "Histogram") -> tuple[CurvePoint, ...]:
-    """Return points that stand evenly on an axis of 1/(1-q), up to where ten values lie beyond."""
+@functools.lru_cache(maxsize=1024)
+def _curve_shares(count: int) -> tuple[float, ...]:
+    """Return shares that stand evenly on an axis of 1/(1-q), up to where ten values lie beyond."""
     evenly = (1 - 0.5 ** (number / CURVE_STEPS_PER_HALVING) for number in itertools.count())
-    quantiles = list(itertools.takewhile(lambda q: may_print_quantile(q, histogram.count), evenly))
-    # All points in one pass over the buckets: asked for one by one, each would be a pass.
-    ranks = [max(1, math.ceil(q * histogram.count - 1e-9)) for q in quantiles]
-    return tuple(
-        CurvePoint(quantile=q, value_ns=value_ns)
-        for q, value_ns in zip(quantiles, histogram.at_ranks(ranks), strict=True)
-    )
+    return tuple(itertools.takewhile(lambda q: may_print_quantile(q, count), evenly))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.statistics import student
 from loadstone.analysis.statistics.ratios import mean_interval

@@ -17,7 +17,7 @@ from loadstone.analysis.accounts.account import (
     Measurement,
     grouped,
 )
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.timeline import Timeline
 from loadstone.analysis.limits.measured_ceilings import bounds_of, ceilings_of
 from loadstone.analysis.standards.plausibility.bottleneck import in_mebibytes, limit_of

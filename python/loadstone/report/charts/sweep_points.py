@@ -7,7 +7,7 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.accounts.account import RATE, Account, Measurement
 from loadstone.analysis.accounts.case_means import CaseMean, case_means
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.naming import describe_parameter

@@ -9,9 +9,9 @@ from typing import Any
 
 from loadstone.analysis import Findings, TrialFacts
 from loadstone.analysis.cells.actions import ActionCell
+from loadstone.analysis.cells.cell import Cell, Spread
 from loadstone.analysis.cells.fidelity import Fidelity
 from loadstone.analysis.cells.queries import ARM_NAMES, QueryResults
-from loadstone.analysis.cells.summary import Cell, Spread
 from loadstone.analysis.judgements.finding import evidence_json
 from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling

@@ -45,8 +45,8 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
 
 def _lines(record: Record, offset_s: float, target: str) -> Iterable[str]:
     size = _size(record.trial.get("dataset") or DatasetDocument())
-    rows = record.intervals.sort_by([("second", "ascending"), ("operation", "ascending")])
-    for row in rows.to_pylist():
+    rows = record.intervals.to_pylist()
+    for row in sorted(rows, key=lambda row: (row["second"], row["operation"])):
         if row["stage"] != "measure":
             continue
         for kind in LATENCIES:

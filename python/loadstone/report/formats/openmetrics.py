@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.report.options import Options
 from loadstone.results.record import Run

@@ -5,11 +5,8 @@ import io
 import json
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.errors import InputError
 from loadstone.report.options import Options
@@ -49,6 +46,10 @@ def render_csv(run: Run, findings: Findings, options: Options) -> bytes:
 
 def render_parquet(run: Run, findings: Findings, options: Options) -> bytes:
     """Return the same rows as a Parquet table."""
+    # Imported here: it costs more than a report as CSV.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     stream = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(flat_rows(run, findings)), stream)
     return stream.getvalue()

@@ -10,7 +10,7 @@ from typing import Any
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import LOADS, Answer, Result, results_of
 from loadstone.analysis.answers.headline import case_words
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.instrument.resources import RESOURCES
 from loadstone.analysis.limits.target_state import ending, is_good
 from loadstone.analysis.naming import describe_size

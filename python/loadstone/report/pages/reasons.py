@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.rules import find_rule, limit_in_words
 from loadstone.report.verdict_words import evidence_words

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer, Result
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.naming import describe_size
 from loadstone.analysis.rules import find_rule
 from loadstone.campaign.schema.systems.target import SYSTEM

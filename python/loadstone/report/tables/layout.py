@@ -9,7 +9,7 @@ from typing import Literal
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.summary import Cell
+from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.report.instrument_words import (

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from loadstone.analysis import Findings, TrialFacts
-from loadstone.analysis.cells.summary import Cell, Spread
+from loadstone.analysis.cells.cell import Cell, Spread
 from loadstone.analysis.naming import (
     SIZES,
     describe_parameter,

@@ -1,0 +1,81 @@
+//! The columns of each table of a record. Times are nanoseconds; histograms are HdrHistogram's V2
+//! log format, deflated. Any column may lack values, as in files that say nothing else.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+/// Columns of intervals that the first builds did not write.
+pub const LATER: [&str; 2] = ["part", "parts_failed"];
+
+const INTERVALS: [(&str, DataType); 15] = [
+    ("agent", DataType::Utf8),
+    ("stage", DataType::Utf8),
+    ("iteration", DataType::Int32),
+    ("operation", DataType::Utf8),
+    ("outcome", DataType::Utf8),
+    ("second", DataType::Int64),
+    ("requests", DataType::Int64),
+    ("objects", DataType::Int64),
+    ("bytes", DataType::Int64),
+    ("response", DataType::Binary),
+    ("service", DataType::Binary),
+    ("first_byte", DataType::Binary),
+    ("lag", DataType::Binary),
+    ("part", DataType::Binary),
+    ("parts_failed", DataType::Int64),
+];
+
+const PROBES: [(&str, DataType); 6] = [
+    ("time_unix_ns", DataType::Int64),
+    ("host", DataType::Utf8),
+    ("probe", DataType::Utf8),
+    ("subject", DataType::Utf8),
+    ("metric", DataType::Utf8),
+    ("value", DataType::Float64),
+];
+
+const REQUESTS: [(&str, DataType); 10] = [
+    ("stage", DataType::Utf8),
+    ("iteration", DataType::Int64),
+    ("operation", DataType::Utf8),
+    ("outcome", DataType::Utf8),
+    ("object", DataType::Int64),
+    ("bytes", DataType::Int64),
+    ("intended_ns", DataType::Int64),
+    ("sent_ns", DataType::Int64),
+    ("first_byte_ns", DataType::Int64),
+    ("ended_ns", DataType::Int64),
+];
+
+/// One row for each stage, iteration, operation and outcome of a second of one agent.
+#[must_use]
+pub fn intervals() -> SchemaRef {
+    schema(INTERVALS.iter().map(|(name, kind)| (*name, kind)))
+}
+
+/// The same of a script's actions, whose `objects` are their requests.
+#[must_use]
+pub fn actions() -> SchemaRef {
+    let own = INTERVALS.iter().filter(|(name, _)| !LATER.contains(name));
+    schema(own.map(|(name, kind)| (if *name == "operation" { "action" } else { *name }, kind)))
+}
+
+/// One row for each value that a probe read. Counters stay as they were read: differences are made
+/// by readers.
+#[must_use]
+pub fn probes() -> SchemaRef {
+    schema(PROBES.iter().map(|(name, kind)| (*name, kind)))
+}
+
+/// One row for each logged request.
+#[must_use]
+pub fn requests() -> SchemaRef {
+    schema(REQUESTS.iter().map(|(name, kind)| (*name, kind)))
+}
+
+fn schema<'a>(columns: impl Iterator<Item = (&'a str, &'a DataType)>) -> SchemaRef {
+    let fields: Vec<Field> =
+        columns.map(|(name, kind)| Field::new(name, kind.clone(), true)).collect();
+    Arc::new(Schema::new(fields))
+}

@@ -1,0 +1,61 @@
+//! What may be wrong with a table.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use arrow_schema::ArrowError;
+use parquet::errors::ParquetError;
+
+/// Why a table cannot be read, or rows not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no table, it is damaged, or its columns are others.
+    #[error("{0}")]
+    Damaged(String),
+    /// It unpacks to more bytes than are allowed.
+    #[error("it unpacks to more than {} MiB", .0 >> 20)]
+    TooLarge(u64),
+    /// It has more rows than are allowed.
+    #[error("it has {rows} rows, and a trial of its length at most {rows_max}")]
+    TooManyRows {
+        /// How many it has.
+        rows: u64,
+        /// How many it may have.
+        rows_max: u64,
+    },
+    /// A batch of a stream is longer than is allowed.
+    #[error("a batch of it unpacks to more than {} MiB", .0 >> 20)]
+    BatchTooLarge(u64),
+    /// The columns of a stream are compressed, so that a short one could unpack to any size.
+    #[error("its columns are compressed inside the stream")]
+    Compressed,
+}
+
+impl From<ArrowError> for Error {
+    fn from(error: ArrowError) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
+impl From<ParquetError> for Error {
+    fn from(error: ParquetError) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::Damaged(error.to_string())
+    }
+}
+
+/// Does what reads a file of others: the libraries' decoders panic at some damage.
+pub(crate) fn guarded<T>(read: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| Err(Error::Damaged(words(&*panic))))
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let said = panic.downcast_ref::<&str>().map(ToString::to_string);
+    said.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "its content is damaged".into())
+}

@@ -1,0 +1,167 @@
+//! Tables ↔ Parquet files: what a trial's streams become when it has ended.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, SchemaRef};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
+use parquet::arrow::{ArrowWriter, ProjectionMask};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use crate::error::{Error, guarded};
+use crate::sink::Sink;
+use crate::table::{Table, check};
+
+// Intervals carry histograms, so that rows are counted by what they weigh as well.
+const ROW_GROUP_ROWS: usize = 65_536;
+const ROW_GROUP_BYTES: usize = 32 * 1024 * 1024;
+
+/// Turns tables of one schema into the bytes of a Parquet file, a row group at a time.
+pub struct ParquetEncoder {
+    schema: SchemaRef,
+    sink: Sink,
+    writer: ArrowWriter<Sink>,
+    group_bytes: usize,
+}
+
+impl std::fmt::Debug for ParquetEncoder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("ParquetEncoder")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ParquetEncoder {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// None that is known: the schemas are ours.
+    pub fn new(schema: SchemaRef) -> Result<Self, Error> {
+        let mut properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_statistics_enabled(EnabledStatistics::Chunk);
+        for field in schema.fields().iter().filter(|field| *field.data_type() == DataType::Binary) {
+            // Of histograms, the least and the largest say nothing.
+            let path = ColumnPath::from(field.name().as_str());
+            properties = properties.set_column_statistics_enabled(path, EnabledStatistics::None);
+        }
+        let sink = Sink::default();
+        let writer =
+            ArrowWriter::try_new(sink.clone(), Arc::clone(&schema), Some(properties.build()))?;
+        Ok(Self { schema, sink, writer, group_bytes: 0 })
+    }
+
+    /// Adds a table, and returns the bytes that have been finished by now.
+    ///
+    /// # Errors
+    /// A column is missing, or of another type.
+    pub fn encode(&mut self, table: &Table) -> Result<Vec<u8>, Error> {
+        for batch in table.fit(&self.schema)?.batches() {
+            self.writer.write(batch)?;
+            self.group_bytes += weight(batch);
+            if self.writer.in_progress_rows() >= ROW_GROUP_ROWS
+                || self.group_bytes >= ROW_GROUP_BYTES
+            {
+                self.writer.flush()?;
+                self.group_bytes = 0;
+            }
+        }
+        Ok(self.sink.take())
+    }
+
+    /// Returns the rest of the file.
+    ///
+    /// # Errors
+    /// None that is known: memory is written to.
+    pub fn end(self) -> Result<Vec<u8>, Error> {
+        self.writer.close()?;
+        Ok(self.sink.take())
+    }
+}
+
+/// How large a table may be: in memory, and in rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Bytes that it may unpack to.
+    pub bytes_max: u64,
+    /// Rows that it may have; they are counted before any is unpacked.
+    pub rows_max: u64,
+}
+
+/// Reads a Parquet file as far as memory allows: a short one can unpack to any size.
+///
+/// Columns that came `later` are null where an earlier build wrote the file.
+///
+/// A value may be as long as its column's piece of a row group unpacks to, and be repeated in every
+/// row; so many rows are read at once that even this stays within the bound.
+///
+/// # Errors
+/// The file is none, is damaged, lacks columns, or is larger than its `bounds`.
+pub fn read_parquet(
+    file: File,
+    wanted: &SchemaRef,
+    later: &[&str],
+    bounds: Bounds,
+) -> Result<Table, Error> {
+    guarded(move || read(file, wanted, later, bounds))
+}
+
+fn read(file: File, wanted: &SchemaRef, later: &[&str], bounds: Bounds) -> Result<Table, Error> {
+    // The types are those of the columns themselves, whatever another program notes beside them.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let facts = ArrowReaderMetadata::load(&file, options)?;
+    check(facts.schema(), wanted, later)?;
+    let places: Vec<usize> = (wanted.fields().iter())
+        .filter_map(|field| facts.schema().index_of(field.name()).ok())
+        .collect();
+    let mask = ProjectionMask::roots(facts.parquet_schema(), places);
+    let number = |value: i64| u64::try_from(value).unwrap_or(u64::MAX);
+    let rows = number(facts.metadata().file_metadata().num_rows());
+    let groups = facts.metadata().row_groups();
+    let sizes = || groups.iter().map(|group| number(group.total_byte_size()));
+    if rows > bounds.rows_max {
+        return Err(Error::TooManyRows { rows, rows_max: bounds.rows_max });
+    }
+    let bytes_max = bounds.bytes_max;
+    let row_bytes: u64 = wanted.fields().iter().map(|field| least_bytes(field.data_type())).sum();
+    let least_bytes = rows.saturating_mul(row_bytes);
+    let unpacked_bytes = sizes().fold(0, u64::saturating_add);
+    if least_bytes.max(unpacked_bytes) > bytes_max {
+        return Err(Error::TooLarge(bytes_max));
+    }
+    let chunk_bytes = sizes().max().unwrap_or(1).max(1);
+    let at_once = (bytes_max / chunk_bytes).clamp(1, ROW_GROUP_ROWS as u64);
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, facts)
+        .with_projection(mask)
+        .with_batch_size(usize::try_from(at_once).unwrap_or(ROW_GROUP_ROWS))
+        .build()?;
+    let found = arrow_array::RecordBatchReader::schema(&reader);
+    let (mut batches, mut read_bytes) = (Vec::new(), 0);
+    for batch in reader {
+        let batch = batch?;
+        read_bytes += weight(&batch) as u64;
+        if read_bytes > bytes_max {
+            return Err(Error::TooLarge(bytes_max));
+        }
+        batches.push(batch);
+    }
+    Table::new(found, batches).fit_with(wanted, later)
+}
+
+/// Returns what a value takes in memory at the least; a text has an offset of four bytes.
+fn least_bytes(kind: &DataType) -> u64 {
+    kind.primitive_width().unwrap_or(4) as u64
+}
+
+/// Returns the length of a batch's own values; its buffers may be parts of larger ones.
+fn weight(batch: &RecordBatch) -> usize {
+    let columns = batch.columns().iter();
+    columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX / 64)).sum()
+}
