@@ -1,0 +1,122 @@
+"""Users of an encrypting vault on real stores: the whole campaign, scaled down."""
+
+import itertools
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from loadstone.results.record import Record
+from loadstone.results.store import read_run
+from tests.conformance import store_under_test
+from tests.system import campaigns
+from tests.system.command import assert_untold, loadstone
+from tests.system.servers import ceph
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "datasafe.yaml"
+THREADS, SIZES, BUCKETS = (2, 4), ("1KiB", "100KiB"), (1, 3)
+MODES = ("aes-256-cbc", "aes-256-gcm")
+USERS, SEQUENCE = 10, {"WRITE": 155, "READ": 296, "LIST": 281, "DELETE": 214, "SHARE": 63}
+SOAK_S = float(os.environ.get("LOADSTONE_SOAK_S", "1800"))
+
+
+def scaled(*, every: str | None = None) -> list[str]:
+    """Return how the campaign is made small: its sequence stays whole."""
+    schedule = "null" if every is None else f"{{every: {every}, days: 1}}"
+    return [
+        f"--set=schedule={schedule}",
+        f"--set=sweep.threads=[{', '.join(map(str, THREADS))}]",
+        f"--set=sweep.size=[{', '.join(SIZES)}]",
+        f"--set=sweep.buckets=[{', '.join(map(str, BUCKETS))}]",
+    ]
+
+
+def check_whole_campaign(folder: Path, secret: str, url: str, access_key: str) -> None:
+    """Run all cases on a store; every action of every case did what the script expects."""
+    environment = {"AWS_ACCESS_KEY_ID": access_key, "AWS_SECRET_ACCESS_KEY": secret}
+    words = [*scaled(), f"--set=targets.amazon.endpoint={url}"]
+    words.append("--set=targets.amazon.region=us-east-1")
+    said = loadstone("run", EXAMPLE, "-o", folder, *words, environment=environment)
+    # On a busy host a client may have stalled: its numbers must not be used, but all was right.
+    assert said.code == 0 or "the client stalled" in said.out, said.out + said.err
+    assert_untold(secret, said, folder)
+    found: dict[tuple[object, ...], dict[str, int]] = {}
+    for one in loadstone("report", folder, "-f", "json").json()["actions"]:
+        case = one["parameters"]
+        assert one["errors"] == {}, one
+        key = (case["threads"], case["size"], case["buckets"], case["encryption"])
+        found.setdefault(key, {})[one["action"]] = one["good_actions"]
+    sizes = (1024, 100 * 1024)
+    assert set(found) == set(itertools.product(THREADS, sizes, BUCKETS, MODES))
+    for (threads, *_), counts in found.items():
+        copies = int(str(threads))
+        expected = {name: copies * count for name, count in SEQUENCE.items()}
+        assert counts == expected | {"CREATE_USER": USERS, "AUDIT": copies * 2 * USERS}
+    table = loadstone("report", folder, "--table", "datasafe", "-f", "markdown")
+    assert table.code == 0
+    assert table.out.count("==== Statistics for AMAZON") == len(found)
+
+
+@pytest.mark.real
+def test_the_datasafe_campaign_runs_on_the_embedded_store(tmp_path: Path) -> None:
+    with store_under_test.store() as url:
+        check_whole_campaign(
+            tmp_path / "run", store_under_test.SECRET_KEY, url, store_under_test.ACCESS_KEY
+        )
+        assert store_under_test.s3(url).list_buckets()["Buckets"] == []
+
+
+@pytest.mark.real
+def test_the_datasafe_campaign_runs_on_versitygw(
+    versitygw_server: dict[str, str], tmp_path: Path
+) -> None:
+    login = versitygw_server
+    check_whole_campaign(
+        tmp_path / "run", login["secret_key"], login["endpoint"], login["access_key"]
+    )
+
+
+@pytest.mark.real
+def test_the_datasafe_campaign_runs_on_cephs_gateway(
+    ceph_server: ceph.Cluster, tmp_path: Path
+) -> None:
+    login = ceph_server.endpoints["s3"]
+    check_whole_campaign(
+        tmp_path / "run", login["secret_key"], login["endpoint"], login["access_key"]
+    )
+
+
+@pytest.mark.long(cpu_s=900)
+def test_users_find_what_they_wrote_for_half_an_hour(tmp_path: Path) -> None:
+    """Start after start of the campaign, until Ctrl-C; nothing is lost and memory does not grow."""
+    environment = {
+        "AWS_ACCESS_KEY_ID": store_under_test.ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": store_under_test.SECRET_KEY,
+    }
+    run = tmp_path / "run"
+    with pytest.MonkeyPatch.context() as patch, store_under_test.store() as url:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        process = campaigns.start(
+            "run", EXAMPLE, "-o", run, *scaled(every="20s"),
+            f"--set=targets.amazon.endpoint={url}", "--set=targets.amazon.region=us-east-1",
+        )  # fmt: skip
+        time.sleep(SOAK_S)
+        process.send_signal(signal.SIGINT)
+        said = campaigns.end(process)
+        assert process.returncode == 130, said
+    report = loadstone("report", run, "-f", "json").json()
+    assert all(one["errors"] == {} for one in report["actions"])
+    whole = [one for one in read_run(run).records if one.is_whole and one.trial["measured"]]
+    assert len({one.trial["block"] for one in whole}) >= SOAK_S / 120
+    peaks = [max(_memory(one), default=0.0) for one in whole]
+    third = len(peaks) // 3
+    assert min(peaks) > 0
+    assert max(peaks[-third:]) <= 1.2 * max(peaks[:third])
+
+
+def _memory(record: Record) -> list[float]:
+    """Return what the load generator's process held while a trial ran."""
+    return [row["value"] for row in record.probes.to_pylist() if row["metric"] == "rss_bytes"]
