@@ -76,7 +76,8 @@ def test_every_mistake_is_told_at_once_with_line_key_found_and_allowed() -> None
     settings = {setting.name: setting for setting in DRIVERS["s3"].settings}
     assert told == [
         'c.yaml:3: targets.store.endpoints: found nothing, allowed a value; driver s3 needs it '
-        f"({settings['endpoints'].help})",
+        f"({settings['endpoints'].help})\n"
+        "  hint: give it here, or export AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL",
         "c.yaml:5: targets.store.endpint: found an unknown key, allowed driver, replication, "
         f'{", ".join(settings)}\n  hint: did you mean "endpoints"?',
         'c.yaml:7: dataset.objects: found "many", allowed a whole number, like 1000 or 10_000_000',

@@ -42,7 +42,7 @@ def test_no_table_can_be_asked_for(run: str, capsys: pytest.CaptureFixture[str])
     assert "| Small" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("form", ["json", "openmetrics", "parquet"])
+@pytest.mark.parametrize("form", ["json", "openmetrics", "parquet", "svg", "png"])
 def test_a_layout_that_a_report_has_not_is_refused_and_not_passed_over(
     run: str, form: str, tmp_path: Path
 ) -> None:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LAID_OUT = ("terminal", "markdown", "html", "csv")
 """Reports that a layout of a published table may be asked of."""
+DRAWN = ("svg", "png")
+"""Reports that the charts of a layout may be asked of, where it has some."""
 
 COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 
@@ -51,16 +53,34 @@ def report_options(run: "Run", report: Report, *, is_terminal: bool, **chosen: A
         values.pop("table", None)
     from loadstone.report.tables.templates import NO_TABLE
 
-    if chosen.get("table") not in (None, NO_TABLE) and report.name not in LAID_OUT:
-        raise InputError(
-            f'report "{report.name}" has no layouts of tables, and --table asks for one',
-            f"those have them: {', '.join(LAID_OUT)}",
-        )
+    if (table := chosen.get("table")) not in (None, NO_TABLE):
+        _refuse_layout(report, str(table))
     if values.get("table") == NO_TABLE:
         del values["table"]
     width = shutil.get_terminal_size((80, 24)).columns if is_terminal else 100
     color = is_terminal and "NO_COLOR" not in os.environ
     return Options(width=width, color=color, **values)
+
+
+def _refuse_layout(report: Report, table: str) -> None:
+    """Refuse a layout that the report would pass over."""
+    if report.name in LAID_OUT:
+        return
+    if report.name in DRAWN:
+        from loadstone.report.charts.images import LAYOUTS
+
+        if table in LAYOUTS:
+            return
+        raise InputError(
+            f'layout "{table}" has no charts of its own, and --table asks report "{report.name}"'
+            " for them",
+            f"those have some: {', '.join(LAYOUTS)}; without --table, all charts of the run"
+            " are drawn",
+        )
+    raise InputError(
+        f'report "{report.name}" has no layouts of tables, and --table asks for one',
+        f"those have them: {', '.join(LAID_OUT)}",
+    )
 
 
 def for_screen(content: bytes) -> bytes:
