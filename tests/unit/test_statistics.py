@@ -141,16 +141,30 @@ def test_flipping_signs_gives_fishers_own_number() -> None:
     assert significance.sign_flip_p(DARWIN, seed=1) == pytest.approx(2 * 863 / 32768, abs=1e-12)
 
 
+def test_sign_flips_are_counted_one_by_one_however_the_pairs_tie() -> None:
+    chance = np.random.default_rng(8)
+    for pairs in range(1, 13):
+        for whole in (chance.integers(-3, 4, pairs), chance.integers(-10_000, 10_000, pairs)):
+            # Thirds cannot be told exactly by a machine; their counts of whole numbers can.
+            seen = abs(int(whole.sum()))
+            beyond = sum(
+                abs(int(np.dot(signs, whole))) >= seen
+                for signs in itertools.product([-1, 1], repeat=pairs)
+            )
+            assert significance.sign_flip_p(whole / 3, seed=1) == beyond / 2**pairs
+
+
 def test_drawn_sign_flips_come_close_to_all_of_them_and_are_never_zero() -> None:
-    many = [*DARWIN, *DARWIN[:8]]
-    exact = sum(
-        abs(np.dot(signs, many[:16])) >= abs(sum(many[:16])) - 1e-9
-        for signs in itertools.product([-1, 1], repeat=16)
-    )
-    assert significance.sign_flip_p(many[:16], seed=1) == pytest.approx(exact / 2**16)
+    most = significance.EXACT_SIGN_FLIPS
+    many = [*DARWIN, *DARWIN, 1.0][: most + 1]
+    drawn = significance.sign_flip_p(many, seed=1)
+    # One pair more that is as good as nothing leaves the exact number of all the others.
+    assert drawn == pytest.approx(significance.sign_flip_p(many[:most], seed=1), abs=0.004)
+    assert drawn != significance.sign_flip_p(many, seed=2)
     assert 0 < significance.sign_flip_p([1.0] * 40, seed=1) <= 1e-4
-    normal = 2 * stats.norm.sf(abs(sum(many)) / math.sqrt(sum(d * d for d in many)))
-    assert significance.sign_flip_p(many, seed=1) == pytest.approx(normal, abs=0.004)
+    long = [*DARWIN] * 6
+    normal = 2 * stats.norm.sf(abs(sum(long)) / math.sqrt(sum(d * d for d in long)))
+    assert significance.sign_flip_p(long, seed=1) == pytest.approx(normal, abs=0.004)
 
 
 @pytest.mark.parametrize(("n", "least"), [(3, 0.25), (5, 0.0625), (6, 0.03125)])

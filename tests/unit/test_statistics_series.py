@@ -1,9 +1,11 @@
 """Golden values for what depends on the order of a series, and the gates of a trial."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from loadstone.analysis.judgements import validity
@@ -83,6 +85,33 @@ def test_pelt_finds_the_segments_that_ruptures_finds() -> None:
     assert [end for _, end in change_points.pelt(NILE)] == [100]
     found = change_points.pelt(NILE, penalty=3 * math.log(100))
     assert [end for _, end in found] == [28, 97, 100]
+
+
+def test_pelt_finds_what_trying_all_cuts_finds() -> None:
+    chance = np.random.default_rng(1)
+    for number in range(60):
+        levels = [chance.normal(chance.uniform(50, 200), chance.uniform(0.5, 20), 50)] * 2
+        levels += [chance.normal(chance.uniform(50, 200), 5, chance.integers(1, 60))] * 2
+        series = np.concatenate(levels)[: chance.integers(6, 220)]
+        # With a small penalty most ends are cuts, so that a start pruned too early shows.
+        penalty = (2.0, 8.0, 15 * math.log(series.size))[number % 3]
+        assert change_points.pelt(series, penalty=penalty) == _best_of_all_cuts(series, penalty)
+
+
+def _best_of_all_cuts(values: NDArray[np.float64], penalty: float) -> list[tuple[int, int]]:
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    squares = np.concatenate([[0.0], np.cumsum(values**2)])
+    best, cuts = [-penalty, math.inf, math.inf], [[0], [0], [0]]
+    for end in range(3, values.size + 1):
+        starts = np.arange(end - 2)
+        length = end - starts
+        mean = (sums[end] - sums[starts]) / length
+        variance = np.maximum((squares[end] - squares[starts]) / length - mean**2, 1e-12)
+        totals = np.array(best)[starts] + length * (np.log(variance) + 1) + penalty
+        chosen = int(np.argmin(totals))
+        best.append(float(totals[chosen]))
+        cuts.append([*cuts[chosen], end])
+    return list(itertools.pairwise(cuts[-1]))
 
 
 def test_e_divisive_finds_the_change_of_the_nile() -> None:

@@ -178,6 +178,24 @@ def compare(
     return replace(shell, comparisons=tuple(judged), geometric_mean=together)
 
 
+def ratio_together(a: Account, b: Account, metric: str) -> float | None:
+    """Return the ratio of all cases together as `compare` finds it, without interval and tests.
+
+    Both are arms of one run. None where no case is left that is not void.
+    """
+    cells_a, cells_b = _cells(a, b, metric, ())
+    pairs = [(own, cells_b[key]) for key, own in cells_a.items() if key in cells_b]
+    usable = [pair for pair in pairs if not _is_void(_labels_of(*pair))]
+    match usable:
+        case []:
+            return None
+        case [(one, other)]:
+            return _ratio_of_case(one, other, is_one_run=True).ratio
+        case _:
+            values = [(_values(one), _values(other)) for one, other in usable]
+            return statistics.ratio_together(values)
+
+
 def _split(
     a: Account,
     b: Account,
@@ -210,9 +228,9 @@ def _compare_case(
     factors: Sequence[str],
 ) -> CaseComparison:
     pairs = _in_blocks(a, b) if is_one_run else None
+    ratio = _ratio_of_case(a, b, is_one_run=is_one_run)
     if pairs is not None:
         values_a, values_b = pairs
-        ratio = statistics.paired_ratio(values_a, values_b)
         logs = [math.log(y / x) for x, y in zip(values_a, values_b, strict=True)]
         # Five pairs never bring the sign flips below 0.06, so the t of the interval decides.
         p, check = statistics.t_p(ratio), None
@@ -222,11 +240,9 @@ def _compare_case(
         method = f"{ratio.method}, checked by sign flips"
     else:
         values_a, values_b = _values(a), _values(b)
-        ratio = statistics.welch_ratio(values_a, values_b)
         p = significance.mann_whitney_p(values_a, values_b) if ratio.low is not None else None
         check, is_checked = None, True
         method = f"{ratio.method}, Mann-Whitney p"
-    labels = tuple(dict.fromkeys(label for one in (*a, *b) for label in one.labels))
     return CaseComparison(
         case={name: value for name, value in a[0].case if name not in factors},
         target=target,
@@ -241,8 +257,26 @@ def _compare_case(
         a12=significance.a12(values_a, values_b) if ratio.low is not None else None,
         noise_floor=floor,
         verdict="not resolved",
-        labels=labels,
+        labels=_labels_of(a, b),
     )
+
+
+def _ratio_of_case(
+    a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool
+) -> statistics.Ratio:
+    """Return the ratio of one case: of pairs where both arms ran in the same blocks."""
+    pairs = _in_blocks(a, b) if is_one_run else None
+    if pairs is not None:
+        return statistics.paired_ratio(*pairs)
+    return statistics.welch_ratio(_values(a), _values(b))
+
+
+def _labels_of(a: Sequence[Measurement], b: Sequence[Measurement]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(label for one in (*a, *b) for label in one.labels))
+
+
+def _is_void(labels: Sequence[str]) -> bool:
+    return any(label in VOIDING or label.startswith(VOID_FOR_RATIOS) for label in labels)
 
 
 def _least_p(pairs: int) -> float:
@@ -268,7 +302,7 @@ def _with_verdicts(
 def _verdict(
     one: CaseComparison, a: Sequence[Measurement], b: Sequence[Measurement], metric: str
 ) -> PairOutcome:
-    if any(label in VOIDING or label.startswith(VOID_FOR_RATIOS) for label in one.labels):
+    if _is_void(one.labels):
         return "void"
     if one.ratio.low is None or one.ratio.high is None:
         return "single trial"

@@ -14,6 +14,8 @@ Series = NDArray[np.float64]
 Kind = Literal["flat", "warm-up", "slowdown", "no steady state"]
 
 SHORTEST_SEGMENT = 3
+ENDS_AT_ONCE = 32
+"""So many ends of segments are priced together: one by one, calls would cost more than numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,27 +89,46 @@ def pelt(values: ArrayLike, *, penalty: float | None = None) -> list[tuple[int, 
     # A segment of equal values has no variance, whose logarithm would outbid everything.
     floor = max(1e-12, 1e-10 * float(x.var()))
 
-    def cost(starts: NDArray[np.int_], end: int) -> Series:
-        length = end - starts
-        mean = (sums[end] - sums[starts]) / length
-        variance = np.maximum((squares[end] - squares[starts]) / length - mean**2, floor)
-        priced: Series = length * (np.log(variance) + 1)
+    def cost(starts: NDArray[np.int_], ends: NDArray[np.int_]) -> Series:
+        """Return what each start costs with each end, a row for each end; inf where too short."""
+        length = ends[:, None] - starts
+        divisor = np.maximum(length, 1.0)
+        mean = (sums[ends][:, None] - sums[starts]) / divisor
+        priced: Series = (squares[ends][:, None] - squares[starts]) / divisor
+        priced -= np.square(mean, out=mean)
+        np.log(np.maximum(priced, floor, out=priced), out=priced)
+        priced += 1
+        priced *= divisor
+        priced[length < shortest] = np.inf
         return priced
 
     best = np.full(n + 1, np.inf)
     best[0] = -beta
     previous = np.zeros(n + 1, dtype=int)
-    starts = np.array([0])
-    for end in range(shortest, n + 1):
-        totals = best[starts] + cost(starts, end) + beta
-        chosen = int(np.argmin(totals))
-        best[end], previous[end] = totals[chosen], starts[chosen]
-        starts = np.append(starts[totals - beta <= best[end]], end - shortest + 1)
-    ends = [n]
-    while previous[ends[-1]] > 0:
-        ends.append(int(previous[ends[-1]]))
-    cuts = [0, *reversed(ends)]
-    return list(pairwise(cuts))
+    starts = np.arange(0)
+    for first in range(shortest, n + 1, ENDS_AT_ONCE):
+        ends = np.arange(first, min(first + ENDS_AT_ONCE, n + 1))
+        # With each end a start becomes possible: that of a segment of the shortest length.
+        known = starts.size
+        starts = np.concatenate([starts, np.arange(first - shortest, ends[-1] - shortest + 1)])
+        reached = best[starts]
+        costs = cost(starts, ends)
+        for row, end in zip(costs, ends.tolist(), strict=True):
+            totals = reached + row
+            chosen = totals.argmin()
+            best[end], previous[end] = totals[chosen] + beta, starts[chosen]
+            place = known + end - (first - shortest)
+            if place < starts.size:
+                reached[place] = best[end]
+        # A start is beaten for good by a cut at an end from which on a whole segment fits.
+        judged = ends.size - shortest
+        if judged >= 0:
+            is_beaten = reached + costs[judged] > best[ends[judged]]
+            starts = starts[~is_beaten | (starts > ends[judged] - shortest)]
+    cuts = [n]
+    while cuts[-1] > 0:
+        cuts.append(int(previous[cuts[-1]]))
+    return list(pairwise(reversed(cuts)))
 
 
 def classify(values: ArrayLike, *, delta: float = 0.02, tail: float = 0.25) -> Classification:

@@ -6,7 +6,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 from loadstone.analysis.accounts.account import Account, Measurement, Parameter
-from loadstone.analysis.accounts.comparison import ALPHA, Comparison, compare
+from loadstone.analysis.accounts.comparison import (
+    ALPHA,
+    Comparison,
+    compare,
+    ratio_together,
+)
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.statistics.ratios import TOGETHER
 
@@ -26,7 +31,7 @@ def arms_differ(account: Account) -> Iterator[Finding]:
         if second in twins:
             yield _control(found)
         elif len(found.comparisons) > 1:
-            yield _finding(found, _without_first(a, b))
+            yield _finding(found, _without_first(a, b, found.metric))
 
 
 def _control(found: Comparison) -> Finding:
@@ -50,7 +55,7 @@ def _control(found: Comparison) -> Finding:
     )
 
 
-def _finding(found: Comparison, without_first: Comparison | None) -> Finding:
+def _finding(found: Comparison, without_first: float | None) -> Finding:
     tested = [one for one in found.comparisons if one.p is not None]
     raw = [one for one in tested if one.p is not None and one.p < ALPHA]
     kept = [one for one in tested if one.p_holm is not None and one.p_holm < ALPHA]
@@ -75,10 +80,11 @@ def _finding(found: Comparison, without_first: Comparison | None) -> Finding:
             f" (95 % CI {together.low:.3f}-{together.high:.3f})"
         )
         evidence.append(Evidence(metric=TOGETHER, value=together.ratio))
-    if without_first is not None and without_first.geometric_mean is not None:
-        ratio = without_first.geometric_mean.ratio
-        statement += f", and {ratio:.3f} without each first repetition"
-        evidence.append(Evidence(metric="geometric mean without first repetitions", value=ratio))
+    if without_first is not None:
+        statement += f", and {without_first:.3f} without each first repetition"
+        evidence.append(
+            Evidence(metric="geometric mean without first repetitions", value=without_first)
+        )
     return Finding(
         rule="arms-differ",
         statement=statement,
@@ -87,10 +93,10 @@ def _finding(found: Comparison, without_first: Comparison | None) -> Finding:
     )
 
 
-def _without_first(a: Account, b: Account) -> Comparison | None:
+def _without_first(a: Account, b: Account, metric: str) -> float | None:
     if not all(any(one.repetition > 2 for one in side.measurements) for side in (a, b)):
         return None
-    return compare(_later(a), _later(b))
+    return ratio_together(_later(a), _later(b), metric)
 
 
 def _later(account: Account) -> Account:
