@@ -12,7 +12,7 @@ import pytest
 
 from loadstone.campaign.schema.systems.node import Node
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.programs import nodes
+from loadstone.execution.programs import nodes, reaching
 
 pytestmark = pytest.mark.real
 
@@ -64,9 +64,9 @@ def with_keys(monkeypatch: pytest.MonkeyPatch, folder: Path, *, known: bool) -> 
     hosts.write_text(f"* {text}" if known else "")
     own = (
         "ssh", "-F", "none", "-i", str(folder / "user"), "-oIdentitiesOnly=yes",
-        f"-oUserKnownHostsFile={hosts}", "-oGlobalKnownHostsFile=/dev/null", *nodes.SSH[1:],
+        f"-oUserKnownHostsFile={hosts}", "-oGlobalKnownHostsFile=/dev/null", *reaching.SSH[1:],
     )  # fmt: skip
-    monkeypatch.setattr(nodes, "SSH", own)
+    monkeypatch.setattr(reaching, "SSH", own)
 
 
 def test_a_node_behind_ssh_says_what_this_machine_says(

@@ -13,7 +13,8 @@ from loadstone.campaign.schema.systems.node import Node
 from loadstone.cli import main
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs import nodes as asking
-from loadstone.formats.survey import ENTRIES_MAX, READERS, TEXT_MAX, read_survey
+from loadstone.formats.parts import TEXT_MAX
+from loadstone.formats.survey import ENTRIES_MAX, READERS, read_survey
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import Folder, trial
 

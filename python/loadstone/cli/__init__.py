@@ -41,7 +41,7 @@ COMMANDS = (
     ),
     Command(
         name="nodes",
-        summary="Describe the machines that a campaign names.",
+        summary="Describe and probe the machines that a campaign names.",
         module="loadstone.cli.commands.nodes",
     ),
     Command(

@@ -1,22 +1,71 @@
-"""The machines that a campaign names: asked, with a word on the screen meanwhile."""
+"""The machines that a campaign names: asked and probed, with a word on the screen meanwhile."""
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
+from loadstone import units
 from loadstone.campaign.schema.campaign import Campaign
+from loadstone.campaign.schema.systems.node import Node
 from loadstone.cli import plain
 from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs import node_paths, node_probes
 from loadstone.execution.programs.nodes import survey
 
 
-def describe(campaign: Campaign) -> dict[str, Any]:
-    """Return what the campaign's nodes say of themselves; those that failed are warned of."""
-    print(f"describing {len(campaign.nodes)} nodes", file=sys.stderr)
+def describe(campaign: Campaign, *, with_probes: bool = True) -> dict[str, Any]:
+    """Return what the campaign's nodes say of themselves, and what their probes measured.
+
+    Those that failed are warned of.
+    """
+    _say(f"describing {len(campaign.nodes)} nodes")
     secrets.keep_from_programs(campaign.document())
     found = survey(campaign.nodes, Interrupt())
-    for name, node in found.items():
-        if "failed" in node:
-            where = f" ({node['host']})" if node["host"] else ""
-            print(plain(f'warning: node "{name}"{where}: {node["failed"]}'), file=sys.stderr)
+    failed = {name: str(node["failed"]) for name, node in found.items() if "failed" in node}
+    for name, why in failed.items():
+        where = f" ({found[name]['host']})" if found[name]["host"] else ""
+        _say(f'warning: node "{name}"{where}: {why}')
+    if with_probes:
+        _probe(campaign, found, failed)
     return found
+
+
+def _probe(campaign: Campaign, found: dict[str, Any], failed: dict[str, str]) -> None:
+    seconds = expected_s(campaign.nodes)
+    if not seconds:
+        return
+    lasts = units.format_duration(round(seconds * 1e9))
+    _say(f"probing nodes: {lasts} of measurements, and what the files of mounts take to write")
+    interrupt = Interrupt()
+    for name, told in node_probes.probe_storage(campaign.nodes, failed, _say, interrupt).items():
+        found[name]["probes"] = told
+        for one in told:
+            _warn(f'node "{name}", {one["kind"]} {one["path"]}', one)
+    for name, paths in node_paths.probe_paths(campaign.nodes, failed, _say, interrupt).items():
+        found[name]["paths"] = paths
+        for other, one in paths.items():
+            _warn(f'network from node "{name}" to "{other}"', one)
+
+
+def expected_s(nodes: Mapping[str, Node]) -> float:
+    """Return how long the probes of all nodes measure."""
+    storage = (
+        node_probes.expected_s(probe)
+        for node in nodes.values()
+        for probe in node.probes
+        if probe.kind != "network"
+    )
+    return sum(storage) + node_paths.expected_s(nodes)
+
+
+def _warn(what: str, told: dict[str, Any]) -> None:
+    for key in ("failed", "left_behind"):
+        if key in told:
+            _say(f"warning: {what}: {told[key]}")
+    if "hint" in told and "failed" in told:
+        _say(f"hint: {told['hint']}")
+
+
+def _say(text: str) -> None:
+    print(plain(text), file=sys.stderr)

@@ -57,6 +57,11 @@ def report_options(run: "Run", report: Report, *, is_terminal: bool, **chosen: A
         _refuse_layout(report, str(table))
     if values.get("table") == NO_TABLE:
         del values["table"]
+    return screen_options(is_terminal=is_terminal, **values)
+
+
+def screen_options(*, is_terminal: bool, **values: Any) -> Options:
+    """Return options with the terminal's width and colours, where there is a terminal."""
     width = shutil.get_terminal_size((80, 24)).columns if is_terminal else 100
     color = is_terminal and "NO_COLOR" not in os.environ
     return Options(width=width, color=color, **values)

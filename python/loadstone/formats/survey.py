@@ -9,13 +9,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from loadstone import _loadgen
+from loadstone.formats.parts import clean, read_parts, why
 
 Facts = dict[str, Any]
 
-TEXT_MAX = 200
 ENTRIES_MAX = 512
-MISSING = 127
 
 PACKAGES = re.compile(
     r"(ceph|rados|rbd|librados|libcephfs|swift|python3?-swift|keystone|haproxy|nginx|memcached|openssl|"
@@ -35,7 +33,7 @@ def read_survey(text: str, mark: str) -> Facts:
 
     Sizes are bytes, speeds of cards Mbit/s and of processors MHz, as the machine states them.
     """
-    parts = _parts(text, mark)
+    parts = read_parts(text, mark)
     facts: Facts = {}
     not_read: dict[str, str] = {}
     for name, read in READERS.items():
@@ -45,12 +43,12 @@ def read_survey(text: str, mark: str) -> Facts:
             continue
         said, code = parts[name]
         if code != 0:
-            not_read[name] = _why(said, code)
+            not_read[name] = why(said, code)
             continue
         try:
             found = read(said)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            not_read[name] = f"cannot be read: {type(error).__name__}: {_clean(str(error))}"
+            not_read[name] = f"cannot be read: {type(error).__name__}: {clean(str(error))}"
             continue
         if found:
             facts |= found
@@ -63,35 +61,18 @@ def read_survey(text: str, mark: str) -> Facts:
     return facts | ({"not_read": not_read} if not_read else {})
 
 
-def _parts(text: str, mark: str) -> dict[str, tuple[str, int]]:
-    found: dict[str, tuple[str, int]] = {}
-    pattern = rf"^{re.escape(mark)} begin (\w+)\n(.*?)\n{re.escape(mark)} end \1 (\d+)$"
-    for match in re.finditer(pattern, text, re.MULTILINE | re.DOTALL):
-        found.setdefault(match[1], (match[2], int(match[3])))
-    return found
-
-
-def _why(said: str, code: int) -> str:
-    last = next((line for line in reversed(said.splitlines()) if line.strip()), "")
-    return _clean(last) or ("not installed" if code == MISSING else f"exit code {code}")
-
-
-def _clean(text: str) -> str:
-    return _loadgen.plain(" ".join(text.split()))[:TEXT_MAX]
-
-
 def _pairs(text: str, between: str) -> dict[str, str]:
     pairs = (line.partition(between) for line in text.splitlines()[: 4 * ENTRIES_MAX])
-    return {key.strip(): _clean(value) for key, found, value in pairs if found and value.strip()}
+    return {key.strip(): clean(value) for key, found, value in pairs if found and value.strip()}
 
 
 def _kernel(text: str) -> Facts:
     system, release, machine = text.split()
-    return {"kernel": _clean(f"{system} {release}"), "machine": _clean(machine)}
+    return {"kernel": clean(f"{system} {release}"), "machine": clean(machine)}
 
 
 def _name(text: str) -> Facts:
-    return {"name": _clean(text)}
+    return {"name": clean(text)}
 
 
 def _system(text: str) -> Facts:
@@ -159,7 +140,7 @@ def _cards(text: str) -> Facts:
 def _disks(text: str) -> Facts:
     disks: dict[str, Facts] = {}
     for line in text.splitlines()[:ENTRIES_MAX]:
-        told = {key: _clean(value) for key, value in re.findall(r'([A-Z]+)="([^"]*)"', line)}
+        told = {key: clean(value) for key, value in re.findall(r'([A-Z]+)="([^"]*)"', line)}
         name = told.get("NAME", "")
         if told.get("TYPE") == "disk":
             disks[name] = {
@@ -186,7 +167,7 @@ def _firmware(text: str) -> Facts:
 
 
 def _raid(text: str) -> Facts:
-    return {"raid": [_clean(line) for line in text.splitlines()[:ENTRIES_MAX] if line.strip()]}
+    return {"raid": [clean(line) for line in text.splitlines()[:ENTRIES_MAX] if line.strip()]}
 
 
 def _mounts(text: str) -> Facts:
@@ -194,7 +175,7 @@ def _mounts(text: str) -> Facts:
     for line in text.splitlines():
         words = line.split()
         if len(words) >= 4 and FILE_SYSTEMS.fullmatch(words[2]) and len(mounts) < ENTRIES_MAX:
-            device, path, kind, options = map(_clean, words[:4])
+            device, path, kind, options = map(clean, words[:4])
             options = _SECRET.sub(r"\1=(hidden)", options)
             mounts.append({"path": path, "device": device, "type": kind, "options": options})
     return {"mounts": mounts}
@@ -202,7 +183,7 @@ def _mounts(text: str) -> Facts:
 
 def _packages(text: str) -> Facts:
     words = (line.split() for line in text.splitlines())
-    named = {_clean(one[0]): _clean(one[1]) for one in words if len(one) == 2}
+    named = {clean(one[0]): clean(one[1]) for one in words if len(one) == 2}
     kept = sorted(name for name in named if PACKAGES.match(name))[:ENTRIES_MAX]
     return {"packages": {name: named[name] for name in kept}}
 
@@ -213,10 +194,10 @@ def _pools(text: str) -> Facts:
         is_coded = bool(one.get("erasure_code_profile"))
         pools.append(
             {
-                "name": _clean(str(one["pool_name"])),
+                "name": clean(str(one["pool_name"])),
                 "placement_groups": int(one["pg_num"]),
                 "copies": None if is_coded else int(one["size"]),
-                "erasure_code": _clean(str(one["erasure_code_profile"])) if is_coded else None,
+                "erasure_code": clean(str(one["erasure_code_profile"])) if is_coded else None,
             }
         )
     return {"pools": pools}

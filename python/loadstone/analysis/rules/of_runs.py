@@ -5,6 +5,7 @@ from functools import partial
 from loadstone.analysis.rules.rule import Rule
 
 SEEN = "loadstone.analysis.judgements.trial_findings:"
+PROBES = "loadstone.analysis.node_probes:"
 QUERIES = "loadstone.analysis.cells.queries:"
 
 _finding = partial(Rule, views=("finding",), looks_at="run")
@@ -43,6 +44,36 @@ RULES: tuple[Rule, ...] = (
         means="The report does not tell what hardware is behind the number.",
         do="Try it by itself: loadstone nodes CAMPAIGN.",
         checks=("loadstone.analysis.nodes:find_unlike",),
+    ),
+    _finding(
+        id="mount-is-another",
+        severity="problem",
+        effect="none",
+        says="mounts of nodes that are not the file system they are said to be",
+        means="What was measured there may be another storage, such as the local disk beneath.",
+        do="Mount it, and measure again.",
+        checks=(PROBES + "find_of_probes",),
+    ),
+    _note(
+        id="node-probe-failed",
+        says="probes of nodes that could not be made",
+        means="The report does not tell what that device, mount or path does by itself.",
+        do="Try it by itself: loadstone nodes CAMPAIGN.",
+        checks=(PROBES + "find_of_probes",),
+    ),
+    _caution(
+        id="node-probe-cached",
+        says="mounts of nodes whose files fit into the node's memory and were not read directly",
+        means="The rate read may be that of the memory.",
+        do="Say direct: true, or make file_size larger than the memory.",
+        checks=(PROBES + "find_of_probes",),
+    ),
+    _caution(
+        id="nodes-perform-unlike",
+        says="a device, a mount or a network path of a node much slower than its like elsewhere",
+        means="A cluster waits for its slowest node: the number may be that of the odd one.",
+        do="Mend the slow one, or say in the report which it is.",
+        checks=(PROBES + "find_of_probes",),
     ),
     _finding(
         id="wrong-answer",

@@ -1,48 +1,117 @@
-"""Describe the machines that a campaign names under "nodes": hardware, system, disks, versions.
+"""Describe and probe the machines that a campaign names under "nodes".
 
-Each is reached by the system's own ssh, or is this machine, and is only read. A run does the same
-before its first trial, and keeps it.
+Each is reached by the system's own ssh, or is this machine. Hardware, system, disks and versions
+are only read. What a node names under "probes" is measured as well: ping and iperf3 between nodes,
+fio on devices, which it only reads, and on mounts, in a directory that is removed again.
+
+A run does the same before its first trial, and keeps it; given a run's folder, what it kept is
+printed.
 
 \b
 Examples:
   loadstone nodes campaign.yaml
-  loadstone nodes campaign.yaml --json | jq '.osd1.disks'
+  loadstone nodes campaign.yaml --no-probes
+  loadstone nodes campaign.yaml -f json | jq '.osd1.disks'
+  loadstone nodes runs/mine -f markdown
 """
 
+import csv
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from loadstone.cli import exit_code
 from loadstone.errors import InputError
 
+FORMATS = ("terminal", "markdown", "csv", "json")
+
 
 def command(
-    campaign: Annotated[Path, typer.Argument(help="The campaign's file.", metavar="CAMPAIGN")],
+    campaign: Annotated[
+        Path, typer.Argument(help="The campaign's file, or a run's folder.", metavar="CAMPAIGN|RUN")
+    ],
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="Change a key: KEY=VALUE.", metavar="KEY=VALUE"),
     ] = None,
-    is_json: Annotated[bool, typer.Option("--json", help="Print everything, as JSON.")] = False,
+    form: Annotated[
+        str, typer.Option("--format", "-f", help="terminal, markdown, csv or json.")
+    ] = "terminal",
+    with_probes: Annotated[
+        bool, typer.Option("--probes/--no-probes", help="Whether what nodes name is measured.")
+    ] = True,
 ) -> None:
+    if form not in FORMATS:
+        raise InputError.of_value(form, f"a format: {', '.join(FORMATS)}")
+    found = _nodes_of(campaign, settings or [], with_probes=with_probes)
+    _print(found, form)
+    if any(_has_failed(node) for node in found.values()):
+        raise typer.Exit(exit_code.FAILED)
+
+
+def _nodes_of(path: Path, settings: list[str], *, with_probes: bool) -> dict[str, Any]:
+    if path.is_dir():
+        from loadstone.results.layout import read_manifest
+
+        kept: dict[str, Any] = read_manifest(path).get("nodes") or {}
+        if not kept:
+            raise InputError(f'run "{path}" describes no nodes', "its campaign names none")
+        return kept
     from loadstone.campaign.reading.parse import read_campaign
     from loadstone.cli.nodes import describe
-    from loadstone.cli.screen.output import print_table
-    from loadstone.report.tables.nodes import node_tables
 
-    asked = read_campaign(campaign, settings or [])
+    asked = read_campaign(path, settings)
     if not asked.nodes:
         raise InputError(
-            f'"{campaign}" names no nodes', "for example: nodes: {osd1: {host: osd1, roles: [osd]}}"
+            f'"{path}" names no nodes', "for example: nodes: {osd1: {host: osd1, roles: [osd]}}"
         )
-    found = describe(asked)
-    if is_json:
+    return describe(asked, with_probes=with_probes)
+
+
+def _has_failed(node: dict[str, Any]) -> bool:
+    probes = (*(node.get("probes") or ()), *(node.get("paths") or {}).values())
+    return "failed" in node or any("failed" in one for one in probes)
+
+
+def _print(found: dict[str, Any], form: str) -> None:
+    if form == "json":
         print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    if form == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(("node", "fact", "value"))
+        writer.writerows((name, *fact) for name, node in found.items() for fact in _facts(node))
+        return
+    from loadstone.cli.reporting import screen_options
+    from loadstone.report.formats.markdown import table_blocks
+    from loadstone.report.formats.terminal import render_tables
+    from loadstone.report.tables.node_probes import deployment
+    from loadstone.report.tables.nodes import node_tables
+
+    tables = list(node_tables(found))
+    if form == "markdown":
+        blocks = [block for table in tables for block in table_blocks(table)]
+        print("\n\n".join([deployment(found).rstrip(), *blocks]))
     else:
-        for table in node_tables(found):
-            print(f"\n{table.title}")
-            print_table([column.head for column in table.columns], table.rows)
-    if any("failed" in node for node in found.values()):
-        raise typer.Exit(exit_code.FAILED)
+        print(render_tables(tables, screen_options(is_terminal=sys.stdout.isatty())), end="")
+
+
+def _facts(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what a node says, one fact at a time, each named by the way to it."""
+    match value:
+        case dict():
+            for name, below in value.items():
+                yield from _facts(below, f"{above}.{name}" if above else str(name))
+        case list() if value and all(isinstance(one, str) for one in value):
+            yield above, "; ".join(value)
+        case list():
+            for number, below in enumerate(value):
+                yield from _facts(below, f"{above}.{number}")
+        case None:
+            pass
+        case _:
+            yield above, value

@@ -15,6 +15,7 @@ from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.planning.trial import PlannedTrial, kind_of
 from loadstone.campaign.schema.campaign import Campaign, Schedule
 from loadstone.campaign.schema.schedule import start_of, suites
+from loadstone.campaign.schema.systems.node import Node
 from loadstone.cli.reuse import reused_by
 from loadstone.cli.screen import preview_surroundings
 from loadstone.cli.screen.output import print_table
@@ -48,6 +49,7 @@ def preview(
             rate,
             bandwidth,
             schedule=campaign.schedule,
+            nodes=campaign.nodes,
             are_trials_listed=are_trials_listed,
         )
 
@@ -58,6 +60,7 @@ def print_preview(
     bandwidth: float | None,
     *,
     schedule: Schedule | None = None,
+    nodes: Mapping[str, Node] | None = None,
     are_trials_listed: bool = False,
 ) -> None:
     """Print what a plan measures and what it costs, on one screen; its trials where asked for."""
@@ -70,7 +73,7 @@ def print_preview(
     else:
         _print_phases(measured)
         _print_varied(varied)
-    preview_surroundings.print_surroundings(plan)
+    preview_surroundings.print_surroundings(plan, nodes or {})
     _print_cost(plan, rate, bandwidth)
     for absent in absent_secrets(plan):
         # A plan may be looked at where it will not be run.

@@ -2,18 +2,23 @@
 
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from loadstone import units
 from loadstone.campaign.planning.ceiling_plan import PACKAGES, PlannedCeiling
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.schema.hook import Hook
+from loadstone.campaign.schema.systems.node import Node
+from loadstone.campaign.schema.systems.node_probe import NodeProbe
 from loadstone.campaign.schema.systems.target_probe import TargetProbes
+from loadstone.cli.nodes import expected_s
 from loadstone.cli.screen.output import print_table
 
 
-def print_surroundings(plan: Plan) -> None:
+def print_surroundings(plan: Plan, nodes: Mapping[str, Node]) -> None:
     """Print what is measured, run and watched around the trials; nothing where there is nothing."""
+    if any(node.probes for node in nodes.values()):
+        _print_node_probes(nodes)
     if plan.ceilings:
         _print_ceilings(plan.ceilings)
     if plan.hooks:
@@ -22,6 +27,29 @@ def print_surroundings(plan: Plan) -> None:
     if plan.probes.prometheus or plan.probes.ceph:
         print("\nwatched at the targets:")
         print_table(("probe", "what", "when"), _probes(plan.probes))
+
+
+def _print_node_probes(nodes: Mapping[str, Node]) -> None:
+    print("\nprobes of nodes, before all trials:")
+    rows = [
+        (name, probe.kind, probe.path or probe.address or node.host or "", _does(probe))
+        for name, node in nodes.items()
+        for probe in node.probes
+    ]
+    print_table(("node", "probe", "of", "does"), rows)
+    takes = units.format_duration(round(expected_s(nodes) * 1e9))
+    print(f"probes of nodes take {takes} or more, on top of the trials")
+
+
+def _does(probe: NodeProbe) -> str:
+    match probe.kind:
+        case "network":
+            return "ping and iperf3 to each other node"
+        case "device":
+            return "fio reads it"
+        case "mount":
+            size = units.format_bytes(probe.jobs * probe.file_size)
+            return f"fio writes {size} into a directory of its own, and removes it"
 
 
 def _print_ceilings(ceilings: Sequence[PlannedCeiling]) -> None:

@@ -61,7 +61,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     )
     for table in tables:
         if table is not None and table.rows:
-            blocks += _table_blocks(table)
+            blocks += table_blocks(table)
     closing = (
         standard_table(run, findings),
         mistakes_table(findings),
@@ -70,7 +70,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     )
     for table in closing:
         if table is not None:
-            blocks += _table_blocks(table)
+            blocks += table_blocks(table)
     if findings.findings:
         blocks.append("## What to know")
         blocks.append(
@@ -79,7 +79,8 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     return ("\n\n".join(blocks) + "\n").encode()
 
 
-def _table_blocks(table: Table) -> list[str]:
+def table_blocks(table: Table) -> list[str]:
+    """Return a table with its title, its caption and its notes."""
     blocks = [f"## {table.title}"]
     if table.caption:
         blocks.append(escaped(table.caption))

@@ -1,7 +1,8 @@
 """The report for a terminal: the answer on one screen, or everything below an opening."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from rich import box
 from rich.console import Console
@@ -56,6 +57,13 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     if findings.findings:
         pieces.append(_drawn(options, lambda console: _print_findings(console, findings)))
     return "\n".join(pieces).encode()
+
+
+def render_tables(tables: Iterable[Table], options: Options) -> str:
+    """Return tables by themselves, each as wide as it needs to be."""
+    return "\n".join(
+        _drawn(options, partial(_print_table, table=one), _width_needed(one)) for one in tables
+    )
 
 
 def _answer(run: Run, findings: Findings, options: Options) -> bytes:

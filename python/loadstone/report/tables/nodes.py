@@ -5,6 +5,10 @@ from typing import Any
 
 from loadstone import units
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+from loadstone.report.tables.node_probes import probe_tables
+
+LEFT_OUT_FIRST = ("kernel", "firmware", "driver", "MTU")
+"""Columns that a narrow terminal has no room for; what is left out is named below the table."""
 
 PACKAGES_SHOWN = ("ceph-common", "ceph-osd", "radosgw", "swift", "fio", "iperf3")
 
@@ -17,20 +21,21 @@ def node_tables(nodes: Nodes) -> Iterator[Table]:
         return
     yield _table(
         "Nodes",
-        ("node", "roles", "chassis", "processors", "memory", "system", "kernel"),
+        ("node", "roles", "chassis", "memory", "kernel", "system", "processors"),
         [
             (
                 name,
                 ", ".join(node.get("roles") or ()),
                 str(node.get("chassis") or NOT_KNOWN),
-                _processors(node.get("cpu") or {}),
                 _memory(node),
-                str(node.get("system") or NOT_KNOWN),
                 str(node.get("kernel") or NOT_KNOWN).removeprefix("Linux "),
+                str(node.get("system") or NOT_KNOWN),
+                _processors(node.get("cpu") or {}),
             )
             for name, node in nodes.items()
         ],
     )
+    yield from probe_tables(nodes)
     yield from _parts_of(nodes)
 
 
@@ -105,7 +110,9 @@ def _parts_of(nodes: Nodes) -> Iterator[Table]:
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
-    columns = tuple(Column(head=head, align="left") for head in heads)
+    columns = tuple(
+        Column(head=head, align="left", is_optional=head in LEFT_OUT_FIRST) for head in heads
+    )
     return Table(title=title, columns=columns, rows=tuple(rows))
 
 
@@ -113,6 +120,12 @@ def _not_read(node: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "failed" in node:
         yield "failed", node["failed"]
     yield from (node.get("not_read") or {}).items()
+    for one in node.get("probes") or ():
+        if "failed" in one:
+            yield f"{one['kind']} {one['path']}", one["failed"]
+    for other, one in (node.get("paths") or {}).items():
+        if "failed" in one:
+            yield f"network to {other}", one["failed"]
 
 
 def _words(facts: Mapping[str, Any], *keys: str) -> tuple[str, ...]:

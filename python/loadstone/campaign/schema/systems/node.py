@@ -1,22 +1,16 @@
 """A node: a machine behind a target, or a client, and how it is reached to be described."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.schema.systems.node_probe import NodeProbe, read_host
 from loadstone.campaign.schema.values import Flag
 from loadstone.errors import InputError
 
-# Nothing that ssh would take for a flag, a command or a list of hops.
-_HOST = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?")
-
-
-def _read_host(value: str) -> str:
-    if not _HOST.fullmatch(value):
-        raise InputError.of_value(value, "a host's name or address, as ssh takes it")
-    return value
 
 
 def _read_user(value: str) -> str:
@@ -30,7 +24,7 @@ class Node(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    host: Annotated[str, AfterValidator(_read_host)] | None = Field(
+    host: Annotated[str, AfterValidator(read_host)] | None = Field(
         default=None, description="Its name or address for ssh; absent: this machine."
     )
     user: Annotated[str, AfterValidator(_read_user)] | None = Field(
@@ -44,5 +38,19 @@ class Node(BaseModel):
     )
     sudo: Flag = Field(
         default=False,
-        description="Whether memory modules are read by sudo, which must not ask for a password.",
+        description="Whether memory modules, and devices that are probed, are read by sudo, which "
+        "must not ask for a password.",
     )
+    probes: tuple[NodeProbe, ...] = Field(
+        default=(), description="What is measured there before any load; nothing when absent."
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        networks = [index for index, one in enumerate(self.probes) if one.kind == "network"]
+        if len(networks) > 1:
+            wrong = KeyMistake(
+                path=("probes", networks[1]), found="a second network", allowed="one of a node"
+            )
+            raise KeyMistakesError([wrong])
+        return self

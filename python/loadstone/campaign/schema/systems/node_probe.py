@@ -1,0 +1,140 @@
+"""A probe of a node: what its network paths, a device or a mount do by themselves."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, listed
+from loadstone.campaign.schema.values import Flag, PositiveCount, PositiveDuration, PositiveSize
+from loadstone.errors import InputError
+
+NodeProbeKind = Literal["network", "device", "mount"]
+
+# A key that the kind does not read would be believed and do nothing.
+READ_BY: Mapping[str, tuple[NodeProbeKind, ...]] = {
+    "address": ("network",),
+    "port": ("network",),
+    "streams": ("network",),
+    "pings": ("network",),
+    "path": ("device", "mount"),
+    "file_system": ("mount",),
+    "file_size": ("mount",),
+    "direct": ("mount",),
+    "jobs": ("mount", "device"),
+    "depth": ("mount", "device"),
+    "block_size": ("mount", "device"),
+    "small_block_size": ("mount", "device"),
+}
+
+_HOST = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*")
+_FILE_SYSTEM = re.compile(r"[a-z][a-z0-9_.-]{0,31}")
+PINGS_MAX = 1000
+
+
+def read_host(value: str) -> str:
+    """Return a host's name, unless ssh or ping would take it for a flag, a command or hops."""
+    if not _HOST.fullmatch(value):
+        raise InputError.of_value(value, "a host's name or address, as ssh takes it")
+    return value
+
+
+def _read_path(value: str) -> str:
+    # fio takes a colon for the end of a name, and "..", or a relative path, depends on who reads.
+    is_plain = value.isprintable() and ":" not in value and "," not in value
+    if not (value.startswith("/") and is_plain and ".." not in value.split("/")):
+        raise InputError.of_value(value, 'an absolute path, without ":", "," and ".."')
+    return value
+
+
+def _read_file_system(value: str) -> str:
+    if not _FILE_SYSTEM.fullmatch(value):
+        raise InputError.of_value(value, "a type as /proc/mounts has it, such as ceph, nfs or xfs")
+    return value
+
+
+class NodeProbe(BaseModel):
+    """One probe; which keys it reads depends on its kind."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    kind: NodeProbeKind = Field(
+        description="network: ping and iperf3 to each other node that has such a probe. device: "
+        "fio reads it, and never writes. mount: fio writes and reads files in a directory made "
+        "for it, and removes them."
+    )
+    duration_ns: PositiveDuration = Field(
+        default=10_000_000_000, alias="duration", description="Length of each measurement."
+    )
+    address: Annotated[str, AfterValidator(read_host)] | None = Field(
+        default=None,
+        description="network: the node's address on the network in question; its host when absent.",
+    )
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(
+        default=5201, description="network: where iperf3 listens meanwhile."
+    )
+    streams: PositiveCount = Field(default=1, description="network: TCP streams side by side.")
+    pings: Annotated[PositiveCount, Field(le=PINGS_MAX)] = Field(
+        default=10, description="network: how many pings, 0.2 s apart."
+    )
+    path: Annotated[str, AfterValidator(_read_path)] | None = Field(
+        default=None, description="device, mount: its path on the node."
+    )
+    file_system: Annotated[str, AfterValidator(_read_file_system)] | None = Field(
+        default=None,
+        description="mount: what must be mounted there, such as ceph; else nothing is measured.",
+    )
+    file_size: PositiveSize = Field(default=1 << 30, description="mount: size of each job's file.")
+    direct: Flag = Field(
+        default=True,
+        description="mount: pass by the node's page cache (O_DIRECT). Without it all files "
+        "together must be larger than the node's memory.",
+    )
+    jobs: PositiveCount = Field(default=4, description="device, mount: jobs of fio.")
+    depth: PositiveCount = Field(
+        default=16, description="device, mount: requests that each job keeps in flight."
+    )
+    block_size: PositiveSize = Field(
+        default=4 << 20, description="device, mount: block of the bandwidth."
+    )
+    small_block_size: PositiveSize = Field(
+        default=4 << 10, description="device, mount: block of the I/Os per second."
+    )
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        written = {NodeProbe.model_fields[name].alias or name for name in self.model_fields_set}
+        mistakes = [
+            KeyMistake(
+                path=(key,), found=f"it with {self.kind}", allowed=f"{key} with {listed(kinds)}"
+            )
+            for key, kinds in READ_BY.items()
+            if key in written and self.kind not in kinds
+        ]
+        if self.kind != "network" and self.path is None:
+            mistakes.append(
+                KeyMistake(
+                    path=("path",), found="nothing", allowed=f"a value; {self.kind} needs it"
+                )
+            )
+        largest, smallest = max(self.block_size, self.small_block_size), self.small_block_size
+        if self.kind == "mount" and self.file_size < largest:
+            mistakes.append(
+                KeyMistake(
+                    path=("file_size",),
+                    found=f"{self.file_size} bytes",
+                    allowed=f"at least one block, {largest} bytes",
+                )
+            )
+        if self.kind != "network" and smallest % 512:
+            mistakes.append(
+                KeyMistake(
+                    path=("small_block_size",),
+                    found=f"{smallest} bytes",
+                    allowed="a multiple of 512 bytes, which direct I/O needs",
+                )
+            )
+        if mistakes:
+            raise KeyMistakesError(mistakes)
+        return self

@@ -1,0 +1,179 @@
+"""Measures the network between nodes: ping and iperf3, from each to each other, one after another.
+
+Both ways, since a path may be slow in one of them alone. iperf3 listens on a node only for the
+measurement in question, ends with it, and by itself where nobody comes.
+"""
+
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from loadstone.campaign.schema.systems.node import Node
+from loadstone.campaign.schema.systems.node_probe import NodeProbe
+from loadstone.errors import InputError
+from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.program import Program, run_programs
+from loadstone.execution.programs.reaching import (
+    CONNECT_TIMEOUT_S,
+    command_on,
+    new_mark,
+    why_failed,
+)
+from loadstone.formats.node_probes import read_iperf3, read_ping
+from loadstone.formats.parts import clean, read_parts, why
+
+SECOND_NS = 1_000_000_000
+PING_APART_S = 0.2
+SPARE_S = 20
+READY_S = CONNECT_TIMEOUT_S + 5.0
+POLL_S = 0.05
+
+INSTALL = "on the nodes, if they are Debian: apt-get install iperf3 iputils-ping"
+
+Say = Callable[[str], None]
+
+
+def members(nodes: Mapping[str, Node]) -> dict[str, NodeProbe]:
+    """Return the nodes between which the network is measured, each with its probe."""
+    return {
+        name: probe for name, node in nodes.items() for probe in node.probes
+        if probe.kind == "network"
+    }  # fmt: skip
+
+
+def expected_s(nodes: Mapping[str, Node]) -> float:
+    """Return how long all paths take together."""
+    asked = members(nodes)
+    return sum(
+        (probe.duration_ns / SECOND_NS + probe.pings * PING_APART_S) * (len(asked) - 1)
+        for probe in asked.values()
+    )
+
+
+def probe_paths(
+    nodes: Mapping[str, Node], failed: Mapping[str, str], say: Say, interrupt: Interrupt
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return by node the paths from it to each other one; `failed` nodes are not tried again."""
+    asked = members(nodes)
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for start in asked:
+        for end in asked:
+            if start != end:
+                say(f'probing the network from node "{start}" to "{end}"')
+                told = _path(nodes, asked, (start, end), failed, interrupt)
+                found.setdefault(start, {})[end] = told
+    return found
+
+
+def _path(
+    nodes: Mapping[str, Node],
+    asked: Mapping[str, NodeProbe],
+    ends: tuple[str, str],
+    failed: Mapping[str, str],
+    interrupt: Interrupt,
+) -> dict[str, Any]:
+    end = ends[1]
+    for name in ends:
+        if name in failed:
+            return {"failed": f'node "{name}" could not be reached: {failed[name]}'}
+    address = asked[end].address or nodes[end].host
+    if address is None:
+        return {
+            "failed": f'node "{end}" is this machine, and its network probe names no address',
+            "hint": "probes: [{kind: network, address: …}], as the other nodes reach it",
+        }
+    address = address.strip("[]")
+    told: dict[str, Any] = {"address": address}
+    problems = []
+    for name, measure in (("ping", _ping), ("bandwidth", _bandwidth)):
+        try:
+            told[name] = measure(nodes, asked, ends, address, interrupt)
+        except InputError as error:
+            problems.append(f"{name}: {error.message}")
+            if error.hint:
+                told["hint"] = error.hint
+    if problems:
+        told["failed"] = "; ".join(problems)
+    return told
+
+
+def _ping(
+    nodes: Mapping[str, Node],
+    asked: Mapping[str, NodeProbe],
+    ends: tuple[str, str],
+    address: str,
+    interrupt: Interrupt,
+) -> dict[str, Any]:
+    probe = asked[ends[0]]
+    limit_s = probe.pings * PING_APART_S + SPARE_S
+    words = ["ping", "-n", "-q", "-c", str(probe.pings), "-i", str(PING_APART_S)]
+    # Unreachable is an answer, too: exit code 1 with its counts.
+    words += ["-w", str(round(limit_s)), address]
+    text, code = _run(nodes[ends[0]], words, limit_s, interrupt)
+    told = read_ping(text) if code in (0, 1) else None
+    if told is None:
+        raise InputError(why(text, code), INSTALL if code == 127 else None)
+    if not told["received"]:
+        raise InputError(f"none of {told['sent']} packets to {address} came back")
+    return told
+
+
+def _bandwidth(
+    nodes: Mapping[str, Node],
+    asked: Mapping[str, NodeProbe],
+    ends: tuple[str, str],
+    address: str,
+    interrupt: Interrupt,
+) -> dict[str, Any]:
+    probe, port = asked[ends[0]], str(asked[ends[1]].port)
+    seconds = max(1, round(probe.duration_ns / SECOND_NS))
+    limit_s = seconds + SPARE_S
+    # -1: it serves one client and ends. timeout: it ends where none comes.
+    serving = ["timeout", str(limit_s + round(READY_S)), "iperf3", "-s", "-1", "-p", port]
+    serving += ["-B", address, "--forceflush"]
+    server = Program(command_on(nodes[ends[1]], f"exec {shlex.join(serving)}", {}))
+    try:
+        _wait_for(server, ends[1], port, interrupt)
+        words = ["iperf3", "-c", address, "-p", port, "-J", "-t", str(seconds)]
+        words += ["-P", str(probe.streams), "--connect-timeout", "5000"]
+        text, code = _run(nodes[ends[0]], words, limit_s, interrupt)
+    finally:
+        if server.is_running:
+            server.stop("stopped")
+        server.finish()
+    if code == 127:
+        raise InputError(why(text, code), INSTALL)
+    if "{" not in text:
+        raise InputError(why(text, code))
+    return {**read_iperf3(text), "streams": probe.streams}
+
+
+def _wait_for(server: Program, name: str, port: str, interrupt: Interrupt) -> None:
+    give_up = time.monotonic() + READY_S
+    while "listening" not in server.said:
+        if interrupt.is_asked:
+            raise InputError("the run was stopped")
+        if not server.is_running or time.monotonic() > give_up:
+            said = clean(server.said) or "nothing was said"
+            is_taken = "in use" in said
+            raise InputError(
+                f'iperf3 does not listen on node "{name}" at port {port}: {said}',
+                "give its network probe another port" if is_taken else INSTALL,
+            )
+        time.sleep(POLL_S)
+
+
+def _run(node: Node, words: list[str], limit_s: float, interrupt: Interrupt) -> tuple[str, int]:
+    mark = new_mark()
+    (ended,) = run_programs(
+        [command_on(node, f"part said {shlex.join(words)}", {"mark": mark})],
+        timeout_s=limit_s + CONNECT_TIMEOUT_S,
+        is_stopped=lambda: interrupt.is_asked,
+        tick=lambda passed_s: None,
+    )
+    text = ended.output.decode(errors="replace")
+    said = read_parts(text, mark).get("said")
+    if said is None:
+        raise InputError(why_failed(ended, limit_s))
+    return said

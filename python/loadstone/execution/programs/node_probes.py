@@ -1,0 +1,320 @@
+"""Measures what a campaign asks of its nodes: devices, which are only read, and mounts, by fio.
+
+One after another, since two mounts of one store would share it. What fails is recorded with the
+reason and stops nothing. A mount is written to in a directory made for it, and only if it is what
+the campaign says it is and has room; that directory is removed whatever happens.
+"""
+
+import secrets as chance
+import shlex
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from loadstone import units
+from loadstone.campaign.schema.systems.node import Node
+from loadstone.campaign.schema.systems.node_probe import NodeProbe
+from loadstone.errors import InputError
+from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.program import Ended, run_programs
+from loadstone.execution.programs.reaching import (
+    CONNECT_TIMEOUT_S,
+    command_on,
+    new_mark,
+    shell_file,
+    why_failed,
+)
+from loadstone.formats.node_probes import is_kind_of, read_fio, read_mount, read_room
+from loadstone.formats.parts import Parts, clean, read_parts, why
+
+LOOK_S = 60.0
+LAY_OUT_S = 600
+"""How long writing the files may take, before anything is measured."""
+
+SPARE_S = 30
+ROOM_SHARE = 1.05
+SECOND_NS = 1_000_000_000
+
+# Large blocks first, as a reader expects them.
+STEPS = (
+    ("write", "write", "bandwidth"),
+    ("read", "read", "bandwidth"),
+    ("randwrite", "write", "requests"),
+    ("randread", "read", "requests"),
+)
+
+Say = Callable[[str], None]
+
+
+def expected_s(probe: NodeProbe) -> float:
+    """Return how long a probe of a device or a mount measures, without the writing of its files."""
+    return probe.duration_ns / SECOND_NS * (2 if probe.kind == "device" else 4)
+
+
+def probe_storage(
+    nodes: Mapping[str, Node], failed: Mapping[str, str], say: Say, interrupt: Interrupt
+) -> dict[str, list[dict[str, Any]]]:
+    """Return what each node's devices and mounts did; `failed` nodes are not tried again."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, node in nodes.items():
+        for probe in node.probes:
+            if probe.kind == "network":
+                continue
+            say(f'probing {probe.kind} {probe.path} of node "{name}"')
+            told = _probe_of(node, probe, failed.get(name), interrupt)
+            found.setdefault(name, []).append(told)
+    return found
+
+
+def _probe_of(
+    node: Node, probe: NodeProbe, failed: str | None, interrupt: Interrupt
+) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "kind": probe.kind,
+        "path": probe.path,
+        "block_bytes": probe.block_size,
+        "small_block_bytes": probe.small_block_size,
+        "jobs": probe.jobs,
+        "depth": probe.depth,
+        "direct": probe.direct,
+        "seconds": probe.duration_ns / SECOND_NS,
+    }
+    if probe.file_system is not None:
+        told["claimed"] = probe.file_system
+    if failed is not None:
+        return told | {"failed": f"the node could not be reached: {failed}"}
+    try:
+        _look(node, probe, told, interrupt)
+        measure = _device if probe.kind == "device" else _mount
+        return told | measure(node, probe, interrupt)
+    except InputError as error:
+        hint = {"hint": error.hint} if error.hint else {}
+        return told | {"failed": error.message} | hint
+
+
+def _look(node: Node, probe: NodeProbe, told: dict[str, Any], interrupt: Interrupt) -> None:
+    """Tell what is at the path; raise InputError where it is not to be measured."""
+    mark = new_mark()
+    settings = {"mark": mark, "kind": probe.kind, "path": str(probe.path)}
+    parts = _run(node, shell_file("look.sh"), settings, mark, LOOK_S, interrupt)
+    _said(parts, "here")
+    if probe.kind == "device":
+        size = parts.get("size", ("", 1))[0].strip()
+        told |= {"bytes": int(size)} if size.isdigit() else {}
+    else:
+        _look_at_mount(probe, parts, told)
+    _said(parts, "fio", hint="on the node, if it is Debian: apt-get install fio")
+
+
+def _look_at_mount(probe: NodeProbe, parts: Parts, told: dict[str, Any]) -> None:
+    told |= read_mount(_said(parts, "mounts"), _said(parts, "real").strip())
+    found = told["file_system"]
+    if probe.file_system is not None and not is_kind_of(probe.file_system, found):
+        raise InputError(
+            f"{probe.path} is {found} ({told['source']} mounted at {told['mounted_at']}), and not"
+            f" {probe.file_system}",
+            "is it mounted? nothing was written to it",
+        )
+    needed = probe.jobs * probe.file_size
+    told |= {"file_bytes": probe.file_size, "total_bytes": needed}
+    memory, room = _memory(parts), _room(parts)
+    told |= {"memory_bytes": memory} if memory is not None else {}
+    told |= {"free_bytes": room} if room is not None else {}
+    if room is not None and room < needed * ROOM_SHARE:
+        raise InputError(
+            f"the files need {units.format_bytes(needed)}, and {units.format_bytes(room)} are free"
+            f" at {probe.path}",
+            "make file_size or jobs smaller; nothing was written to it",
+        )
+
+
+def _memory(parts: Parts) -> int | None:
+    for line in parts.get("memory", ("", 1))[0].splitlines():
+        words = line.split()
+        if words[:1] == ["MemTotal:"] and len(words) > 1 and words[1].isdigit():
+            return int(words[1]) * 1024
+    return None
+
+
+def _room(parts: Parts) -> int | None:
+    try:
+        return read_room(_said(parts, "room"))
+    except (InputError, ValueError, IndexError, StopIteration):
+        return None
+
+
+def _device(node: Node, probe: NodeProbe, interrupt: Interrupt) -> dict[str, Any]:
+    sudo = ["sudo", "-n"] if node.sudo else []
+    # --readonly and the refusal to make files: whatever stands at the path, nothing is written.
+    fixed = [*sudo, "fio", "--readonly", "--allow_file_create=0", f"--filename={probe.path}"]
+    fixed += _options(probe, is_direct=True)
+    words = {
+        step: [*fixed, *_times(probe), f"--rw={step}", f"--bs={_block(probe, what)}"]
+        for step, direction, what in STEPS
+        if direction == "read"
+    }
+    lines = [_line("part", probe, step, own) for step, own in words.items()]
+    mark = new_mark()
+    limit_s = len(lines) * (probe.duration_ns / SECOND_NS + SPARE_S) + SPARE_S
+    parts = _run(node, "\n".join(lines), {"mark": mark}, mark, limit_s, interrupt)
+    return _results(parts, words)
+
+
+def _mount(node: Node, probe: NodeProbe, interrupt: Interrupt) -> dict[str, Any]:
+    word = chance.token_hex(8)
+    folder = f"{str(probe.path).rstrip('/')}/loadstone-probe-{word}"
+    fixed = ["fio", f"--directory={folder}", "--filename_format=probe.$jobnum"]
+    fixed += [f"--size={probe.file_size}", *_options(probe, is_direct=probe.direct)]
+    # Whole files before anything is measured: a read of what was never written asks no storage.
+    laid = [*fixed, "--rw=write", f"--bs={probe.block_size}", "--end_fsync=1"]
+    fixed += _times(probe)
+    words = {
+        step: [*fixed, f"--rw={step}", f"--bs={_block(probe, what)}"]
+        + (["--end_fsync=1"] if direction == "write" else [])
+        for step, direction, what in STEPS
+    }
+    lines = ["part make make", f"measure lay timeout {LAY_OUT_S} {shlex.join(laid)}"]
+    lines += [_line("measure", probe, step, own) for step, own in words.items()]
+    # A failure keeps its own words: what is made is removed in any case.
+    lines += ["part remove remove"]
+    mark = new_mark()
+    settings = {
+        "mark": mark, "folder": folder, "jobs": str(probe.jobs),
+        "owner": f"made by loadstone for the probe {word}",
+    }  # fmt: skip
+    program = f"{shell_file('probe_files.sh')}\n" + "\n".join(lines)
+    limit_s = LAY_OUT_S + len(STEPS) * (probe.duration_ns / SECOND_NS + SPARE_S) + 2 * SPARE_S
+    try:
+        parts = _run(node, program, settings, mark, limit_s, interrupt)
+        left = None if _is_removed(parts) else _remove(node, settings, folder)
+        _said(parts, "make")
+        _said(parts, "lay", read=read_fio, hint=_hint_of_files(probe))
+        told = _results(parts, words)
+    except InputError as error:
+        left = _remove(node, settings, folder)
+        if left is None:
+            raise
+        raise InputError(f"{error.message}; {left.message}", left.hint) from error
+    except BaseException:
+        _remove(node, settings, folder)
+        raise
+    return told if left is None else told | {"left_behind": left.message}
+
+
+def _is_removed(parts: Parts) -> bool:
+    return "remove" in parts and parts["remove"][1] == 0
+
+
+def _remove(node: Node, settings: Mapping[str, str], folder: str) -> InputError | None:
+    """Remove what a probe left that broke off; return why that cannot be done, if so."""
+    program = f"{shell_file('probe_files.sh')}\npart remove remove"
+    try:
+        _said(_run(node, program, settings, settings["mark"], LOOK_S, Interrupt()), "remove")
+    except InputError as error:
+        return InputError(
+            f"the probe's directory {folder} may still be there: {error.message}",
+            f"look at it on the node, and remove it: rm -r {shlex.quote(folder)}",
+        )
+    return None
+
+
+def _hint_of_files(probe: NodeProbe) -> str:
+    if probe.direct:
+        return "a file system without direct I/O: direct: false, and files larger than the memory"
+    return "make file_size or jobs smaller"
+
+
+def _options(probe: NodeProbe, *, is_direct: bool) -> list[str]:
+    engine = (
+        ["--ioengine=libaio", f"--iodepth={probe.depth}"] if is_direct else ["--ioengine=psync"]
+    )
+    return [
+        "--name=probe", "--output-format=json", "--group_reporting=1",
+        f"--numjobs={probe.jobs}", f"--direct={int(is_direct)}", *engine,
+    ]  # fmt: skip
+
+
+def _times(probe: NodeProbe) -> list[str]:
+    return ["--time_based=1", f"--runtime={max(1, round(probe.duration_ns / SECOND_NS))}"]
+
+
+def _block(probe: NodeProbe, what: str) -> int:
+    return probe.block_size if what == "bandwidth" else probe.small_block_size
+
+
+def _line(word: str, probe: NodeProbe, step: str, words: list[str]) -> str:
+    limit_s = round(probe.duration_ns / SECOND_NS) + SPARE_S
+    return f"{word} {step} timeout {limit_s} {shlex.join(words)}"
+
+
+def _results(parts: Parts, words: Mapping[str, list[str]]) -> dict[str, Any]:
+    told: dict[str, Any] = {"commands": [shlex.join(own) for own in words.values()]}
+    for step, direction, what in STEPS:
+        if step not in words:
+            continue
+        found = _said(parts, step, read=read_fio)
+        one = found[direction]
+        if one is None:
+            raise InputError(f"fio, {step}: nothing was done in {parts[step][0][:40]!r}")
+        kept = told.setdefault(direction, {})
+        if what == "bandwidth":
+            kept["bytes_per_s"] = one["bytes_per_s"]
+        else:
+            kept["requests_per_s"] = one["requests_per_s"]
+            kept["latency_ns"] = one["latency_ns"]
+        told["tool"] = found["tool"]
+    return told
+
+
+def _said(
+    parts: Parts,
+    name: str,
+    *,
+    read: Callable[[str], Any] = str,
+    hint: str | None = None,
+) -> Any:
+    """Return a part that went well, read; raise InputError with what was said where it did not."""
+    if name not in parts:
+        raise InputError(f"{name}: the node broke off before it")
+    text, code = parts[name]
+    if code == 0:
+        try:
+            return read(text)
+        except InputError as error:
+            raise InputError(f"{name}: {clean(error.message)}", error.hint) from error
+    is_late = code == 124
+    reason = "not done in time" if is_late else _why(text, code)
+    raise InputError(reason if name in _PLAIN else f"fio, {name}: {reason}", hint)
+
+
+_PLAIN = ("here", "real", "mounts", "room", "fio", "make", "remove")
+"""Parts that say by themselves what they are about."""
+
+
+def _why(text: str, code: int) -> str:
+    """Return the first line of fio's own complaint, and of other programs the last one."""
+    complaints = [line for line in text.splitlines() if line.startswith("fio: ")]
+    return clean(complaints[0]) if complaints else why(text, code)
+
+
+def _run(
+    node: Node,
+    program: str,
+    settings: Mapping[str, str],
+    mark: str,
+    limit_s: float,
+    interrupt: Interrupt,
+) -> Parts:
+    (ended,) = run_programs(
+        [command_on(node, program, settings)],
+        timeout_s=limit_s + CONNECT_TIMEOUT_S,
+        is_stopped=lambda: interrupt.is_asked,
+        tick=lambda passed_s: None,
+    )
+    return _parts_of(ended, mark, limit_s)
+
+
+def _parts_of(ended: Ended, mark: str, limit_s: float) -> Parts:
+    text = ended.output.decode(errors="replace")
+    if mark not in text:
+        raise InputError(why_failed(ended, limit_s))
+    return read_parts(text, mark)

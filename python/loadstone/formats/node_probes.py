@@ -1,0 +1,146 @@
+"""What ping, iperf3 and fio printed on a node, as numbers of a probe; only what they printed.
+
+A machine may print anything, so a number that is absent or absurd is an InputError with its name.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from loadstone.errors import InputError
+from loadstone.formats.json_document import JsonNode, parse_document
+from loadstone.formats.parts import clean
+from loadstone.formats.reading import FileLine
+
+Facts = dict[str, Any]
+
+_COUNTS = re.compile(r"(\d{1,9}) packets transmitted, (\d{1,9}) (?:packets )?received")
+# iputils, then busybox.
+_TIMES = re.compile(r"(?:rtt|round-trip) min/avg/max(?:/mdev)? = ([\d.]+)/([\d.]+)/([\d.]+)")
+QUANTILES = {"p50": "50.000000", "p99": "99.000000"}
+
+
+def read_ping(text: str) -> Facts:
+    """Return packets and milliseconds; a path on which every packet is lost has no times."""
+    counts = _COUNTS.search(text)
+    if counts is None:
+        raise InputError(f'ping counted nothing: "{clean(text)}"')
+    facts: Facts = {"sent": int(counts[1]), "received": int(counts[2])}
+    times = _TIMES.search(text)
+    if times is not None:
+        try:
+            low, mean, high = (float(times[number]) for number in (1, 2, 3))
+        except ValueError as error:
+            raise InputError(f'ping printed no times: "{clean(times[0])}"') from error
+        facts |= {"min_ms": low, "avg_ms": mean, "max_ms": high}
+    return facts
+
+
+def read_iperf3(text: str) -> Facts:
+    """Return what arrived over a path, in bits per second, and what was sent again."""
+    document = _document("iperf3", text)
+    error = document.find("error")
+    if error is not None:
+        raise InputError(clean(str(error.value)) or "iperf3 names an error and does not say which")
+    end = document.at("end")
+    sent = end.at("sum_sent")
+    again = sent.find("retransmits")
+    return {
+        "bits_per_s": end.at("sum_received", "bits_per_second").number(),
+        "seconds": end.at("sum_received", "seconds").number(),
+        "retransmits": again.whole() if again is not None else None,
+        "tool": clean(str(document.at("start", "version").value)),
+    }
+
+
+def read_fio(text: str) -> Facts:
+    """Return what each direction of a single job, or of jobs reported as a group, moved."""
+    document = _document("fio", text)
+    jobs = document.at("jobs").items()
+    if len(jobs) != 1:
+        raise InputError(f"fio reported {len(jobs)} jobs, one was expected")
+    (job,) = jobs
+    failed = job.find("error")
+    if failed is not None and failed.value:
+        raise InputError(f"fio ended with error {clean(str(failed.value))}")
+    return {
+        "tool": clean(str(document.at("fio version").value)),
+        **{direction: _direction(job.at(direction)) for direction in ("read", "write")},
+    }
+
+
+def _direction(one: JsonNode) -> Facts | None:
+    if not one.at("total_ios").whole():
+        return None
+    times = one.find("clat_ns")
+    listed = times.find("percentile") if times is not None else None
+    quantiles: Mapping[str, JsonNode] = dict(listed.entries()) if listed is not None else {}
+    return {
+        "bytes_per_s": one.at("bw_bytes").number(),
+        "requests_per_s": one.at("iops").number(),
+        "bytes": one.at("io_bytes").whole(),
+        "seconds": one.at("runtime").number() / 1000,
+        "latency_ns": {
+            name: quantiles[key].whole() for name, key in QUANTILES.items() if key in quantiles
+        },
+    }
+
+
+def _document(tool: str, text: str) -> JsonNode:
+    # Some programs print notes before their JSON, and farewells after it.
+    begin, end = text.find("{"), text.rfind("}")
+    if begin < 0:
+        raise InputError(clean(text) or f"{tool} said nothing")
+    return parse_document(FileLine(Path(tool)), text[begin : end + 1])
+
+
+def read_mount(text: str, path: str) -> Facts:
+    """Return what is mounted at a path, or above it, as /proc/self/mountinfo has it."""
+    best: tuple[str, Facts] | None = None
+    for line in text.splitlines():
+        head, found, tail = line.partition(" - ")
+        words, rest = head.split(), tail.split()
+        if not found or len(words) < 6 or len(rest) < 3:
+            continue
+        point = _unescaped(words[4])
+        is_above = path == point or path.startswith(point.rstrip("/") + "/")
+        # Of several at one place the last one covers the others.
+        if is_above and (best is None or len(point) >= len(best[0])):
+            options = ",".join(dict.fromkeys([*words[5].split(","), *rest[2].split(",")]))
+            best = point, {
+                "file_system": clean(rest[0]),
+                "source": clean(_unescaped(rest[1])),
+                "mounted_at": clean(point),
+                "options": clean(_SECRET.sub(r"\1=(hidden)", options)),
+            }  # fmt: skip
+    if best is None:
+        raise InputError(f'nothing is mounted at or above "{path}"')
+    return best[1]
+
+
+_SECRET = re.compile(r"\b(secret|secretfile|password|pass|credentials)=[^,]*")
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+
+
+def _unescaped(word: str) -> str:
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), word)
+
+
+def read_room(text: str) -> int:
+    """Return how many bytes may still be written, as `df -P -k` says."""
+    words = text.splitlines()[-1].split()
+    # A name may hold spaces; the numbers stand before the percentage.
+    at = next(index for index, word in enumerate(words) if re.fullmatch(r"\d+%|-", word) and index)
+    return int(words[at - 1]) * 1024
+
+
+def is_kind_of(claimed: str, found: str) -> bool:
+    """Tell whether a file system is what it is said to be, however it is mounted.
+
+    CephFS is "ceph" by the kernel and "fuse.ceph-fuse" by its own program; NFS has its version.
+    """
+    if claimed == found:
+        return True
+    name = found.removeprefix("fuse.").removesuffix("-fuse")
+    return claimed == name or (claimed == "nfs" and name in ("nfs3", "nfs4"))

@@ -1,0 +1,212 @@
+"""What the probes of nodes measured: a row for each device and mount, a matrix for the network."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from loadstone import units
+from loadstone.analysis.node_probes import is_cached
+from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+
+Node = Mapping[str, Any]
+Nodes = Mapping[str, Node]
+Measured = tuple[str, Mapping[str, Any]]
+
+MATRIX_MAX = 8
+"""More nodes than this are listed path by path: a matrix of them fits on no screen."""
+
+CACHED = "*"
+CACHED_NOTE = (
+    f"{CACHED} not direct, and all files together fit into the node's memory: what was read may"
+    " come from there."
+)
+
+
+def probe_tables(nodes: Nodes) -> Iterator[Table]:
+    """Return the tables of what was measured at nodes; none where nothing was asked for."""
+    found = [one for one in storage_probes(nodes) if "failed" not in one[1]]
+    if found:
+        yield _storage(found)
+    paths = [(name, other, one) for name, other, one in all_paths(nodes) if _is_measured(one)]
+    if not paths:
+        return
+    names = list(dict.fromkeys(end for name, other, _ in paths for end in (name, other)))
+    if len(names) > MATRIX_MAX:
+        yield _listed(paths)
+        return
+    yield _matrix("Ping between nodes", "ms, mean", names, paths, _ping)
+    yield _matrix("Bandwidth between nodes", "Gbit/s", names, paths, _bandwidth)
+
+
+def storage_probes(nodes: Nodes) -> Iterator[Measured]:
+    """Yield every probe of a device or a mount, with its node's name."""
+    for name, node in nodes.items():
+        for one in node.get("probes") or ():
+            yield name, one
+
+
+def all_paths(nodes: Nodes) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield every path between nodes: from, to, and what was measured."""
+    for name, node in nodes.items():
+        for other, one in (node.get("paths") or {}).items():
+            yield name, other, one
+
+
+def _is_measured(one: Mapping[str, Any]) -> bool:
+    return "ping" in one or "bandwidth" in one
+
+
+def _storage(found: Sequence[Measured]) -> Table:
+    rows = [
+        (
+            name,
+            str(one["path"]) + (CACHED if is_cached(one) else ""),
+            str(one.get("file_system") or one["kind"]),
+            *_direction(one.get("write")),
+            *_direction(one.get("read")),
+            _way(one),
+        )
+        for name, one in found
+    ]
+    heads = (
+        Column(head="node", align="left"),
+        Column(head="path", align="left"),
+        Column(head="is", align="left"),
+        Column(head="write IOPS"),
+        Column(head="write"),
+        Column(head="read IOPS"),
+        Column(head="read"),
+        Column(head="how", align="left"),
+    )
+    notes = [
+        "fio, each node by itself. IOPS are of the first block size, random; rates of the second,"
+        " sequential. A device is only read."
+    ]
+    if any(is_cached(one) for _, one in found):
+        notes.append(CACHED_NOTE)
+    return Table(
+        title="Devices and mounts of the nodes", columns=heads, rows=tuple(rows), notes=tuple(notes)
+    )
+
+
+def _direction(one: Mapping[str, Any] | None) -> tuple[str, str]:
+    if not one:
+        return NOT_KNOWN, NOT_KNOWN
+    return (
+        units.format_number(one["requests_per_s"]),
+        units.format_byte_rate(one["bytes_per_s"]),
+    )
+
+
+def _way(one: Mapping[str, Any]) -> str:
+    """Return how it was measured: blocks, what is in flight, how long, on files of which size."""
+    blocks = " and ".join(
+        units.format_bytes(one[key]) for key in ("small_block_bytes", "block_bytes")
+    )
+    jobs = units.counted(one["jobs"], "job")
+    deep = f"{jobs} × depth {one['depth']}" if one["direct"] else jobs
+    files = f", {units.format_bytes(one['file_bytes'])} each" if "file_bytes" in one else ""
+    direct = "direct" if one["direct"] else "through the page cache"
+    return f"{blocks}, {deep}{files}, {one['seconds']:g} s, {direct}"
+
+
+def _matrix(
+    what: str,
+    unit: str,
+    names: Sequence[str],
+    paths: Iterable[tuple[str, str, Mapping[str, Any]]],
+    cell: Callable[[Mapping[str, Any]], str],
+) -> Table:
+    found = {(name, other): cell(one) for name, other, one in paths}
+    columns = (
+        Column(head="from \\ to", align="left"),
+        *(Column(head=name) for name in names),
+    )
+    rows = tuple(
+        (name, *("" if name == other else found.get((name, other), NOT_KNOWN) for other in names))
+        for name in names
+    )
+    return Table(title=f"{what}, {unit}", columns=columns, rows=rows)
+
+
+def _listed(paths: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Table:
+    heads = ("from", "to", "address", "ping, ms", "bandwidth, Gbit/s")
+    columns = tuple(
+        Column(head=head, align="left" if index < 3 else "right")
+        for index, head in enumerate(heads)
+    )
+    rows = tuple(
+        (name, other, str(one.get("address") or NOT_KNOWN), _ping(one), _bandwidth(one))
+        for name, other, one in paths
+    )
+    return Table(title="Network between nodes", columns=columns, rows=rows)
+
+
+def _ping(one: Mapping[str, Any]) -> str:
+    ping = one.get("ping") or {}
+    if "avg_ms" not in ping:
+        return NOT_KNOWN
+    lost = ping["sent"] - ping["received"]
+    return units.format_number(ping["avg_ms"]) + (f" ({lost} lost)" if lost else "")
+
+
+def _bandwidth(one: Mapping[str, Any]) -> str:
+    found = one.get("bandwidth")
+    return units.format_number(found["bits_per_s"] / 1e9) if found else NOT_KNOWN
+
+
+def deployment(nodes: Nodes) -> str:
+    """Return the nodes as a list in Markdown: what runs where, and what each does by itself."""
+    lines = [f"* Deployment on {units.counted(len(nodes), 'node')}"]
+    for name, node in nodes.items():
+        lines.append(f"    * {name}")
+        lines += [f"        * {role}" for role in node.get("roles") or ()]
+        lines += [
+            f"        * Mount {one.get('source')}: {one['path']}"
+            for one in node.get("probes") or ()
+            if one["kind"] == "mount" and one.get("source")
+        ]
+    paths = [one for _, _, one in all_paths(nodes)]
+    pings = [one["ping"]["avg_ms"] for one in paths if "avg_ms" in (one.get("ping") or {})]
+    rates = [one["bandwidth"]["bits_per_s"] for one in paths if "bandwidth" in one]
+    if pings or rates:
+        lines.append("    * Network between nodes")
+        lines += [f"        * Ping avg: {_range(pings, '{}ms')}"] if pings else []
+        lines += [f"        * Bandwidth: {_range(rates, units.format_bit_rate)}"] if rates else []
+    for title, found in _alike(nodes).items():
+        lines.append(f"    * {title} on {units.counted(len(found), 'node')}:")
+        for direction in ("write", "read"):
+            own = [one[direction] for one in found if direction in one]
+            if own:
+                iops = _range([one["requests_per_s"] for one in own], _short)
+                rate = _range([one["bytes_per_s"] for one in own], lambda one: f"{_short(one)}B/s")
+                lines.append(f"        * {direction.capitalize()}: IOPS={iops}, BW={rate}")
+    return "\n".join(lines) + "\n"
+
+
+def _alike(nodes: Nodes) -> dict[str, list[Mapping[str, Any]]]:
+    """Return the probes that are of one kind of thing on several nodes, by what it is."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for _, one in storage_probes(nodes):
+        if "failed" not in one:
+            what = one.get("file_system") or "device"
+            # Nodes have directories of their own in a shared store; a local one is its path.
+            is_local = str(one.get("source", "")).startswith("/dev/") or one["kind"] == "device"
+            title = f"{one['path']} ({what})" if is_local else f"Mounted {what}"
+            found.setdefault(title, []).append(one)
+    return found
+
+
+def _range(values: Sequence[float], show: "str | Callable[[float], str]") -> str:
+    """Return the smallest and the largest, once where they look alike."""
+    ends = [
+        show.format(units.format_number(value)) if isinstance(show, str) else show(value)
+        for value in (min(values), max(values))
+    ]
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def _short(value: float) -> str:
+    for divisor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= divisor:
+            return f"{units.format_number(value / divisor)}{prefix}"
+    return units.format_number(value)
