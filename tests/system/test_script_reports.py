@@ -10,7 +10,7 @@ import pytest
 
 from loadstone.analysis import Findings, analyse
 from loadstone.report.charts.datasafe import charts_of_datasafe
-from loadstone.report.charts.drawing import Picture
+from loadstone.report.charts.parts.drawing import Picture
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 from loadstone.results.several import merge_runs

@@ -11,9 +11,9 @@ from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.cli import main
 from loadstone.cli.account_reports import print_accounts
 from loadstone.errors import InputError
-from loadstone.report.charts.drawing import Picture
+from loadstone.report.charts.parts.drawing import Picture
 from loadstone.report.formats.account_page import pictures_of_account
-from loadstone.report.tables.actions import ActionLog, ActionStatistics, statistics_log
+from loadstone.report.tables.published.actions import ActionLog, ActionStatistics, statistics_log
 
 DATA = Path(__file__).parent.parent / "data" / "published"
 

@@ -17,7 +17,7 @@ from loadstone.campaign.reading.source import parse_document, parse_value
 from loadstone.errors import CampaignError, InputError, ResultError
 from loadstone.formats import reading
 from loadstone.formats.imported import Hints
-from loadstone.results import tables
+from loadstone.results.files import tables
 from loadstone.results.layout import read_json
 from loadstone.results.record import INTERVAL_SCHEMA
 
@@ -134,7 +134,7 @@ from pathlib import Path
 import pyarrow as pa
 from loadstone._loadgen import Schema
 from loadstone.errors import LoadstoneError
-from loadstone.results import tables
+from loadstone.results.files import tables
 
 tables.TABLE_BYTES_MAX = 1 << 20
 schema = Schema(pa.schema([("a", getattr(pa, sys.argv[2])())]))

@@ -9,7 +9,7 @@ import pytest
 from loadstone._loadgen import Schema
 from loadstone.cli import main
 from loadstone.errors import ResultError
-from loadstone.results import streams, tables
+from loadstone.results.files import streams, tables
 from loadstone.results.record import INTERVAL_SCHEMA, PROBE_SCHEMA, Record
 from loadstone.results.store import read_run
 from tests.unit import synthetic_run

@@ -11,7 +11,7 @@ from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError, InputError
 from loadstone.report import Options
-from loadstone.report.tables.templates import render_template
+from loadstone.report.tables.published.templates import render_template
 from loadstone.results.store import read_run
 from tests.unit.campaign_drivers import DRIVERS
 from tests.unit.synthetic_run import Folder, trial

@@ -12,7 +12,7 @@ from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.measured.reading import read_measured
 from loadstone.cli.commands.analyse import _judge
-from loadstone.results import tables
+from loadstone.results.files import tables
 from loadstone.results.record import Run
 from loadstone.results.store import read_run
 from tests.unit import synthetic_run

@@ -2,8 +2,8 @@
 
 import pytest
 
+from loadstone.campaign.begun_run.resume import resume
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.planning.resume import resume
 from loadstone.campaign.reading.parse import parse_campaign
 from tests.unit.campaign_drivers import DRIVERS, STORE
 

@@ -5,8 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from loadstone.campaign.begun_run.resume import resume
 from loadstone.campaign.planning.plan import make_plan
-from loadstone.campaign.planning.resume import resume
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.campaign import Schedule
 from loadstone.campaign.schema.schedule import starts, suites

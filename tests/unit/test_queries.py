@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from loadstone.campaign.begun_run.remains import remains
+from loadstone.campaign.begun_run.resume import resume
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.query_plan import CHECK, LOAD, QUERY
-from loadstone.campaign.planning.remains import remains
-from loadstone.campaign.planning.resume import resume
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.queries import QUERY_NAMES
 from loadstone.engines import ENGINES, entry_of, load_engine

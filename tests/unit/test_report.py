@@ -17,7 +17,7 @@ from loadstone.analysis import analyse
 from loadstone.analysis.judgements.labels import LABELS
 from loadstone.errors import InputError
 from loadstone.report import REPORTS, Options
-from loadstone.report.tables.templates import TABLES
+from loadstone.report.tables.published.templates import TABLES
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import ROUNDS, Folder, trial, write_rounds, write_sweep
 

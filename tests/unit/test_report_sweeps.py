@@ -14,10 +14,10 @@ from loadstone.analysis import analyse
 from loadstone.analysis.standards.plausibility import judge
 from loadstone.report import REPORTS, Options
 from loadstone.report.charts import sweeps as charts_of_sweeps
-from loadstone.report.charts.drawing import Picture
-from loadstone.report.charts.lettering import Box, Offset, find_room, text_box
 from loadstone.report.charts.operations import PANEL_HEIGHT, Arrangement, charts_of_operations
 from loadstone.report.charts.overview import pictures
+from loadstone.report.charts.parts.drawing import Picture
+from loadstone.report.charts.parts.lettering import Box, Offset, find_room, text_box
 from loadstone.report.charts.sweep_points import SweepPoint, Wording
 from loadstone.report.formats.account_page import pictures_of_account
 from loadstone.results.store import read_run

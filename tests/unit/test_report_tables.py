@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from loadstone.report.tables.published import (
+from loadstone.report.tables.published.layouts import (
     COMMAS,
     DecimalMarks,
     MeasuredRow,

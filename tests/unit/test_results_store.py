@@ -201,7 +201,7 @@ def test_readers_do_not_keep_a_writer_out(tmp_path: Path, run_path: Path) -> Non
     (run_path / "manifest.json").write_text(json.dumps(saved))
     program = f"""
         import sys
-        from loadstone.results import durable
+        from loadstone.results.files import durable
         from pathlib import Path
         print(flush=True)
         while True:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from loadstone.analysis import analyse
+from loadstone.campaign.begun_run.resume import resume
 from loadstone.campaign.planning.estimate import estimate
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.planning.resume import resume
 from loadstone.campaign.planning.trial import PlannedTrial
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.cli.screen.forecast import Forecast

@@ -10,8 +10,8 @@ import pytest
 
 from loadstone._loadgen import Schema
 from loadstone.cli import main
+from loadstone.results.files.tables import StreamWriter
 from loadstone.results.record import INTERVAL_SCHEMA
-from loadstone.results.tables import StreamWriter
 from loadstone.view.live_run import LiveRun
 from loadstone.view.page_server import PageServer
 from loadstone.view.run_list import RunList

@@ -99,7 +99,7 @@ def _published(one: published.Published) -> Shown:
 
 def _of_files(form: str, files: Sequence[str]) -> Shown:
     from loadstone.formats.imported import Hints
-    from loadstone.report.tables.accounts import account_table, is_markdown
+    from loadstone.report.tables.published.accounts import account_table, is_markdown
 
     account = importers.find(form).read([Path(one) for one in files], Hints())
     assert isinstance(account, Account), "a summary becomes an account"

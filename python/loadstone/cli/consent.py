@@ -18,7 +18,7 @@ from loadstone import _loadgen
 from loadstone.campaign.planning.plan import Plan
 from loadstone.cli import plain
 from loadstone.errors import InputError, ResultError
-from loadstone.results import durable
+from loadstone.results.files import durable
 from loadstone.results.layout import state_folder
 
 FORMAT = 1

@@ -51,7 +51,7 @@ def report_options(run: "Run", report: Report, *, is_terminal: bool, **chosen: A
     if chosen.get("table") is None and report.name == "terminal" and not chosen.get("is_full"):
         # The answer on one screen comes first; the layout that a campaign names comes with --full.
         values.pop("table", None)
-    from loadstone.report.tables.templates import NO_TABLE
+    from loadstone.report.tables.published.templates import NO_TABLE
 
     if (table := chosen.get("table")) not in (None, NO_TABLE):
         _refuse_layout(report, str(table))

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loadstone.campaign.planning.changes import RECORDED, Change, changes
+from loadstone.campaign.begun_run.changes import RECORDED, Change, changes
+from loadstone.campaign.begun_run.resume import resume as resume_plan
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.planning.resume import resume as resume_plan
 from loadstone.campaign.planning.scripted import Scripts
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.search import Goal, Observation

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 from loadstone import _loadgen
+from loadstone.campaign.begun_run.remains import Remains, remains, unknown_drivers
 from loadstone.campaign.drivers import read_drivers
 from loadstone.campaign.planning.query_plan import QUERIES
-from loadstone.campaign.planning.remains import Remains, remains, unknown_drivers
 from loadstone.campaign.planning.trial import kind_of
 from loadstone.documents.summary import Summary
 from loadstone.errors import TargetError

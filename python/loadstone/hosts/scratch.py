@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from loadstone.results import durable
+from loadstone.results.files import durable
 
 PREFIX = "loadstone-agent-"
 LOCK = ".lock"

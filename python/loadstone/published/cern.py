@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from loadstone.analysis.accounts.account import MEGABYTE_RATE, RATE, Account, Measurement
 from loadstone.published import read
-from loadstone.report.tables.published import (
+from loadstone.report.tables.published.layouts import (
     DecimalMarks,
     MeasuredRow,
     ThreadsColumn,

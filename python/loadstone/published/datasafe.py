@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from loadstone.analysis.accounts.account import RATE, THREAD_RATE, Account, Measurement
 from loadstone.published import read
-from loadstone.report.tables.actions import (
+from loadstone.report.tables.published.actions import (
     ActionLog,
     ActionStatistics,
     rates_table,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, Statement
 from loadstone.published import read
-from loadstone.report.tables.published import RoundsRow, ordinal, rounds_table
+from loadstone.report.tables.published.layouts import RoundsRow, ordinal, rounds_table
 
 FILE = "hummingbird"
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from loadstone.campaign.drivers import addresses_of, calibrated_drivers, facts_of
 from loadstone.errors import InputError, LoadstoneError, ResultError
-from loadstone.results import durable
+from loadstone.results.files import durable
 from loadstone.results.layout import check_format, plain, read_json, state_folder
 
 CALIBRATION_FORMAT = 1

@@ -11,7 +11,7 @@ from typing import cast
 
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, LeftBehind
 from loadstone.errors import ResultError
-from loadstone.results import durable
+from loadstone.results.files import durable
 from loadstone.results.layout import check_format, plain, read_json
 
 CEILINGS = "ceilings"

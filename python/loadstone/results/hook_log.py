@@ -10,7 +10,7 @@ from typing import cast
 from typing_extensions import TypedDict
 
 from loadstone.documents.trial import Whole
-from loadstone.results import line_log
+from loadstone.results.files import line_log
 from loadstone.results.layout import plain
 
 HOOKS = "hooks.jsonl"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from loadstone.documents.trial import OwnershipDocument, TrialDocument
-from loadstone.results import line_log
+from loadstone.results.files import line_log
 
 INTENTS = "intents.jsonl"
 

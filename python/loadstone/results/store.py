@@ -22,9 +22,10 @@ from typing import Any, cast
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
-from loadstone.results import durable, hook_log, integrity, intents, tables
+from loadstone.results import hook_log, intents
 from loadstone.results.ceiling_record import read_ceilings
 from loadstone.results.documents import Manifest, check_record
+from loadstone.results.files import durable, integrity, tables
 from loadstone.results.hook_log import HOOKS, read_hooks
 from loadstone.results.intents import INTENTS
 from loadstone.results.layout import (

@@ -11,9 +11,9 @@ from loadstone._loadgen import Table
 from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import ResultError
-from loadstone.results import durable, integrity, tables
 from loadstone.results.ceiling_record import CEILINGS
 from loadstone.results.documents import RecordDocument
+from loadstone.results.files import durable, integrity, tables
 from loadstone.results.hook_log import HOOKS
 from loadstone.results.intents import INTENTS, Intents
 from loadstone.results.layout import (

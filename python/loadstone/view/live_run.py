@@ -8,6 +8,7 @@ from typing import Any
 
 from loadstone import _loadgen, units
 from loadstone.errors import LoadstoneError, ResultError
+from loadstone.results.files.tables import STREAM_SUFFIX
 from loadstone.results.layout import (
     PARTIAL_SUFFIX,
     PROBES,
@@ -17,7 +18,6 @@ from loadstone.results.layout import (
     read_json,
     read_manifest,
 )
-from loadstone.results.tables import STREAM_SUFFIX
 from loadstone.view.stream_follower import StreamFollower
 
 SECONDS_SHOWN = 300

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from loadstone import regular_file
 from loadstone._loadgen import Schema, StreamReader, Table
-from loadstone.results.streams import BATCH_BYTES_MAX
+from loadstone.results.files.streams import BATCH_BYTES_MAX
 
 
 class StreamFollower:

@@ -19,7 +19,7 @@ from typing import Annotated
 
 import typer
 
-from loadstone.campaign.planning.remains import Remains, is_removed, places_gone
+from loadstone.campaign.begun_run.remains import Remains, is_removed, places_gone
 from loadstone.cli import consent, exit_code, plain
 from loadstone.documents.summary import Summary
 from loadstone.errors import LoadstoneError

@@ -64,7 +64,7 @@ def command(
         summaries = [(report.name, report.summary) for report in REPORTS.values()]
         print_table(("report", "gives"), summaries)
     else:
-        from loadstone.report.tables.templates import TABLES
+        from loadstone.report.tables.published.templates import TABLES
 
         summaries = [(name, _first_line(table)) for name, table in TABLES.items()]
         print_table(("table", "gives"), summaries)

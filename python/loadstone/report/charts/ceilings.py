@@ -21,8 +21,8 @@ from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.timeline import Timeline
 from loadstone.analysis.limits.measured_ceilings import bounds_of, ceilings_of
 from loadstone.analysis.standards.plausibility.bottleneck import in_mebibytes, limit_of
-from loadstone.report.charts.dimensions import Dimensions, swept_parameter, varied_values
-from loadstone.report.charts.drawing import (
+from loadstone.report.charts.parts.dimensions import Dimensions, swept_parameter, varied_values
+from loadstone.report.charts.parts.drawing import (
     NUMBER,
     PALETTE,
     Picture,

@@ -17,7 +17,7 @@ from loadstone.analysis import Findings
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.naming import describe_parameter
 from loadstone.errors import InputError
-from loadstone.report.charts.categories import (
+from loadstone.report.charts.parts.categories import (
     factor_axis,
     factor_domain,
     lettered,
@@ -25,7 +25,7 @@ from loadstone.report.charts.categories import (
     variant_dash,
     variant_shape,
 )
-from loadstone.report.charts.drawing import (
+from loadstone.report.charts.parts.drawing import (
     NUMBER,
     WIDE,
     Picture,
@@ -35,7 +35,7 @@ from loadstone.report.charts.drawing import (
 )
 from loadstone.report.charts.script_actions import completed_charts
 from loadstone.report.options import Options
-from loadstone.report.tables.datasafe import TABLED, busy_rate, load_of
+from loadstone.report.tables.published.datasafe import TABLED, busy_rate, load_of
 from loadstone.results.record import Run
 from loadstone.results.several import CLIENT
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from loadstone.analysis import Findings
 from loadstone.analysis.limits.exporter_series import ExporterMetric, ExporterSeries
-from loadstone.report.charts.drawing import Picture, shortened
 from loadstone.report.charts.over_time import resource_picture
+from loadstone.report.charts.parts.drawing import Picture, shortened
 
 
 def charts_of_exporters(findings: Findings) -> Iterable[Picture]:

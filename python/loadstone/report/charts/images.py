@@ -8,8 +8,8 @@ import vl_convert
 
 from loadstone.analysis import Findings
 from loadstone.report.charts.datasafe import charts_of_datasafe
-from loadstone.report.charts.drawing import Picture
 from loadstone.report.charts.overview import evidence_pictures, pictures
+from loadstone.report.charts.parts.drawing import Picture
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 

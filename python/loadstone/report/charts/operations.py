@@ -13,7 +13,7 @@ from typing import Any
 
 import altair as alt
 
-from loadstone.report.charts.categories import (
+from loadstone.report.charts.parts.categories import (
     factor_axis,
     factor_domain,
     lettered,
@@ -21,8 +21,8 @@ from loadstone.report.charts.categories import (
     variant_dash,
     variant_shape,
 )
-from loadstone.report.charts.dimensions import swept_parameter, varied_values
-from loadstone.report.charts.drawing import NUMBER, Picture, panel_width, panels, series_color
+from loadstone.report.charts.parts.dimensions import swept_parameter, varied_values
+from loadstone.report.charts.parts.drawing import NUMBER, Picture, panel_width, panels, series_color
 from loadstone.report.charts.sweep_points import SweepPoint, Wording, differing_facts
 
 PANEL_HEIGHT = 230

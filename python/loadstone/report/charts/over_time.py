@@ -9,8 +9,8 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.cells.timeline import Timeline
 from loadstone.analysis.instrument.resources import RESOURCES
-from loadstone.report.charts.dimensions import Dimensions
-from loadstone.report.charts.drawing import (
+from loadstone.report.charts.parts.dimensions import Dimensions
+from loadstone.report.charts.parts.drawing import (
     NUMBER,
     PALETTE,
     WIDE,
@@ -29,7 +29,7 @@ from loadstone.report.charts.drawing import (
     shortened,
     time_axis,
 )
-from loadstone.report.charts.hook_marks import hook_marks, with_marks
+from loadstone.report.charts.parts.hook_marks import hook_marks, with_marks
 
 PANEL_HEIGHT = 200
 TRIAL_NUMBER_WIDTH = 0.035

@@ -7,8 +7,11 @@ import altair as alt
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.report.charts.ceilings import charts_of_ceilings
-from loadstone.report.charts.dimensions import Dimensions
-from loadstone.report.charts.drawing import (
+from loadstone.report.charts.exporters import charts_of_exporters
+from loadstone.report.charts.operations import Arrangement, charts_of_operations
+from loadstone.report.charts.over_time import charts_over_time
+from loadstone.report.charts.parts.dimensions import Dimensions
+from loadstone.report.charts.parts.drawing import (
     NUMBER,
     Picture,
     latency_axis,
@@ -18,9 +21,6 @@ from loadstone.report.charts.drawing import (
     series_color,
     shortened,
 )
-from loadstone.report.charts.exporters import charts_of_exporters
-from loadstone.report.charts.operations import Arrangement, charts_of_operations
-from loadstone.report.charts.over_time import charts_over_time
 from loadstone.report.charts.script_actions import charts_of_actions
 from loadstone.report.charts.searches import charts_of_searches
 from loadstone.report.charts.sweep_points import Wording, points_of_findings

@@ -6,8 +6,8 @@ from dataclasses import replace
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.cells.actions import ActionCell
-from loadstone.report.charts.drawing import Picture, milliseconds, shortened
 from loadstone.report.charts.operations import Arrangement, charts_of_operations
+from loadstone.report.charts.parts.drawing import Picture, milliseconds, shortened
 from loadstone.report.charts.sweep_points import QUANTILES, SweepPoint, Wording
 
 BARS = (

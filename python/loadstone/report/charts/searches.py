@@ -8,7 +8,7 @@ import altair as alt
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.limits.searches import CapacitySearch
-from loadstone.report.charts.drawing import NUMBER, Picture, latency_axis, panels, shortened
+from loadstone.report.charts.parts.drawing import NUMBER, Picture, latency_axis, panels, shortened
 
 HEIGHT = 240
 MEETS, MISSES, STALLED = "meets the objective", "misses it", "client stood still"

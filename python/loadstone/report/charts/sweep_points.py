@@ -11,8 +11,8 @@ from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.naming import describe_parameter
-from loadstone.report.charts.dimensions import varied_values
-from loadstone.report.charts.drawing import milliseconds, shortened
+from loadstone.report.charts.parts.dimensions import varied_values
+from loadstone.report.charts.parts.drawing import milliseconds, shortened
 
 OWN_LIMITS: Mapping[str, str] = {
     "INSTRUMENT_CPU": "client CPU",

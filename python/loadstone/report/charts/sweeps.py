@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from loadstone.report.charts.drawing import (
+from loadstone.report.charts.parts.drawing import (
     NUMBER,
     PALETTE,
     Picture,
@@ -18,7 +18,7 @@ from loadstone.report.charts.drawing import (
     series_color,
     shortened,
 )
-from loadstone.report.charts.lettering import (
+from loadstone.report.charts.parts.lettering import (
     CHARACTER_WIDTH,
     Box,
     Offset,

@@ -15,8 +15,8 @@ from loadstone.analysis.accounts.case_means import case_means, compare_times
 from loadstone.analysis.accounts.comparison import CaseComparison
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.ratios import TOGETHER
-from loadstone.report.charts.dimensions import varied_values
-from loadstone.report.charts.drawing import (
+from loadstone.report.charts.parts.dimensions import varied_values
+from loadstone.report.charts.parts.drawing import (
     NUMBER,
     PALETTE,
     Picture,

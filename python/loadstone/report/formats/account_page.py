@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from loadstone.analysis.accounts.account import RATE, Account
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.report.charts.ceilings import charts_of_stated_ceilings
-from loadstone.report.charts.dimensions import SWEEP_VALUES_MIN, swept_parameter, varied_values
-from loadstone.report.charts.drawing import Picture
 from loadstone.report.charts.images import embedded
 from loadstone.report.charts.operations import Arrangement, charts_of_operations
+from loadstone.report.charts.parts.dimensions import (
+    SWEEP_VALUES_MIN,
+    swept_parameter,
+    varied_values,
+)
+from loadstone.report.charts.parts.drawing import Picture
 from loadstone.report.charts.sweep_points import Wording, points_of_account
 from loadstone.report.charts.sweeps import charts_along_load
 from loadstone.report.charts.times import answers_of_times, charts_of_times

@@ -37,14 +37,14 @@ from loadstone.report.tables.layout import (
 )
 from loadstone.report.tables.markdown_tables import Piece, pieces_of
 from loadstone.report.tables.nodes import node_tables
+from loadstone.report.tables.published.templates import render_template
 from loadstone.report.tables.replays import replays_table
 from loadstone.report.tables.script_actions import actions_table
-from loadstone.report.tables.templates import render_template
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
 
 if TYPE_CHECKING:
-    from loadstone.report.charts.drawing import Picture
+    from loadstone.report.charts.parts.drawing import Picture
 
 
 PICTURED_MAX = 200

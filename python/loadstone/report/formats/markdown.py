@@ -20,10 +20,10 @@ from loadstone.report.tables.layout import (
     trials_table,
 )
 from loadstone.report.tables.nodes import node_tables
+from loadstone.report.tables.published.templates import render_template
 from loadstone.report.tables.query_results import query_tables
 from loadstone.report.tables.replays import replays_table
 from loadstone.report.tables.script_actions import actions_table
-from loadstone.report.tables.templates import render_template
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
 

@@ -10,7 +10,7 @@ from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.errors import InputError
 from loadstone.report.options import Options
-from loadstone.report.tables.templates import MARKDOWN_TABLES, render_template
+from loadstone.report.tables.published.templates import MARKDOWN_TABLES, render_template
 from loadstone.results.record import Run
 
 CSV_ROWS = "one line per case, round and iteration"

@@ -15,8 +15,8 @@ from loadstone._loadgen import (
     TooLargeError,
 )
 from loadstone.errors import ResultError
-from loadstone.results import durable
-from loadstone.results.streams import NOT_OURS, read_stream
+from loadstone.results.files import durable
+from loadstone.results.files.streams import NOT_OURS, read_stream
 
 STREAM_SUFFIX = ".arrows"
 PARQUET_SUFFIX = ".parquet"

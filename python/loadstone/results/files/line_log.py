@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from loadstone import regular_file
-from loadstone.results import durable
+from loadstone.results.files import durable
 
 LINES_BYTES_MAX = 256 * regular_file.MIB
 

@@ -16,8 +16,8 @@ from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.errors import InputError
 from loadstone.report.instrument_words import bound_note
 from loadstone.report.options import Options
-from loadstone.report.tables.datasafe import datasafe_table
-from loadstone.report.tables.published import (
+from loadstone.report.tables.published.datasafe import datasafe_table
+from loadstone.report.tables.published.layouts import (
     COMMAS,
     POINTS,
     MeasuredRow,
@@ -27,7 +27,7 @@ from loadstone.report.tables.published import (
     rounds_table,
     threads_table,
 )
-from loadstone.report.tables.queries import queries_table, repetitions_block
+from loadstone.report.tables.published.queries import queries_table, repetitions_block
 
 _PLACE = re.compile(r"\{(\w+)\}")
 MEGABYTES = {"MB": 10**6, "MiB": 2**20}

@@ -8,8 +8,8 @@ import altair as alt
 from loadstone.analysis import Findings
 from loadstone.analysis.cells.timeline import Timeline
 from loadstone.analysis.limits.target_state import ending, is_good
-from loadstone.report.charts.dimensions import Dimensions
-from loadstone.report.charts.drawing import NUMBER
+from loadstone.report.charts.parts.dimensions import Dimensions
+from loadstone.report.charts.parts.drawing import NUMBER
 from loadstone.results.hook_log import HookEntry
 
 COLOR = "#8a1c7c"

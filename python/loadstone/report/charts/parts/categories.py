@@ -7,8 +7,8 @@ from typing import Any
 import altair as alt
 
 from loadstone import units
-from loadstone.report.charts.drawing import NUMBER
-from loadstone.report.charts.lettering import Box, Offset, find_room, point_box, text_box
+from loadstone.report.charts.parts.drawing import NUMBER
+from loadstone.report.charts.parts.lettering import Box, Offset, find_room, point_box, text_box
 
 ABOVE, BELOW = Offset(right=0, down=-12), Offset(right=0, down=13)
 DASHES = ([1, 0], [5, 3], [2, 2])

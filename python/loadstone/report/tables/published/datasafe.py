@@ -15,7 +15,7 @@ from loadstone.analysis.cells.actions import OUT_OF_LINE, ActionCell
 from loadstone.analysis.naming import describe_parameters
 from loadstone.errors import InputError
 from loadstone.report.options import Options
-from loadstone.report.tables.actions import (
+from loadstone.report.tables.published.actions import (
     ActionLog,
     ActionStatistics,
     rates_table,

@@ -1,0 +1,1 @@
+"""What every chart is made of: colours, axes, panels, marks, and words that find room."""

@@ -1,0 +1,1 @@
+"""Tables in the layouts of published reports, beside those of our own."""
