@@ -2,6 +2,8 @@
 
 import datetime
 import decimal
+import os
+import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,13 +16,13 @@ from loadstone.campaign.begun_run.resume import resume
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.query_plan import CHECK, LOAD, QUERY
 from loadstone.campaign.reading.parse import parse_campaign
-from loadstone.campaign.schema.queries import QUERY_NAMES
-from loadstone.engines import ENGINES, entry_of, load_engine
+from loadstone.campaign.schema.queries import QUERY_NAMES, Queries
+from loadstone.engines import ENGINES, entry_of, load_engine, spark_setup
 from loadstone.engines.answers import difference, plain_answer
 from loadstone.engines.benchmark import TABLES, text_of
 from loadstone.engines.tables import Mark, TableFile, is_ours, read_mark
 from loadstone.errors import CampaignError, InputError, TargetError
-from loadstone.execution.engine_process import EngineError, EngineProcess
+from loadstone.execution.engine_process import EngineError, EngineProcess, KeptEngines
 from tests.unit.campaign_drivers import DRIVERS
 
 CAMPAIGN = """
@@ -95,10 +97,92 @@ def test_kept_tables_have_a_name_that_another_run_finds() -> None:
         (("loops: 3", "loops: 100000"), "queries.loops"),
         (("name: flash", "name: flash\nload: {threads: 2}"), "load"),
         (("cache: both", "cache: lukewarm"), "queries.cache"),
+        (("[duckdb, datafusion]", "{spark: {master: localhost}}"), "queries.engine.0.spark.master"),
+        (("[duckdb, datafusion]", "{spark: {wings: 2}}"), "queries.engine.0.spark.wings"),
+        (("[duckdb, datafusion]", "[{spark: {}}, spark]"), "queries.engine.1"),
+        (("[duckdb, datafusion]", "{spark: null}"), "queries.engine.0.spark"),
+        (("[duckdb, datafusion]", "{duckdb: {}}"), "queries.engine.0.duckdb"),
+        (("[duckdb, datafusion]", "[4]"), "queries.engine.0"),
     ],
 )
 def test_mistakes_name_their_key(change: tuple[str, str], key: str) -> None:
     assert f" {key}" in refused(CAMPAIGN.replace(*change))
+
+
+def test_an_engine_has_settings_and_a_name_of_its_own() -> None:
+    settings = "{master: 'spark://m:7077', conf: {spark.x: 2, spark.y: true}}"
+    engines = f"[{{spark: {settings}}}, {{spark: {{name: small}}}}, duckdb]"
+    text = CAMPAIGN.replace("[duckdb, datafusion]", engines)
+    asked = [one.document for one in planned(text).trials if one.phase == QUERY]
+    found = {
+        one["case"]["parameters"]["engine"]: (one["queries"]["engine"], one["queries"]["settings"])
+        for one in asked
+    }
+    told = {"master": "spark://m:7077", "conf": {"spark.x": "2", "spark.y": "true"}}
+    assert found == {"spark": ("spark", told), "small": ("spark", {}), "duckdb": ("duckdb", {})}
+    queries = parse_campaign(text, drivers=DRIVERS, environ={}).queries
+    assert queries is not None
+    assert Queries.model_validate(queries.model_dump(mode="json", by_alias=True)) == queries
+
+
+def test_a_secret_of_an_engine_stands_in_no_campaign() -> None:
+    said = refused(CAMPAIGN.replace("duckdb,", "{spark: {conf: {spark.ssl.keyPassword: abc1}}},"))
+    assert "a reference" in said
+    assert "abc1" not in said
+
+
+@pytest.fixture
+def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host with Java 17 and a Spark of Hadoop 3.5.0, as far as is looked for."""
+    home = tmp_path / "pyspark"
+    (home / "jars").mkdir(parents=True)
+    (home / "jars" / "hadoop-client-api-3.5.0.jar").touch()
+    monkeypatch.setattr(spark_setup, "spark_home", lambda: home)
+    java(tmp_path, monkeypatch, "17.0.1")
+    return tmp_path
+
+
+def java(folder: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    program = folder / version / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(folder / version))
+
+
+def test_spark_says_what_it_lacks(spark: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark_setup.check({}, reads_buckets=False)
+
+    def refused(settings: dict[str, Any], *, buckets: bool = True) -> str:
+        with pytest.raises(InputError) as caught:
+            spark_setup.check(settings, reads_buckets=buckets)
+        assert caught.value.hint
+        return caught.value.message
+
+    assert "hadoop-aws, which is not given" in refused({})
+    jars = spark / "jars"
+    jars.mkdir()
+    assert "no .jar" in refused({"jars": str(jars)})
+    (jars / "hadoop-aws-3.4.1.jar").touch()
+    assert "hadoop-aws 3.4.1, allowed: 3.5.0" in refused({"jars": str(jars)})
+    (jars / "hadoop-aws-3.5.0.jar").touch()
+    spark_setup.check({"jars": str(jars)}, reads_buckets=True)
+    spark_setup.check({"packages": ["org.apache.hadoop:hadoop-aws:3.5.0"]}, reads_buckets=True)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"spark://127.0.0.1:{server.getsockname()[1]}"
+        spark_setup.check({"master": url}, reads_buckets=False)
+    assert f"no Spark master answers at {url}" in refused({"master": url}, buckets=False)
+    java(spark, monkeypatch, "1.8.0_402")
+    assert "is Java 8" in refused({}, buckets=False)
+    monkeypatch.setenv("JAVA_HOME", str(spark / "nowhere"))
+    assert "none was found" in refused({}, buckets=False)
+
+
+def test_settings_of_spark_are_read_by_their_owner_alone(tmp_path: Path) -> None:
+    file = tmp_path / "conf"
+    spark_setup.write_properties(file, {"spark.a": "C:\\x", "spark.b": "one\ntwo"})
+    assert file.read_text() == "spark.a C:\\\\x\nspark.b one\\ntwo\n"
+    assert file.stat().st_mode & 0o077 == 0
 
 
 def test_a_run_goes_on_to_the_query() -> None:
@@ -162,7 +246,7 @@ def test_an_engine_that_is_not_there_names_its_extra() -> None:
         entry_of("oracle")
     for name in ENGINES:
         try:
-            load_engine(name)
+            load_engine(name, {})
         except InputError as error:
             assert f"loadstone[{ENGINES[name].extra}]" in str(error.hint)
 
@@ -190,7 +274,7 @@ def test_an_engine_that_gives_no_answer_says_why(
     code: str, kind: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     Worker(monkeypatch, tmp_path, code)
-    with EngineProcess(lambda: True) as process:
+    with EngineProcess(lambda: True, ()) as process:
         with pytest.raises(EngineError, match=said) as caught:
             process.ask({"do": "run"}, 2_000_000_000)
         assert caught.value.kind == kind
@@ -198,7 +282,48 @@ def test_an_engine_that_gives_no_answer_says_why(
 
 def test_a_stop_ends_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Worker(monkeypatch, tmp_path, "import time; time.sleep(60)")
-    with EngineProcess(lambda: False) as process:
+    with EngineProcess(lambda: False, ()) as process:
         with pytest.raises(EngineError) as caught:
             process.ask({"do": "run"}, 10**12)
         assert caught.value.kind == "stopped"
+
+
+def test_a_kept_engine_serves_the_next_trial_too_unless_it_died(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = (
+        "import json, os, sys\n"
+        "for line in sys.stdin:\n"
+        '    task = json.loads(line)["do"]\n'
+        '    if task == "die": os._exit(3)\n'
+        '    key = "failed" if task == "fail" else "pid"\n'
+        "    print(json.dumps({key: str(os.getpid())}), flush=True)\n"
+    )
+    Worker(monkeypatch, tmp_path, code)
+    engines = KeptEngines()
+
+    def ask(task: str, key: str | None = "spark one", group: str | None = None) -> str:
+        with engines.process(lambda: True, (), key=key, group=group) as process:
+            return str(process.ask({"do": task}, 10**10)["pid"])
+
+    try:
+        first = ask("run")
+        with pytest.raises(EngineError):
+            ask("fail")
+        assert ask("run") == first, "a query that failed costs no engine"
+        assert ask("run", None) != first
+        with pytest.raises(EngineError, match="exit code 3"):
+            ask("die")
+        second = ask("run")
+        assert second != first
+        other = ask("run", "spark two")
+        assert ask("run") == second
+        ask("run", "spark three", "spark ")
+        for one in (second, other):
+            with pytest.raises(ProcessLookupError):
+                os.kill(int(one), 0)
+        third = ask("run", "spark three")
+    finally:
+        engines.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(third), 0)

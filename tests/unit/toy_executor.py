@@ -47,6 +47,9 @@ class Toy:
             "iterations": [{**times, "measure_end_ns": end_ns, "end_ns": end_ns}],
         }  # fmt: skip
 
+    def close(self) -> None:
+        pass
+
     def _stop(self) -> None:
         self.stopped += 1
 

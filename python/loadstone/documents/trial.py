@@ -223,6 +223,7 @@ class QueryDocument(TypedDict, total=False):
     data: str | None
     query: str | None
     engine: str | None
+    settings: Object
     cache: str | None
     threads: Whole | None
     memory_bytes: Whole | None

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from loadstone.engines.engine import Engine
 from loadstone.errors import InputError, shown
@@ -14,7 +15,11 @@ from loadstone.errors import InputError, shown
 
 @dataclass(frozen=True, slots=True)
 class EngineEntry:
-    """Where an engine is, and what it needs: its module's class, an import, and our extra."""
+    """Where an engine is, and what it needs: its module's class, an import, and our extra.
+
+    `setup` is a module whose `check` looks for what else it needs. An engine that `is_kept` starts
+    too slowly to do so for each query, and keeps nothing of the tables.
+    """
 
     module: str
     class_name: str
@@ -22,6 +27,8 @@ class EngineEntry:
     extra: str
     formats: tuple[str, ...] = ("parquet",)
     reads_buckets: bool = True
+    setup: str | None = None
+    is_kept: bool = False
 
 
 ENGINES: Mapping[str, EngineEntry] = {
@@ -30,6 +37,9 @@ ENGINES: Mapping[str, EngineEntry] = {
     ),
     "datafusion": EngineEntry("datafusion_engine", "DataFusion", "datafusion", "datafusion"),
     "duckdb": EngineEntry("duckdb_engine", "DuckDb", "duckdb", "duckdb", reads_buckets=False),
+    "spark": EngineEntry(
+        "spark_engine", "Spark", "pyspark", "spark", setup="spark_setup", is_kept=True
+    ),
 }
 
 
@@ -46,9 +56,17 @@ def entry_of(name: str) -> EngineEntry:
     return entry
 
 
-def load_engine(name: str) -> Engine:
+def check_engine(name: str, settings: Mapping[str, Any], *, reads_buckets: bool) -> None:
+    """Raise InputError for what an engine with such settings lacks on this host."""
+    setup = entry_of(name).setup
+    if setup is not None:
+        module = importlib.import_module(f"loadstone.engines.{setup}")
+        module.check(settings, reads_buckets=reads_buckets)
+
+
+def load_engine(name: str, settings: Mapping[str, Any]) -> Engine:
     """Return an engine, not opened yet."""
     entry = entry_of(name)
     module = importlib.import_module(f"loadstone.engines.{entry.module}")
-    engine: Engine = getattr(module, entry.class_name)()
+    engine: Engine = getattr(module, entry.class_name)(**settings)
     return engine

@@ -33,6 +33,8 @@ _ARROW = {
 class ClickHouse:
     """One session of chdb."""
 
+    has_processes = False
+
     def __init__(self) -> None:
         self._session: Any = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -86,6 +88,10 @@ class ClickHouse:
         told = self._session.query(query, "Arrow").bytes()
         table = pa.ipc.open_file(told).read_all()
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+    def account(self) -> dict[str, int | None]:
+        """Nothing: all that it uses is used by this process."""
+        return {}
 
     def close(self) -> None:
         """Close the session, which writes what it still holds."""

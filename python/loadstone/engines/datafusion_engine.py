@@ -8,6 +8,8 @@ from loadstone.engines.engine import Row, Tables
 class DataFusion:
     """A session of DataFusion with the tables registered."""
 
+    has_processes = False
+
     def __init__(self) -> None:
         self._session: Any = None
 
@@ -42,6 +44,10 @@ class DataFusion:
             columns = [column.to_pylist() for column in batch.columns]
             rows += list(zip(*columns, strict=True))
         return rows
+
+    def account(self) -> dict[str, int | None]:
+        """Nothing: all that it uses is used by this process."""
+        return {}
 
     def close(self) -> None:
         """Let go of the session."""

@@ -8,6 +8,8 @@ from loadstone.engines.engine import Row, Tables
 class DuckDb:
     """DuckDB in memory, with views on the files."""
 
+    has_processes = False
+
     def __init__(self) -> None:
         self._connection: Any = None
 
@@ -39,6 +41,10 @@ class DuckDb:
         """Run a query to its last row."""
         rows: list[Row] = self._connection.execute(query).fetchall()
         return rows
+
+    def account(self) -> dict[str, int | None]:
+        """Nothing: all that it uses is used by this process."""
+        return {}
 
     def close(self) -> None:
         """Close the connection."""

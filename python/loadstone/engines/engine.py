@@ -48,12 +48,17 @@ class Tables:
 
 
 class Engine(Protocol):
-    """One engine in its own process. An error of the engine is any exception it raises."""
+    """One engine in its own process. An error of the engine is any exception it raises.
+
+    One that `has_processes` does its work in others, which it starts in the same session.
+    """
+
+    has_processes: bool
 
     def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
         """Make the tables known, with the engine's caches of data and results off.
 
-        Return the engine's version.
+        Return the engine's version. An engine that is kept is given its next tables by this, too.
         """
 
     def load(self, tables: Tables, source: str) -> None:
@@ -61,6 +66,13 @@ class Engine(Protocol):
 
     def run(self, query: str) -> list[Row]:
         """Return all rows of a query's answer."""
+
+    def account(self) -> Mapping[str, int | None]:
+        """Return what the engine counted of its last queries, where this process cannot see it.
+
+        It replaces what was seen: `cpu_ns`, `read_bytes` and `received_bytes`, None for what
+        nothing tells.
+        """
 
     def close(self) -> None:
         """Let go of everything."""

@@ -7,38 +7,35 @@ which goes to standard error.
 
 import json
 import os
-import socket
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from loadstone.engines import load_engine
 from loadstone.engines.answers import plain_answer
+from loadstone.engines.ending import end_with_parent
 from loadstone.engines.engine import Bucket, Engine, Tables
+from loadstone.engines.traffic import received_by
 
 MESSAGE_MAX = 2000
-_RECEIVED_AT = 128
-"""Where `tcpi_bytes_received` stands in the kernel's `struct tcp_info` (linux/tcp.h)."""
-_LOOK_EVERY_S = 0.02
 
 
 def main() -> None:
     """Serve tasks until there are no more."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    end_with_parent()
     engine: Engine | None = None
     for line in sys.stdin:
         task = json.loads(line)
         try:
             if task["do"] == "open":
-                engine = load_engine(task["engine"])
+                engine = engine or load_engine(task["engine"], task["settings"])
                 told = {"version": engine.open(_tables(task), **task["limits"])}
             elif task["do"] == "load":
-                engine = load_engine(task["engine"])
+                engine = load_engine(task["engine"], task["settings"])
                 told = _load(engine, _tables(task), task["source"])
             else:
                 assert engine is not None, "a task opens the engine first"
@@ -70,14 +67,20 @@ def _load(engine: Engine, tables: Tables, source: str) -> dict[str, Any]:
 
 def _run(engine: Engine, query: str, *, is_kept: bool) -> dict[str, Any]:
     before = _usage()
-    with _received() as received:
+    with received_by(engine.has_processes) as received:
         started = time.monotonic_ns()
         rows = engine.run(query)
         time_ns = time.monotonic_ns() - started
     after = _usage()
     used = {name: after[name] - before[name] for name in before}
-    measured = {"time_ns": time_ns, "rows": len(rows), "received_bytes": received[0], **used}
+    measured: dict[str, int | None] = {
+        "time_ns": time_ns,
+        "rows": len(rows),
+        "received_bytes": received[0],
+        **used,
+    }
     measured["cores"] = len(os.sched_getaffinity(0))
+    measured |= engine.account()
     return {**measured, "answer": plain_answer(rows)} if is_kept else measured
 
 
@@ -101,45 +104,6 @@ def _usage() -> dict[str, int]:
                 if line.startswith("read_bytes:"):
                     used["read_bytes"] += int(line.split()[1])
     return used
-
-
-@contextmanager
-def _received() -> Iterator[list[int]]:
-    """Count what TCP connections of this process receive meanwhile, also those that end."""
-    seen: dict[int, int] = {}
-    before = _connections()
-    is_over = threading.Event()
-    count = [0]
-
-    def look() -> None:
-        while not is_over.wait(_LOOK_EVERY_S):
-            seen.update(_connections())
-
-    watcher = threading.Thread(target=look, daemon=True)
-    watcher.start()
-    try:
-        yield count
-    finally:
-        is_over.set()
-        watcher.join()
-        seen.update(_connections())
-        count[0] = sum(total - before.get(inode, 0) for inode, total in seen.items())
-
-
-def _connections() -> dict[int, int]:
-    """Return what each TCP connection of this process has received so far, by its inode."""
-    found = {}
-    for descriptor in os.listdir("/proc/self/fd"):
-        with suppress(OSError, ValueError):
-            target = os.readlink(f"/proc/self/fd/{descriptor}")
-            if not target.startswith("socket:["):
-                continue
-            with socket.socket(fileno=os.dup(int(descriptor))) as one:
-                told = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-            if len(told) >= _RECEIVED_AT + 8:
-                received = told[_RECEIVED_AT : _RECEIVED_AT + 8]
-                found[int(target[8:-1])] = int.from_bytes(received, sys.byteorder)
-    return found
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from loadstone.errors import LoadstoneError
@@ -28,23 +28,79 @@ class EngineError(LoadstoneError):
         self.kind = kind
 
 
+class KeptEngines:
+    """The processes of engines that start slowly, kept from one trial to the next."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._kept: dict[str, EngineProcess] = {}
+
+    @contextlib.contextmanager
+    def process(
+        self,
+        tick: Callable[[], bool],
+        hidden: Sequence[str],
+        *,
+        key: str | None,
+        group: str | None = None,
+    ) -> Iterator["EngineProcess"]:
+        """Yield the process of a key, started if it is not there; one of its own without a key.
+
+        Of a group only one is kept: its processes would wait for each other's processors.
+        """
+        if key is None:
+            with EngineProcess(tick, hidden) as fresh:
+                yield fresh
+            return
+        for name in [one for one in self._kept if one != key and group and one.startswith(group)]:
+            self._let_go(name)
+        if key not in self._kept:
+            self._kept[key] = EngineProcess(tick, hidden).__enter__()
+        process = self._kept[key]
+        process.listen_to(tick, hidden)
+        try:
+            yield process
+        except EngineError as error:
+            # One that only failed a query still answers.
+            if error.kind != "engine_error":
+                self._let_go(key)
+            raise
+        except BaseException:
+            self._let_go(key)
+            raise
+
+    def _let_go(self, key: str) -> None:
+        self._kept.pop(key).__exit__()
+
+    def close(self) -> None:
+        """End all."""
+        for key in list(self._kept):
+            self._let_go(key)
+
+
 class EngineProcess:
     """One process; use it as a context."""
 
-    def __init__(self, tick: Callable[[], bool]) -> None:
-        """`tick` is called while an answer is awaited, and ends the process by returning false."""
+    def __init__(self, tick: Callable[[], bool], hidden: Sequence[str]) -> None:
+        """`tick` is called while an answer is awaited, and ends the process by returning false.
+
+        `hidden` are the secrets that are blotted out of what the engine says.
+        """
         self._tick = tick
+        self._hidden = hidden
         self._answers: queue.Queue[str] = queue.Queue()
 
     def __enter__(self) -> "EngineProcess":
         """Start it: without secrets in its environment, and in a session of its own."""
         self._said = tempfile.TemporaryFile()
+        # What an engine writes beside the tables goes with its process, however that ends.
+        self._scratch = tempfile.TemporaryDirectory(prefix="loadstone-engine-")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "loadstone.engines.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
-            env=secrets.inherited(),
+            env={**secrets.inherited(), "TMPDIR": self._scratch.name},
             start_new_session=True,
             text=True,
         )
@@ -55,6 +111,13 @@ class EngineProcess:
         """End it, and everything that it started."""
         self._end()
         self._said.close()
+        with contextlib.suppress(OSError):
+            self._scratch.cleanup()
+
+    def listen_to(self, tick: Callable[[], bool], hidden: Sequence[str]) -> None:
+        """Work for another trial from now on."""
+        self._tick = tick
+        self._hidden = hidden
 
     def ask(self, task: Mapping[str, Any], timeout_ns: int) -> dict[str, Any]:
         """Return the answer to a task; raise EngineError if there is none, or it is a failure."""
@@ -66,7 +129,7 @@ class EngineProcess:
             raise self._died() from None
         told: dict[str, Any] = json.loads(self._awaited(timeout_ns))
         if "failed" in told:
-            raise EngineError("engine_error", secrets.hide(told["failed"], ()))
+            raise EngineError("engine_error", secrets.hide(told["failed"], self._hidden))
         return told
 
     def _awaited(self, timeout_ns: int) -> str:
@@ -101,7 +164,7 @@ class EngineProcess:
                 how += ", as of a process that ran out of memory"
         self._said.seek(0)
         said = self._said.read().decode(errors="replace").strip()[-SAID_MAX:]
-        tail = secrets.hide(f": {said}" if said else "", ())
+        tail = secrets.hide(f": {said}" if said else "", self._hidden)
         return EngineError("engine_died", f"the engine's process ended ({how}){tail}")
 
     def _listen(self) -> None:

@@ -113,6 +113,9 @@ class Executor(Protocol):
         `started_unix_ns`, `ended_unix_ns`, `iterations`, `requests`, `failed` and `bytes`.
         """
 
+    def close(self) -> None:
+        """Let go of what the trials of a session share."""
+
 
 def run_trial(
     executor: Executor,

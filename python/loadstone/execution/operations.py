@@ -58,6 +58,9 @@ class Operations:
         summary: Summary = json.loads(told)
         return summary
 
+    def close(self) -> None:
+        """Nothing: trials share nothing."""
+
 
 class _Observer:
     """What the load generator calls while it runs; remembers an error of ours among its own."""

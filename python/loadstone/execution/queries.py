@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +15,7 @@ from loadstone.campaign.planning.lifecycle import CLEAN_UP
 from loadstone.campaign.planning.query_plan import CHECK, LOAD
 from loadstone.documents.summary import Iteration, Summary
 from loadstone.documents.trial import QueryDocument, TrialDocument
-from loadstone.engines import entry_of
+from loadstone.engines import check_engine, entry_of
 from loadstone.engines.answers import difference
 from loadstone.engines.benchmark import text_of
 from loadstone.engines.places import OWN_FORMAT, TablePlace, place_of
@@ -30,7 +31,7 @@ from loadstone.engines.tables import (
 )
 from loadstone.errors import InputError, TargetError
 from loadstone.execution import secrets
-from loadstone.execution.engine_process import EngineError, EngineProcess
+from loadstone.execution.engine_process import EngineError, EngineProcess, KeptEngines
 from loadstone.execution.executor import Output
 from loadstone.results.record import INTERVAL_SCHEMA
 
@@ -43,14 +44,26 @@ _SECOND_NS = 1_000_000_000
 class QueryTrials:
     """The executor of kind `queries`."""
 
+    def __init__(self) -> None:
+        """Begin without an engine."""
+        self._engines = KeptEngines()
+
+    def close(self) -> None:
+        """End the engines that were kept."""
+        self._engines.close()
+
     def check(self, documents: Iterable[TrialDocument]) -> None:
         """Look for the engines, and for room on each target and for the tables themselves."""
         seen = set()
+        checked = set()
         room: dict[str, int] = {}
         for document in documents:
             own = document["queries"]
-            if own["engine"] is not None:
-                self._check_engine(own, is_here=document["phase"] == CHECK)
+            is_here = document["phase"] == CHECK
+            like = json.dumps([own["engine"], own.get("settings"), own["is_directory"], is_here])
+            if own["engine"] is not None and (like, own["storage"]) not in checked:
+                checked.add((like, own["storage"]))
+                self._check_engine(own, is_here=is_here)
             if document["phase"] != LOAD or (document["target"]["name"], own["storage"]) in seen:
                 continue
             seen.add((document["target"]["name"], own["storage"]))
@@ -85,9 +98,16 @@ class QueryTrials:
                 "choose another engine for targets that are object stores",
             )
 
+        try:
+            settings = cast(dict[str, Any], secrets.resolved(own.get("settings") or {}, os.environ))
+            is_bucket = not (is_here or own["is_directory"])
+            check_engine(own["engine"] or "", settings, reads_buckets=is_bucket)
+        except InputError as error:
+            raise TargetError(f'engine "{own["engine"]}": {error.message}', error.hint) from error
+
     def run(self, document: TrialDocument, output: Output) -> Summary:
         """Load tables, run one query, or remove the tables."""
-        trial = _Trial(document, output)
+        trial = _Trial(document, output, self._engines)
         output.begin(trial.stop)
         match document["phase"]:
             case phase if phase == LOAD:
@@ -163,7 +183,8 @@ def _place(document: TrialDocument) -> TablePlace:
 class _Trial:
     """One trial, from its first moment on."""
 
-    def __init__(self, document: TrialDocument, output: Output) -> None:
+    def __init__(self, document: TrialDocument, output: Output, engines: KeptEngines) -> None:
+        self._engines = engines
         self._document = document
         self._own: QueryDocument = document["queries"]
         self._output = output
@@ -171,6 +192,7 @@ class _Trial:
         self._started_unix_ns = time.time_ns()
         self._started = time.monotonic_ns()
         self._place = _place(document)
+        self._hidden = secrets.values_in(document, os.environ)
         self._done = 0
 
     def stop(self) -> None:
@@ -233,10 +255,10 @@ class _Trial:
         return self._summary(rows, data={**describe(whole), "was_there": False})
 
     def _load_own_format(self, rows: "SecondRows", folder: Path, mark: Mark) -> None:
-        with EngineProcess(self.tick) as process:
+        with EngineProcess(self.tick, self._hidden) as process:
             task = {
                 "do": "load", "engine": self._own["engine"], "source": str(folder),
-                "tables": self._tables(mark),
+                "settings": self._settings(), "tables": self._tables(mark),
             }  # fmt: skip
             before = time.monotonic_ns()
             try:
@@ -261,9 +283,12 @@ class _Trial:
         told: dict[str, Any] = {name: own[name] for name in ("query", "engine", "cache", "threads")}
         outcome, message, measured_ns = "ok", None, None
         try:
-            with EngineProcess(self.tick) as process:
-                limits = {"threads": own["threads"], "memory_bytes": own["memory_bytes"]}
-                task = {"do": "open", "engine": own["engine"], "limits": limits}
+            limits = {"threads": own["threads"], "memory_bytes": own["memory_bytes"]}
+            task = {
+                "do": "open", "engine": own["engine"], "settings": self._settings(),
+                "limits": limits,
+            }  # fmt: skip
+            with self._process(task, tables) as process:
                 opened = process.ask({**task, "tables": tables}, document["timeout_ns"] or 0)
                 told["version"] = opened["version"]
                 if own["cache"] == "cold":
@@ -286,11 +311,28 @@ class _Trial:
             outcome, message = error.kind, str(error)
         elapsed_ns = time.monotonic_ns() - self._started
         time_ns = measured_ns if measured_ns is not None else elapsed_ns
-        rows.add(0, outcome, time_ns, told.get("read_bytes", 0) + told.get("received_bytes", 0))
+        # Nothing tells what a cluster on other hosts read.
+        moved = (told.get("read_bytes") or 0) + (told.get("received_bytes") or 0)
+        rows.add(0, outcome, time_ns, moved)
         self._done = 1
         return self._summary(
             rows, query={**told, "time_ns": time_ns}, message=message, measured_ns=time_ns
         )
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the engine's settings, their secrets resolved."""
+        return cast(dict[str, Any], secrets.resolved(self._own.get("settings") or {}, os.environ))
+
+    def _process(
+        self, task: Mapping[str, Any], tables: Mapping[str, Any]
+    ) -> AbstractContextManager[EngineProcess]:
+        key, group = None, None
+        if entry_of(self._own["engine"] or "").is_kept:
+            master = task["settings"].get("master")
+            group = f"{master} " if master else None
+            # Spark opens files of a bucket's name once, whatever store it is in.
+            key = f"{master} {json.dumps([task, tables['bucket']])}"
+        return self._engines.process(self.tick, self._hidden, key=key, group=group)
 
     def _tables_loaded(self) -> dict[str, Any]:
         mark = self._place.mark()

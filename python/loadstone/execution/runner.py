@@ -133,6 +133,9 @@ def execute(
         with contextlib.suppress(LoadstoneError):
             session.finish(trials)
         raise
+    finally:
+        for one in table.values():
+            one.close()
     session.finish(trials)
     return session.end
 

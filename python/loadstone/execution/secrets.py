@@ -41,6 +41,16 @@ def resolve(reference: Mapping[str, str], environ: Mapping[str, str]) -> str:
     raise InputError(f"found {reference}, allowed a reference: {{env: NAME}} or {{file: PATH}}")
 
 
+def resolved(document: object, environ: Mapping[str, str]) -> object:
+    """Return a document with the value of each secret in the place of its reference."""
+    match document:
+        case {"env": str()} | {"file": str()} if isinstance(document, dict) and len(document) == 1:
+            return resolve(document, environ)
+        case dict():
+            return {name: resolved(value, environ) for name, value in document.items()}
+    return document
+
+
 def hide(text: str, values: Iterable[str]) -> str:
     """Return a text fit for a record: secrets blotted out, no characters that steer a terminal."""
     return _loadgen.plain(_loadgen.blot(text, list(values)))

@@ -117,6 +117,9 @@ class OnHosts:
             trial.absent.append(host)
         return trial.run()
 
+    def close(self) -> None:
+        """Nothing: agents leave by their carrier."""
+
 
 class _TrialOnHosts:
     """One trial: from its documents to its merged summary."""

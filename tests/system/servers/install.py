@@ -12,12 +12,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.system.servers import ceph, guest, guest_files, slurm
+from tests.system.servers import ceph, guest, guest_files, slurm, spark_files
 from tests.system.servers.processes import ServerError
 
 PROJECT = Path(__file__).resolve().parents[3]
 CACHE = Path(os.environ.get("LOADSTONE_SERVERS", PROJECT / "build" / "servers"))
 BIN = CACHE / "bin"
+SPARK_JARS = CACHE / "spark-jars"
 GUEST = guest_files.Files(CACHE / "guest" / "files")
 
 SWIFT_PACKAGES = ["swift==2.38.3", "pyeclib==1.8.0", "keystonemiddleware", "python-keystoneclient"]
@@ -100,6 +101,28 @@ def install_chdb() -> None:
         _run("chdb", [sys.executable, "-m", "pip", "install", "loadstone[clickhouse]"])
 
 
+def install_spark() -> None:
+    """Install Spark beside loadstone, Java, and the libraries by which it reads buckets."""
+    if importlib.util.find_spec("pyspark") is None:
+        print("installing pyspark …", flush=True)
+        _run("spark", [sys.executable, "-m", "pip", "install", "loadstone[spark]"])
+    if shutil.which("java") is None:
+        _debian_packages(["openjdk-17-jre-headless"])
+    if SPARK_JARS.is_dir():
+        return
+    if shutil.which("mvn") is None:
+        raise ServerError("the libraries for buckets come by Maven, and no mvn is here")
+    print("getting hadoop-aws …", flush=True)
+    fresh = CACHE / "spark-jars.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    pom = CACHE / "spark-jars.xml"
+    pom.write_text(spark_files.pom(), encoding="utf-8")
+    words = ["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies"]
+    _run("spark", [*words, f"-DoutputDirectory={fresh}"])
+    fresh.rename(SPARK_JARS)
+
+
 def install_axe() -> None:
     """Install axe-core, which checks pages for accessibility; only its script is used."""
     if importlib.util.find_spec("axe_playwright_python") is None:
@@ -144,6 +167,7 @@ INSTALLERS = {
     "slurm": install_slurm,
     "chromium": install_chromium,
     "chdb": install_chdb,
+    "spark": install_spark,
     "axe": install_axe,
 }
 

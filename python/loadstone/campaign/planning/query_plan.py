@@ -69,7 +69,7 @@ class QueryPlanner:
                     self._emit(target, CLEAN_UP, suite, 1, {"format": form})
 
     def _formats(self) -> list[str]:
-        return list(dict.fromkeys(self._format_of(engine) for engine in self._queries.engine))
+        return list(dict.fromkeys(self._format_of(one.engine) for one in self._queries.engine))
 
     def _format_of(self, engine: str) -> str:
         form = self._queries.storage.format
@@ -90,13 +90,14 @@ class QueryPlanner:
             random.Random(f"{self._campaign.seed}/queries/{seed}").shuffle(combinations)
         for target, engine, cache, threads, query in combinations:
             limits = {} if threads is None else {"threads": threads}
-            yield target, {"query": query, "engine": engine, "cache": cache, **limits}
+            yield target, {"query": query, "engine": engine.name, "cache": cache, **limits}
 
     def _emit(
         self, target: str, phase: str, suite: int, block: int, asked: Mapping[str, Any]
     ) -> None:
         queries, known = self._queries, self._targets[target]
-        form = asked.get("format") or self._format_of(asked["engine"])
+        engine, settings = self._engine_of(asked)
+        form = asked.get("format") or self._format_of(engine)
         facts = self._campaign.targets[target].facts
         document: TrialDocument = {
             "format": FORMAT,
@@ -130,7 +131,8 @@ class QueryPlanner:
                 "is_directory": known.driver.facts.place == "directory",
                 "data": queries.data,
                 "query": asked.get("query"),
-                "engine": asked.get("engine") or _OWN_FORMATS.get(form),
+                "engine": engine or _OWN_FORMATS.get(form),
+                "settings": settings,
                 "cache": asked.get("cache"),
                 "threads": asked.get("threads"),
                 "memory_bytes": queries.memory,
@@ -138,6 +140,14 @@ class QueryPlanner:
             },
         }
         self.trials.append(PlannedTrial(document=document, suite=suite))
+
+    def _engine_of(self, asked: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """Return the engine that is asked for by its name in this run, and its settings."""
+        name = asked.get("engine") or ""
+        for one in self._queries.engine:
+            if one.name == name:
+                return one.engine, one.settings
+        return name, {}
 
     def _place(self, form: str) -> str:
         """Return the name of the directory or bucket; without the run where data is kept."""

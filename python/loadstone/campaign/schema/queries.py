@@ -1,11 +1,11 @@
 """Queries of a benchmark on tables that lie on the targets."""
 
-import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
+from loadstone.campaign.schema.query_engines import EngineChoice, EngineName, distinct_names
 from loadstone.campaign.schema.values import (
     OneOrMany,
     PositiveCount,
@@ -19,12 +19,6 @@ QUERY_NAMES = tuple(f"Q{number:02d}" for number in range(1, 23))
 _FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-def _read_engine(value: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9]*", value):
-        raise InputError.of_value(value, "the name of an engine, like duckdb")
-    return value
-
-
 def _read_query(value: Any) -> str:
     name = f"Q{value:02d}" if isinstance(value, int) else str(value)
     if name not in QUERY_NAMES:
@@ -32,7 +26,6 @@ def _read_query(value: Any) -> str:
     return name
 
 
-Engine = Annotated[str, AfterValidator(_read_engine)]
 QueryName = Annotated[str, BeforeValidator(_read_query)]
 
 
@@ -59,8 +52,10 @@ class Queries(BaseModel):
         default="tpch", description="Derived from TPC-H; its times are no TPC results."
     )
     scale: PositiveNumber = Field(description="The scale factor: at 1 the tables are about 1 GB.")
-    engine: Annotated[tuple[Engine, ...], OneOrMany()] = Field(
-        min_length=1, description="What runs the queries: duckdb, datafusion, clickhouse."
+    engine: Annotated[tuple[EngineChoice, ...], OneOrMany()] = Field(
+        min_length=1,
+        description="What runs the queries: duckdb, datafusion, clickhouse, spark, or a map of "
+        "one of them to its settings.",
     )
     only: tuple[QueryName, ...] = Field(
         default=QUERY_NAMES, min_length=1, description="The queries to run; all 22 when absent."
@@ -90,7 +85,7 @@ class Queries(BaseModel):
     timeout_ns: PositiveDuration = Field(
         default=3_600_000_000_000, alias="timeout", description="How long one query may take."
     )
-    answers: Engine | None = Field(
+    answers: EngineName | None = Field(
         default="duckdb",
         description="The engine whose answers the others must give; null: nothing is compared.",
     )
@@ -102,8 +97,8 @@ class Queries(BaseModel):
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
-        mistakes = []
-        for key in ("engine", "only", "threads"):
+        mistakes = [one.below(("engine",)) for one in distinct_names(self.engine)]
+        for key in ("only", "threads"):
             values = getattr(self, key)
             mistakes += [
                 KeyMistake(

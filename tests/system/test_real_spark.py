@@ -1,0 +1,162 @@
+"""Spark, on a cluster of loadstone's own and on one that is given: files, buckets, and its end."""
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loadstone.engines import spark_setup
+from tests.system import campaigns
+from tests.system.command import assert_untold, loadstone
+from tests.system.servers.install import SPARK_JARS
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(
+        importlib.util.find_spec("pyspark") is None or shutil.which("java") is None,
+        reason="no Spark here: python -m tests.system.servers install spark",
+    ),
+    pytest.mark.xdist_group("spark"),
+]
+
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+CONF = (
+    f"spark.sql.shuffle.partitions: 2, spark.driver.extraJavaOptions: '{QUICK}', "
+    f"spark.executor.extraJavaOptions: '{QUICK}'"
+)
+SECRET = "a-secret-of-spark-tests"
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.getbasetemp() / "tables"
+
+
+def of_spark() -> list[str]:
+    """Name the processes of Spark that are on this host."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().decode(errors="replace").replace("\0", " ")
+        except OSError:
+            continue
+        if "org.apache.spark" in line:
+            found.append(line)
+    return found
+
+
+@pytest.fixture
+def bucket() -> Iterator[tuple[str, dict[str, str]]]:
+    keys = {"LOADSTONE_ACCESS_KEY": "me", "LOADSTONE_SECRET_KEY": SECRET}
+    with subprocess.Popen(
+        [sys.executable, "-m", "loadstone", "serve", "--port", "0"],
+        env={**os.environ, **keys},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        try:
+            assert server.stdout is not None
+            yield str(re.search(r"http://[0-9.:]+", server.stdout.readline())[0]), keys  # type: ignore[index]
+        finally:
+            server.terminate()
+
+
+@pytest.mark.skipif(not SPARK_JARS.is_dir(), reason="no hadoop-aws here: install spark")
+def test_a_cluster_of_its_own_reads_a_bucket_and_ends(
+    tmp_path: Path, made: Path, bucket: tuple[str, dict[str, str]]
+) -> None:
+    url, keys = bucket
+    before = of_spark()
+    file = campaigns.write(
+        tmp_path,
+        f"name: spark\ntargets: {{s3: {{driver: s3, endpoint: '{url}', access_key: me, "
+        "secret_key: {env: LOADSTONE_SECRET_KEY}}}\n"
+        f"queries: {{scale: 0.01, engine: {{spark: {{jars: {SPARK_JARS}, conf: {{{CONF}}}}}}}, "
+        f"only: [1, 6], loops: 1, data: {made}}}\n",
+    )
+    said = loadstone("run", file, "-o", tmp_path / "run", environment=keys)
+    assert said.code == 0, said.err
+    assert of_spark() == before
+    assert_untold(SECRET, said, tmp_path / "run")
+    [arm] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["arms"]
+    assert (arm["engine"], arm["right"]) == ("spark", 2)
+    assert all(one["read_bytes"] > 200_000 and one["cpu_s"] > 0 for one in arm["queries"])
+
+
+def test_a_given_cluster_reads_files(tmp_path: Path, made: Path) -> None:
+    """The cluster is one of this host, which only the secret of `conf` lets in."""
+    for name in ("cluster", "data"):
+        (tmp_path / name).mkdir()
+    cluster = spark_setup.Cluster(tmp_path / "cluster", 2, 1 << 30)
+    try:
+        own = {name: value for name, value in cluster.settings.items() if "secret" not in name}
+        lines = ", ".join(f"{name}: {value}" for name, value in own.items())
+        conf = f"{lines}, spark.authenticate.secret: {{env: CLUSTER_SECRET}}, {CONF}"
+        file = campaigns.write(
+            tmp_path,
+            f"name: spark\ntargets: {{disk: {{driver: file, path: {tmp_path / 'data'}}}}}\n"
+            f"queries: {{scale: 0.01, engine: {{spark: {{master: '{cluster.master}', "
+            f"conf: {{{conf}}}}}}}, only: [1, 6], loops: 1, data: {made}}}\n",
+        )
+        secret = cluster.settings["spark.authenticate.secret"]
+        environment = {"CLUSTER_SECRET": secret}
+        said = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
+        assert said.code == 0, said.err
+    finally:
+        cluster.close()
+    assert_untold(secret, said, tmp_path / "run")
+    document = loadstone("report", tmp_path / "run", "-f", "json").json()
+    [arm] = document["queries"]["arms"]
+    assert arm["right"] == 2
+    assert all(one["read_bytes"] is None and one["cpu_s"] > 0 for one in arm["queries"])
+    [found] = [one for one in document["findings"] if one["rule"] == "cold-not-proven"]
+    assert "nothing tells" in found["statement"]
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_of_a_cluster_outlives_its_run(tmp_path: Path, made: Path, end: int) -> None:
+    before = of_spark()
+    (tmp_path / "data").mkdir()
+    file = campaigns.write(
+        tmp_path,
+        f"name: spark\ntargets: {{disk: {{driver: file, path: {tmp_path / 'data'}}}}}\n"
+        f"queries: {{scale: 0.01, engine: spark, only: [6], answers: null, data: {made}}}\n",
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "loadstone", "run", file, "-o", tmp_path / "run"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as run:
+        while run.poll() is None and not any(
+            "deploy.master.Master" in line for line in set(of_spark()) - set(before)
+        ):
+            time.sleep(0.1)
+        assert run.poll() is None, "it ended before it had a cluster"
+        run.send_signal(end)
+        run.wait()
+    # The kernel ends the processes, one after the other.
+    while set(of_spark()) - set(before):
+        time.sleep(0.1)
+
+
+@pytest.mark.long(cpu_s=200)
+def test_all_answers_are_right(tmp_path: Path, made: Path) -> None:
+    (tmp_path / "data").mkdir()
+    file = campaigns.write(
+        tmp_path,
+        f"name: spark\ntargets: {{disk: {{driver: file, path: {tmp_path / 'data'}}}}}\n"
+        f"queries: {{scale: 0.01, engine: {{spark: {{conf: {{{CONF}}}}}}}, "
+        f"loops: 1, data: {made}}}\n",
+    )
+    said = loadstone("run", file, "-o", tmp_path / "run")
+    assert said.code == 0, said.err
+    [arm] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["arms"]
+    assert (arm["engine"], arm["right"]) == ("spark", 22)
