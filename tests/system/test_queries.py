@@ -136,6 +136,39 @@ def test_kept_tables_are_found_again_and_cleaned_by_their_run_alone(
     assert list((tmp_path / "data").iterdir()) == []
 
 
+def test_answers_of_files_are_compared_too(tmp_path: Path, made: Path) -> None:
+    """Files as TPC-H's tools have them, rounded to cents, made of another run's answers."""
+    run(written(tmp_path, made, "engine: duckdb, only: [1, 6], loops: 1"), tmp_path / "one")
+    files = tmp_path / "official"
+    files.mkdir()
+    for query in ("Q01", "Q06"):
+        told = json.loads((tmp_path / "one" / "answers" / f"{query}.json").read_text())
+        lines = ["|".join(f"c{number}" for number in range(len(told["rows"][0])))]
+        for row in told["rows"]:
+            cells = (f"{one:20.2f}" if isinstance(one, float) else f"{one} " for one in row)
+            lines.append("|".join(cells))
+        (files / f"q{int(query[1:])}.out").write_text("\n".join(lines) + "\n")
+    queries = f"engine: datafusion, only: [1, 6], loops: 1, answers: {files}"
+    run(written(tmp_path, made, queries), tmp_path / "two")
+    [arm] = told_arms(tmp_path / "two")
+    assert arm["right"] == 2
+    assert all(one["compared"] for one in arm["queries"])
+    q6 = files / "q6.out"
+    q6.write_text(q6.read_text().replace(".", "1."))
+    run(written(tmp_path, made, queries), tmp_path / "three", code=1)
+    [arm] = told_arms(tmp_path / "three")
+    assert arm["right"] == 1
+    q6.unlink()
+    said = run(written(tmp_path, made, queries), tmp_path / "four", "--dry-run", code=1)
+    assert "has no answer to Q06" in said.err
+    assert not list((tmp_path / "data").iterdir())
+
+
+def told_arms(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = told(folder)["queries"]["arms"]
+    return found
+
+
 def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path: Path, made: Path) -> None:
     file = written(tmp_path, made, "engine: duckdb, only: [6], loops: 1")
     said = loadstone("run", file, "--dry-run", "--set", "queries.scale=10000000")

@@ -18,7 +18,13 @@ from loadstone.campaign.planning.query_plan import CHECK, LOAD, QUERY
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.queries import QUERY_NAMES, Queries
 from loadstone.engines import ENGINES, entry_of, load_engine, spark_setup
-from loadstone.engines.answers import difference, plain_answer
+from loadstone.engines.answers import (
+    answer_file,
+    difference,
+    like,
+    plain_answer,
+    read_answer_file,
+)
 from loadstone.engines.benchmark import TABLES, text_of
 from loadstone.engines.tables import Mark, TableFile, is_ours, read_mark
 from loadstone.errors import CampaignError, InputError, TargetError
@@ -223,6 +229,38 @@ def test_answers_agree_within_what_engines_round() -> None:
         assert difference(plain_answer(wrong), two) is not None
     assert difference([["x", 1]], [["y", 1]]) == "row 1, column 1: 'x', expected 'y'"
     assert difference([[True]], [[1.0]]) is None
+
+
+FILE = """\
+c|name      |sum        |day
+13|Cust |  1234.50|1995-03-01
+A |B     |                   |1995-03-02
+"""
+
+
+def test_an_answer_of_a_file_has_numbers_where_the_engine_has_them(tmp_path: Path) -> None:
+    (tmp_path / "q1.out").write_text(FILE)
+    (tmp_path / "q02.out").write_text("a|b\n1\n")
+    rows = read_answer_file(answer_file(tmp_path, "Q01"))
+    found = [["13", "Cust", 1234.504, "1995-03-01"], ["A", "B", None, "1995-03-02"]]
+    assert difference(found, like(rows, found)) is None
+    assert difference(found[::-1], like(rows, found[::-1])) is None
+    for column, value in ((0, "14"), (2, 1234.6), (2, None), (3, "1995-03-03")):
+        wrong = [[*found[0][:column], value, *found[0][column + 1 :]], found[1]]
+        assert difference(wrong, like(rows, wrong)) is not None
+    assert difference(found[:1], like(rows, found)) == "1 rows, expected 2"
+    with pytest.raises(InputError, match=r"q02\.out.*differ in their columns"):
+        read_answer_file(answer_file(tmp_path, "Q02"))
+    with pytest.raises(InputError, match=r"no answer to Q22: found neither q22\.out"):
+        answer_file(tmp_path, "Q22")
+
+
+def test_answers_of_files_need_no_engine() -> None:
+    plan = planned(CAMPAIGN.replace("loops: 3", "loops: 1, answers: ./answers"))
+    assert CHECK not in {one.phase for one in plan.trials}
+    own = [one.document["queries"] for one in plan.trials]
+    assert {(one["answers"], one["answer_files"]) for one in own} == {(None, "./answers")}
+    assert " queries.answers" in refused(CAMPAIGN.replace("loops: 3", "answers: Duck DB"))
 
 
 def test_a_mark_that_names_what_is_not_ours_is_refused() -> None:

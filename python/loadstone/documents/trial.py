@@ -228,6 +228,7 @@ class QueryDocument(TypedDict, total=False):
     threads: Whole | None
     memory_bytes: Whole | None
     answers: str | None
+    answer_files: str | None
 
 
 class TrialDocument(TypedDict, total=False):

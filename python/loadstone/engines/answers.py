@@ -1,4 +1,4 @@
-"""Whether two engines gave the same answer.
+"""Whether two engines gave the same answer, or one gave that of a file.
 
 Numbers agree within 0.01 or a millionth, whichever allows more, as engines round and add up in
 their own order; texts agree without blanks at their end. Rows may come in another order only where
@@ -8,7 +8,10 @@ the query leaves it open, so both orders are compared as they are first, and sor
 import datetime
 import decimal
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+from loadstone.errors import InputError
 
 ABSOLUTE = 0.01
 RELATIVE = 1e-6
@@ -34,6 +37,57 @@ def _plain_value(value: Any) -> Any:
         case bytes():
             return value.decode(errors="replace").rstrip()
     return str(value).rstrip()
+
+
+def answer_file(folder: Path, query: str) -> Path:
+    """Return the file of a query's answer: q1.out or q01.out; raise InputError if there is none."""
+    number = int(query.removeprefix("Q"))
+    names = [f"q{number}.out", f"q{number:02}.out"]
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise InputError(
+        f'"{folder}" has no answer to {query}: found neither {names[0]} nor {names[1]}',
+        "the folder holds a file for each query, as TPC-H's tools have them",
+    )
+
+
+def read_answer_file(path: Path) -> list[list[str]]:
+    """Return the rows of a file as TPC-H's tools have it: a line of names, columns between bars."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f'cannot read the answer in "{path}": {error}') from error
+    rows = [line.split("|") for line in lines if line.strip()]
+    if not rows or any(len(row) != len(rows[0]) for row in rows):
+        raise InputError(
+            f'"{path}" is no answer: its lines differ in their columns',
+            "allowed: a line of names, then a line for each row, columns between bars",
+        )
+    return rows[1:]
+
+
+def like(rows: Sequence[Sequence[str]], found: Answer) -> Answer:
+    """Return the rows of a file with numbers where an engine's answer has them."""
+    return [
+        [_cell(text, _column(found, number)) for number, text in enumerate(row)] for row in rows
+    ]
+
+
+def _column(found: Answer, number: int) -> Any:
+    values = (row[number] for row in found if number < len(row))
+    return next((value for value in values if value is not None), None)
+
+
+def _cell(text: str, model: Any) -> Any:
+    if not text.strip():
+        return None
+    if _is_number(model):
+        try:
+            return float(text)
+        except ValueError:
+            pass
+    return text.rstrip()
 
 
 def difference(found: Answer, expected: Answer) -> str | None:

@@ -16,7 +16,7 @@ from loadstone.campaign.planning.query_plan import CHECK, LOAD
 from loadstone.documents.summary import Iteration, Summary
 from loadstone.documents.trial import QueryDocument, TrialDocument
 from loadstone.engines import check_engine, entry_of
-from loadstone.engines.answers import difference
+from loadstone.engines.answers import answer_file, difference, like, read_answer_file
 from loadstone.engines.benchmark import text_of
 from loadstone.engines.places import OWN_FORMAT, TablePlace, place_of
 from loadstone.engines.tables import (
@@ -59,6 +59,8 @@ class QueryTrials:
         room: dict[str, int] = {}
         for document in documents:
             own = document["queries"]
+            if own.get("answer_files") and own["query"] is not None:
+                _check_answer(own)
             is_here = document["phase"] == CHECK
             like = json.dumps([own["engine"], own.get("settings"), own["is_directory"], is_here])
             if own["engine"] is not None and (like, own["storage"]) not in checked:
@@ -115,6 +117,13 @@ class QueryTrials:
             case phase if phase == CLEAN_UP:
                 return trial.clean_up()
         return trial.query()
+
+
+def _check_answer(own: QueryDocument) -> None:
+    try:
+        read_answer_file(answer_file(Path(own["answer_files"] or ""), own["query"] or ""))
+    except InputError as error:
+        raise TargetError(f"queries.answers: {error.message}", error.hint) from error
 
 
 def _cache(own: QueryDocument) -> Path:
@@ -369,6 +378,10 @@ class _Trial:
     def _compare(self, found: list[list[Any]], told: dict[str, Any]) -> str | None:
         """Return what is wrong with an answer; that of the trusted engine is kept."""
         own = self._own
+        if files := own.get("answer_files"):
+            file = answer_file(Path(files), own["query"] or "")
+            told["compared_with"] = file.name
+            return difference(found, like(read_answer_file(file), found))
         if own["answers"] is None:
             return None
         path = self._output.folder / ANSWERS / f"{own['query']}.json"

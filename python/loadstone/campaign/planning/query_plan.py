@@ -13,7 +13,7 @@ from loadstone.campaign.planning.lifecycle import CLEAN_UP
 from loadstone.campaign.planning.targets import targets_in_run
 from loadstone.campaign.planning.trial import FORMAT, PlannedTrial
 from loadstone.campaign.schema.campaign import Campaign
-from loadstone.campaign.schema.queries import Queries
+from loadstone.campaign.schema.queries import Queries, is_folder
 from loadstone.documents.trial import Parameters, TargetDocument, TrialDocument
 
 QUERIES = "queries"
@@ -56,8 +56,8 @@ class QueryPlanner:
             for target in self._targets:
                 for form in self._formats():
                     self._emit(target, LOAD, suite, 1, {"format": form})
-            for query in self._queries.only if self._queries.answers is not None else ():
-                asked = {"query": query, "engine": self._queries.answers}
+            for query in self._queries.only if self._trusted is not None else ():
+                asked = {"query": query, "engine": self._trusted}
                 self._emit(first, CHECK, suite, 1, asked)
         for number in range(self._queries.loops):
             for target, asked in self._order(suite, number):
@@ -67,6 +67,12 @@ class QueryPlanner:
             for target in self._targets:
                 for form in self._formats():
                     self._emit(target, CLEAN_UP, suite, 1, {"format": form})
+
+    @property
+    def _trusted(self) -> str | None:
+        """The engine whose answers all others must give."""
+        answers = self._queries.answers
+        return None if answers is None or is_folder(answers) else answers
 
     def _formats(self) -> list[str]:
         return list(dict.fromkeys(self._format_of(one.engine) for one in self._queries.engine))
@@ -136,7 +142,8 @@ class QueryPlanner:
                 "cache": asked.get("cache"),
                 "threads": asked.get("threads"),
                 "memory_bytes": queries.memory,
-                "answers": queries.answers,
+                "answers": self._trusted,
+                "answer_files": queries.answers if self._trusted is None else None,
             },
         }
         self.trials.append(PlannedTrial(document=document, suite=suite))

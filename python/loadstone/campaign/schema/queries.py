@@ -1,11 +1,12 @@
 """Queries of a benchmark on tables that lie on the targets."""
 
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError
-from loadstone.campaign.schema.query_engines import EngineChoice, EngineName, distinct_names
+from loadstone.campaign.schema.query_engines import ENGINE_PATTERN, EngineChoice, distinct_names
 from loadstone.campaign.schema.values import (
     OneOrMany,
     PositiveCount,
@@ -19,6 +20,17 @@ QUERY_NAMES = tuple(f"Q{number:02d}" for number in range(1, 23))
 _FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
+def _read_answers(value: str) -> str:
+    if not (is_folder(value) or re.fullmatch(ENGINE_PATTERN, value)):
+        raise InputError.of_value(value, "the name of an engine, or a folder like ./answers")
+    return value
+
+
+def is_folder(answers: str) -> bool:
+    """Tell whether answers are those of files, and not of an engine."""
+    return "/" in answers
+
+
 def _read_query(value: Any) -> str:
     name = f"Q{value:02d}" if isinstance(value, int) else str(value)
     if name not in QUERY_NAMES:
@@ -26,6 +38,7 @@ def _read_query(value: Any) -> str:
     return name
 
 
+Answers = Annotated[str, AfterValidator(_read_answers)]
 QueryName = Annotated[str, BeforeValidator(_read_query)]
 
 
@@ -85,9 +98,10 @@ class Queries(BaseModel):
     timeout_ns: PositiveDuration = Field(
         default=3_600_000_000_000, alias="timeout", description="How long one query may take."
     )
-    answers: EngineName | None = Field(
+    answers: Answers | None = Field(
         default="duckdb",
-        description="The engine whose answers the others must give; null: nothing is compared.",
+        description="The engine whose answers the others must give, or a folder with files of "
+        "answers, like ./answers; null: nothing is compared.",
     )
     data: str | None = Field(
         default=None,

@@ -21,6 +21,7 @@ from loadstone.campaign.schema.systems.target import secret_reference
 from loadstone.campaign.schema.values import NAME_PATTERN
 from loadstone.errors import InputError, shown
 
+ENGINE_PATTERN = r"[a-z][a-z0-9]*"
 _FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 _SECRET_KEY = re.compile(r"secret|password|token|access\.?key", re.IGNORECASE)
 _MASTER = re.compile(r"spark://[^/,\s]+:\d+(,[^/,\s]+:\d+)*")
@@ -28,7 +29,7 @@ _PACKAGE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
 
 
 def _read_name(value: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9]*", value):
+    if not re.fullmatch(ENGINE_PATTERN, value):
         raise InputError.of_value(value, "the name of an engine, like duckdb")
     return value
 
