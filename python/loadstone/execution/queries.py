@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
@@ -10,30 +9,27 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
-from loadstone._loadgen import Histogram, Table
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
 from loadstone.campaign.planning.query_plan import CHECK, LOAD
 from loadstone.documents.summary import Iteration, Summary
 from loadstone.documents.trial import QueryDocument, TrialDocument
-from loadstone.engines import check_engine, entry_of
+from loadstone.engines import entry_of
 from loadstone.engines.answers import answer_file, difference, like, read_answer_file
 from loadstone.engines.benchmark import text_of
 from loadstone.engines.places import OWN_FORMAT, TablePlace, place_of
 from loadstone.engines.tables import (
     Mark,
-    cache_folder,
     describe,
     files_by_table,
-    folder_name,
     generate,
     hash_of,
-    needed_bytes,
 )
-from loadstone.errors import InputError, TargetError
+from loadstone.errors import TargetError
 from loadstone.execution import secrets
 from loadstone.execution.engine_process import EngineError, EngineProcess, KeptEngines
 from loadstone.execution.executor import Output
-from loadstone.results.record import INTERVAL_SCHEMA
+from loadstone.execution.query_checks import cache_of, check_queries
+from loadstone.execution.second_rows import SecondRows
 
 ANSWERS = "answers"
 """The folder of a run in which the expected answers are."""
@@ -54,58 +50,7 @@ class QueryTrials:
 
     def check(self, documents: Iterable[TrialDocument]) -> None:
         """Look for the engines, and for room on each target and for the tables themselves."""
-        seen = set()
-        checked = set()
-        room: dict[str, int] = {}
-        for document in documents:
-            own = document["queries"]
-            if own.get("answer_files") and own["query"] is not None:
-                _check_answer(own)
-            is_here = document["phase"] == CHECK
-            like = json.dumps([own["engine"], own.get("settings"), own["is_directory"], is_here])
-            if own["engine"] is not None and (like, own["storage"]) not in checked:
-                checked.add((like, own["storage"]))
-                self._check_engine(own, is_here=is_here)
-            if document["phase"] != LOAD or (document["target"]["name"], own["storage"]) in seen:
-                continue
-            seen.add((document["target"]["name"], own["storage"]))
-            cache = _cache(own)
-            if not (
-                cache / folder_name(own["benchmark"], own["scale"], own["partitions"])
-            ).exists():
-                room[str(cache)] = needed_bytes(own["scale"])
-            if own["is_directory"]:
-                path = document["target"]["settings"]["path"]
-                room[path] = room.get(path, 0) + needed_bytes(own["scale"])
-        _check_room(room)
-
-    def _check_engine(self, own: QueryDocument, *, is_here: bool) -> None:
-        try:
-            entry = entry_of(own["engine"] or "")
-        except InputError as error:
-            hint = error.hint
-            if own["engine"] == own["answers"] and hint:
-                hint += ", or answers: null, which compares nothing"
-            raise TargetError(error.message, hint) from error
-        if own["storage"] not in entry.formats:
-            allowed = ", ".join(entry.formats)
-            raise TargetError(
-                f'engine "{own["engine"]}": found format {own["storage"]}, allowed: {allowed}'
-            )
-        if own["storage"] != "parquet" and not (is_here or own["is_directory"]):
-            raise TargetError(f"{own['storage']} is kept in directories alone, not in buckets")
-        if not (is_here or own["is_directory"] or entry.reads_buckets):
-            raise TargetError(
-                f'engine "{own["engine"]}" reads directories alone, and is asked for a bucket',
-                "choose another engine for targets that are object stores",
-            )
-
-        try:
-            settings = cast(dict[str, Any], secrets.resolved(own.get("settings") or {}, os.environ))
-            is_bucket = not (is_here or own["is_directory"])
-            check_engine(own["engine"] or "", settings, reads_buckets=is_bucket)
-        except InputError as error:
-            raise TargetError(f'engine "{own["engine"]}": {error.message}', error.hint) from error
+        check_queries(documents)
 
     def run(self, document: TrialDocument, output: Output) -> Summary:
         """Load tables, run one query, or remove the tables."""
@@ -117,39 +62,6 @@ class QueryTrials:
             case phase if phase == CLEAN_UP:
                 return trial.clean_up()
         return trial.query()
-
-
-def _check_answer(own: QueryDocument) -> None:
-    try:
-        read_answer_file(answer_file(Path(own["answer_files"] or ""), own["query"] or ""))
-    except InputError as error:
-        raise TargetError(f"queries.answers: {error.message}", error.hint) from error
-
-
-def _cache(own: QueryDocument) -> Path:
-    return Path(own["data"]) if own["data"] else cache_folder()
-
-
-def _check_room(room: Mapping[str, int]) -> None:
-    """Compare what several folders need with what their file systems have, one by one."""
-    by_device: dict[int, tuple[str, int]] = {}
-    for name, needed in room.items():
-        device = _existing(Path(name)).stat().st_dev
-        first, before = by_device.get(device, (name, 0))
-        by_device[device] = (first, before + needed)
-    for name, needed in by_device.values():
-        free = shutil.disk_usage(_existing(Path(name))).free
-        if needed > free:
-            raise TargetError(
-                f'"{name}": the tables need about {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are '
-                "free",
-                "a smaller scale, or a directory on another file system (queries.data)",
-            )
-
-
-def _existing(path: Path) -> Path:
-    """Return a path that is there already: the given one, or the nearest folder above it."""
-    return next(one for one in (path, *path.parents) if one.exists())
 
 
 def remove_tables(document: TrialDocument) -> Summary:
@@ -226,7 +138,7 @@ class _Trial:
         """Write the tables to the target, file by file; what lies there complete is kept."""
         own = self._own
         folder, files = generate(
-            _cache(own), own["benchmark"], own["scale"], own["partitions"], self.tick
+            cache_of(own), own["benchmark"], own["scale"], own["partitions"], self.tick
         )
         mark = Mark(
             run=self._document["run"], benchmark=own["benchmark"], scale=own["scale"],
@@ -263,7 +175,7 @@ class _Trial:
             self._place.complete(whole)
         return self._summary(rows, data={**describe(whole), "was_there": False})
 
-    def _load_own_format(self, rows: "SecondRows", folder: Path, mark: Mark) -> None:
+    def _load_own_format(self, rows: SecondRows, folder: Path, mark: Mark) -> None:
         with EngineProcess(self.tick, self._hidden) as process:
             task = {
                 "do": "load", "engine": self._own["engine"], "source": str(folder),
@@ -276,7 +188,7 @@ class _Trial:
                 raise TargetError(f"loading the tables: {error}") from error
             self._note(rows, before, sum(one.size_bytes for one in mark.files))
 
-    def _note(self, rows: "SecondRows", before_ns: int, size_bytes: int) -> None:
+    def _note(self, rows: SecondRows, before_ns: int, size_bytes: int) -> None:
         now = time.monotonic_ns()
         rows.add((now - self._started) // _SECOND_NS, "ok", now - before_ns, size_bytes)
         self._done += 1
@@ -355,7 +267,7 @@ class _Trial:
         """Return the tables that were written to the targets, where they were made."""
         own = self._own
         folder, files = generate(
-            _cache(own), own["benchmark"], own["scale"], own["partitions"], self.tick
+            cache_of(own), own["benchmark"], own["scale"], own["partitions"], self.tick
         )
         return {
             "format": "parquet", "partitions": own["partitions"],
@@ -404,7 +316,7 @@ class _Trial:
 
     def _summary(
         self,
-        rows: "SecondRows",
+        rows: SecondRows,
         *,
         state: str | None = None,
         message: str | None = None,
@@ -434,36 +346,3 @@ class _Trial:
             "filesystem": self._place.filesystem(),
         }
         return cast(Summary, {**summary, **more})
-
-
-class SecondRows:
-    """The rows of complete seconds of one operation."""
-
-    def __init__(self, operation: str) -> None:
-        self.operation = operation
-        self.outcomes: dict[str, int] = {}
-        self.bytes = 0
-        self._seconds: dict[tuple[int, str], tuple[Histogram, int, int]] = {}
-
-    def add(self, second: int, outcome: str, time_ns: int, size_bytes: int) -> None:
-        """Add one request."""
-        times, requests, moved = self._seconds.get((second, outcome), (Histogram(), 0, 0))
-        times.record(max(1, time_ns), 1)
-        self._seconds[second, outcome] = (times, requests + 1, moved + size_bytes)
-        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
-        if outcome == "ok":
-            self.bytes += size_bytes
-
-    def batches(self) -> Iterable[Table]:
-        """Yield them as the record has them."""
-        rows = [
-            {
-                "agent": "local", "stage": "measure", "iteration": 1,
-                "operation": self.operation, "outcome": outcome, "second": second,
-                "requests": requests, "objects": 0, "bytes": moved, "response": times.encode(),
-                "service": times.encode(), "first_byte": None, "lag": None,
-            }
-            for (second, outcome), (times, requests, moved) in sorted(self._seconds.items())
-        ]  # fmt: skip
-        if rows:
-            yield INTERVAL_SCHEMA.of_rows(rows)

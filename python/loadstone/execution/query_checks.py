@@ -1,0 +1,105 @@
+"""What trials of queries need, looked for before anything is written."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from loadstone.campaign.planning.query_plan import CHECK, LOAD
+from loadstone.documents.trial import QueryDocument, TrialDocument
+from loadstone.engines import check_engine, entry_of
+from loadstone.engines.answers import answer_file, read_answer_file
+from loadstone.engines.tables import cache_folder, folder_name, needed_bytes
+from loadstone.errors import InputError, TargetError
+from loadstone.execution import secrets
+
+
+def check_queries(documents: Iterable[TrialDocument]) -> None:
+    """Raise TargetError for engines, answers and room that are not there."""
+    seen = set()
+    checked = set()
+    room: dict[str, int] = {}
+    for document in documents:
+        own = document["queries"]
+        if own.get("answer_files") and own["query"] is not None:
+            _check_answer(own)
+        is_here = document["phase"] == CHECK
+        like = json.dumps([own["engine"], own.get("settings"), own["is_directory"], is_here])
+        if own["engine"] is not None and (like, own["storage"]) not in checked:
+            checked.add((like, own["storage"]))
+            _check_engine(own, is_here=is_here)
+        if document["phase"] != LOAD or (document["target"]["name"], own["storage"]) in seen:
+            continue
+        seen.add((document["target"]["name"], own["storage"]))
+        cache = cache_of(own)
+        if not (cache / folder_name(own["benchmark"], own["scale"], own["partitions"])).exists():
+            room[str(cache)] = needed_bytes(own["scale"])
+        if own["is_directory"]:
+            path = document["target"]["settings"]["path"]
+            room[path] = room.get(path, 0) + needed_bytes(own["scale"])
+    _check_room(room)
+
+
+def cache_of(own: QueryDocument) -> Path:
+    """Return where the tables of a trial are made, and kept."""
+    return Path(own["data"]) if own["data"] else cache_folder()
+
+
+def _check_engine(own: QueryDocument, *, is_here: bool) -> None:
+    try:
+        entry = entry_of(own["engine"] or "")
+    except InputError as error:
+        hint = error.hint
+        if own["engine"] == own["answers"] and hint:
+            hint += ", or answers: null, which compares nothing"
+        raise TargetError(error.message, hint) from error
+    if own["storage"] not in entry.formats:
+        allowed = ", ".join(entry.formats)
+        raise TargetError(
+            f'engine "{own["engine"]}": found format {own["storage"]}, allowed: {allowed}'
+        )
+    if own["storage"] != "parquet" and not (is_here or own["is_directory"]):
+        raise TargetError(f"{own['storage']} is kept in directories alone, not in buckets")
+    if not (is_here or own["is_directory"] or entry.reads_buckets):
+        raise TargetError(
+            f'engine "{own["engine"]}" reads directories alone, and is asked for a bucket',
+            "choose another engine for targets that are object stores",
+        )
+
+    try:
+        settings = cast(dict[str, Any], secrets.resolved(own.get("settings") or {}, os.environ))
+        is_bucket = not (is_here or own["is_directory"])
+        check_engine(own["engine"] or "", settings, reads_buckets=is_bucket)
+    except InputError as error:
+        raise TargetError(f'engine "{own["engine"]}": {error.message}', error.hint) from error
+
+
+def _check_answer(own: QueryDocument) -> None:
+    try:
+        read_answer_file(answer_file(Path(own["answer_files"] or ""), own["query"] or ""))
+    except InputError as error:
+        raise TargetError(f"queries.answers: {error.message}", error.hint) from error
+
+
+def _check_room(room: Mapping[str, int]) -> None:
+    """Compare what several folders need with what their file systems have, one by one."""
+    by_device: dict[int, tuple[str, int]] = {}
+    for name, needed in room.items():
+        device = _existing(Path(name)).stat().st_dev
+        first, before = by_device.get(device, (name, 0))
+        by_device[device] = (first, before + needed)
+    for name, needed in by_device.values():
+        free = shutil.disk_usage(_existing(Path(name))).free
+        if needed > free:
+            raise TargetError(
+                f'"{name}": the tables need about {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are '
+                "free",
+                "a smaller scale, or a directory on another file system (queries.data)",
+            )
+
+
+def _existing(path: Path) -> Path:
+    """Return a path that is there already: the given one, or the nearest folder above it."""
+    return next(one for one in (path, *path.parents) if one.exists())
