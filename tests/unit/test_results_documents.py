@@ -11,6 +11,7 @@ from loadstone.analysis import analyse
 from loadstone.analysis.measured import reading
 from loadstone.cli import main
 from loadstone.errors import ResultError
+from loadstone.results import layout
 from loadstone.results.documents import JUDGED
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import write_sweep
@@ -102,3 +103,26 @@ def test_what_does_not_fit_together_is_an_error_and_no_crash(
     message = capfd.readouterr().err
     assert "error: what was read does not fit together: KeyError: 'case'" in message
     assert "--debug" in message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"a": ["plain text, \\"quoted\\"", {"b/c": 1.5, "d": null}]}',
+        b'{"a": "rises \\u001b[31m", "b\\u0007": 1}',
+        '{"a": "deletes \x7f", "b": "turns \u202e round"}'.encode(),
+        # Of UTF-16, each byte may be one of ASCII: U+202E is a full stop behind a space.
+        '{"a": "turns \u202e round"}'.encode("utf-16-le"),
+        '{"a": "turns \u202e round"}'.encode("utf-16-be"),
+    ],
+)
+def test_a_document_to_be_shown_steers_no_terminal_however_it_is_written(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "document.json"
+    path.write_bytes(content)
+    written = layout.read_json(path)
+    shown = layout.read_plain(path)
+    assert shown == layout.plain(written)
+    texts = [*shown, *(one for one in shown.values() if isinstance(one, str))]
+    assert all(text.isprintable() for text in texts)

@@ -19,7 +19,7 @@ from typing import Any
 from loadstone.campaign.drivers import addresses_of, calibrated_drivers, facts_of
 from loadstone.errors import InputError, LoadstoneError, ResultError
 from loadstone.results.files import durable
-from loadstone.results.layout import check_format, plain, read_json, state_folder
+from loadstone.results.layout import check_format, read_plain, state_folder
 
 CALIBRATION_FORMAT = 1
 
@@ -205,7 +205,7 @@ def path_of(host: Mapping[str, Any], build: str) -> Path:
 
 def read(path: Path) -> Calibration:
     """Read a calibration; raise ResultError if it is none."""
-    document = plain(read_json(path))
+    document = read_plain(path)
     check_format(path, document, "format", CALIBRATION_FORMAT)
     try:
         return parse(document)

@@ -12,7 +12,7 @@ from typing import cast
 from loadstone.documents.ceiling import CeilingDocument, CeilingMeasurement, LeftBehind
 from loadstone.errors import ResultError
 from loadstone.results.files import durable
-from loadstone.results.layout import check_format, plain, read_json
+from loadstone.results.layout import check_format, read_plain
 
 CEILINGS = "ceilings"
 CEILING_FORMAT = 1
@@ -86,7 +86,7 @@ def read_ceilings(folder: Path) -> tuple[CeilingRecord, ...]:
     """Read the ceilings of a run, in the order of their plan."""
     records = []
     for path in sorted((folder / CEILINGS).glob("*.json")):
-        document = plain(read_json(path))
+        document = read_plain(path)
         check_format(path, document, "ceiling_format", CEILING_FORMAT)
         ceiling, found = document.get("ceiling"), document.get("measurements")
         times = [document.get(name, 0) for name in ("started_unix_ns", "ended_unix_ns")]

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from loadstone import _loadgen, regular_file
 from loadstone.errors import ResultError
@@ -60,15 +60,29 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read one JSON object, as it was written: what people are shown of it goes through `plain`."""
+    document, _ = _read(path)
+    return document
+
+
+def read_plain(path: Path) -> dict[str, Any]:
+    """Read one JSON object to be shown."""
+    document, content = _read(path)
+    # In ASCII, control characters of texts are escaped, but for DEL; a NUL shows UTF-16.
+    is_plain = content.isascii() and not any(one in content for one in (b"\\", b"\x7f", b"\0"))
+    return document if is_plain else cast(dict[str, Any], plain(document))
+
+
+def _read(path: Path) -> tuple[dict[str, Any], bytes]:
     try:
-        document = json.loads(regular_file.read(path, JSON_BYTES_MAX))
+        content = regular_file.read(path, JSON_BYTES_MAX)
+        document = json.loads(content)
     except OSError as error:
         raise ResultError(f'cannot read "{path}": {error.strerror}') from error
     except (ValueError, RecursionError) as error:
         raise ResultError(f'"{path}" is cut off or no JSON: {error}') from error
     if not isinstance(document, dict):
         raise ResultError(f'"{path}" holds no JSON object')
-    return document
+    return document, content
 
 
 def plain(value: Any) -> Any:

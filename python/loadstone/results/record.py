@@ -43,9 +43,9 @@ READINGS_MAX = 100_000
 _SPARE_S = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Record:
-    """Everything one trial left behind.
+    """Everything one trial left behind; what is found out about it can be kept beside it.
 
     `trial` is the document that was executed and `summary` the load generator's account of it;
     an interrupted trial may have an empty summary. `absent_probes` maps a probe that could not

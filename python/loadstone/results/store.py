@@ -41,6 +41,7 @@ from loadstone.results.layout import (
     plain,
     read_json,
     read_manifest,
+    read_plain,
 )
 from loadstone.results.record import ALTERED, INTERRUPTED, RECORD_FORMAT, RUNNING, Record, Run
 from loadstone.results.writer import RunWriter, TrialWriter
@@ -68,7 +69,8 @@ def read_run(path: str | Path) -> Run:
     altered = list(integrity.altered(folder, manifest))
     altered += [name for name in damaged_logs(folder) if name not in altered]
     records: dict[str, Record] = {}
-    for record in _finished_records(folder):
+    logged = _logs_of_requests(folder)
+    for record in _finished_records(folder, logged):
         wrong = list(integrity.altered(folder, {integrity.FILES: record.files}))
         if wrong or f"{TRIALS}/{record.id}{RECORD_SUFFIX}" in altered:
             record = replace(record, labels=(*record.labels, ALTERED))
@@ -76,7 +78,7 @@ def read_run(path: str | Path) -> Run:
         records[record.id] = record
     for trial in manifest["plan"]:
         if trial["id"] not in records:
-            unfinished = _unfinished_record(folder, trial, is_being_written)
+            unfinished = _unfinished_record(folder, trial, logged, is_being_written)
             if unfinished is not None:
                 records[unfinished.id] = unfinished
     hooks = read_hooks(folder)
@@ -131,17 +133,26 @@ def read_begun(folder: Path) -> dict[str, Summary]:
 
 def read_record(folder: Path, name: str) -> Record:
     """Read what one finished trial of a run left behind."""
-    return _finished_record(folder / TRIALS / (name + RECORD_SUFFIX))
+    path = folder / TRIALS / (name + RECORD_SUFFIX)
+    return _finished_record(path, _logs_of_requests(folder))
 
 
-def _finished_records(folder: Path) -> Iterator[Record]:
+def _logs_of_requests(folder: Path) -> Mapping[str, Path]:
+    """Return the logs of single requests, by their trials."""
+    found: dict[str, Path] = {}
+    for path in sorted((folder / OPERATIONS).glob("*")):
+        found.setdefault(path.name.partition(".")[0], path)
+    return found
+
+
+def _finished_records(folder: Path, logged: Mapping[str, Path]) -> Iterator[Record]:
     for path in sorted((folder / TRIALS).glob("*.json")):
         if not path.name.endswith(PARTIAL_SUFFIX):
-            yield _finished_record(path)
+            yield _finished_record(path, logged)
 
 
-def _finished_record(path: Path) -> Record:
-    document = plain(read_json(path))
+def _finished_record(path: Path, logged: Mapping[str, Path]) -> Record:
+    document = read_plain(path)
     check_format(path, document, "record_format", RECORD_FORMAT)
     intervals = path.with_suffix(tables.PARQUET_SUFFIX)
     tables.check_parquet(intervals)
@@ -151,11 +162,11 @@ def _finished_record(path: Path) -> Record:
     actions = path.parent.parent / ACTIONS / intervals.name
     if actions.exists():
         tables.check_parquet(actions)
-    return _record(path, document, intervals, probes)
+    return _record(path, document, (intervals, probes), logged)
 
 
 def _unfinished_record(
-    folder: Path, trial: Mapping[str, Any], is_being_written: bool
+    folder: Path, trial: Mapping[str, Any], logged: Mapping[str, Path], is_being_written: bool
 ) -> Record | None:
     intervals = folder / TRIALS / (trial["id"] + tables.STREAM_SUFFIX)
     if not intervals.exists():
@@ -163,17 +174,23 @@ def _unfinished_record(
     path = folder / TRIALS / (trial["id"] + PARTIAL_SUFFIX)
     document: dict[str, Any] = {"trial": trial, "summary": {}}
     if path.exists():
-        document = plain(read_json(path))
+        document = read_plain(path)
         check_format(path, document, "record_format", RECORD_FORMAT)
     elif is_being_written:
         document["labels"] = [RUNNING]
     labels = document.setdefault("labels", [])
     if RUNNING not in labels and INTERRUPTED not in labels:
         labels.append(INTERRUPTED)
-    return _record(path, document, intervals, folder / PROBES / intervals.name)
+    return _record(path, document, (intervals, folder / PROBES / intervals.name), logged)
 
 
-def _record(path: Path, document: Mapping[str, Any], intervals: Path, probes: Path) -> Record:
+def _record(
+    path: Path,
+    document: Mapping[str, Any],
+    tables_of: tuple[Path, Path],
+    logged: Mapping[str, Path],
+) -> Record:
+    intervals, probes = tables_of
     trial, summary = document.get("trial"), document.get("summary")
     if not isinstance(trial, dict) or not isinstance(trial.get("id"), str):
         raise ResultError(f'"{path}" has no usable "trial"')
@@ -181,7 +198,6 @@ def _record(path: Path, document: Mapping[str, Any], intervals: Path, probes: Pa
         raise ResultError(f'"{path}" has no usable "summary"')
     check_record(path, document)
     actions = path.parent.parent / ACTIONS / intervals.name
-    operations = sorted((path.parent.parent / OPERATIONS).glob(f"{trial['id']}.*"))
     return Record(
         trial=cast(TrialDocument, trial),
         summary=cast(Summary, summary),
@@ -192,5 +208,5 @@ def _record(path: Path, document: Mapping[str, Any], intervals: Path, probes: Pa
         probes_path=probes if probes.exists() else None,
         files=document.get(integrity.FILES) or {},
         actions_path=actions if actions.exists() else None,
-        operations_path=operations[0] if operations else None,
+        operations_path=logged.get(trial["id"]),
     )

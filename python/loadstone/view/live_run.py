@@ -15,8 +15,8 @@ from loadstone.results.layout import (
     RECORD_SUFFIX,
     TRIALS,
     plain,
-    read_json,
     read_manifest,
+    read_plain,
 )
 from loadstone.view.stream_follower import StreamFollower
 
@@ -67,7 +67,7 @@ class LiveRun:
         if trial not in self._finished:
             words: dict[str, Any] = {"what": trial_words(self._plan.get(trial) or {"id": trial})}
             try:
-                record = plain(read_json(self.folder / TRIALS / (trial + RECORD_SUFFIX)))
+                record = read_plain(self.folder / TRIALS / (trial + RECORD_SUFFIX))
                 words |= _ended(record["summary"])
             except (LoadstoneError, LookupError, TypeError, ValueError):
                 words["problem"] = "its record cannot be read"

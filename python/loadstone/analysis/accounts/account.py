@@ -7,6 +7,7 @@ was stated about them; it never holds a conclusion.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 from loadstone.analysis.naming import describe_parameter, describe_size
@@ -173,7 +174,7 @@ class Disclosure:
     rate_clock: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Account:
     """Measurements of one or several targets, with everything that was stated beside them.
 
@@ -199,7 +200,7 @@ class Account:
     ratios: tuple[StatedRatio, ...] = ()
     loads: tuple[StatedLoad, ...] = ()
 
-    @property
+    @cached_property
     def targets(self) -> tuple[str, ...]:
         """The targets in the order they first appear."""
         return tuple(dict.fromkeys(one.target for one in self.measurements))
@@ -207,15 +208,19 @@ class Account:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics in the order they first appear."""
-        return tuple(dict.fromkeys(one.metric for one in self.measurements))
+        return tuple(self._by_metric)
+
+    @cached_property
+    def _by_metric(self) -> Mapping[str, list[Measurement]]:
+        found: dict[str, list[Measurement]] = {}
+        for one in self.measurements:
+            found.setdefault(one.metric, []).append(one)
+        return found
 
     def of(self, metric: str, target: str | None = None) -> list[Measurement]:
         """Return the measurements of one metric, and of one target if it is named."""
-        return [
-            one
-            for one in self.measurements
-            if one.metric == metric and target in (None, one.target)
-        ]
+        own = self._by_metric.get(metric, ())
+        return [one for one in own if target in (None, one.target)]
 
     def only(self, *targets: str) -> "Account":
         """Return the account of some targets only, under their names."""

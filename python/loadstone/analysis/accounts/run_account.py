@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import Any, Literal
 
@@ -115,18 +116,12 @@ def _measurements(measured: Measured, totals: Sequence[Cell]) -> Iterator[Measur
         for cell in _cells_of(name, own, alone) or summarise_totals(own, measured.peaks):
             labels = tuple(label for label in cell.labels if label not in LABELS_OF_CELLS)
             labels += tuple(measured.flags.get(name, ()))
-            common = _measurement(cell)
-            of_case = seen.setdefault((common.target, common.case), {})
+            made = partial(_common(cell), block=block, labels=labels)
+            of_nothing = made(metric="", value=0.0)
+            of_case = seen.setdefault((of_nothing.target, of_nothing.case), {})
             for metric, value in _values(cell):
                 of_case[metric] = of_case.get(metric, 0) + 1
-                yield replace(
-                    common,
-                    metric=metric,
-                    value=value,
-                    block=block,
-                    labels=labels,
-                    repetition=of_case[metric],
-                )
+                yield made(metric=metric, value=value, repetition=of_case[metric])
 
 
 def _cells_of(
@@ -138,8 +133,8 @@ def _cells_of(
     return [cell for cell in found if cell is not None] if all(found) else []
 
 
-def _measurement(cell: Cell) -> Measurement:
-    """Return what all measurements of a cell have in common, as one of nothing."""
+def _common(cell: Cell) -> partial[Measurement]:
+    """Return what makes a measurement of a cell, with what they all have in common."""
     # A target that is no instance of a system has facts of its own: they tell none of its cases
     # apart, and would keep it from being compared with another.
     parameters: dict[str, Parameter] = {
@@ -147,13 +142,12 @@ def _measurement(cell: Cell) -> Measurement:
         for key, one in cell.parameters.items()
         if key not in cell.facts or (SYSTEM in cell.facts and key != SYSTEM)
     }
-    return Measurement(
+    return partial(
+        Measurement,
         target=cell.system,
         workload=cell.workload,
         operation=cell.operation if cell.phase == cell.operation else _both(cell),
         parameters=parameters,
-        metric="",
-        value=0.0,
         round=cell.round,
         work=cell.requests,
         place=f"trial {', '.join(cell.trials)}",

@@ -86,9 +86,13 @@ def limits_of(record: Record, lines: Lines) -> dict[str, list[Evidence]]:
     """
     flags: dict[str, list[Evidence]] = {}
     for own, watched in _of_each_host(record, lines):
-        occupied, stolen = occupied_share(own), _stolen_share(watched)
+        occupied = occupied_share(own)
         # A core that was taken away is one that a thread waited for, perhaps one of the load.
-        waits_for_answers = occupied is not None and occupied + stolen < OCCUPIED_SOME
+        waits_for_answers = (
+            occupied is not None
+            and occupied < OCCUPIED_SOME
+            and occupied + _stolen_share(watched) < OCCUPIED_SOME
+        )
         for flag, look in LOOKS:
             found = list(look(own, watched))
             if flag == "INSTRUMENT_CPU" and waits_for_answers:

@@ -7,6 +7,7 @@ stand in the table of rules; here is how each is found.
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from loadstone import units
 from loadstone.analysis.instrument.headroom import HICCUP_SHARE
@@ -53,8 +54,18 @@ CHANCE = 3.0
 
 
 def label_trial(record: Record) -> tuple[str, ...]:
-    """Return the labels of one trial: those it was recorded with, and how it ended."""
-    return tuple(dict.fromkeys([*record.labels, *_labels(TRIAL_CHECKS, record)]))
+    """Return the labels of one trial: those it was recorded with, and how it ended.
+
+    Every result that a trial has a part in asks: they are looked for once.
+    """
+    labels = _LABELLED.get(record)
+    if labels is None:
+        labels = tuple(dict.fromkeys([*record.labels, *_labels(TRIAL_CHECKS, record)]))
+        _LABELLED[record] = labels
+    return labels
+
+
+_LABELLED: WeakKeyDictionary[Record, tuple[str, ...]] = WeakKeyDictionary()
 
 
 def label_cell(cell: "Cell", parts: Sequence[Part]) -> tuple[str, ...]:
