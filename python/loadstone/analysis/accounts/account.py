@@ -33,7 +33,8 @@ class Measurement:
     printed ±, of whatever kind. `block` numbers the interleaved block that the trial ran in and is
     absent unless trials are said to be interleaved. `tool` printed the number. `repetition`
     counts the trials of one case in the order they ran. `work` is how many requests the trial made.
-    `place` says where the number stands.
+    `place` says where the number stands. `started_unix_ns` is when the trial began, if that is
+    known.
     """
 
     target: str
@@ -51,6 +52,7 @@ class Measurement:
     place: str = ""
     tool: str = ""
     labels: tuple[str, ...] = ()
+    started_unix_ns: int | None = None
 
     @property
     def size_bytes(self) -> int | None:

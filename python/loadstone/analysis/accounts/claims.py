@@ -91,10 +91,13 @@ def reasons(void: Collection[CaseComparison]) -> tuple[str, ...]:
 def blocks_needed(one: CaseComparison, half_width: float = MARGIN) -> int | None:
     """Return how many pairs bring the interval of a ratio to ± `half_width`, by its own spread.
 
-    None where there are no pairs; at most REPETITIONS_MAX, beyond which no plan is practical.
+    None where there are no pairs, or where days count and not blocks; at most REPETITIONS_MAX,
+    beyond which no plan is practical.
     """
     ratio = one.ratio
     if ratio.low is None or ratio.high is None or not ratio.method.startswith("paired"):
+        return None
+    if ratio.days > 1:
         return None
     half = (math.log(ratio.high) - math.log(ratio.low)) / 2
     spread = half * math.sqrt(ratio.n_a) / statistics.t_quantile(ratio.confidence, ratio.n_a - 1)
@@ -169,7 +172,8 @@ def _method(comparison: Comparison, one: CaseComparison) -> str:
     freedom = f", t({ratio.degrees_of_freedom:.3g})" if ratio.degrees_of_freedom else ""
     tested = f"; p = {one.p:.2g}, Holm {one.p_holm:.2g}" if one.p is not None else ""
     tested += f", check {one.p_check:.2g}" if one.p_check is not None else ""
-    return f"{ratio.method}{freedom}, {n} {unit}{tested}"
+    days = f" of {ratio.days} days" if ratio.days > 1 else ""
+    return f"{ratio.method}{freedom}, {n} {unit}{days}{tested}"
 
 
 def _named(one: CaseComparison) -> list[tuple[str, Parameter]]:
@@ -197,6 +201,7 @@ def _case_json(comparison: Comparison, one: CaseComparison) -> dict[str, object]
         "n": min(one.ratio.n_a, one.ratio.n_b),
         "n_a": one.ratio.n_a,
         "n_b": one.ratio.n_b,
+        "days": one.ratio.days,
         "method": one.method,
         "p": one.p,
         "p_holm": one.p_holm,

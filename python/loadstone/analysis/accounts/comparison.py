@@ -27,6 +27,7 @@ from loadstone.analysis.judgements.labels import VOIDING
 from loadstone.analysis.limits.verdict import VOID_FOR_RATIOS
 from loadstone.analysis.statistics import ratios as statistics
 from loadstone.analysis.statistics import significance
+from loadstone.analysis.statistics.days import Arms
 from loadstone.errors import InputError
 
 PairOutcome = Literal[
@@ -164,6 +165,10 @@ def compare(
     judged = _with_verdicts(first, [(cells_a[key], cells_b[key]) for key in shared], chosen)
     if refused:
         judged = [replace(one, labels=(*one.labels, NONCOMPARABLE)) for one in judged]
+
+    def of_key(key: object) -> Arms:
+        return _arms(cells_a[key], cells_b[key], is_one_run=is_one_run)
+
     usable = [key for key, one in zip(shared, judged, strict=True) if one.verdict != "void"]
     match usable:
         case []:
@@ -173,7 +178,7 @@ def compare(
             together = next(one.ratio for one in judged if one.verdict != "void")
         case _:
             together = statistics.geometric_mean_ratio(
-                [(_values(cells_a[key]), _values(cells_b[key])) for key in usable], seed=seed
+                [(arms.a, arms.b) for arms in map(of_key, usable)], seed=seed
             )
     return replace(shell, comparisons=tuple(judged), geometric_mean=together)
 
@@ -192,8 +197,8 @@ def ratio_together(a: Account, b: Account, metric: str) -> float | None:
         case [(one, other)]:
             return _ratio_of_case(one, other, is_one_run=True).ratio
         case _:
-            values = [(_values(one), _values(other)) for one, other in usable]
-            return statistics.ratio_together(values)
+            found = [_arms(one, other, is_one_run=True) for one, other in usable]
+            return statistics.ratio_together([(arms.a, arms.b) for arms in found])
 
 
 def _split(
@@ -227,10 +232,10 @@ def _compare_case(
     target: str | None,
     factors: Sequence[str],
 ) -> CaseComparison:
-    pairs = _in_blocks(a, b) if is_one_run else None
+    arms = _arms(a, b, is_one_run=is_one_run)
     ratio = _ratio_of_case(a, b, is_one_run=is_one_run)
-    if pairs is not None:
-        values_a, values_b = pairs
+    values_a, values_b = arms.a, arms.b
+    if arms.is_paired:
         logs = [math.log(y / x) for x, y in zip(values_a, values_b, strict=True)]
         # Five pairs never bring the sign flips below 0.06, so the t of the interval decides.
         p, check = statistics.t_p(ratio), None
@@ -239,7 +244,6 @@ def _compare_case(
         is_checked = check is not None and (check < ALPHA or check <= _least_p(len(logs)))
         method = f"{ratio.method}, checked by sign flips"
     else:
-        values_a, values_b = _values(a), _values(b)
         p = significance.mann_whitney_p(values_a, values_b) if ratio.low is not None else None
         check, is_checked = None, True
         method = f"{ratio.method}, Mann-Whitney p"
@@ -265,10 +269,16 @@ def _ratio_of_case(
     a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool
 ) -> statistics.Ratio:
     """Return the ratio of one case: of pairs where both arms ran in the same blocks."""
+    found = _arms(a, b, is_one_run=is_one_run).ratio
+    return replace(found, n_a=len(a), n_b=len(b))
+
+
+def _arms(a: Sequence[Measurement], b: Sequence[Measurement], *, is_one_run: bool) -> Arms:
+    """Return the units that are compared: pairs or trials, or the days that these are of."""
     pairs = _in_blocks(a, b) if is_one_run else None
-    if pairs is not None:
-        return statistics.paired_ratio(*pairs)
-    return statistics.welch_ratio(_values(a), _values(b))
+    values = pairs if pairs is not None else (_values(a), _values(b))
+    arms = Arms(a=values[0], b=values[1], is_paired=pairs is not None)
+    return arms.over_days([one.started_unix_ns for one in a], [one.started_unix_ns for one in b])
 
 
 def _labels_of(a: Sequence[Measurement], b: Sequence[Measurement]) -> tuple[str, ...]:
@@ -313,10 +323,8 @@ def _verdict(
     if one.p_holm is not None and one.p_holm < ALPHA and one.is_checked:
         is_less = one.ratio.ratio < 1
         return "faster" if is_less == _is_lower_better(metric) else "slower"
-    is_paired = one.ratio.method.startswith("paired")
-    pairs = _in_blocks(a, b) if is_paired else None
-    values_a, values_b = pairs if pairs is not None else (_values(a), _values(b))
-    equal = statistics.equivalence(values_a, values_b, is_paired=is_paired, margin=MARGIN)
+    arms = _arms(a, b, is_one_run=one.ratio.method.startswith("paired"))
+    equal = statistics.equivalence(arms.a, arms.b, is_paired=arms.is_paired, margin=MARGIN)
     return "equivalent" if equal.is_equivalent else "not resolved"
 
 

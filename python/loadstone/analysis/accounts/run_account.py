@@ -113,10 +113,11 @@ def _measurements(measured: Measured, totals: Sequence[Cell]) -> Iterator[Measur
     seen: dict[object, dict[str, int]] = {}
     for name, own in order.items():
         block = own[0].record.trial["block"]
+        begun_ns = own[0].record.summary.get("started_unix_ns")
         for cell in _cells_of(name, own, alone) or summarise_totals(own, measured.peaks):
             labels = tuple(label for label in cell.labels if label not in LABELS_OF_CELLS)
             labels += tuple(measured.flags.get(name, ()))
-            made = partial(_common(cell), block=block, labels=labels)
+            made = partial(_common(cell), block=block, labels=labels, started_unix_ns=begun_ns)
             of_nothing = made(metric="", value=0.0)
             of_case = seen.setdefault((of_nothing.target, of_nothing.case), {})
             for metric, value in _values(cell):

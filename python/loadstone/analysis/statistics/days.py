@@ -8,9 +8,15 @@ freedom fewer than there are days.
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from loadstone.analysis.statistics.ratios import Interval, mean_interval
+from loadstone.analysis.statistics.ratios import (
+    Interval,
+    Ratio,
+    mean_interval,
+    paired_ratio,
+    welch_ratio,
+)
 
 DAY_NS = 86_400 * 10**9
 
@@ -36,12 +42,58 @@ def _night(hours_ns: Sequence[int]) -> int:
 
 def interval_over_days(values: Sequence[float], starts_ns: Sequence[int]) -> Interval:
     """Return the geometric mean with its interval, over the days where there are several."""
-    days = days_of(starts_ns)
-    count = len(set(days))
-    if count < 2:
+    means = means_of_days(values, starts_ns)
+    if len(means) < 2:
         return mean_interval(values)
-    own: list[list[float]] = [[] for _ in range(count)]
+    return replace(mean_interval(means), n=len(values), days=len(means))
+
+
+def means_of_days(values: Sequence[float], starts_ns: Sequence[int]) -> list[float]:
+    """Return the geometric mean of each day."""
+    days = days_of(starts_ns)
+    own: list[list[float]] = [[] for _ in range(len(set(days)))]
     for day, value in zip(days, values, strict=True):
         own[day].append(math.log(value))
-    found = mean_interval([math.exp(math.fsum(logs) / len(logs)) for logs in own])
-    return replace(found, n=len(values), days=count)
+    return [math.exp(math.fsum(logs) / len(logs)) for logs in own]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arms:
+    """The units of two arms: trials, or the days' means of them. Pairs stand at equal places."""
+
+    a: Sequence[float]
+    b: Sequence[float]
+    is_paired: bool
+    days: int = 1
+
+    @property
+    def ratio(self) -> Ratio:
+        """B over A with its interval, over these units."""
+        found = paired_ratio(self.a, self.b) if self.is_paired else welch_ratio(self.a, self.b)
+        if self.days < 2:
+            return found
+        return replace(found, method=f"{found.method} of the days' means", days=self.days)
+
+    def over_days(self, starts_a: Sequence[int | None], starts_b: Sequence[int | None]) -> "Arms":
+        """Return days in the place of trials, where both arms are of several.
+
+        A pair belongs to the day on which its first arm began. Arms that are no pairs have days of
+        their own; where one has a single day, it is not known how days differ, and trials stay.
+        """
+        if self.is_paired:
+            known = [one for one in starts_a if one]
+            if len(known) < len(self.a):
+                return self
+            ratios = means_of_days([b / a for a, b in zip(self.a, self.b, strict=True)], known)
+            means = means_of_days(self.a, known)
+            if len(means) < 2:
+                return self
+            others = [mean * ratio for mean, ratio in zip(means, ratios, strict=True)]
+            return Arms(a=means, b=others, is_paired=True, days=len(means))
+        known_a, known_b = ([one for one in starts if one] for starts in (starts_a, starts_b))
+        if len(known_a) < len(self.a) or len(known_b) < len(self.b):
+            return self
+        a, b = means_of_days(self.a, known_a), means_of_days(self.b, known_b)
+        if min(len(a), len(b)) < 2:
+            return self
+        return Arms(a=a, b=b, is_paired=False, days=min(len(a), len(b)))

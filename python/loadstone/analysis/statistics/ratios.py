@@ -27,7 +27,7 @@ _DRAWN_AT_ONCE = 2**18
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratio:
     """B over A with its interval of confidence; `low` and `high` are None when nothing was
-    repeated.
+    repeated. `n_a` and `n_b` trials; where they are of several `days`, it is a ratio over these.
     """
 
     ratio: float
@@ -38,6 +38,7 @@ class Ratio:
     degrees_of_freedom: float | None
     confidence: float
     method: str
+    days: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

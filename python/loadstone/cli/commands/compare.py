@@ -283,6 +283,7 @@ def _numbers(one: CaseComparison) -> list[str]:
         if one.ratio.n_a == one.ratio.n_b
         else f"{one.ratio.n_a}, {one.ratio.n_b}"
     )
+    n += f", {one.ratio.days} days" if one.ratio.days > 1 else ""
     interval = _interval(one.ratio.low, one.ratio.high, 3)
     p = "" if one.p_holm is None else f"{one.p_holm:.2g}"
     return [f"{one.ratio.ratio:.3f}", interval, n, p]

@@ -111,7 +111,8 @@ def _case(found: Comparison, one: CaseComparison, place: int) -> ComparedCase:
         ratio=ratio.ratio,
         low=ratio.low,
         high=ratio.high,
-        n=f"{ratio.n_a}" if same else f"{ratio.n_a} and {ratio.n_b}",
+        n=(f"{ratio.n_a}" if same else f"{ratio.n_a} and {ratio.n_b}")
+        + (f", {ratio.days} days" if ratio.days > 1 else ""),
         p="" if one.p_holm is None else f"{one.p_holm:.2g}",
         verdict=one.verdict,
         kind=KINDS.get(one.verdict, "open"),
