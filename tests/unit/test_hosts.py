@@ -1,10 +1,12 @@
 """A load of several hosts: divided, and added up, so that together they are the whole."""
 
+import importlib
 import os
 import queue
 import ssl
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loadstone.analysis.rules.of_trials import RULES
+from loadstone.analysis.rules.rule import Rule
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError, InputError
@@ -24,6 +28,8 @@ from loadstone.hosts.invitation import Invitation, read_invitation, write_invita
 from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
 from loadstone.hosts.scratch import scratch
 from loadstone.hosts.session import refusal
+from loadstone.results.record import Record
+from loadstone.steady_clock import SteadyClock
 
 CAMPAIGN = """\
 name: many
@@ -384,3 +390,57 @@ def test_the_folder_of_an_agent_that_was_killed_goes_with_the_next(
         }
         assert not abandoned.exists()
     assert [path.name for path in tmp_path.iterdir()] == ["loadstone-agent-of-something-else"]
+
+
+def test_a_clock_that_is_set_moves_no_time_but_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SteadyClock()
+    before_ns, host_ns = clock.unix_ns(), time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: host_ns() + 3600 * 10**9)
+    assert clock.unix_ns() - before_ns < 600 * 10**9
+    assert round(clock.step_ns() / 1e9) == 3600
+    assert clock.monotonic_ns(clock.unix_ns()) <= time.monotonic_ns()
+
+
+@pytest.mark.parametrize(
+    ("host", "label", "said"),
+    [
+        (
+            {"clock_step_ns": -2 * 10**9},
+            "CLOCK_SET",
+            "host b was set by -2.000 s during trial 0001",
+        ),
+        ({"start_error_ns_max": 7_000_000}, "START_APART", "host b began trial 0001 7.0 ms"),
+        ({"clock_bound_ns": 9_000_000}, "clocks", "host b was known to 9.0 ms only"),
+        ({"requests": 5}, "HOSTS_UNEQUAL", "host b made 10% of an equal share"),
+        ({"state": "lost", "reason": "it went"}, "HOST_LOST", "b in trial 0001 (it went)"),
+    ],
+)
+def test_what_hosts_did_wrong_is_found(host: dict[str, Any], label: str, said: str) -> None:
+    ok = {"state": "finished", "reason": None, "clients": 1, "requests": 95}
+    document: Any = whole() | {"measured": True, "stop": {"duration_ns": 10**9}}
+    record = Record(
+        trial=document,
+        summary={"hosts": [{"name": "a", **ok}, {"name": "b", **ok, **host}]},  # type: ignore[typeddict-item]
+    )
+    rules = {rule.id: rule for rule in load_host_rules()}
+    (finding,) = (
+        one
+        for check in rules[label].checks
+        for one in named(check)(SimpleNamespace(measured={"0001": record}))
+    )
+    assert finding.rule == label
+    assert said in finding.statement
+    if rules[label].trial_check:
+        assert named(rules[label].trial_check)(record)
+        well = Record(trial=document, summary={"hosts": [{"name": "a", **ok}]})  # type: ignore[typeddict-item]
+        assert not named(rules[label].trial_check)(well)
+
+
+def load_host_rules() -> list[Rule]:
+    return [rule for rule in RULES if any("load_hosts:" in check for check in rule.checks)]
+
+
+def named(name: str) -> Any:
+    """Return a function by its name, "module:function"."""
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)

@@ -94,6 +94,9 @@ struct LoadHost {
     clock_bound_ns: Option<u64>,
     /// The shortest way there and back.
     round_trip_ns: Option<u64>,
+    /// By how much its clock was set during the trial; the load's own times do not follow that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clock_step_ns: Option<i64>,
 }
 
 /// Which content a file had when it was written.

@@ -59,6 +59,7 @@ class LoadHost(TypedDict, total=False):
     clock_offset_ns: Whole | None
     clock_bound_ns: Whole | None
     round_trip_ns: Whole | None
+    clock_step_ns: Whole | None
     start_error_ns_max: Whole | None
     lost_ns: Whole | None
     connections_opened: Whole | None

@@ -13,6 +13,7 @@ import select
 import socket
 import ssl
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ from loadstone.hosts.invitation import Invitation
 from loadstone.hosts.scratch import scratch
 from loadstone.probes import Collector
 from loadstone.results.layout import state_folder
+from loadstone.steady_clock import SteadyClock
 
 CONNECT_S = 20.0
 SAY_ALIVE_S = 1.0
@@ -50,7 +52,11 @@ async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
     security = carriage.security(invitation.authority, identity)
     context = carriage.context_of(security)
     await _try_connection(invitation, context)
-    with scratch() as folder:
+    with contextlib.ExitStack() as stack:
+        try:
+            folder = stack.enter_context(scratch())
+        except OSError as error:
+            raise _unwritable(invitation, str(tempfile.gettempdir()), error, "TMPDIR") from error
         worker = carriage.QuietWorker(
             invitation.controller,
             name=invitation.host, security=security, nthreads=1, memory_limit=0,
@@ -86,6 +92,7 @@ class Agent:
     def __init__(self, invitation: Invitation, worker: Any, loop: asyncio.AbstractEventLoop):
         """Use `serve`."""
         self.reason = "the connection to the controller broke"
+        self.clock = SteadyClock()
         self._host = invitation.host
         self._lease_s = invitation.lease_s
         self._worker = worker
@@ -123,7 +130,7 @@ class Agent:
 
     def on_ask(self, ask: str, body: Mapping[str, Any]) -> None:
         """Do what the controller asks for."""
-        now_ns = time.time_ns()
+        now_ns = self.clock.unix_ns()
         self._heard = time.monotonic()
         work = self._work
         if work is not None:
@@ -187,7 +194,8 @@ class _Work:
         self._trial = trial
         self._attempt = attempt
         self._control = _loadgen.Control()
-        self._probes = Collector(host=host)
+        self._clock = agent.clock
+        self._probes = Collector(host=host, clock=agent.clock)
         self._is_stopped = False
         self.renew(lease_s)
 
@@ -196,8 +204,9 @@ class _Work:
         self._control.lease(lease_s)
 
     def go(self, at_unix_ns: int) -> None:
-        """Start the load at a time of this host's clock."""
-        self._control.start(at_unix_ns)
+        """Start the load at a time of the agent's clock."""
+        # The load generator goes by the host's own, and by the monotonic one from then on.
+        self._control.start(at_unix_ns + self._clock.step_ns())
 
     def stop(self) -> None:
         """End the load, or what waits for its start."""
@@ -206,6 +215,7 @@ class _Work:
         self._control.stop()
 
     def _run(self) -> None:
+        before_ns = self._clock.step_ns()
         try:
             with self._probes:
                 told = self._load()
@@ -215,7 +225,14 @@ class _Work:
             self._say("failed", error=f"{type(error).__name__}: {error}")
         else:
             self._say_probes()
-            self._say("end", summary=json.loads(told), absent_probes=self._probes.absent)
+            now_ns = self._clock.step_ns()
+            self._say(
+                "end",
+                # As the load generator read this host's clock, which may have been set since.
+                summary=on_steady_clock(json.loads(told), now_ns),
+                clock_step_ns=now_ns - before_ns,
+                absent_probes=self._probes.absent,
+            )
 
     def _load(self) -> str:
         return _loadgen.run_trial(
@@ -257,14 +274,26 @@ class _Work:
         self._say("unmade", names=list(names))
 
 
+def on_steady_clock(summary: Mapping[str, Any], step_ns: int) -> dict[str, Any]:
+    """Return a summary with its end as a clock shows it that nobody set."""
+    return {**summary, "ended_unix_ns": summary["ended_unix_ns"] - step_ns}
+
+
 @contextlib.contextmanager
 def only_agent(invitation: Invitation) -> Iterator[None]:
     """Hold this host for one run; raise HostError while another run's agent does."""
     # By its name: a home directory may be shared by many hosts.
     path = state_folder() / f"agent-{socket.gethostname()}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+", encoding="utf-8") as lock:
-        _hold(lock, invitation)
+    with contextlib.ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(open(path, "a+", encoding="utf-8"))
+            _hold(lock, invitation)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                # What could not be written would be tried again at the end.
+                stack.close()
+            raise _unwritable(invitation, str(path), error, "XDG_STATE_HOME") from error
         yield
 
 
@@ -293,6 +322,13 @@ def _hold(lock: TextIO, invitation: Invitation) -> None:
         f"host {invitation.host}: an agent makes load here already: {holder}",
         "wait for that run to end"
         + ("; two names for one host are two agents, too" if invitation.is_only else ""),
+    )
+
+
+def _unwritable(invitation: Invitation, path: str, error: OSError, variable: str) -> HostError:
+    return HostError(
+        f'host {invitation.host}: write "{path}": {error.strerror or error}',
+        f"an agent keeps some KiB there: make room, or name another folder in {variable} there",
     )
 
 

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import queue
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -16,6 +15,7 @@ from loadstone.errors import HostError
 from loadstone.hosts import carriage, clock
 from loadstone.hosts.certificates import Authority
 from loadstone.hosts.invitation import Invitation
+from loadstone.steady_clock import SteadyClock
 
 LEASE_S = 10.0
 """How long an agent goes on without a word of the controller."""
@@ -41,6 +41,7 @@ class Carrier:
     def __init__(self, run: str, listen: str) -> None:
         """Listen on one address, "10.0.0.1" or "10.0.0.1:7000"; without a port on a free one."""
         self.heard: queue.Queue[Heard] = queue.Queue()
+        self.clock = SteadyClock()
         self._run = run
         host, port = split_address(listen)
         self._authority = Authority(run)
@@ -208,10 +209,10 @@ class Carrier:
         self._question += 1
         number, answer = self._question, self._loop.create_future()
         self._waiting[host, number] = answer
-        sent_ns = time.time_ns()
+        sent_ns = self.clock.unix_ns()
         self._send((host,), "clock", {"question": number})
         host_ns = await answer
-        return clock.Exchange(sent_ns=sent_ns, answered_ns=time.time_ns(), host_ns=host_ns)
+        return clock.Exchange(sent_ns=sent_ns, answered_ns=self.clock.unix_ns(), host_ns=host_ns)
 
 
 class _Watch(SchedulerPlugin):

@@ -32,6 +32,9 @@ READY_S = 180.0
 LEAD_S = 0.5
 """How far ahead the common start lies: every host must have heard of it by then."""
 
+CLOCK_STEP_NS_MIN = 1_000_000
+"""A clock that was set by less cannot be told from one that was read with a rest between."""
+
 TICK_S = 0.1
 TELL_S = 0.5
 STOP_S = 15.0
@@ -52,6 +55,7 @@ class _Host:
     clients: int | None = None
     lost_ns: int | None = None
     clock: Clock | None = None
+    clock_step_ns: int = 0
     summary: Mapping[str, Any] | None = None
 
     def document(self) -> dict[str, Any]:
@@ -69,6 +73,7 @@ class _Host:
             "start_error_ns_max": told.get("start_error_ns"),
             **{name: told[name] for name in OWN_FIGURES if name in told},
             **(self.clock.document() if self.clock is not None else {}),
+            **({"clock_step_ns": self.clock_step_ns} if self.clock_step_ns else {}),
         }
 
 
@@ -206,8 +211,8 @@ class _TrialOnHosts:
         clocks = self._carrier.read_clocks(names)
         for name, clock in clocks.items():
             self._hosts[name].clock = clock
-        lead_ns = int(LEAD_S * 1e9)
-        at_ns, monotonic_ns = time.time_ns() + lead_ns, time.monotonic_ns() + lead_ns
+        at_ns = self._carrier.clock.unix_ns() + int(LEAD_S * 1e9)
+        monotonic_ns = self._carrier.clock.monotonic_ns(at_ns)
         for name in names:
             if name in clocks:
                 at = at_ns + clocks[name].offset_ns
@@ -284,6 +289,8 @@ class _TrialOnHosts:
             case "end":
                 for probe, reason in body["absent_probes"].items():
                     self._output.collector.absent[f"{probe} on {host.name}"] = reason
+                if abs(body["clock_step_ns"]) >= CLOCK_STEP_NS_MIN:
+                    host.clock_step_ns = body["clock_step_ns"]
                 host.summary = body["summary"]
                 host.state = "finished"
             case "failed":
@@ -347,7 +354,7 @@ class _TrialOnHosts:
                       "iterations": [], "requests": 0, "failed": 0, "bytes": 0}  # fmt: skip
         ended_ns = max((_end_ns(host) for host in self._hosts.values()), default=None)
         merged["started_unix_ns"], merged["started_monotonic_ns"] = started_ns, monotonic_ns
-        merged["ended_unix_ns"] = ended_ns or time.time_ns()
+        merged["ended_unix_ns"] = ended_ns or self._carrier.clock.unix_ns()
         for host in lost:
             # Up to its last second; what it did after that is not known.
             for name in ("requests", "failed", "bytes"):

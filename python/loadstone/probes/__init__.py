@@ -17,6 +17,7 @@ from loadstone._loadgen import Table
 from loadstone.probes import cgroup, cpu, disk, memory, network, pressure, process, sockets, tcp
 from loadstone.probes.proc import AbsentError
 from loadstone.results.record import PROBE_SCHEMA
+from loadstone.steady_clock import SteadyClock
 
 __all__ = ["PROBES", "AbsentError", "Collector", "Probe"]
 
@@ -58,9 +59,16 @@ class Collector:
     """
 
     def __init__(
-        self, wanted: Mapping[str, type[Probe]] | None = None, host: str | None = None
+        self,
+        wanted: Mapping[str, type[Probe]] | None = None,
+        host: str | None = None,
+        clock: SteadyClock | None = None,
     ) -> None:
-        """`host` is the name that readings carry: this host's own, unless a run has another."""
+        """`host` is the name that readings carry: this host's own, unless a run has another.
+
+        Their times are those of `clock`: a host's clock that is set meanwhile moves none of them.
+        """
+        self._clock = clock or SteadyClock()
         self.absent: dict[str, str] = {}
         self._wanted = PROBES if wanted is None else wanted
         self._host = host or socket.gethostname()
@@ -109,7 +117,7 @@ class Collector:
         if not self._wanted:
             return
         rows: list[tuple[str, Reading]] = []
-        now_ns = time.time_ns()
+        now_ns = self._clock.unix_ns()
         for name, probe in list(self._probes.items()):
             try:
                 rows += [(name, reading) for reading in probe.read()]

@@ -37,6 +37,11 @@ def started_apart(record: Record) -> bool:
     return any(_error_ns(host) > START_ERROR_NS_MAX for host in hosts_of(record))
 
 
+def has_set_clock(record: Record) -> bool:
+    """CLOCK_SET."""
+    return any(host.get("clock_step_ns") for host in hosts_of(record))
+
+
 def is_unequal(record: Record) -> bool:
     """HOSTS_UNEQUAL."""
     return bool(behind(record))
@@ -124,6 +129,25 @@ def find_uncertain_clocks(seen: "Seen") -> Iterator[Finding]:
             ),
             cases=(f"trial {trial}",),
         )  # fmt: skip
+
+
+def find_set_clocks(seen: "Seen") -> Iterator[Finding]:
+    """Report the clocks that were set, each with by how much at most."""
+    steps = [
+        (int(host["clock_step_ns"]), str(host["name"]), name)
+        for name, record in seen.measured.items()
+        for host in hosts_of(record)
+        if host.get("clock_step_ns")
+    ]
+    if steps:
+        step_ns, host, trial = max(steps, key=lambda step: abs(step[0]))
+        yield Finding(
+            rule="CLOCK_SET",
+            statement=f"the clock of host {host} was set by {step_ns / 1e9:+.3f} s during trial"
+            f" {trial}; {len(steps)} times in all a host's clock was set during a trial",
+            evidence=(Evidence(metric="step", value=step_ns / 1e6, threshold=0.0, unit="ms"),),
+            cases=tuple(dict.fromkeys(f"trial {name}" for _, _, name in steps)),
+        )
 
 
 def find_unequal(seen: "Seen") -> Iterator[Finding]:

@@ -131,6 +131,17 @@ RULES: tuple[Rule, ...] = (
         checks=(HOSTS + "find_uncertain_clocks",),
     ),
     _caution(
+        id="CLOCK_SET",
+        short="a host's clock was set",
+        says="the clock of a client host was set while it made load",
+        means="The figures hold: the load and the probes follow clocks that nobody can set. Logs of"
+        " that host do not fit them.",
+        do="Have the host's clock corrected slowly (chrony does) or before a run, not during it.",
+        trial_check=HOSTS + "has_set_clock",
+        views=BOTH,
+        checks=(HOSTS + "find_set_clocks",),
+    ),
+    _caution(
         id="HOSTS_UNEQUAL",
         short="hosts did unequal work",
         says="a client host made less than 80 % of the requests that an equal share would be",

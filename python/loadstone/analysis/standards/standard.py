@@ -293,11 +293,12 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
             "resumed": len(manifest.get("resumed") or ()),
             "trials_not_run": [one.trial for one in findings.trials if one.state == "not run"],
             "trials_failed": dict(manifest.get("failed") or {}),
+            "trials_marked": {one.trial: list(one.labels) for one in findings.trials if one.labels},
             "command": manifest.get("command"),
         },
         "workload": _workload(measured),
         "targets": (manifest.get("campaign") or {}).get("targets"),
-        "clients": [manifest.get("host")],
+        "clients": _clients(manifest),
         "nodes": manifest.get("nodes"),
         "ceilings": [
             {"name": one.name, "kind": one.kind, "bytes_per_s": one.bytes_per_s}
@@ -316,6 +317,13 @@ def disclosure(run: Run, findings: Findings) -> dict[str, Any]:
         ],
         "regenerate": f"loadstone report {run.path.name} -f html",
     }
+
+
+def _clients(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the facts of each host that made load; of this one where no others did."""
+    hosts = manifest.get("hosts") or ()
+    of_hosts = [{"name": one["name"], **one["fingerprint"]} for one in hosts]
+    return of_hosts or [manifest.get("host") or {}]
 
 
 def _workload(measured: Sequence[TrialDocument]) -> list[dict[str, Any]]:

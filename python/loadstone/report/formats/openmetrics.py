@@ -57,6 +57,10 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         kinds = (("response", cell.response), ("service", cell.service))
         for kind, latency in (*kinds, ("first_byte", cell.first_byte), ("part", cell.part)):
             lines.extend(_summary(run, cell, kind, latency))
+    lines += ["# TYPE loadstone_marked gauge"]
+    lines += ["# HELP loadstone_marked 1 for each label of what a number is worth."]
+    for cell in findings.cells:
+        lines += [f"loadstone_marked{_labels(run, cell, label=one)} 1" for one in cell.labels]
     return ("\n".join([*lines, "# EOF"]) + "\n").encode()
 
 

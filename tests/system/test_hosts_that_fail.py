@@ -1,0 +1,302 @@
+"""Hosts that are slow, have no room on their disk, or whose clock is set: no hang, and no loss."""
+
+import contextlib
+import json
+import mmap
+import os
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadstone.results.store import read_run
+from tests.system import campaigns, ssh_network
+from tests.system.command import loadstone
+from tests.system.ssh_network import CONTROLLER, SshNetwork
+
+LACKS = ssh_network.lacks()
+pytestmark = pytest.mark.skipif(LACKS is not None, reason=str(LACKS))
+WAIT_S = 120.0
+
+CAMPAIGN = """\
+name: failing
+targets: {{t: {{driver: "null"}}}}
+hosts: {{launch: ssh, names: [client1, client2], command: {command}, listen: {listen}}}
+dataset: {{objects: 1000, size: 4KiB}}
+load: {load}
+rounds: {rounds}
+phases: [{{op: put, duration: {duration}}}]
+"""
+CLOSED = "{threads: 1, cores: 1}"
+OPEN = "{rate: 100/s, clients_max: 20, cores: 1}"
+"""A load that leaves the processor to others: what it makes is known beforehand."""
+
+SLOW_SHARE = 0.1
+GROUPS = Path("/sys/fs/cgroup/cpu")
+PERIOD_US = 100_000
+
+SETTABLE_CLOCK = """\
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
+static volatile long long *ahead_ns;
+static int (*read_clock)(clockid_t, struct timespec *);
+__attribute__((constructor)) static void begin(void) {
+    read_clock = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int file = open(getenv("CLOCK_AHEAD"), O_RDONLY);
+    if (file < 0) abort();
+    ahead_ns = mmap(0, 8, PROT_READ, MAP_SHARED, file, 0);
+    if (ahead_ns == MAP_FAILED) abort();
+}
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    if (!read_clock) begin();
+    int failed = read_clock(clock, time);
+    if (!failed && clock == CLOCK_REALTIME) {
+        long long now_ns = time->tv_sec * 1000000000LL + time->tv_nsec + *ahead_ns;
+        time->tv_sec = now_ns / 1000000000LL;
+        time->tv_nsec = now_ns % 1000000000LL;
+    }
+    return failed;
+}
+"""
+"""In the place of a clock that is set: the kernel has one of them for all namespaces."""
+
+
+@pytest.fixture(scope="module")
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A disk of one MiB that the hosts see."""
+    with small_disk(tmp_path_factory.mktemp("disk")) as disk:
+        yield disk
+
+
+@pytest.fixture(scope="module")
+def network(disk: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshNetwork]:
+    # A namespace has the mounts that were there when it was made.
+    with ssh_network.ssh_network(tmp_path_factory.mktemp("ssh"), 2) as network:
+        yield network
+
+
+def write(folder: Path, *, load: str, duration: str, rounds: int = 1, on_client2: str = "") -> Path:
+    """Write a campaign whose agent on client2 has shell commands of its own before it."""
+    command = folder / "loadstone-here"
+    command.write_text(
+        f'#!/bin/sh\nif [ "$(hostname)" = client2 ]; then\n:\n{on_client2}\nfi\n'
+        f'exec {sys.executable} -m loadstone "$@"\n'
+    )
+    command.chmod(0o755)
+    return campaigns.write(
+        folder,
+        CAMPAIGN.format(
+            command=command, listen=CONTROLLER, load=load, duration=duration, rounds=rounds
+        ),
+    )
+
+
+def wait_for_figures(process: subprocess.Popen[str]) -> None:
+    """Wait until the hosts have told of some seconds."""
+    for _ in range(5):
+        campaigns.wait_for(process, "%")
+
+
+def no_load_is_left(network: SshNetwork) -> None:
+    """Wait for the agents' end, which may come after the controller's."""
+    end = time.monotonic() + WAIT_S
+    while left := network.processes("client1") + network.processes("client2"):
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
+
+
+def reports_say(folder: Path, label: str) -> None:
+    """Every report that has words bears a label."""
+    for form in ("terminal", "html", "markdown", "disclosure", "csv", "json", "openmetrics"):
+        words = ["--full"] if form == "terminal" else []
+        said = loadstone("report", folder, "-f", form, *words)
+        assert said.code == 0, said.err
+        assert label in said.out, form
+
+
+@contextlib.contextmanager
+def slowed(processes: list[int]) -> Iterator[None]:
+    """Let processes have a small part of one core."""
+    group = GROUPS / f"loadstone-slow-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (group / "cpu.cfs_quota_us").write_text(str(int(PERIOD_US * SLOW_SHARE)))
+        for process in processes:
+            (group / "cgroup.procs").write_text(str(process))
+        yield
+    finally:
+        end = time.monotonic() + WAIT_S
+        while (group / "cgroup.procs").read_text():
+            assert time.monotonic() < end, "processes are left in the group"
+            time.sleep(0.1)
+        group.rmdir()
+
+
+@pytest.mark.skipif(
+    not (GROUPS / "cpu.cfs_quota_us").exists() and not (GROUPS / "cpu.shares").exists(),
+    reason="there is no control group for processor time",
+)
+def test_a_host_that_is_too_slow_ends_with_the_others_and_is_named(
+    network: SshNetwork, tmp_path: Path
+) -> None:
+    file = write(tmp_path, load=CLOSED, duration="8s", rounds=2)
+    process = network.start("run", file, "-o", tmp_path / "run")
+    campaigns.wait_for(process, "%")
+    with slowed(network.processes("client2")):
+        _, err = campaigns.end(process)
+        no_load_is_left(network)
+    assert process.returncode == 0, err
+    records = read_run(tmp_path / "run").records
+    assert [record.summary["state"] for record in records] == ["finished"] * 2
+    fast, slow = records[-1].summary["hosts"]
+    assert fast["state"] == "finished"
+    assert slow["requests"] < fast["requests"] / 2
+    if slow["state"] == "finished":
+        reports_say(tmp_path / "run", "HOSTS_UNEQUAL")
+    else:
+        # A machine that is busy with other work besides may leave it too little to say anything.
+        assert slow["reason"] == "nothing was heard of it for 3 s"
+        reports_say(tmp_path / "run", "HOST_LOST")
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """Mount a file system of one MiB."""
+    disk = folder / "small"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Leave no room on a disk, and return the file that takes it."""
+    filler = disk / "filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    return filler
+
+
+def test_a_host_whose_disk_is_full_is_named_before_any_load(
+    network: SshNetwork, disk: Path, tmp_path: Path
+) -> None:
+    here = f"export TMPDIR={disk} XDG_STATE_HOME={disk}"
+    file = write(tmp_path, load=OPEN, duration="1s", on_client2=here)
+    filler = fill(disk)
+    try:
+        said = network.loadstone("run", file, "-o", tmp_path / "run")
+        no_load_is_left(network)
+    finally:
+        filler.unlink()
+    assert said.code == 1
+    assert "host client2" in said.err
+    assert "No space left on device" in said.err
+    assert "hint:" in said.err
+    assert "Traceback" not in said.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_host_whose_disk_fills_goes_on_for_it_writes_nothing(
+    network: SshNetwork, disk: Path, tmp_path: Path
+) -> None:
+    here = f"export TMPDIR={disk} XDG_STATE_HOME={disk}"
+    file = write(tmp_path, load=OPEN, duration="3s", rounds=2, on_client2=here)
+    process = network.start("run", file, "-o", tmp_path / "run")
+    campaigns.wait_for(process, "%")
+    filler = fill(disk)
+    try:
+        _, err = campaigns.end(process)
+        no_load_is_left(network)
+    finally:
+        filler.unlink()
+    assert process.returncode == 0, err
+    for record in read_run(tmp_path / "run").records:
+        assert [host["state"] for host in record.summary["hosts"]] == ["finished"] * 2
+
+
+def test_a_controller_whose_disk_fills_ends_all_load_and_goes_on_when_there_is_room(
+    network: SshNetwork, tmp_path: Path
+) -> None:
+    file = write(tmp_path, load=OPEN, duration="2s", rounds=3)
+    with small_disk(tmp_path) as disk:
+        run = disk / "run"
+        process = network.start("run", file, "-o", run)
+        campaigns.wait_for(process, "[2/3]")
+        filler = fill(disk)
+        _, err = campaigns.end(process)
+        no_load_is_left(network)
+        assert process.returncode == 1
+        assert "No space left on device" in err
+        assert "Traceback" not in err
+        filler.unlink()
+        first = read_run(run).records[0]
+        assert first.summary["state"] == "finished"
+        said = network.loadstone("run", file, "-o", run, "--resume")
+        assert said.code == 0, said.err
+        records = read_run(run).records
+        assert [record.summary["state"] for record in records] == ["finished"] * 3
+        # The trial that was whole was not made again.
+        assert records[0].summary == first.summary
+
+
+def test_a_clock_that_is_set_moves_no_figure_and_is_named(
+    network: SshNetwork, tmp_path: Path
+) -> None:
+    ahead = tmp_path / "ahead"
+    ahead.write_bytes(bytes(8))
+    library = tmp_path / "clock.so"
+    (tmp_path / "clock.c").write_text(SETTABLE_CLOCK)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-O1", "-o", library, tmp_path / "clock.c", "-ldl"], check=True
+    )
+    here = f"export CLOCK_AHEAD={ahead} LD_PRELOAD={library}"
+    file = write(tmp_path, load=OPEN, duration="6s", rounds=3, on_client2=here)
+    process = network.start("run", file, "-o", tmp_path / "run")
+    wait_for_figures(process)
+    set_clock(ahead, 3600.0)
+    campaigns.wait_for(process, "[3/3]")
+    wait_for_figures(process)
+    set_clock(ahead, -600.0)
+    _, err = campaigns.end(process)
+    no_load_is_left(network)
+    assert process.returncode == 0, err
+    records = read_run(tmp_path / "run").records
+    steps_s = []
+    for record in records:
+        hosts = record.summary["hosts"]
+        assert [host["state"] for host in hosts] == ["finished"] * 2
+        assert all(abs(host["clock_offset_ns"]) < 1e9 for host in hosts)
+        assert is_in_the_trial(record)
+        steps_s += [host.get("clock_step_ns", 0) / 1e9 for host in hosts]
+    assert [round(step_s) for step_s in steps_s] == [0, 3600, 0, 0, 0, -4200]
+    reports_say(tmp_path / "run", "CLOCK_SET")
+
+
+def set_clock(file: Path, ahead_s: float) -> None:
+    """Set a host's clock, at once and in the middle of whatever it does."""
+    with file.open("r+b") as opened, mmap.mmap(opened.fileno(), 8) as memory:
+        memory[:8] = struct.pack("<q", int(ahead_s * 1e9))
+
+
+def is_in_the_trial(record: Any) -> bool:
+    """Tell whether what hosts and probes noted has times of the trial, give or take ten seconds."""
+    rest_ns = 10 * 10**9
+    first_ns = record.summary["started_unix_ns"] - rest_ns
+    last_ns = record.summary["ended_unix_ns"] + rest_ns
+    times = [row["time_unix_ns"] for row in record.probes.to_pylist()]
+    assert times, json.dumps(record.summary["hosts"])
+    return last_ns - first_ns < 60 * 10**9 and all(first_ns < at < last_ns for at in times)
