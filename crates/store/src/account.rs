@@ -1,20 +1,30 @@
 //! The one account of a store: its buckets, and all that can be done to the objects in them.
 
+pub(crate) mod change;
+pub(crate) mod content;
+#[cfg(test)]
+mod crash_points;
+pub(crate) mod expiry;
+pub(crate) mod intake;
+#[cfg(test)]
+mod linearizability;
+pub(crate) mod uploads;
+
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use crate::bucket::{Bucket, Settings};
 use crate::budget::{Budget, Reservation};
 use crate::clock;
+use crate::directory::recovery::Found;
 use crate::directory::{BucketRecord, Directory};
 use crate::error::{Refusal, StoreError};
 use crate::faults::Lies;
-use crate::object::{Object, check_version_id};
-use crate::recovery::Found;
-use crate::upload::Upload;
+use crate::stored::bucket::{Bucket, Settings};
+use crate::stored::object::{Object, check_version_id};
+use crate::stored::upload::Upload;
 
 /// Locks that the objects share: so many that two of them rarely wait for each other.
 const TURNS: usize = 1024;

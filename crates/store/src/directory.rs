@@ -13,6 +13,8 @@
 //! the null version of one key the later counts. Several sidecars may name one byte file (a copy,
 //! the parts of a finished upload); those that none names are swept at the next start.
 
+pub(crate) mod recovery;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,12 +23,12 @@ use std::sync::Arc;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use crate::body::{Body, ExtentFile, Source};
-use crate::bucket::Settings;
 use crate::disk::Disk;
 use crate::error::StoreError;
-use crate::object::{About, Checksums, Object};
-use crate::upload::{Part, Upload, UploadFacts};
+use crate::stored::body::{Body, ExtentFile, Source};
+use crate::stored::bucket::Settings;
+use crate::stored::object::{About, Checksums, Object};
+use crate::stored::upload::{Part, Upload, UploadFacts};
 
 /// Format 2 has shared byte files and uploads that survive; a store of format 1 is read as it is.
 const FORMAT: u32 = 2;
@@ -271,7 +273,7 @@ impl Directory {
 }
 
 fn extent_records(body: &Body) -> io::Result<Vec<ExtentRecord>> {
-    let record = |extent: &crate::body::Extent| match &extent.source {
+    let record = |extent: &crate::stored::body::Extent| match &extent.source {
         Source::File(kept) => Ok(ExtentRecord {
             file: format!("{:016x}.bytes", kept.id),
             offset: extent.offset,

@@ -9,38 +9,23 @@
 //! It is no storage system: one process, no replication, no TLS.
 
 mod account;
-mod body;
-mod bucket;
 mod budget;
 mod chance;
-mod change;
 mod clock;
 mod config;
-mod content;
-#[cfg(test)]
-mod crash_points;
 mod directory;
 mod disk;
 mod error;
-mod expiry;
+mod exchange;
 mod faults;
 mod head_room;
+mod hex;
 mod in_process;
-mod index;
-mod intake;
-#[cfg(test)]
-mod linearizability;
-mod listing;
 mod null;
-mod object;
-mod recovery;
-mod reply;
-mod request_body;
-mod route;
 mod s3;
 mod server;
+mod stored;
 mod swift;
-mod upload;
 
 pub use config::{Secret, StoreConfig};
 pub use error::StoreError;

@@ -23,11 +23,11 @@ use crate::budget::Budget;
 use crate::config::StoreConfig;
 use crate::directory::Directory;
 use crate::error::StoreError;
+use crate::exchange::reply::{Reply, ReplyBody};
+use crate::exchange::request_body::RequestBody;
+use crate::exchange::route::{self, Api};
 use crate::faults::{Gate, Lie, Lies, Pacer, Verdict};
 use crate::head_room::{HeadRoom, Turns};
-use crate::reply::{Reply, ReplyBody};
-use crate::request_body::RequestBody;
-use crate::route::{self, Api};
 use crate::s3;
 use crate::swift::Swift;
 
@@ -397,7 +397,9 @@ impl Service {
         };
         let request_id = format!("tx{number:020x}");
         let mut body = std::mem::replace(reply.body_mut(), ReplyBody::empty());
-        body.mend(reply.headers_mut(), &request_id);
+        if let Some(document) = body.of_s3() {
+            s3::mend(reply.headers_mut(), document, &request_id);
+        }
         if api == Api::S3 && reply.status() == StatusCode::NOT_MODIFIED {
             // A cache would take it for the object's.
             reply.headers_mut().remove(header::CONTENT_TYPE);

@@ -15,7 +15,7 @@ use super::LieConfig;
 use crate::chance;
 use crate::clock;
 use crate::error::StoreError;
-use crate::object::Object;
+use crate::stored::object::Object;
 
 /// A lie that was told.
 #[derive(Clone, Debug, PartialEq, Serialize)]

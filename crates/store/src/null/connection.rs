@@ -5,16 +5,23 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use super::content::{Content, PATTERN_BYTES};
-use super::control;
+use super::control::{self, Memory};
 use super::poll;
 use super::reply::{self, Reply, Slice};
 use super::request::{self, BodyForm, Chunked, Parsed, Request};
-use super::worker::Shared;
 
 /// Bytes of a body that are dropped at once.
 const DISCARD_BYTES: usize = 1 << 20;
 /// Bytes of an object that are made at once.
 pub(super) const MADE_BYTES: usize = 128 << 10;
+
+/// What all threads of a null server share.
+pub(super) struct Shared {
+    pub(super) content: Content,
+    pub(super) memory: Memory,
+    /// The whole answer to a read of an object of the usual size, if that is small.
+    pub(super) usual: Option<Vec<u8>>,
+}
 
 /// What a thread lends to the connection it is busy with.
 pub(super) struct Workbench<'w> {

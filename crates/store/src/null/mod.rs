@@ -21,10 +21,11 @@ use std::thread::JoinHandle;
 
 use serde::Deserialize;
 
+use self::connection::Shared;
 use self::content::Content;
 use self::control::Memory;
 use self::poll::{Interest, Poll};
-use self::worker::{Inbox, Shared};
+use self::worker::Inbox;
 use crate::error::StoreError;
 
 /// The configuration of a [`NullServer`].

@@ -6,21 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Counters;
-use super::connection::{Connection, MADE_BYTES, Next, Workbench};
-use super::content::Content;
-use super::control::Memory;
+use super::connection::{Connection, MADE_BYTES, Next, Shared, Workbench};
 use super::poll::{self, Interest, Poll, Watches};
 
 /// Bytes read from a socket at once.
 const INPUT_BYTES: usize = 64 << 10;
-
-/// What all threads of a null server share.
-pub(super) struct Shared {
-    pub(super) content: Content,
-    pub(super) memory: Memory,
-    /// The whole answer to a read of an object of the usual size, if that is small.
-    pub(super) usual: Option<Vec<u8>>,
-}
 
 /// Where other threads reach a worker.
 pub(super) struct Inbox {

@@ -7,7 +7,7 @@ use super::Front;
 use super::checksum::{checksums_out, of_part};
 use super::object::{part_count, shown_version};
 use super::translate::{count, etag, timestamp};
-use crate::object::Object;
+use crate::stored::object::Object;
 
 pub(super) async fn get(
     front: &Front,

@@ -5,9 +5,9 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
 use super::translate::{count, owner, timestamp};
-use crate::bucket::Settings;
-use crate::index::Versioning;
-use crate::listing::{self, Entry, Query};
+use crate::stored::bucket::Settings;
+use crate::stored::index::Versioning;
+use crate::stored::listing::{self, Entry, Query};
 
 pub(super) async fn create(
     front: &Front,

@@ -9,9 +9,9 @@ use s3s::dto::{Checksum, ChecksumAlgorithm, ChecksumType};
 use s3s::{S3Result, TrailingHeaders, s3_error};
 
 use super::translate::decode_base64;
-use crate::body::Body;
 use crate::error::Refusal;
-use crate::object::{About, Algorithm, ChecksumRule, Checksums};
+use crate::stored::body::Body;
+use crate::stored::object::{About, Algorithm, ChecksumRule, Checksums};
 
 /// The digests that a client sent with a body, to be compared with the body's own.
 pub(super) struct Promise {

@@ -10,10 +10,10 @@ use super::checksum::checksums_out;
 use super::multipart;
 use super::object::shown_version;
 use super::translate::{Described, ReadCondition, etag, timestamp};
-use crate::content::Content;
-use crate::index::Precondition;
-use crate::intake::hex;
-use crate::object::{About, Draft, Form, Object};
+use crate::account::content::Content;
+use crate::hex::hex;
+use crate::stored::index::Precondition;
+use crate::stored::object::{About, Draft, Form, Object};
 
 /// Finds the source of a copy.
 fn source(

@@ -6,8 +6,8 @@ use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 use super::Front;
 use super::translate::rule;
 use crate::error::Refusal;
-use crate::index::EtagRule;
-use crate::object::Object;
+use crate::stored::index::EtagRule;
+use crate::stored::object::Object;
 
 /// What a delete asks of the object's state; an object that is gone already fits every condition.
 struct DeleteCondition {

@@ -7,7 +7,7 @@ use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3Result, s3_error};
 
 use super::parameters;
-use crate::object::Algorithm;
+use crate::stored::object::Algorithm;
 
 /// The only owner of buckets and objects.
 pub(super) const OWNER: &str = "loadstone";

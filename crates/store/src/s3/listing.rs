@@ -8,9 +8,9 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 
 use super::Front;
 use super::translate::{count, decode_base64, encode_base64, etag, owner, timestamp};
-use crate::bucket;
-use crate::listing::{Entry, Query, is_xml};
-use crate::object;
+use crate::stored::bucket;
+use crate::stored::listing::{Entry, Query, is_xml};
+use crate::stored::object;
 
 /// The most lines of a page.
 const PAGE_KEYS_MAX: usize = 1000;

@@ -29,8 +29,8 @@ use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::{S3, S3Request, S3Response, S3Result};
 
 use crate::account::Account;
-use crate::listing::{is_lost, is_xml};
-use crate::route;
+use crate::exchange::route;
+use crate::stored::listing::{is_lost, is_xml};
 
 /// Returns the service of the S3 API.
 pub(crate) fn service(

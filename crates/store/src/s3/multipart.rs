@@ -15,14 +15,15 @@ use super::object::{body_length, header_text, shown_version};
 use super::translate::{
     Described, UPLOAD_BYTES_MAX, check_framing, count, etag, owner, precondition, timestamp,
 };
-use crate::body::Body;
-use crate::bucket::Bucket;
+use crate::account::intake::take_in;
 use crate::clock;
 use crate::error::Refusal;
-use crate::intake::{hex, take_in};
-use crate::listing::{self, Entry, Query};
-use crate::object::{About, Algorithm, Checksums, Draft, Object};
-use crate::upload::{self, Upload, UploadFacts, place};
+use crate::hex::hex;
+use crate::stored::body::Body;
+use crate::stored::bucket::Bucket;
+use crate::stored::listing::{self, Entry, Query};
+use crate::stored::object::{About, Algorithm, Checksums, Draft, Object};
+use crate::stored::upload::{self, Upload, UploadFacts, place};
 
 const PART_NUMBER_MAX: i32 = 10_000;
 

@@ -12,11 +12,11 @@ use super::translate::{
     Described, ReadCondition, UPLOAD_BYTES_MAX, check_framing, etag, header, marked_deleted,
     metadata, precondition, timestamp,
 };
-use crate::bucket::Bucket;
-use crate::content::Content;
+use crate::account::content::Content;
+use crate::account::intake::take_in;
 use crate::error::Refusal;
-use crate::intake::take_in;
-use crate::object::{Checksums, Draft, Object};
+use crate::stored::bucket::Bucket;
+use crate::stored::object::{Checksums, Draft, Object};
 
 pub(super) async fn put(
     front: &Front,

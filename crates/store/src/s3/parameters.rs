@@ -5,7 +5,7 @@ use http::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 use s3s::{S3Result, s3_error};
 
-use crate::route;
+use crate::exchange::route;
 
 /// Each parameter, with the methods that read it: of a bucket or the account, and of an object.
 const READ: [(&str, &str, &str); 34] = [

@@ -74,7 +74,7 @@ async fn change(
     tags: Vec<(String, String)>,
 ) -> S3Result<()> {
     let bucket = front.account.bucket(bucket)?;
-    let change = |about: &mut crate::object::About| about.tags = tags;
+    let change = |about: &mut crate::stored::object::About| about.tags = tags;
     front.account.change_object(&bucket, key, version_id, None, change).await?;
     Ok(())
 }

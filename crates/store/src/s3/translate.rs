@@ -5,9 +5,9 @@ use s3s::{S3Error, S3Result, s3_error};
 
 use super::door::OWNER;
 use crate::clock;
-use crate::index::{EtagRule, Precondition};
-use crate::object::{About, Object};
-use crate::request_body::RequestBody;
+use crate::exchange::request_body::RequestBody;
+use crate::stored::index::{EtagRule, Precondition};
+use crate::stored::object::{About, Object};
 
 /// The most bytes that one PUT or one part may have.
 pub(super) const UPLOAD_BYTES_MAX: u64 = 5 << 30;

@@ -5,12 +5,11 @@ use serde_json::json;
 
 use super::Swift;
 use super::answer::{Failure, empty, set};
-use super::call::{Call, check_metadata};
-use super::container::query;
-use super::listing::{Format, write};
+use super::call::{Call, check_metadata, merge};
+use super::listing::{Format, query, write};
 use crate::clock;
-use crate::listing::{self, Entry};
-use crate::reply::Reply;
+use crate::exchange::reply::Reply;
+use crate::stored::listing::{self, Entry};
 
 /// Answers GET and HEAD of the account.
 pub(super) fn show(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
@@ -65,20 +64,4 @@ pub(super) fn change(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
     check_metadata(&merged)?;
     swift.account.change_metadata(|metadata| merge(metadata, set, removed));
     Ok(empty(StatusCode::NO_CONTENT))
-}
-
-/// Sets and removes metadata one by one; an empty value removes as well.
-pub(super) fn merge(
-    metadata: &mut Vec<(String, String)>,
-    set: Vec<(String, String)>,
-    removed: Vec<(String, String)>,
-) {
-    for (name, value) in
-        set.into_iter().chain(removed.into_iter().map(|(name, _)| (name, String::new())))
-    {
-        metadata.retain(|(known, _)| *known != name);
-        if !value.is_empty() {
-            metadata.push((name, value));
-        }
-    }
 }

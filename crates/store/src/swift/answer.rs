@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
 use crate::error::Refusal;
-use crate::reply::{Reply, ReplyBody};
+use crate::exchange::reply::{Reply, ReplyBody};
 
 /// A request that was not carried out.
 #[derive(Debug)]

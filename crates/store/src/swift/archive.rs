@@ -9,12 +9,12 @@ use super::Swift;
 use super::answer::Failure;
 use super::bulk::Outcome;
 use super::call::{Call, Place};
-use crate::bucket::Settings;
+use crate::account::intake::take_in_bytes;
 use crate::error::Refusal;
-use crate::index::Precondition;
-use crate::intake::take_in_bytes;
-use crate::object::{About, Draft};
-use crate::reply::Reply;
+use crate::exchange::reply::Reply;
+use crate::stored::bucket::Settings;
+use crate::stored::index::Precondition;
+use crate::stored::object::{About, Draft};
 
 /// The largest archive; it is held in memory while it is unpacked.
 const ARCHIVE_BYTES_MAX: usize = 64 << 20;

@@ -7,7 +7,7 @@ use super::Swift;
 use super::answer::{Failure, json as json_reply, text};
 use super::call::{Call, decode};
 use crate::error::Refusal;
-use crate::reply::Reply;
+use crate::exchange::reply::Reply;
 
 pub(super) const DELETES_MAX: usize = 10_000;
 

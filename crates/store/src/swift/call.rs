@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Limited};
 use percent_encoding::percent_decode_str;
 
 use super::answer::Failure;
-use crate::request_body::RequestBody;
+use crate::exchange::request_body::RequestBody;
 
 /// The longest names that Swift allows.
 const CONTAINER_BYTES_MAX: usize = 256;
@@ -181,4 +181,27 @@ pub(super) fn decode(text: &str) -> Result<String, Failure> {
     let decoded = decoded
         .map_err(|_| Failure::new(StatusCode::PRECONDITION_FAILED, "the name is not UTF-8"))?;
     Ok(decoded.into_owned())
+}
+
+/// Sets and removes metadata one by one; an empty value removes as well.
+pub(super) fn merge(
+    metadata: &mut Vec<(String, String)>,
+    set: Vec<(String, String)>,
+    removed: Vec<(String, String)>,
+) {
+    for (name, value) in
+        set.into_iter().chain(removed.into_iter().map(|(name, _)| (name, String::new())))
+    {
+        metadata.retain(|(known, _)| *known != name);
+        if !value.is_empty() {
+            metadata.push((name, value));
+        }
+    }
+}
+
+/// Returns whether a client says yes.
+pub(super) fn is_true(text: Option<&str>) -> bool {
+    text.is_some_and(|text| {
+        ["true", "1", "yes", "on", "t", "y"].iter().any(|word| text.eq_ignore_ascii_case(word))
+    })
 }

@@ -7,47 +7,18 @@ use md5::{Digest, Md5};
 use serde_json::{Value, json};
 
 use super::Swift;
-use super::account::merge;
 use super::answer::{Failure, empty, json as json_reply, set, text};
-use super::call::{Call, Place, check_metadata};
-use super::info::{DEFAULT_POLICY, LISTING_LIMIT};
-use super::listing::{Format, write};
-use crate::bucket::{Bucket, Settings};
+use super::call::{Call, Place, check_metadata, is_true, merge};
+use super::info::DEFAULT_POLICY;
+use super::listing::{Format, query, write};
 use crate::clock;
 use crate::error::Refusal;
-use crate::index::Versioning;
-use crate::intake::hex;
-use crate::listing::{Entry, Page, Query};
-use crate::object::Object;
-use crate::reply::Reply;
-
-/// Reads what a listing is asked for.
-pub(super) fn query(call: &Call) -> Result<Query<'_>, Failure> {
-    let text = |name| call.parameter(name).unwrap_or_default();
-    let limit = match call.parameter("limit") {
-        None | Some("") => LISTING_LIMIT,
-        Some(limit) => {
-            limit.parse().ok().filter(|limit| *limit <= LISTING_LIMIT).ok_or_else(|| {
-                let problem = format!("limit goes up to {LISTING_LIMIT}");
-                Failure::new(StatusCode::PRECONDITION_FAILED, problem)
-            })?
-        }
-    };
-    Ok(Query {
-        prefix: text("prefix"),
-        delimiter: text("delimiter"),
-        after: text("marker"),
-        before: text("end_marker"),
-        limit,
-        is_reversed: is_true(call.parameter("reverse")),
-    })
-}
-
-fn is_true(text: Option<&str>) -> bool {
-    text.is_some_and(|text| {
-        ["true", "1", "yes", "on", "t", "y"].iter().any(|word| text.eq_ignore_ascii_case(word))
-    })
-}
+use crate::exchange::reply::Reply;
+use crate::hex::hex;
+use crate::stored::bucket::{Bucket, Settings};
+use crate::stored::index::Versioning;
+use crate::stored::listing::{Entry, Page, Query};
+use crate::stored::object::Object;
 
 /// Answers GET and HEAD of a container.
 pub(super) fn show(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {

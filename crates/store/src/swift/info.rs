@@ -4,11 +4,10 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::answer::json as json_reply;
-use super::{Swift, bulk, call, large, object};
-use crate::reply::Reply;
-
-/// Listings hold at most this many lines.
-pub(super) const LISTING_LIMIT: usize = 10_000;
+use super::listing::LISTING_LIMIT;
+use super::objects::{OBJECT_BYTES_MAX, large};
+use super::{Swift, bulk, call};
+use crate::exchange::reply::Reply;
 
 /// Name of the policy of containers for which none was named.
 pub(super) const DEFAULT_POLICY: &str = "default";
@@ -18,7 +17,7 @@ pub(super) fn info(swift: &Swift) -> Reply {
     let document = json!({
         "swift": {
             "version": concat!("loadstone ", env!("CARGO_PKG_VERSION")),
-            "max_file_size": object::OBJECT_BYTES_MAX,
+            "max_file_size": OBJECT_BYTES_MAX,
             "max_container_name_length": 256,
             "max_object_name_length": 1024,
             "max_meta_name_length": call::METADATA_NAME_MAX,

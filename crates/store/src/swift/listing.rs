@@ -4,9 +4,34 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::answer::{Failure, document, empty};
-use super::call::Call;
-use crate::listing::is_xml;
-use crate::reply::Reply;
+use super::call::{Call, is_true};
+use crate::exchange::reply::Reply;
+use crate::stored::listing::{Query, is_xml};
+
+/// Listings hold at most this many lines.
+pub(super) const LISTING_LIMIT: usize = 10_000;
+
+/// Reads what a listing is asked for.
+pub(super) fn query(call: &Call) -> Result<Query<'_>, Failure> {
+    let text = |name| call.parameter(name).unwrap_or_default();
+    let limit = match call.parameter("limit") {
+        None | Some("") => LISTING_LIMIT,
+        Some(limit) => {
+            limit.parse().ok().filter(|limit| *limit <= LISTING_LIMIT).ok_or_else(|| {
+                let problem = format!("limit goes up to {LISTING_LIMIT}");
+                Failure::new(StatusCode::PRECONDITION_FAILED, problem)
+            })?
+        }
+    };
+    Ok(Query {
+        prefix: text("prefix"),
+        delimiter: text("delimiter"),
+        after: text("marker"),
+        before: text("end_marker"),
+        limit,
+        is_reversed: is_true(call.parameter("reverse")),
+    })
+}
 
 /// The form of a listing.
 #[derive(Clone, Copy, Debug, PartialEq)]

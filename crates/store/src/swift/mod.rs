@@ -1,22 +1,16 @@
 //! The Swift API: TempAuth and Keystone tokens, accounts, containers, objects, large objects.
 
+mod access;
 mod account;
 mod answer;
 mod archive;
 mod bulk;
 mod call;
 mod container;
-mod copy;
-mod identity;
 mod info;
-mod large;
 mod listing;
-mod object;
-mod ranges;
-mod read;
+mod objects;
 mod refused;
-mod temp_url;
-mod token;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -24,15 +18,16 @@ use http::request::Parts;
 use http::{Method, StatusCode, header};
 use md5::{Digest, Md5};
 
+use self::access::identity::ApplicationCredential;
+use self::access::token::Tokens;
+use self::access::{identity, temp_url};
 use self::answer::{Failure, empty, text};
 use self::call::{Call, Place};
-use self::identity::ApplicationCredential;
-use self::token::Tokens;
 use crate::account::Account;
 use crate::config::StoreConfig;
-use crate::intake::hex;
-use crate::reply::{Reply, ReplyBody};
-use crate::request_body::RequestBody;
+use crate::exchange::reply::{Reply, ReplyBody};
+use crate::exchange::request_body::RequestBody;
+use crate::hex::hex;
 
 /// The Swift face of the account.
 pub(crate) struct Swift {
@@ -107,12 +102,8 @@ impl Swift {
             ((true, false), "PUT") => container::create(self, call, &place),
             ((true, false), "POST") => container::change(self, call, &place),
             ((true, false), "DELETE") => container::delete(self, &place),
-            ((true, true), "GET" | "HEAD") => read::read(self, call, &place).await,
-            ((true, true), "PUT") => object::put(self, call, &place).await,
-            ((true, true), "POST") => object::post(self, call, &place).await,
-            ((true, true), "DELETE") => object::delete(self, call, &place).await,
-            ((true, true), "COPY") => copy::from_here(self, call, &place).await,
             (_, "OPTIONS") => Ok(empty(StatusCode::OK)),
+            ((true, true), _) => objects::answer(self, call, &place).await,
             _ => Err(not_allowed()),
         }
     }

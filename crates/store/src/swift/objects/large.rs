@@ -1,27 +1,24 @@
 //! Static large objects: a manifest of segments that reads as one object.
 
-use std::sync::Arc;
-
 use http::{StatusCode, header};
 use md5::{Digest, Md5};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::answer::{Failure, document, set};
-use super::call::{Call, Place};
-use super::object::{check_etag, created, describe};
-use super::{Swift, bulk};
-use crate::body::Body;
-use crate::bucket::Bucket;
+use super::headers::{check_etag, created, describe, read_about, where_to};
+use crate::account::content::Content;
+use crate::account::intake::take_in_bytes;
 use crate::clock;
-use crate::content::Content;
-use crate::index::Precondition;
-use crate::intake::{hex, take_in_bytes};
-use crate::object::{Draft, Form, Object, Segment};
-use crate::reply::Reply;
+use crate::exchange::reply::Reply;
+use crate::hex::hex;
+use crate::stored::body::Body;
+use crate::stored::object::{Draft, Form, Object, Segment};
+use crate::swift::answer::{Failure, document, set};
+use crate::swift::call::{Call, Place};
+use crate::swift::{Swift, bulk};
 
-pub(super) const SEGMENTS_MAX: usize = 10_000;
-pub(super) const MANIFEST_BYTES_MAX: usize = 8 << 20;
+pub(in crate::swift) const SEGMENTS_MAX: usize = 10_000;
+pub(in crate::swift) const MANIFEST_BYTES_MAX: usize = 8 << 20;
 
 /// A segment as a client names it.
 #[derive(Deserialize)]
@@ -40,18 +37,10 @@ struct Named {
     range: Option<String>,
 }
 
-pub(super) fn is_large(object: &Object) -> bool {
-    matches!(object.about.form, Form::StaticLarge(_) | Form::DynamicLarge(_))
-}
-
 /// Answers PUT with `multipart-manifest=put`.
-pub(super) async fn put(
-    swift: &Swift,
-    call: &mut Call,
-    place: &Place,
-    bucket: &Arc<Bucket>,
-    precondition: &Precondition,
-) -> Result<Reply, Failure> {
+pub(super) async fn put(swift: &Swift, call: &mut Call, place: &Place) -> Result<Reply, Failure> {
+    call.content_length()?;
+    let (bucket, precondition) = where_to(swift, call, place)?;
     let text = call.text(MANIFEST_BYTES_MAX).await?;
     let invalid = |problem: String| Failure::new(StatusCode::BAD_REQUEST, problem);
     let named: Vec<Named> = serde_json::from_slice(&text)
@@ -91,14 +80,14 @@ pub(super) async fn put(
     }
     let etag = hex(&md5.finalize());
     check_etag(call, &etag)?;
-    let mut about = describe(call)?;
+    let mut about = read_about(call)?;
     about.form = Form::StaticLarge(segments);
     let body = match inline.is_empty() {
         true => Body::empty(),
         false => take_in_bytes(&swift.account.storage, inline.into()).await?.body,
     };
     let draft = Draft { body, etag: etag.as_str().into(), about };
-    let object = swift.account.put(bucket, &place.object, draft, precondition).await?;
+    let object = swift.account.put(&bucket, &place.object, draft, &precondition).await?;
     Ok(created(&object, &format!("\"{etag}\"")))
 }
 
@@ -210,7 +199,7 @@ pub(super) async fn show(
     let etag = hex(&Md5::digest(&text));
     let mut reply = document(StatusCode::OK, "application/json; charset=utf-8", text);
     let content = Content { body: object.body.clone(), etag: object.etag.clone() };
-    super::read::describe(&mut reply, object, &content);
+    describe(&mut reply, object, &content);
     set(&mut reply, header::ETAG, etag);
     Ok(reply)
 }

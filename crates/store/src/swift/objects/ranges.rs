@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::body::Body;
-use crate::reply::Piece;
+use crate::exchange::reply::Piece;
+use crate::stored::body::Body;
 
 /// More ranges than this in one request are not served.
 const RANGES_MAX: usize = 100;

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use crate::budget::Reservation;
 use crate::disk::Disk;
 use crate::error::Refusal;
-use crate::intake::hex;
+use crate::hex::hex;
 
 /// Bytes read from a file at once, and the size of a page in memory.
 pub(crate) const PAGE_BYTES: usize = 1 << 20;

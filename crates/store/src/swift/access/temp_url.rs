@@ -3,14 +3,14 @@
 use hmac::{Hmac, KeyInit, Mac};
 use http::{Method, StatusCode};
 
-use super::Swift;
-use super::answer::Failure;
-use super::call::{Call, Place};
 use crate::clock;
-use crate::intake::hex;
+use crate::hex::hex;
+use crate::swift::Swift;
+use crate::swift::answer::Failure;
+use crate::swift::call::{Call, Place};
 
 /// Refuses a signed address that is wrong, over, or for another method.
-pub(super) fn check(
+pub(in crate::swift) fn check(
     swift: &Swift,
     call: &Call,
     place: &Place,

@@ -13,10 +13,11 @@ use md5::{Digest, Md5};
 use s3s::checksum::ChecksumHasher;
 
 use crate::account::Storage;
-use crate::body::{Body, Extent, ExtentFile, MemoryPage, PAGE_BYTES, Source};
 use crate::budget::Reservation;
 use crate::error::Refusal;
-use crate::object::Checksums;
+use crate::hex::hex;
+use crate::stored::body::{Body, Extent, ExtentFile, MemoryPage, PAGE_BYTES, Source};
+use crate::stored::object::Checksums;
 
 /// The first page of a body whose length is not known.
 const FIRST_PAGE_BYTES: usize = 16 << 10;
@@ -33,11 +34,6 @@ impl Taken {
     pub(crate) fn etag(&self) -> Box<str> {
         hex(&self.md5).into()
     }
-}
-
-/// Writes bytes as lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Takes a body in. `length` is what the client declared; more or less than that is refused.

@@ -2,17 +2,19 @@
 
 use http::{Method, Response, StatusCode, header};
 
-use super::answer::{Failure, empty, set};
-use super::call::{Call, Place};
+use super::headers::describe;
+use super::large;
 use super::ranges::{self, Wanted};
-use super::token::random_name;
-use super::{Swift, large};
-use crate::body::Body;
+use crate::account::content::Content;
 use crate::clock;
-use crate::content::Content;
-use crate::index::EtagRule;
-use crate::object::{Form, Object};
-use crate::reply::{Reply, ReplyBody};
+use crate::exchange::reply::{Reply, ReplyBody};
+use crate::stored::body::Body;
+use crate::stored::index::EtagRule;
+use crate::stored::object::{Form, Object};
+use crate::swift::Swift;
+use crate::swift::access::token::random_name;
+use crate::swift::answer::{Failure, empty, set};
+use crate::swift::call::{Call, Place};
 
 /// Answers GET and HEAD of an object.
 pub(super) async fn read(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
@@ -30,7 +32,7 @@ pub(super) async fn read(swift: &Swift, call: &Call, place: &Place) -> Result<Re
         return large::show(swift, call, &object, segments).await;
     }
     let shows_manifest = call.parameter("multipart-manifest") == Some("get");
-    let content = match shows_manifest && large::is_large(&object) {
+    let content = match shows_manifest && object.about.form.is_large() {
         true => Content { body: object.body.clone(), etag: object.etag.clone() },
         false => swift.account.content(&object)?,
     };
@@ -104,36 +106,4 @@ fn unless_conditions_hold(call: &Call, object: &Object, content: &Content) -> Op
         None => date("if-modified-since").is_some_and(|since| modified_s <= since),
     };
     is_unchanged.then(|| empty(StatusCode::NOT_MODIFIED))
-}
-
-/// Sets the headers that describe an object.
-pub(super) fn describe(reply: &mut Reply, object: &Object, content: &Content) {
-    // What S3 put together from parts has an entity tag that is no MD5, like a large object.
-    let has_parts = !object.about.part_bytes.is_empty();
-    match has_parts || large::is_large(object) {
-        true => set(reply, header::ETAG, format!("\"{}\"", content.etag)),
-        false => set(reply, header::ETAG, &content.etag),
-    }
-    set(reply, header::ACCEPT_RANGES, "bytes");
-    set(reply, header::LAST_MODIFIED, clock::format_http_date(object.modified_us));
-    set(reply, "x-timestamp", clock::format_seconds(object.modified_us));
-    for (name, value) in &object.about.headers {
-        set(reply, name.as_str(), value);
-    }
-    for (name, value) in &object.about.metadata {
-        set(reply, format!("x-object-meta-{name}"), value);
-    }
-    if let Some(at) = object.about.expires_at_s {
-        set(reply, "x-delete-at", at);
-    }
-    if !object.is_null_version {
-        set(reply, "x-object-version-id", object.version_id());
-    }
-    match &object.about.form {
-        Form::StaticLarge(_) => set(reply, "x-static-large-object", "True"),
-        Form::DynamicLarge(prefix) => set(reply, "x-object-manifest", prefix),
-        Form::Symlink(target) => set(reply, "x-symlink-target", target),
-        Form::Plain if has_parts => set(reply, "x-static-large-object", "True"),
-        Form::Plain | Form::DeleteMarker => {}
-    }
 }

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use crate::account::{Account, Deleted};
-use crate::body::Body;
-use crate::bucket::Bucket;
 use crate::clock;
 use crate::error::Refusal;
 use crate::faults::WriteLie;
-use crate::index::{Precondition, Versioning};
-use crate::object::{About, Draft, Form, Object, check_version_id};
+use crate::stored::body::Body;
+use crate::stored::bucket::Bucket;
+use crate::stored::index::{Precondition, Versioning};
+use crate::stored::object::{About, Draft, Form, Object, check_version_id};
 
 impl Account {
     /// Writes an object: it is there, whole, when this returns.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Refusal;
-use crate::listing::{self, Page, Query};
-use crate::object::Object;
+use crate::stored::listing::{self, Page, Query};
+use crate::stored::object::Object;
 
 /// Whether a bucket keeps older versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -246,9 +246,9 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::body::Body;
     use crate::budget::Budget;
-    use crate::object::{About, Form};
+    use crate::stored::body::Body;
+    use crate::stored::object::{About, Form};
 
     fn version(id: u64, is_null_version: bool, form: Form) -> Arc<Object> {
         Arc::new(Object {

@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex};
 use http_body_util::BodyExt;
 
 use crate::account::Account;
-use crate::bucket::Settings;
+use crate::account::crash_points::{Folder, open};
+use crate::account::linearizability::checker::{Action, Call, Value, is_linearizable};
 use crate::chance;
-use crate::crash_points::{Folder, open};
 use crate::error::Refusal;
-use crate::index::{EtagRule, Precondition};
-use crate::linearizability::checker::{Action, Call, Value, is_linearizable};
-use crate::object::{About, Checksums, Draft, Object};
-use crate::upload::{Part, Upload, UploadFacts};
+use crate::stored::bucket::Settings;
+use crate::stored::index::{EtagRule, Precondition};
+use crate::stored::object::{About, Checksums, Draft, Object};
+use crate::stored::upload::{Part, Upload, UploadFacts};
 
 /// Draws of a seed, one after the other.
 struct Chance {
@@ -109,7 +109,7 @@ async fn value_of(object: &Object) -> Value {
 
 async fn written(account: &Arc<Account>, write: u32) -> Option<Draft> {
     let bytes = bytes::Bytes::from(text(write));
-    let taken = crate::intake::take_in_bytes(&account.storage, bytes).await.ok()?;
+    let taken = crate::account::intake::take_in_bytes(&account.storage, bytes).await.ok()?;
     Some(Draft { etag: etag(write, write), body: taken.body, about: About::default() })
 }
 
@@ -256,9 +256,9 @@ async fn multipart(
     } else {
         known[chance.below(known.len() as u64) as usize].clone()
     };
-    let place = crate::upload::place(key, &id);
+    let place = crate::stored::upload::place(key, &id);
     let Some(upload): Option<Arc<Upload>> = bucket.uploads().get(&place).cloned() else { return };
-    let named = [(1, crate::intake::hex(&[0; 16]))];
+    let named = [(1, crate::hex::hex(&[0; 16]))];
     let joined = upload.join(&named).unwrap();
     let about = About::default();
     // One that was killed between the object and the end of its upload may be tried again: that is
@@ -390,7 +390,7 @@ fn of_completions_at_once_one_wins_and_its_bytes_survive_a_restart() {
                 let (account, bucket) = (account.clone(), bucket.clone());
                 let upload = upload.clone();
                 apart(async move {
-                    let joined = upload.join(&[(1, crate::intake::hex(&[0; 16]))]).unwrap();
+                    let joined = upload.join(&[(1, crate::hex::hex(&[0; 16]))]).unwrap();
                     let etag = etag(round + 1, round + 1);
                     let draft = Draft { body: joined.body, etag, about: About::default() };
                     let none = Precondition::default();

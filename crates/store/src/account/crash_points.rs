@@ -14,15 +14,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 
+use crate::account::intake::take_in_bytes;
 use crate::account::{Account, Storage};
-use crate::bucket::Settings;
 use crate::budget::Budget;
 use crate::directory::Directory;
 use crate::disk::Operation;
-use crate::index::{Precondition, Versioning};
-use crate::intake::take_in_bytes;
-use crate::object::{About, Checksums, Draft};
-use crate::upload::{Part, Upload, UploadFacts};
+use crate::stored::bucket::Settings;
+use crate::stored::index::{Precondition, Versioning};
+use crate::stored::object::{About, Checksums, Draft};
+use crate::stored::upload::{Part, Upload, UploadFacts};
 
 /// How many of the steps that were not flushed are lost or kept one by one: the last ones. Older
 /// ones are removals of bytes that no sidecar names.
@@ -65,10 +65,10 @@ async fn observe(account: &Account) -> State {
     let buckets: Vec<_> = account.buckets().values().cloned().collect();
     for bucket in buckets {
         state.insert(bucket.name.to_string(), format!("{:?}", bucket.versioning()));
-        let query = crate::listing::Query { limit: usize::MAX, ..Default::default() };
+        let query = crate::stored::listing::Query { limit: usize::MAX, ..Default::default() };
         let page = bucket.index().list_versions(query);
         for entry in page.entries {
-            let crate::listing::Entry::Key(key, versions) = entry else { continue };
+            let crate::stored::listing::Entry::Key(key, versions) = entry else { continue };
             for (age, object) in versions.iter().rev().enumerate() {
                 let bytes = object.body.stream().collect().await.unwrap().to_bytes();
                 let shown = format!("{} {:?} {:?}", object.etag, object.about.tags, bytes);
@@ -139,7 +139,7 @@ async fn complete(account: &Arc<Account>, upload: &Arc<Upload>, numbers: &[i32])
     let bucket = account.bucket("b").unwrap();
     let named: Vec<_> = numbers
         .iter()
-        .map(|number| (*number, crate::intake::hex(&upload.parts()[number].md5)))
+        .map(|number| (*number, crate::hex::hex(&upload.parts()[number].md5)))
         .collect();
     let joined = upload.join(&named).unwrap();
     let draft = Draft { body: joined.body, etag: joined.etag, about: About::default() };

@@ -3,19 +3,19 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::Swift;
-use super::answer::{Failure, empty, json as json_reply, set, text};
-use super::call::Call;
 use super::token::{Token, random_name};
 use crate::clock;
-use crate::reply::Reply;
+use crate::exchange::reply::Reply;
+use crate::swift::Swift;
+use crate::swift::answer::{Failure, empty, json as json_reply, set, text};
+use crate::swift::call::Call;
 
 /// A document that asks for a token is never longer.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 
 /// An application credential.
 #[derive(Clone, Debug)]
-pub(super) struct ApplicationCredential {
+pub(in crate::swift) struct ApplicationCredential {
     id: String,
     name: String,
     secret: String,
@@ -26,7 +26,7 @@ fn unauthorized() -> Failure {
 }
 
 /// Answers `GET /auth/v1.0`.
-pub(super) fn version_1(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
+pub(in crate::swift) fn version_1(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
     let given = |names: [&str; 2]| names.iter().find_map(|name| call.header(name));
     let user = given(["x-auth-user", "x-storage-user"]).ok_or_else(unauthorized)?;
     let password = given(["x-auth-key", "x-storage-pass"]).ok_or_else(unauthorized)?;
@@ -48,7 +48,7 @@ pub(super) fn version_1(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
 }
 
 /// Answers requests below `/v3`.
-pub(super) async fn version_3(swift: &Swift, call: &mut Call) -> Result<Reply, Failure> {
+pub(in crate::swift) async fn version_3(swift: &Swift, call: &mut Call) -> Result<Reply, Failure> {
     let path = call.path.trim_end_matches('/').to_owned();
     let parts: Vec<_> = path.split('/').skip(2).collect();
     match (call.method.clone(), parts.as_slice()) {

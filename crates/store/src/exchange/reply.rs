@@ -13,9 +13,8 @@ use http_body::{Body, Frame, SizeHint};
 use s3s::StdError;
 use tokio::time::Sleep;
 
-use crate::body::BodyStream;
 use crate::faults::Pacer;
-use crate::s3;
+use crate::stored::body::BodyStream;
 
 /// Time for what was written to leave before a connection is broken off.
 const FLUSH_TIME: Duration = Duration::from_millis(20);
@@ -71,10 +70,11 @@ impl ReplyBody {
         ReplyBody { source: Source::S3(body), shaping: None }
     }
 
-    /// Gives the documents of the S3 front their last form.
-    pub(crate) fn mend(&mut self, headers: &mut http::HeaderMap, request_id: &str) {
-        if let Source::S3(body) = &mut self.source {
-            s3::mend(headers, body, request_id);
+    /// Returns the body as the S3 front made it, where that did.
+    pub(crate) fn of_s3(&mut self) -> Option<&mut s3s::Body> {
+        match &mut self.source {
+            Source::S3(body) => Some(body),
+            Source::Pieces(_) => None,
         }
     }
 

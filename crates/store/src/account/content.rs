@@ -5,11 +5,11 @@ use std::sync::Arc;
 use md5::{Digest, Md5};
 
 use crate::account::Account;
-use crate::body::Body;
 use crate::error::Refusal;
-use crate::intake::hex;
-use crate::listing::{Entry, Query};
-use crate::object::{Form, Object, Segment};
+use crate::hex::hex;
+use crate::stored::body::Body;
+use crate::stored::listing::{Entry, Query};
+use crate::stored::object::{Form, Object, Segment};
 
 /// How deep large objects and links may refer to each other.
 const DEPTH_MAX: usize = 10;

@@ -4,34 +4,34 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use crate::clock;
-use crate::intake::hex;
+use crate::hex::hex;
 
 /// Tokens kept before those that have expired are looked for.
 const SWEEP_SIZE: usize = 1024;
 
 /// The tokens that were issued.
 #[derive(Debug)]
-pub(super) struct Tokens {
+pub(in crate::swift) struct Tokens {
     lifetime_us: u64,
     table: RwLock<HashMap<Box<str>, Token>>,
 }
 
 /// What is known of a token.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Token {
-    pub(super) issued_us: u64,
-    pub(super) expires_us: u64,
+pub(in crate::swift) struct Token {
+    pub(in crate::swift) issued_us: u64,
+    pub(in crate::swift) expires_us: u64,
     /// How it was obtained: `password`, `token` or `application_credential`.
-    pub(super) method: &'static str,
+    pub(in crate::swift) method: &'static str,
 }
 
 impl Tokens {
-    pub(super) fn new(lifetime_s: u64) -> Tokens {
+    pub(in crate::swift) fn new(lifetime_s: u64) -> Tokens {
         Tokens { lifetime_us: lifetime_s.saturating_mul(1_000_000), table: RwLock::default() }
     }
 
     /// Issues a token.
-    pub(super) fn issue(&self, prefix: &str, method: &'static str) -> (String, Token) {
+    pub(in crate::swift) fn issue(&self, prefix: &str, method: &'static str) -> (String, Token) {
         self.issue_at(prefix, method, clock::now_us())
     }
 
@@ -48,7 +48,7 @@ impl Tokens {
     }
 
     /// Returns a token that is still good.
-    pub(super) fn find(&self, name: &str) -> Option<Token> {
+    pub(in crate::swift) fn find(&self, name: &str) -> Option<Token> {
         self.find_at(name, clock::now_us())
     }
 
@@ -58,13 +58,13 @@ impl Tokens {
     }
 
     /// Ends a token before its time; returns whether it was good.
-    pub(super) fn revoke(&self, name: &str) -> bool {
+    pub(in crate::swift) fn revoke(&self, name: &str) -> bool {
         self.table.write().unwrap_or_else(PoisonError::into_inner).remove(name).is_some()
     }
 }
 
 /// Returns a name that cannot be guessed.
-pub(super) fn random_name() -> String {
+pub(in crate::swift) fn random_name() -> String {
     let mut bytes = [0u8; 16];
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     assert_eq!(filled, Ok(16), "the system's random numbers never run short of 16 bytes");

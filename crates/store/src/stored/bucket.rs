@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use serde::{Deserialize, Serialize};
 
 use crate::error::Refusal;
-use crate::index::{Index, Versioning};
-use crate::upload::Upload;
+use crate::stored::index::{Index, Versioning};
+use crate::stored::upload::Upload;
 
 /// A bucket.
 #[derive(Debug)]

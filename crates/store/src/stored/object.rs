@@ -5,10 +5,10 @@ use std::sync::Arc;
 use s3s::dto::Checksum;
 use serde::{Deserialize, Serialize};
 
-use crate::body::Body;
 use crate::budget::Reservation;
 use crate::clock;
 use crate::error::Refusal;
+use crate::stored::body::Body;
 
 /// Bytes charged for an object's place in the index beside its key and metadata.
 const RECORD_BYTES: usize = 512;
@@ -70,6 +70,13 @@ pub(crate) enum Form {
     DynamicLarge(String),
     /// Swift: stands for the object at `CONTAINER/OBJECT`.
     Symlink(String),
+}
+
+impl Form {
+    /// Returns whether it is a manifest, which reads as its segments.
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(self, Form::StaticLarge(_) | Form::DynamicLarge(_))
+    }
 }
 
 /// A segment of a static large object.

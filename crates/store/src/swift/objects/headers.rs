@@ -1,32 +1,29 @@
-//! Objects: write, change, delete. Reads are in `read.rs`.
+//! Headers of objects: what a client says of one, and what a reply says of it.
 
 use std::sync::Arc;
 
 use http::{StatusCode, header};
-use s3s::checksum::ChecksumHasher;
 
-use super::answer::{Failure, empty, set, text};
-use super::call::{Call, Place, decode};
-use super::{Swift, copy, large};
+use crate::account::content::Content;
 use crate::clock;
-use crate::index::{EtagRule, Precondition};
-use crate::intake::take_in;
-use crate::object::{About, Draft, Form, Object};
-use crate::reply::Reply;
-
-/// The most bytes of one object.
-pub(super) const OBJECT_BYTES_MAX: u64 = 5 << 30;
+use crate::exchange::reply::Reply;
+use crate::stored::bucket::Bucket;
+use crate::stored::index::{EtagRule, Precondition};
+use crate::stored::object::{About, Form, Object};
+use crate::swift::Swift;
+use crate::swift::answer::{Failure, set, text};
+use crate::swift::call::{Call, Place, decode};
 
 /// Headers that are stored with an object beside its metadata.
 const KEPT_HEADERS: [&str; 4] =
     ["cache-control", "content-disposition", "content-encoding", "content-language"];
 
-/// Answers PUT of an object.
-pub(super) async fn put(swift: &Swift, call: &mut Call, place: &Place) -> Result<Reply, Failure> {
-    if call.header("x-copy-from").is_some() {
-        return copy::to_here(swift, call, place).await;
-    }
-    let length = call.content_length()?;
+/// Finds where a write goes, and reads its conditions.
+pub(super) fn where_to(
+    swift: &Swift,
+    call: &Call,
+    place: &Place,
+) -> Result<(Arc<Bucket>, Precondition), Failure> {
     let bucket = swift.account.bucket(&place.container)?;
     let precondition = precondition(call);
     if matches!(precondition.if_none_match, Some(EtagRule::OneOf(_))) {
@@ -35,20 +32,10 @@ pub(super) async fn put(swift: &Swift, call: &mut Call, place: &Place) -> Result
     }
     // Checked before the body is taken in as well, so that a refusal is cheap.
     precondition.check(bucket.index().current(&place.object).map(|object| &**object))?;
-    if call.parameter("multipart-manifest") == Some("put") {
-        return large::put(swift, call, place, &bucket, &precondition).await;
-    }
-    let mut about = describe(call)?;
-    about.form = form(call)?;
-    let hasher = ChecksumHasher::default();
-    let body = call.body.clone();
-    let taken = take_in(&swift.account.storage, body, length, OBJECT_BYTES_MAX, hasher).await?;
-    check_etag(call, &taken.etag())?;
-    let draft = Draft { etag: taken.etag(), body: taken.body, about };
-    let object = swift.account.put(&bucket, &place.object, draft, &precondition).await?;
-    Ok(created(&object, &object.etag))
+    Ok((bucket, precondition))
 }
 
+/// Reads the conditions of a write.
 pub(super) fn precondition(call: &Call) -> Precondition {
     Precondition {
         if_match: call.header("if-match").map(EtagRule::parse),
@@ -81,7 +68,7 @@ pub(super) fn created(object: &Object, etag: &str) -> Reply {
 }
 
 /// Reads what a client says about an object.
-pub(super) fn describe(call: &Call) -> Result<About, Failure> {
+pub(super) fn read_about(call: &Call) -> Result<About, Failure> {
     let headers = KEPT_HEADERS
         .iter()
         .filter_map(|name| Some(((*name).to_owned(), call.header(name)?.to_owned())))
@@ -117,7 +104,7 @@ fn expiry(call: &Call) -> Result<Option<u64>, Failure> {
 }
 
 /// Reads what kind of object a client makes.
-fn form(call: &Call) -> Result<Form, Failure> {
+pub(super) fn form(call: &Call) -> Result<Form, Failure> {
     let place = |name: &str| -> Result<Option<String>, Failure> {
         let Some(text) = call.header(name) else { return Ok(None) };
         let place = decode(text.trim_start_matches('/'))?;
@@ -143,46 +130,34 @@ fn form(call: &Call) -> Result<Form, Failure> {
     Ok(place("x-symlink-target")?.map_or(Form::Plain, Form::Symlink))
 }
 
-/// Answers POST of an object: its metadata is replaced.
-pub(super) async fn post(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
-    let bucket = swift.account.bucket(&place.container)?;
-    let version_id = call.version_id();
-    // One that is not there is said to be so, whatever else is wrong.
-    swift.account.find(&bucket, &place.object, version_id)?;
-    let given = describe(call)?;
-    let manifest = form(call)?;
-    let changes_type = call.header(header::CONTENT_TYPE.as_str()).is_some();
-    let change = move |about: &mut About| {
-        about.metadata = given.metadata;
-        about.headers = given.headers;
-        about.expires_at_s = given.expires_at_s;
-        // The manifest of a dynamic large object is a header like its metadata.
-        if let (Form::DynamicLarge(_), _) | (_, Form::DynamicLarge(_)) = (&about.form, &manifest) {
-            about.form = manifest;
-        }
-        if changes_type {
-            about.content_type = given.content_type;
-        }
-    };
-    let now_us = Some(clock::now_us());
-    swift.account.change_object(&bucket, &place.object, version_id, now_us, change).await?;
-    Ok(text(StatusCode::ACCEPTED, ""))
-}
-
-/// Answers DELETE of an object.
-pub(super) async fn delete(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
-    if call.parameter("multipart-manifest") == Some("delete") {
-        return large::delete(swift, call, place).await;
+/// Sets the headers that describe an object.
+pub(super) fn describe(reply: &mut Reply, object: &Object, content: &Content) {
+    // What S3 put together from parts has an entity tag that is no MD5, like a large object.
+    let has_parts = !object.about.part_bytes.is_empty();
+    match has_parts || object.about.form.is_large() {
+        true => set(reply, header::ETAG, format!("\"{}\"", content.etag)),
+        false => set(reply, header::ETAG, &content.etag),
     }
-    let bucket = swift.account.bucket(&place.container)?;
-    let version_id = call.version_id();
-    let deleted = swift.account.delete(&bucket, &place.object, version_id, |_| Ok(())).await?;
-    if !deleted.existed {
-        return Err(Failure::new(StatusCode::NOT_FOUND, "the object does not exist"));
+    set(reply, header::ACCEPT_RANGES, "bytes");
+    set(reply, header::LAST_MODIFIED, clock::format_http_date(object.modified_us));
+    set(reply, "x-timestamp", clock::format_seconds(object.modified_us));
+    for (name, value) in &object.about.headers {
+        set(reply, name.as_str(), value);
     }
-    let mut reply = empty(StatusCode::NO_CONTENT);
-    if let Some(version_id) = deleted.version_id {
-        set(&mut reply, "x-object-version-id", version_id);
+    for (name, value) in &object.about.metadata {
+        set(reply, format!("x-object-meta-{name}"), value);
     }
-    Ok(reply)
+    if let Some(at) = object.about.expires_at_s {
+        set(reply, "x-delete-at", at);
+    }
+    if !object.is_null_version {
+        set(reply, "x-object-version-id", object.version_id());
+    }
+    match &object.about.form {
+        Form::StaticLarge(_) => set(reply, "x-static-large-object", "True"),
+        Form::DynamicLarge(prefix) => set(reply, "x-object-manifest", prefix),
+        Form::Symlink(target) => set(reply, "x-symlink-target", target),
+        Form::Plain if has_parts => set(reply, "x-static-large-object", "True"),
+        Form::Plain | Form::DeleteMarker => {}
+    }
 }

@@ -3,9 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use crate::account::Account;
-use crate::bucket::Bucket;
 use crate::clock;
-use crate::object::About;
+use crate::stored::bucket::Bucket;
+use crate::stored::object::About;
 
 impl Account {
     /// Remembers that there is something to sweep.

@@ -2,14 +2,14 @@
 
 use http::{StatusCode, header};
 
-use super::answer::{Failure, set};
-use super::call::{Call, Place, decode};
-use super::object::{created, describe, precondition};
+use super::headers::{created, precondition, read_about};
 use super::ranges::{self, Wanted};
-use super::{Swift, large};
 use crate::clock;
-use crate::object::{About, Draft, Form};
-use crate::reply::Reply;
+use crate::exchange::reply::Reply;
+use crate::stored::object::{About, Draft, Form};
+use crate::swift::Swift;
+use crate::swift::answer::{Failure, set};
+use crate::swift::call::{Call, Place, decode};
 
 /// Answers COPY: from the path to the `Destination`.
 pub(super) async fn from_here(swift: &Swift, call: &Call, place: &Place) -> Result<Reply, Failure> {
@@ -49,7 +49,7 @@ async fn copy(
     let source = account.object(&from, from_object, call.version_id())?;
     let source = account.follow(source)?;
     let copies_manifest = call.parameter("multipart-manifest") == Some("get");
-    let (body, etag, form) = if copies_manifest && large::is_large(&source) {
+    let (body, etag, form) = if copies_manifest && source.about.form.is_large() {
         (source.body.clone(), source.etag.clone(), source.about.form.clone())
     } else {
         let content = account.content(&source)?;
@@ -83,7 +83,7 @@ async fn copy(
 
 /// Puts what the client said about the copy over what was known of the source.
 fn apply_given(about: &mut About, call: &Call) -> Result<(), Failure> {
-    let given = describe(call)?;
+    let given = read_about(call)?;
     if call.header("x-fresh-metadata").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
         about.metadata.clear();
     }

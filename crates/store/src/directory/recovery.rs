@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::body::{Body, Extent, ExtentFile, Source};
 use crate::directory::{BucketRecord, Directory, ExtentRecord, PartSidecar, Sidecar};
 use crate::error::StoreError;
-use crate::upload::{Part, UploadFacts};
+use crate::stored::body::{Body, Extent, ExtentFile, Source};
+use crate::stored::upload::{Part, UploadFacts};
 
 /// What was found on the disk.
 #[derive(Default)]

@@ -1,0 +1,112 @@
+//! What is done to multipart uploads: begun, added to, completed, aborted.
+
+use std::sync::{Arc, PoisonError};
+
+use super::Account;
+use crate::error::Refusal;
+use crate::stored::bucket::Bucket;
+use crate::stored::index::Precondition;
+use crate::stored::object::{Draft, Object};
+use crate::stored::upload::{Part, Upload, UploadFacts};
+
+impl Account {
+    /// Begins an upload.
+    pub(crate) async fn open_upload(
+        self: &Arc<Account>,
+        bucket: &Arc<Bucket>,
+        facts: UploadFacts,
+    ) -> Result<Arc<Upload>, Refusal> {
+        let bucket = bucket.clone();
+        self.carry_out(move |account| {
+            let record = account.storage.budget.reserve(facts.record_bytes())?;
+            let upload = Upload::new(account.storage.next_id(), facts, record);
+            if let Some(directory) = &account.storage.directory {
+                directory.write_upload(bucket.id, upload.number, &upload.facts)?;
+            }
+            bucket.uploads().insert(upload.place(), upload.clone());
+            Ok(upload)
+        })
+        .await
+    }
+
+    /// Adds a part to an upload, in the place of one with the same number.
+    pub(crate) async fn add_part(
+        self: &Arc<Account>,
+        bucket: &Arc<Bucket>,
+        upload: &Arc<Upload>,
+        number: i32,
+        part: Part,
+    ) -> Result<(), Refusal> {
+        let (bucket, upload) = (bucket.clone(), upload.clone());
+        self.carry_out(move |account| {
+            let is_closed = upload.is_closed.read().unwrap_or_else(PoisonError::into_inner);
+            if *is_closed {
+                return Err(Refusal::NoSuchUpload);
+            }
+            let _turn = account.turn(upload.number, &number.to_string());
+            let directory = account.storage.directory.as_ref();
+            if let Some(directory) = directory {
+                directory.write_part(bucket.id, upload.number, number, &part)?;
+            }
+            let replaced = upload.parts().insert(number, part);
+            if let (Some(_), Some(old)) = (directory, replaced) {
+                old.body.let_go();
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Turns an upload into an object: of several that try, one does.
+    pub(crate) async fn complete_upload(
+        self: &Arc<Account>,
+        bucket: &Arc<Bucket>,
+        upload: &Arc<Upload>,
+        draft: Draft,
+        precondition: &Precondition,
+    ) -> Result<Arc<Object>, Refusal> {
+        let (bucket, upload) = (bucket.clone(), upload.clone());
+        let precondition = precondition.clone();
+        self.carry_out(move |account| {
+            let mut is_closed = upload.is_closed.write().unwrap_or_else(PoisonError::into_inner);
+            if *is_closed {
+                return Err(Refusal::NoSuchUpload);
+            }
+            let object = account.put_now(&bucket, &upload.facts.key, draft, &precondition)?;
+            account.close_upload(&bucket, &upload, &mut is_closed)?;
+            Ok(object)
+        })
+        .await
+    }
+
+    /// Ends an upload without an object.
+    pub(crate) async fn abort_upload(
+        self: &Arc<Account>,
+        bucket: &Arc<Bucket>,
+        upload: &Arc<Upload>,
+    ) -> Result<(), Refusal> {
+        let (bucket, upload) = (bucket.clone(), upload.clone());
+        self.carry_out(move |account| {
+            let mut is_closed = upload.is_closed.write().unwrap_or_else(PoisonError::into_inner);
+            match *is_closed {
+                true => Err(Refusal::NoSuchUpload),
+                false => account.close_upload(&bucket, &upload, &mut is_closed),
+            }
+        })
+        .await
+    }
+
+    fn close_upload(
+        &self,
+        bucket: &Bucket,
+        upload: &Upload,
+        is_closed: &mut bool,
+    ) -> Result<(), Refusal> {
+        if let Some(directory) = &self.storage.directory {
+            directory.forget_upload(bucket.id, upload)?;
+        }
+        *is_closed = true;
+        bucket.uploads().remove(&upload.place());
+        Ok(())
+    }
+}

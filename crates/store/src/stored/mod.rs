@@ -1,0 +1,9 @@
+//! What a store holds: bytes in pages or files, objects in versions, buckets with their indexes,
+//! uploads that wait to become objects.
+
+pub(crate) mod body;
+pub(crate) mod bucket;
+pub(crate) mod index;
+pub(crate) mod listing;
+pub(crate) mod object;
+pub(crate) mod upload;
