@@ -6,6 +6,7 @@ numbered by Arrow, which holds each of them once.
 
 import itertools
 import json
+import zlib
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ ONE_OPERATION = {"WRITE": PUT, "READ": GET, "HEAD": HEAD, "DELETE": DELETE, "LIS
 NONE = -1
 
 _CHUNK = 65_536
+_KEY_PARTS = 16
 
 
 @dataclass(slots=True)
@@ -81,7 +83,7 @@ class Subjects:
     """
 
     places: Words
-    coded: pa.Array
+    coded: pa.ChunkedArray
     places_named: int
     has_spaces_only: bool
     doubtful: frozenset[str] = frozenset()
@@ -93,34 +95,72 @@ _COLUMNS = ("session", "row", "action", "is_last", "operation", "size", "expect"
 
 
 class _Keys:
-    """Gathers keys, and numbers them once all are there."""
+    """Gathers keys, and numbers them once all are there.
+
+    Numbering takes three times the memory of the keys that it numbers, so they are dealt to parts
+    by their checksum, and one part is numbered after the other.
+    """
 
     def __init__(self) -> None:
-        self._fresh: list[str] = []
-        self._chunks: list[pa.Array] = []
+        self._parts = [_KeyPart() for _ in range(_KEY_PARTS)]
+        self._count = 0
         self.places: dict[int, int] = {}
 
     def add(self, place: int, kind: str, key: str) -> None:
         self.places.setdefault(place, place)
-        self._fresh.append(f"{kind}{place}/{key}")
-        if len(self._fresh) >= _CHUNK:
+        coded = f"{kind}{place}/{key}"
+        self._parts[zlib.crc32(coded.encode()) % _KEY_PARTS].add(self._count, coded)
+        self._count += 1
+
+    def number(self) -> tuple[Words, pa.ChunkedArray]:
+        """Return the number of each key that was added, and the keys by number."""
+        numbers = array("i", bytes(4 * self._count))
+        known: list[pa.Array] = []
+        base = 0
+        for part in self._parts:
+            if part.is_empty:
+                continue
+            places, indices, keys = part.number()
+            for place, index in zip(places, indices, strict=True):
+                numbers[place] = base + index
+            known.append(keys)
+            base += len(keys)
+        self._parts = []
+        return numbers, pa.chunked_array(known, pa.large_utf8())
+
+
+class _KeyPart:
+    def __init__(self) -> None:
+        self._at = array("I")
+        self._fresh: list[str] = []
+        self._chunks: list[pa.Array] = []
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._at
+
+    def add(self, at: int, coded: str) -> None:
+        self._at.append(at)
+        self._fresh.append(coded)
+        if len(self._fresh) >= _CHUNK // _KEY_PARTS:
             self._close()
 
     def _close(self) -> None:
         self._chunks.append(pa.array(self._fresh, pa.large_utf8()))
         self._fresh = []
 
-    def number(self) -> tuple[Words, pa.Array]:
-        """Return the number of each key that was added, and the keys by number."""
+    def number(self) -> tuple[Words, Words, pa.Array]:
+        """Return where its keys were added, their numbers, and the keys by number."""
         self._close()
         coded = pa.chunked_array(self._chunks, pa.large_utf8()).dictionary_encode()
         self._chunks = []
-        numbers = array("i")
+        indices = array("i")
         for chunk in coded.chunks:
-            numbers.frombytes(memoryview(chunk.indices.cast(pa.int32()).buffers()[1])[
+            indices.frombytes(memoryview(chunk.indices.cast(pa.int32()).buffers()[1])[
                 4 * chunk.indices.offset : 4 * (chunk.indices.offset + len(chunk))
             ])  # fmt: skip
-        return numbers, coded.chunk(coded.num_chunks - 1).dictionary
+        at, self._at = self._at, array("I")
+        return at, indices, coded.chunk(coded.num_chunks - 1).dictionary
 
 
 class _Expansion:
