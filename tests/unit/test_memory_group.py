@@ -43,7 +43,7 @@ def test_the_process_is_in_the_group_while_the_block_lasts(
 ) -> None:
     tree = Tree(tmp_path, version=version)
     limit, peak, events = names
-    with limited(LIMIT, "run", tree.proc) as group:
+    with limited(LIMIT, "run", tmp_path / "run", tree.proc) as group:
         assert group.folder.parent == (tree.own if version == 1 else tree.own.parent)
         assert (group.folder / limit).read_text() == str(LIMIT)
         assert (group.folder / "cgroup.procs").read_text() == PID
@@ -60,7 +60,7 @@ def test_the_process_is_in_the_group_while_the_block_lasts(
 def test_a_host_without_a_memory_controller_is_refused(tmp_path: Path) -> None:
     tree = Tree(tmp_path, version=2)
     (tree.own / "cgroup.controllers").write_text("cpu io")
-    with pytest.raises(InputError) as error, limited(LIMIT, "run", tree.proc):
+    with pytest.raises(InputError) as error, limited(LIMIT, "run", tmp_path / "run", tree.proc):
         pass
     assert "memory controller" in error.value.message
     assert error.value.hint is not None
@@ -69,16 +69,16 @@ def test_a_host_without_a_memory_controller_is_refused(tmp_path: Path) -> None:
 def test_a_group_that_cannot_be_made_is_refused_with_the_reason(tmp_path: Path) -> None:
     tree = Tree(tmp_path, version=1)
     (tree.own / "loadstone-run").write_text("in the way")
-    with pytest.raises(InputError) as error, limited(LIMIT, "run", tree.proc):
+    with pytest.raises(InputError) as error, limited(LIMIT, "run", tmp_path / "run", tree.proc):
         pass
     assert str(tree.own) in error.value.message
     assert (tree.own / "cgroup.procs").read_text() == ""
 
 
-def test_this_host_limits_or_says_why_not() -> None:
+def test_this_host_limits_or_says_why_not(tmp_path: Path) -> None:
     before = (PROC / "cgroup").read_text()
     try:
-        with limited(LIMIT, "test", PROC) as group:
+        with limited(LIMIT, "test", tmp_path / "run", PROC) as group:
             assert "loadstone-test" in (PROC / "cgroup").read_text()
             taken = bytearray(32 * 2**20)
             use = group.use()

@@ -80,11 +80,11 @@ def measure(
         if resume:
             writer, plan = _take_up(campaign, folder, text, allow_commands, scripts)
             stack.enter_context(writer)
-            group = _limited(campaign, plan.run, stack)
+            group = _limited(campaign, plan.run, folder, stack)
             hosts = stack.enter_context(load_hosts.joined(campaign, plan.run))
         else:
             plan = _checked_plan(campaign, allow_commands, scripts)
-            group = _limited(campaign, plan.run, stack)
+            group = _limited(campaign, plan.run, folder, stack)
             # A host that is not there leaves no folder behind.
             hosts = stack.enter_context(load_hosts.joined(campaign, plan.run))
             described = {"nodes": describe(campaign)} if campaign.nodes else {}
@@ -133,7 +133,9 @@ def measure(
     return _exit_code(end, campaign, thresholds, findings)
 
 
-def _limited(campaign: Campaign, run: str, stack: contextlib.ExitStack) -> MemoryGroup | None:
+def _limited(
+    campaign: Campaign, run: str, folder: Path, stack: contextlib.ExitStack
+) -> MemoryGroup | None:
     """Put this process under the campaign's limits; None where it has none."""
     limit_bytes = campaign.limits.memory_bytes
     if limit_bytes is None:
@@ -143,7 +145,7 @@ def _limited(campaign: Campaign, run: str, stack: contextlib.ExitStack) -> Memor
             "limits: memory is one of this process, but the campaign's hosts make the load",
             "leave out limits, or hosts",
         )
-    return stack.enter_context(limited(limit_bytes, run))
+    return stack.enter_context(limited(limit_bytes, run, folder))
 
 
 def _checked_plan(campaign: Campaign, allow_commands: bool, scripts: Scripts) -> Plan:

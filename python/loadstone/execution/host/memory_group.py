@@ -3,11 +3,14 @@
 The process moves into a group of its own and back out at the end. What it held before counts where
 it was before: the limit is one of what the run takes from then on. Version 1 of control groups is
 used where that has the memory controller, version 2 otherwise. Beyond the limit the kernel kills
-the process; what had ended by then is safe.
+the process; what had ended by then is safe, and a watcher outside the group says what happened
+(`memory_watch.py`).
 """
 
 import contextlib
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +33,7 @@ class _Files:
     swap: str | None
     peak: str
     events: str
+    kills: str
 
 
 VERSION_1 = _Files(
@@ -37,18 +41,22 @@ VERSION_1 = _Files(
     swap="memory.memsw.limit_in_bytes",
     peak="memory.max_usage_in_bytes",
     events="memory.failcnt",
+    kills="memory.oom_control",
 )
 VERSION_2 = _Files(
-    limit="memory.max", swap="memory.swap.max", peak="memory.peak", events="memory.events"
+    limit="memory.max",
+    swap="memory.swap.max",
+    peak="memory.peak",
+    events="memory.events",
+    kills="memory.events",
 )
 
 
 @dataclass(slots=True, kw_only=True)
 class MemoryGroup:
-    """The group that the process is in: its folder, and the one that it came from."""
+    """The group that a run is in."""
 
     folder: Path
-    origin: Path
     files: _Files
     limit_bytes: int
 
@@ -62,6 +70,15 @@ class MemoryGroup:
             ),
         }
 
+    def kills(self) -> int:
+        """Return how many processes the kernel has killed here for their memory."""
+        return self._read(self.files.kills, "oom_kill") or 0
+
+    def remove(self) -> None:
+        """Take the group away; programs that still live keep it, and it goes with them."""
+        with contextlib.suppress(OSError):
+            self.folder.rmdir()
+
     def _read(self, name: str, key: str | None) -> int | None:
         """Return a number of a file, or of one line of it; None where this kernel has it not."""
         try:
@@ -72,33 +89,57 @@ class MemoryGroup:
         return int(words[at]) if at < len(words) and words[at].isdigit() else None
 
 
+ENDED = b"ended"
+"""What a run tells its watcher at its end."""
+
+
+def group_at(folder: Path, limit_bytes: int) -> MemoryGroup:
+    """Return a group that is there."""
+    files = VERSION_1 if (folder / VERSION_1.limit).exists() else VERSION_2
+    return MemoryGroup(folder=folder, files=files, limit_bytes=limit_bytes)
+
+
 @contextlib.contextmanager
-def limited(limit_bytes: int, name: str, proc: Path = PROC) -> Iterator[MemoryGroup]:
-    """Keep this process in a group with so much memory for as long as the block lasts."""
+def limited(limit_bytes: int, name: str, run: Path, proc: Path = PROC) -> Iterator[MemoryGroup]:
+    """Keep this process in a group with so much memory for as long as the block lasts.
+
+    Should the kernel kill the process, a watcher says so in the folder `run`.
+    """
     origin, parent, files = _own_group(proc)
     folder = parent / f"loadstone-{name}"
     pid = str(os.getpid())
-    group = MemoryGroup(folder=folder, origin=origin, files=files, limit_bytes=limit_bytes)
+    group = MemoryGroup(folder=folder, files=files, limit_bytes=limit_bytes)
+    # Of a run that was killed together with its watcher.
+    group.remove()
     try:
         folder.mkdir()
     except OSError as error:
         raise _refusal(limit_bytes, f'make control group "{folder}"', error) from error
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(group.remove)
         try:
             (folder / files.limit).write_text(str(limit_bytes))
             if files.swap is not None and (folder / files.swap).exists():
                 (folder / files.swap).write_text(str(0 if files is VERSION_2 else limit_bytes))
+            stack.enter_context(_watched(group, run))
             (folder / "cgroup.procs").write_text(pid)
         except OSError as error:
             raise _refusal(limit_bytes, f'limit control group "{folder}"', error) from error
+        stack.callback((origin / "cgroup.procs").write_text, pid)
+        yield group
+
+
+@contextlib.contextmanager
+def _watched(group: MemoryGroup, run: Path) -> Iterator[None]:
+    """Have another process wait for what becomes of this one."""
+    command = [sys.executable, "-m", "loadstone.execution.host.memory_watch"]
+    command += [str(group.folder), str(run), str(group.limit_bytes)]
+    # In a session of its own, so that Ctrl-C is the run's alone.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as watcher:
         try:
-            yield group
+            yield
         finally:
-            (origin / "cgroup.procs").write_text(pid)
-    finally:
-        # Programs that the run started and that still live keep the group: it goes with them.
-        with contextlib.suppress(OSError):
-            folder.rmdir()
+            watcher.communicate(ENDED)
 
 
 def _refusal(limit_bytes: int, what: str, error: OSError) -> InputError:

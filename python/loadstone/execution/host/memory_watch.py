@@ -1,0 +1,67 @@
+"""Tells what became of a run that the kernel killed for its memory: a run cannot say it itself.
+
+It waits outside the run's control group until the run says that it has ended, or is gone without a
+word. Then it says so on the run's own standard error, writes the outcome into the run's manifest,
+and takes the group away.
+"""
+
+import contextlib
+import datetime
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from loadstone import units
+from loadstone.execution.host.memory_group import ENDED, MemoryGroup, group_at
+from loadstone.results.layout import MANIFEST, TRIALS
+from loadstone.results.tables import STREAM_SUFFIX
+from loadstone.results.writer import RunWriter
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Wait for a run's end; `arguments` are the folders of its group and its own, and the limit."""
+    group = group_at(Path(arguments[0]), int(arguments[2]))
+    said = sys.stdin.buffer.read()
+    if said == ENDED:
+        return
+    kills = group.kills()
+    if kills:
+        tell(group, Path(arguments[1]), kills)
+    group.remove()
+
+
+def tell(group: MemoryGroup, run: Path, kills: int) -> None:
+    """Say that the kernel killed the run, and write it into the run's manifest, if there is one."""
+    limit = units.format_bytes(group.limit_bytes)
+    why = f"the kernel killed the run: it took more memory than limits: memory: {limit}"
+    lines = [f"error: {why}"]
+    if (run / MANIFEST).exists():
+        under_way = _note(group, run, kills, why)
+        lines += [f"trial {trial} was under way" for trial in under_way]
+        lines.append(f"hint: what had ended is safe: loadstone report {run}")
+    lines.append("hint: with a higher limit, or a smaller load, run it into another folder")
+    sys.stderr.write("\n".join(lines) + "\n")
+
+
+def _note(group: MemoryGroup, run: Path, kills: int, why: str) -> Sequence[str]:
+    """Write into the manifest how the run ended; return which trial it was that had begun."""
+    with contextlib.closing(RunWriter.reopen(run)) as writer:
+        under_way = [
+            document["id"]
+            for document in writer.manifest["plan"]
+            if document["id"] not in writer.finished
+            and (run / TRIALS / f"{document['id']}{STREAM_SUFFIX}").exists()
+        ]
+        writer.finish(
+            {
+                "state": "interrupted",
+                "ended": datetime.datetime.now(datetime.UTC).isoformat(),
+                "failed": dict.fromkeys(under_way, why),
+                "limits": {**group.use(), "memory_kills": kills},
+            }
+        )
+    return under_way
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
