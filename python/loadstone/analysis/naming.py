@@ -18,6 +18,8 @@ _WORDINGS: Mapping[str, Callable[[object], str]] = {
     "client": str,
     "buckets": lambda value: f"{value} buckets" if value != 1 else "1 bucket",
     "containers": lambda value: f"{value} containers" if value != 1 else "1 container",
+    "fill_percent": lambda value: f"{value} % full",
+    "fill_bytes": lambda value: f"{describe_size(int(str(value)))} written before",
     "rate_per_s": lambda value: f"{value:g}/s" if isinstance(value, float) else f"{value}/s",
     "rate": lambda value: f"{value:g}/s" if isinstance(value, float) else f"{value}/s",
 }

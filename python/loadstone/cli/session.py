@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from loadstone.campaign.begun_run.changes import RECORDED, Change, changes
 from loadstone.campaign.begun_run.resume import resume as resume_plan
+from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.scripted import Scripts
 from loadstone.campaign.schema.campaign import Campaign
@@ -18,6 +19,7 @@ from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
 from loadstone.cli.nodes import describe
 from loadstone.cli.reuse import note_deletes, reused_by
 from loadstone.cli.scripts import making_scripts
+from loadstone.cli.stores import store_sizes
 from loadstone.errors import InputError
 from loadstone.execution import runner
 from loadstone.execution.cleaning import what_is_left
@@ -151,8 +153,9 @@ def _limited(
 def _checked_plan(campaign: Campaign, allow_commands: bool, scripts: Scripts) -> Plan:
     """Return the plan of a new run, with everything looked at that can be before it begins."""
     plan = make_plan(
-        campaign, run=uuid.uuid4().hex, reused=reused_by(campaign), starts=1, scripts=scripts
-    )
+        campaign, run=uuid.uuid4().hex, reused=reused_by(campaign), starts=1, scripts=scripts,
+        stores=store_sizes(campaign),
+    )  # fmt: skip
     if any(planned.is_search for planned in plan.trials) and not extras.can_report():
         raise extras.refuse("a search for a capacity")
     check_documents(plan)
@@ -279,8 +282,13 @@ def _manifest(
         "command": command,
         "plan": plan.documents(),
         "ceilings": [planned.document for planned in plan.ceilings],
+        **({"stores": _documents(plan.stores)} if plan.stores else {}),
         **_circumstances(plan),
     }
+
+
+def _documents(stores: Mapping[str, StoreSize]) -> dict[str, Any]:
+    return {name: size.document() for name, size in stores.items()}
 
 
 def _circumstances(plan: Plan) -> dict[str, Any]:
@@ -303,6 +311,8 @@ def _take_up(
         reused=reused_by(campaign, before["run"]),
         starts=before.get("starts", 1),
         scripts=scripts,
+        # As they were before this run wrote to them: a plan that is gone on with stays the same.
+        stores={name: StoreSize(**size) for name, size in (before.get("stores") or {}).items()},
     )
     consent.ask(plan, is_allowed=allow_commands)
     for log in damaged_logs(folder):

@@ -8,6 +8,7 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError
 from loadstone.execution.programs.cluster import Clusters
 from loadstone.execution.programs.hooks import TimedHooks
+from loadstone.execution.programs.store_sizes import Stores
 from loadstone.probes.exporters import Exporters, Readings
 
 
@@ -20,12 +21,14 @@ class AroundTrial:
         timed: TimedHooks,
         exporters: Exporters,
         clusters: Clusters,
+        stores: Stores,
     ) -> None:
         self.target_state: dict[str, Any] = {}
         self._document = document
         self._timed = timed
         self._exporters = exporters
         self._clusters = clusters
+        self._stores = stores
         self._readings = Readings()
         self._absent: dict[str, str] = {}
 
@@ -69,5 +72,6 @@ class AroundTrial:
 
     def _look(self, when: str) -> None:
         state = self._clusters.look(self._document, self._absent)
+        state |= self._stores.look(self._document, self._absent)
         if state:
             self.target_state[when] = state

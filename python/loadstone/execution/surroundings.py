@@ -14,6 +14,7 @@ from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.ceilings import Interrupted, run_ceiling
 from loadstone.execution.programs.cluster import Clusters
 from loadstone.execution.programs.hooks import HookRunner
+from loadstone.execution.programs.store_sizes import Stores
 from loadstone.probes.exporters import Exporters
 from loadstone.results.ceiling_record import finished_ceilings
 from loadstone.results.writer import RunWriter
@@ -48,6 +49,7 @@ class Surroundings:
     _edges: dict[str, _Edges] = field(kw_only=True)
     _exporters: Exporters = field(kw_only=True)
     _clusters: Clusters = field(kw_only=True)
+    _stores: Stores = field(kw_only=True)
 
     @classmethod
     def of(
@@ -59,7 +61,7 @@ class Surroundings:
             HookRunner(plan.hooks, writer.path, listen, interrupt, campaign),
             _plan=plan, _writer=writer, _listen=listen, _interrupt=interrupt,
             _edges=_edges(plan.trials), _exporters=Exporters(plan.probes.prometheus),
-            _clusters=Clusters(plan, interrupt),
+            _clusters=Clusters(plan, interrupt), _stores=Stores(plan, interrupt),
         )  # fmt: skip
 
     def extend(self, trials: Sequence[PlannedTrial]) -> None:
@@ -106,7 +108,7 @@ class Surroundings:
     def of_trial(self, document: TrialDocument) -> AroundTrial:
         """Return what goes on beside a trial itself."""
         timed = self.hooks.of_trial(document)
-        return AroundTrial(document, timed, self._exporters, self._clusters)
+        return AroundTrial(document, timed, self._exporters, self._clusters, self._stores)
 
     def start(self) -> None:
         """Begin to watch: the first trial is not to wait for it."""

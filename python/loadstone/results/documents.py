@@ -70,6 +70,7 @@ class Manifest(TypedDict, total=False):
     versions: Object | None
     host: Host | None
     nodes: dict[str, Object]
+    stores: dict[str, Object]
     calibration: Object | None
     ceilings: list[Object]
     ceilings_failed: Object

@@ -21,6 +21,7 @@ from loadstone.analysis.accounts.account import (
 from loadstone.analysis.cells.cell import Cell, system_of
 from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
+from loadstone.analysis.measured.fill import describe_fill
 from loadstone.analysis.measured.part import Part
 from loadstone.analysis.measured.reading import Measured, read_measured
 from loadstone.campaign.planning.query_plan import QUERY
@@ -208,6 +209,7 @@ def _disclosure(run: Run, totals: Sequence[Cell]) -> Disclosure:
         client_cost=f"{min(costs):.1f} to {max(costs):.1f} µs of CPU a request" if costs else None,
         errors=f"{failed} of {requests} requests failed, and are in no rate",
         payload=_payload(measured),
+        fill=describe_fill(run),
         verified=min(verified) if verified else None,
         all_trials_listed=True,
     )

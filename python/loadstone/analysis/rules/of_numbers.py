@@ -194,6 +194,21 @@ RULES: tuple[Rule, ...] = (
         means="Contention, or chance.",
         do="Repeat the points that fall.",
     ),
+    _caution(
+        id="slower-when-fuller",
+        checks=("loadstone.analysis.fills:declines",),
+        short="slower when fuller",
+        says="a store that is slower when it is fuller",
+        means="A number of the empty store flatters, unless it is chance.",
+        do="Repeat it in blocks, and report the level at which the store will be used.",
+    ),
+    _note(
+        id="fill-and-rate",
+        checks=("loadstone.analysis.fills:declines",),
+        says="what the rate becomes as a store is filled",
+        means="Near 1, the levels that were tried make no difference.",
+        do="Nothing, or try a higher level: fill: 80%.",
+    ),
     _note(
         id="rate-per-machine",
         checks=(NUMBERS + "order:rate_per_machine",),

@@ -45,6 +45,13 @@ RULES: tuple[Rule, ...] = (
         do="Try it by itself: loadstone nodes CAMPAIGN.",
         checks=("loadstone.analysis.nodes:find_unlike",),
     ),
+    _caution(
+        id="fill-missed",
+        says="stores that were not as full as they were to be",
+        means="Somebody else wrote or deleted meanwhile, or the store counts copies otherwise.",
+        do="Look at target_state of those trials; leave the store to the run alone.",
+        checks=("loadstone.analysis.fills:find_missed",),
+    ),
     _finding(
         id="mount-is-another",
         severity="problem",

@@ -14,6 +14,7 @@ from typing import Any
 from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.accounts.run_account import twins_of
+from loadstone.analysis.measured.fill import describe_fill
 from loadstone.analysis.rules import checks_of, view
 from loadstone.analysis.standards.standard_evidence import Answer, Status, ratios_are_comparable
 from loadstone.campaign.schema.statement import Statements
@@ -58,7 +59,8 @@ def plan_hash(run: Run) -> str:
 def statements_of(run: Run) -> Mapping[str, str | None]:
     """Return what the campaign states, and None for what it does not."""
     told = (run.manifest.get("campaign") or {}).get("statements") or {}
-    return {name: told.get(name) for name in Statements.model_fields}
+    measured = {"fill": describe_fill(run)}
+    return {name: told.get(name) or measured.get(name) for name in Statements.model_fields}
 
 
 def the_plan(run: Run, findings: Findings) -> Answer:

@@ -9,6 +9,7 @@ from loadstone.campaign.checks.queries import queries_mistakes
 from loadstone.campaign.checks.surroundings import surroundings_mistakes
 from loadstone.campaign.drivers import Driver, Drivers
 from loadstone.campaign.planning.case import Case, cases_of, workload_sources
+from loadstone.campaign.planning.lifecycle import can_prepare
 from loadstone.campaign.planning.placement import (
     buckets_of,
     dataset_key,
@@ -55,6 +56,7 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
         incomplete = incomplete or bool(missing)
         mistakes += missing or [
             *_wrong_case(case),
+            *_wrong_fill(case, campaign, drivers),
             *_wrong_operations(case, campaign, drivers),
             *_wrong_encryption(case, campaign, drivers),
             *_wrong_sizes(case, campaign, drivers),
@@ -120,6 +122,34 @@ def _missing(case: Case) -> Iterator[KeyMistake]:
             path=path(("load",)),
             found="nothing",
             allowed="a load, like {threads: 16} or {rate: 1000/s}",
+        )
+
+
+def _wrong_fill(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
+    level = case.workload.fill
+    driver = drivers.get(campaign.targets[case.target].driver)
+    if level is None or driver is None:
+        return
+    swept = "fill" in case.source.sweep
+    path = case.source.path(("sweep", "fill") if swept else ("fill",))
+    if not (can_prepare(driver) and "put" in driver.operations):
+        yield KeyMistake(
+            path=path,
+            found=f"it with driver {driver.name} (target {case.target})",
+            allowed="fill with a target that keeps objects in places of their own",
+        )
+    if campaign.keep_data:
+        yield KeyMistake(
+            path=path,
+            found="it with keep_data",
+            allowed="fill without: what fills a store is deleted when the run ends",
+        )
+    limit = driver.facts.limits.put_bytes_max
+    if limit is not None and case.workload.fill_size_bytes > limit:
+        yield KeyMistake(
+            path=case.source.path(("fill_size",)),
+            found=units.format_size(case.workload.fill_size_bytes),
+            allowed=f"at most {units.format_size(limit)}, which driver {driver.name} puts at once",
         )
 
 

@@ -18,6 +18,7 @@ from loadstone.campaign.reading.mistakes import (
 )
 from loadstone.campaign.schema.campaign import Campaign, Workload
 from loadstone.campaign.schema.dataset import Dataset, FixedSize, SizeLaw
+from loadstone.campaign.schema.fill import FillLevel
 from loadstone.campaign.schema.intervention import changed
 from loadstone.campaign.schema.json_schema import known_keys
 from loadstone.campaign.schema.load import Load
@@ -26,7 +27,7 @@ from loadstone.documents.trial import LoadDocument, Parameters
 from loadstone.errors import shown
 
 # What a sweep may vary; the rest shapes the plan and not a case.
-SWEPT_ROOTS = ("dataset", "load", "phases", "on_error", "connections", "timeout", "verify")
+SWEPT_ROOTS = ("fill", "dataset", "load", "phases", "on_error", "connections", "timeout", "verify")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,10 @@ class Case:
         hosts = {} if self.hosts(phase) is None else {"hosts": self.hosts(phase)}
         fixed = {**fixed, **hosts}
         halved = {"intervention": self.intervention} if self.intervention is not None else {}
-        swept = {key: value for key, value in self.swept.items() if key not in fixed}
+        level = self.workload.fill
+        fixed = {**fixed, **({} if level is None else level.parameters())}
+        own = {*fixed, "fill"}
+        swept = {key: value for key, value in self.swept.items() if key not in own}
         return cast(Parameters, {**fixed, **swept, **self.facts, **halved})
 
     def phase_of_base(self, phase: Phase) -> Parameters:
@@ -193,7 +197,14 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
                 )
             )
         if full.split(".")[0] not in SWEPT_ROOTS:
-            allowed = [*override.SHORT_KEYS, "connections", "timeout", "verify", "phases.NAME.KEY"]
+            allowed = [
+                *override.SHORT_KEYS,
+                "fill",
+                "connections",
+                "timeout",
+                "verify",
+                "phases.NAME.KEY",
+            ]
             mistakes.append(
                 KeyMistake(
                     path=place,
@@ -293,6 +304,8 @@ def _field_name(model: BaseModel, key: str) -> str:
 def _plain(value: Any) -> Any:
     if isinstance(value, FixedSize):
         return value.size_bytes
+    if isinstance(value, FillLevel):
+        return str(value)
     if isinstance(value, SizeLaw):
         return value.kind
     if isinstance(value, BaseModel):

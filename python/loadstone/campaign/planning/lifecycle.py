@@ -13,6 +13,7 @@ from loadstone.documents.trial import DatasetDocument, OptionsDocument, Size, Tr
 
 PREPARE = "prepare"
 CLEAN_UP = "clean-up"
+FILL = "fill"
 
 _WRITES_WHOLE = frozenset({"put", "multipart_put"})
 _WRITES_BLOCKS = frozenset({"write", "append"})

@@ -2,21 +2,22 @@
 
 import hashlib
 import json
-import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from loadstone.campaign.checks.check import campaign_mistakes
 from loadstone.campaign.drivers import Driver, Drivers, DriverTable, read_drivers
-from loadstone.campaign.planning import beyond, lifecycle, placement, scripted, trial
+from loadstone.campaign.planning import beyond, filling, lifecycle, placement, scripted, trial
 from loadstone.campaign.planning.case import Case, cases_of
 from loadstone.campaign.planning.ceiling_plan import PlannedCeiling, plan_ceilings
 from loadstone.campaign.planning.estimate import Estimate, estimate
+from loadstone.campaign.planning.filling import StoreSize
 from loadstone.campaign.planning.lifecycle import Need, State
 from loadstone.campaign.planning.placement import DatasetKey
 from loadstone.campaign.planning.query_plan import QueryPlanner
 from loadstone.campaign.planning.reuse import Reused
 from loadstone.campaign.planning.scripted import PlannedScript, Scripts
+from loadstone.campaign.planning.stops import MeasuredStep, stops_of, with_next_needs
 from loadstone.campaign.planning.targets import targets_in_run
 from loadstone.campaign.planning.trial import PlannedTrial, Step
 from loadstone.campaign.reading.mistakes import KeyMistake
@@ -42,6 +43,7 @@ class Plan:
     hooks: tuple[Hook, ...] = ()
     probes: TargetProbes = field(default_factory=TargetProbes)
     later: "Later | None" = field(default=None, compare=False, repr=False)
+    stores: Mapping[str, StoreSize] = field(default_factory=dict)
 
     @property
     def suites(self) -> int:
@@ -71,9 +73,11 @@ def make_plan(
     reused: Mapping[str, Reused] | None = None,
     starts: int | None = None,
     scripts: Scripts = scripted.no_scripts,
+    stores: Mapping[str, StoreSize] | None = None,
 ) -> Plan:
     """Plan a campaign; raise with every mistake if it cannot be run as it is.
 
+    `stores` are the sizes of the targets that told theirs, which levels of fill are shares of.
     `scripts` makes the scripts that phases name.
     `run` is the run's identity, 32 hex digits. Without one it is made from the campaign, so that
     the same campaign gives the same plan. `reused` are the runs that targets name in `reuse`.
@@ -90,7 +94,7 @@ def make_plan(
         planner = QueryPlanner(campaign, table, run)
     else:
         cases, _ = cases_of(campaign)
-        planner = _Planner(campaign, table, cases, run, reused or {}, scripts)
+        planner = _Planner(campaign, table, cases, run, reused or {}, scripts, stores or {})
     later = Later(planner, suites(campaign.schedule))
     is_lazy = starts is not None and all(one.when != "blocks" for one in campaign.ceilings)
     for _ in range(min(starts or 1, later.starts) if is_lazy else later.starts):
@@ -110,6 +114,7 @@ def make_plan(
         hooks=campaign.hooks,
         probes=campaign.probes,
         later=later if later.left else None,
+        stores=stores or {},
     )
 
 
@@ -146,18 +151,6 @@ def _too_many_trials(campaign: Campaign) -> Mistake:
     return campaign.source.place(mistake)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stop:
-    """A measured step on its way into the plan."""
-
-    step: Step
-    key: DatasetKey
-    suite: int
-    is_first: bool
-    pause_after_ns: int
-    next_need: Need | None
-
-
 @dataclass(slots=True)
 class _Held:
     """What the planner knows of one dataset while it goes along."""
@@ -173,58 +166,17 @@ class _Held:
     """What another run's documents said of it, where that run wrote it."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """What was written to bring a target to a level."""
+
+    reached_bytes: int
+    held: _Held
+
+
 def _run_of(campaign: Campaign) -> str:
     text = json.dumps(campaign.document(), sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-def _stops(campaign: Campaign, cases: Sequence[Case], run: str, suite: int) -> list[_Stop]:
-    """Return the measured steps of one start in order."""
-    stops: list[_Stop] = []
-    is_same = campaign.schedule is not None and campaign.schedule.order == "same"
-    for number in range(campaign.blocks):
-        block = suite * campaign.blocks + number + 1
-        order = list(cases)
-        # Interleaved, so that a slow drift of the target hits every case alike.
-        seed = number + 1 if is_same else block
-        random.Random(f"{campaign.seed}/{seed}").shuffle(order)
-        for case in order:
-            stops += _stops_of_case(campaign, case, block, suite, run)
-    return stops
-
-
-def _stops_of_case(campaign: Campaign, case: Case, block: int, suite: int, run: str) -> list[_Stop]:
-    stops: list[_Stop] = []
-    touched: set[DatasetKey] = set()
-    workload = case.workload
-    for phase in workload.phases:
-        for round_number in range(1, workload.rounds + 1):
-            key = placement.dataset_key(case, phase, round_number, campaign.name, run)
-            is_last = round_number == workload.rounds
-            stops.append(
-                _Stop(
-                    step=Step(case=case, phase=phase, round_number=round_number, block=block),
-                    key=key,
-                    suite=suite,
-                    is_first=key not in touched,
-                    pause_after_ns=phase.pause_after_ns if is_last else workload.round_pause_ns,
-                    next_need=None,
-                )
-            )
-            touched.add(key)
-    return stops
-
-
-def _with_next_needs(
-    stops: Sequence[_Stop], campaign: Campaign, coming: dict[DatasetKey, Need]
-) -> list[_Stop]:
-    """Return the steps, each with what comes next to its dataset; `coming` is what follows them."""
-    result: list[_Stop] = []
-    for stop in reversed(stops):
-        driver = campaign.targets[stop.step.case.target].driver
-        result.append(replace(stop, next_need=coming.get(stop.key)))
-        coming[stop.key] = lifecycle.need_of_phase(driver, stop.step.phase, is_first=stop.is_first)
-    return result[::-1]
 
 
 class _Planner:
@@ -238,6 +190,7 @@ class _Planner:
         run: str,
         reused: Mapping[str, Reused],
         scripts: Scripts,
+        stores: Mapping[str, StoreSize],
     ) -> None:
         self.trials: list[PlannedTrial] = []
         self._campaign = campaign
@@ -259,6 +212,10 @@ class _Planner:
             for case in cases
         }
         self._targets = targets_in_run(campaign, drivers, run)
+        self._stores = stores
+        self._filled = {case.target for case in cases if case.workload.fill is not None}
+        self._fills: dict[str, list[_Filled]] = {}
+        self._fills_made = 0
 
     @property
     def targets(self) -> dict[str, TargetDocument]:
@@ -270,9 +227,9 @@ class _Planner:
         campaign, coming = self._campaign, dict[DatasetKey, Need]()
         if not is_last:
             # Every start has the same cases: what the next one wants of a dataset is known.
-            _with_next_needs(_stops(campaign, self._cases, self._run, suite + 1), campaign, coming)
-        stops = _stops(campaign, self._cases, self._run, suite)
-        for stop in _with_next_needs(stops, campaign, coming):
+            with_next_needs(stops_of(campaign, self._cases, self._run, suite + 1), campaign, coming)
+        stops = stops_of(campaign, self._cases, self._run, suite)
+        for stop in with_next_needs(stops, campaign, coming):
             self.add(stop)
         # Names of generations are known now, and nothing has been asked of a target yet.
         shared = placement.shared_bucket(self._emitted)
@@ -282,7 +239,7 @@ class _Planner:
         if is_last:
             self.finish()
 
-    def add(self, stop: _Stop) -> None:
+    def add(self, stop: MeasuredStep) -> None:
         """Put a measured step into the plan, and before and behind it what its dataset needs."""
         self._suite = stop.suite
         step = stop.step
@@ -293,6 +250,8 @@ class _Planner:
             document = scripted.with_script(document, script, step.phase.script.speed)
             if not self._targets[step.case.target].driver.facts.keeps:
                 document["verify"] = 0.0
+        if step.case.target in self._filled:
+            self._fill(step.case, document)
         held = self._hold(stop, document)
         need = lifecycle.need_of(document, is_first=stop.is_first)
         if not need.is_met_by(held.state):
@@ -327,8 +286,50 @@ class _Planner:
         if not self._campaign.keep_data:
             for held in (*self._left_over, *self._held.values()):
                 self._clean_up(held)
+        for fills in self._fills.values():
+            for filled in reversed(fills):
+                self._clean_up(filled.held)
+            fills.clear()
 
-    def _hold(self, stop: _Stop, document: TrialDocument) -> _Held:
+    def _fill(self, case: Case, document: TrialDocument) -> None:
+        """Bring a target to the level at which a case is measured, if it is at another one."""
+        wanted = filling.wanted_bytes(case, self._stores)
+        if isinstance(wanted, KeyMistake):
+            raise CampaignError([self._campaign.source.place(wanted)])
+        fills = self._fills.setdefault(case.target, [])
+        reached = fills[-1].reached_bytes if fills else 0
+        if abs(wanted - reached) < case.workload.fill_size_bytes:
+            return
+        for key, held in self._held.items():
+            # What was written at another level is written anew at this one.
+            if key.target == case.target and self._is_early():
+                self._clean_up(held)
+        while fills and fills[-1].reached_bytes > wanted:
+            self._clean_up(fills.pop().held)
+        reached = fills[-1].reached_bytes if fills else 0
+        objects = (wanted - reached) // case.workload.fill_size_bytes
+        if objects:
+            threads = self._threads[case.workload.name]
+            filled = filling.fill_document(document, case, threads, objects)
+            held = _Held(filled, threads, self._place_of_fill(case, filled))
+            fills.append(_Filled(wanted, held))
+            self._emit(filled, held, is_first=True)
+
+    def _place_of_fill(self, case: Case, document: TrialDocument) -> str:
+        """Return the prefix of a fill's buckets, which no dataset has."""
+        self._fills_made += 1
+        key = next(key for key in self._places if key.target == case.target)
+        prefix = placement.numbered(self._places[key], "f", self._fills_made)
+        content = json.dumps({"buckets": lifecycle.dataset_of(document)["buckets"], "fill": prefix})
+        own = DatasetKey(case.target, f"{prefix}/fill", content)
+        self._emitted[own] = prefix
+        buckets = placement.buckets_of(own, prefix)
+        allowed = buckets.mistake(self._targets[case.target].driver.facts.bucket_names)
+        if allowed is not None:
+            self._refuse_name(_Held(document, 1, prefix), f'"{buckets.last()}"', allowed)
+        return prefix
+
+    def _hold(self, stop: MeasuredStep, document: TrialDocument) -> _Held:
         held = self._held.get(stop.key)
         if held is None:
             threads = self._threads[stop.step.case.workload.name]

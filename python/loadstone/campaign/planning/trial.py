@@ -182,7 +182,7 @@ def prepare_of(document: TrialDocument, driver: Driver, threads: int) -> TrialDo
         operation = "write"
         options["range_bytes"] = min(_BLOCK_BYTES, max(1, largest_bytes))
     requests = whole_requests(operation, dataset_of(document), options)
-    prepare = _unmeasured(document, PREPARE, operation, requests, threads)
+    prepare = unmeasured(document, PREPARE, operation, requests, threads)
     # A prepare that goes on over failures would leave holes that only the campaign can excuse.
     return {**prepare, "options": options, "on_error": document["on_error"]}
 
@@ -190,7 +190,7 @@ def prepare_of(document: TrialDocument, driver: Driver, threads: int) -> TrialDo
 def prepare_buckets_of(document: TrialDocument, threads: int) -> TrialDocument:
     """Return an unmeasured trial that creates the buckets of a measured trial, empty."""
     buckets = dataset_of(document)["buckets"]
-    return _unmeasured(document, PREPARE, "create_bucket", buckets, threads)
+    return unmeasured(document, PREPARE, "create_bucket", buckets, threads)
 
 
 def clean_up_of(
@@ -201,7 +201,7 @@ def clean_up_of(
     `written` are the numbers of the objects that mixes may have put beyond the dataset.
     """
     # It deletes what it finds in the buckets, so how much that is shows only then.
-    clean_up = _unmeasured(document, CLEAN_UP, "delete", threads, threads)
+    clean_up = unmeasured(document, CLEAN_UP, "delete", threads, threads)
     # Plans of earlier builds have none.
     before: OwnershipDocument = document.get("ownership") or {"adopt": [], "runs": []}
     ownership: OwnershipDocument = {
@@ -229,9 +229,10 @@ def prepare_threads(cases: list[Case], workload: str) -> int:
     return max(threads, default=PREPARE_THREADS_OPEN)
 
 
-def _unmeasured(
+def unmeasured(
     document: TrialDocument, phase: str, operation: str, requests: int, threads: int
 ) -> TrialDocument:
+    """Return a trial of the planner's own, on the dataset of a measured one."""
     clients = min(threads, max(1, requests))
     case = document["case"]
     document = document.copy()

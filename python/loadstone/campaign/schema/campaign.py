@@ -17,6 +17,7 @@ from loadstone import units
 from loadstone.campaign.reading.mistakes import KeyMistake, KeyMistakesError, SourceFile, listed
 from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.dataset import Dataset
+from loadstone.campaign.schema.fill import FillValue
 from loadstone.campaign.schema.hook import Hook
 from loadstone.campaign.schema.intervention import InterventionName
 from loadstone.campaign.schema.load import Load
@@ -81,6 +82,13 @@ class WorkloadKeys(BaseModel):
     )
     round_pause_ns: Duration = Field(
         default=0, alias="round_pause", description="Rest between the rounds of a phase."
+    )
+    fill: FillValue | None = Field(
+        default=None,
+        description="How full the store is made first: 60% where it tells its size, or 500GiB.",
+    )
+    fill_size_bytes: PositiveSize = Field(
+        default=4 << 20, alias="fill_size", description="Size of the objects that fill it."
     )
     sweep: dict[str, tuple[Any, ...]] = Field(
         default={}, description="Keys with the values each shall take; all combinations are run."

@@ -20,6 +20,7 @@ from loadstone.cli.reuse import reused_by
 from loadstone.cli.screen import preview_surroundings
 from loadstone.cli.screen.output import print_table
 from loadstone.cli.scripts import making_scripts
+from loadstone.cli.stores import store_sizes
 from loadstone.documents.trial import TrialDocument
 from loadstone.execution.executors import absent_secrets, check_documents
 from loadstone.execution.host import limits as host_limits
@@ -43,7 +44,10 @@ def preview(
 ) -> None:
     """Plan a campaign and print what it would do; nothing of the plan is kept."""
     with making_scripts() as scripts:
-        plan = make_plan(campaign, reused=reused_by(campaign), starts=1, scripts=scripts)
+        plan = make_plan(
+            campaign, reused=reused_by(campaign), starts=1, scripts=scripts,
+            stores=store_sizes(campaign),
+        )  # fmt: skip
         print_preview(
             plan,
             rate,

@@ -30,7 +30,7 @@ SYSTEM = "system"
 FACT_LENGTH = 64
 NO_FACTS = frozenset(
     {"target", "workload", "phase", "operation", "round", "labels", "size", "threads", "rate",
-     "intervention"}
+     "intervention", "fill", "fill_percent", "fill_bytes"}
 )  # fmt: skip
 _FACT_NAME = re.compile(r"^[a-z][a-z0-9_]{0,31}$")
 _URL_WITH_PASSWORD = re.compile(r"^[a-z0-9+.-]+://[^/@]*:[^/@]+@", re.IGNORECASE)

@@ -8,7 +8,9 @@ from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.timeline import Timeline
 from loadstone.analysis.naming import describe_parameter, describe_parameters
 
-SWEPT_FIRST = ("threads", "clients", "rate_per_s", "rate", "buckets")
+SWEPT_FIRST = (
+    "threads", "clients", "rate_per_s", "rate", "buckets", "fill_percent", "fill_bytes",
+)  # fmt: skip
 """Parameters that make a line, in order of choice when several are varied."""
 
 SWEEP_VALUES_MIN = 3

@@ -1,0 +1,36 @@
+"""How full a store was before a trial, as it said itself."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from loadstone.analysis.naming import describe_parameter
+from loadstone.results.record import Record, Run
+
+PERCENT, BYTES = "fill_percent", "fill_bytes"
+"""The parameters that say how full a store was to be."""
+
+
+def fill_of(record: Record) -> float | None:
+    """Return how full the store was before a trial, as a share; None where it was not asked."""
+    told: Mapping[str, Any] = (record.target_state.get("before") or {}).get("store") or {}
+    total = told.get("total_bytes")
+    return told["used_bytes"] / total if total else None
+
+
+def describe_fill(run: Run) -> str | None:
+    """Return the levels of a run in words, with what the stores themselves said."""
+    levels: dict[str, list[float]] = {}
+    for record in run.records:
+        parameters: Mapping[str, Any] = record.trial["case"]["parameters"]
+        for name in (PERCENT, BYTES):
+            if record.trial["measured"] and name in parameters:
+                words = describe_parameter(name, parameters[name])
+                levels.setdefault(words, []).extend(
+                    [found] if (found := fill_of(record)) is not None else []
+                )
+    if not levels:
+        return None
+    return "; ".join(
+        words + (f" (the store said {min(found):.1%} to {max(found):.1%})" if found else "")
+        for words, found in levels.items()
+    )

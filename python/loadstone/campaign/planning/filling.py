@@ -1,0 +1,106 @@
+"""Fills of stores: what is written before the load, so that an empty store does not flatter.
+
+A fill is a dataset of its own beside those that are measured, in buckets of its own. Levels rise
+within a block: from one to the next only the rest is written, and what is above a level is deleted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from loadstone import units
+from loadstone.campaign.planning import trial
+from loadstone.campaign.planning.case import Case
+from loadstone.campaign.planning.lifecycle import FILL, dataset_of
+from loadstone.campaign.reading.mistakes import KeyMistake
+from loadstone.campaign.schema.fill import SHARE_MAX, FillLevel
+from loadstone.documents.trial import DatasetDocument, Parameters, TrialDocument
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSize:
+    """How large a store is, and how much of it is used, in bytes that a client may write."""
+
+    total_bytes: int
+    used_bytes: int
+
+    @property
+    def share(self) -> float:
+        """How full it is."""
+        return self.used_bytes / self.total_bytes if self.total_bytes else 1.0
+
+    def document(self) -> dict[str, int]:
+        """Return it as a manifest and a record keep it."""
+        return {"total_bytes": self.total_bytes, "used_bytes": self.used_bytes}
+
+
+def level_of(case: Case) -> FillLevel:
+    """Return the level at which a case is measured; nothing is written where it names none."""
+    return case.workload.fill or FillLevel(size_bytes=0)
+
+
+def wanted_bytes(case: Case, stores: Mapping[str, StoreSize]) -> int | KeyMistake:
+    """Return how much is to be written for a case, on top of what the store held at the begin."""
+    level = level_of(case)
+    if level.is_nothing:
+        return 0
+    size = stores.get(case.target)
+    if level.share is None:
+        wanted = level.size_bytes or 0
+        if size is not None and size.used_bytes + wanted > SHARE_MAX * size.total_bytes:
+            room = max(0, round(SHARE_MAX * size.total_bytes) - size.used_bytes)
+            return _mistake(
+                case,
+                f"{level} more in a store of {units.format_bytes(size.total_bytes)}",
+                f"at most {units.format_bytes(room)}, which leaves it {SHARE_MAX:.0%} full",
+            )
+        return wanted
+    if size is None:
+        return _mistake(
+            case,
+            f"{level} of a store that does not tell its size",
+            "bytes to be written, such as 500GiB",
+        )
+    wanted = round(level.share * size.total_bytes) - size.used_bytes
+    if wanted < 0:
+        return _mistake(
+            case,
+            f"{level} of a store that is {size.share:.1%} full",
+            "0%, which writes nothing, or more than it is",
+        )
+    return wanted
+
+
+def _mistake(case: Case, found: str, allowed: str) -> KeyMistake:
+    key = "sweep" if "fill" in case.source.sweep else "fill"
+    path = case.source.path(("sweep", "fill") if key == "sweep" else ("fill",))
+    return KeyMistake(path=path, found=f"{found} (target {case.target})", allowed=allowed)
+
+
+def fill_document(measured: TrialDocument, case: Case, threads: int, objects: int) -> TrialDocument:
+    """Return the trial that writes so many objects beside a measured trial's dataset."""
+    size_bytes = case.workload.fill_size_bytes
+    dataset: DatasetDocument = {
+        **dataset_of(measured),
+        "objects": objects,
+        "object_prefix": "fill-",
+        "size": {"kind": "fixed", "bytes": size_bytes},
+        # As a store's other users write: neither compressible nor alike.
+        "compressible": 0.0,
+        "duplicate": 0.0,
+        "encryption": None,
+    }
+    plain = measured.copy()
+    plain.pop("script", None)
+    document = trial.unmeasured({**plain, "dataset": dataset}, FILL, "put", objects, threads)
+    parameters = {
+        "threads": document["load"]["clients"],
+        "size": size_bytes,
+        **level_of(case).parameters(),
+    }
+    return {
+        **document,
+        "case": {**document["case"], "parameters": cast(Parameters, parameters)},
+        # A store that is not as full as it is said to be would give wrong numbers a level.
+        "on_error": {"action": "stop", "limit": None},
+    }

@@ -1,0 +1,77 @@
+"""The measured steps of a plan in their order, each with what comes next to its dataset."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from loadstone.campaign.planning import filling, lifecycle, placement
+from loadstone.campaign.planning.case import Case
+from loadstone.campaign.planning.lifecycle import Need
+from loadstone.campaign.planning.placement import DatasetKey
+from loadstone.campaign.planning.trial import Step
+from loadstone.campaign.schema.campaign import Campaign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredStep:
+    """A measured step on its way into the plan."""
+
+    step: Step
+    key: DatasetKey
+    suite: int
+    is_first: bool
+    pause_after_ns: int
+    next_need: Need | None
+
+
+def stops_of(campaign: Campaign, cases: Sequence[Case], run: str, suite: int) -> list[MeasuredStep]:
+    """Return the measured steps of one start in order."""
+    stops: list[MeasuredStep] = []
+    is_same = campaign.schedule is not None and campaign.schedule.order == "same"
+    for number in range(campaign.blocks):
+        block = suite * campaign.blocks + number + 1
+        order = list(cases)
+        # Interleaved, so that a slow drift of the target hits every case alike.
+        seed = number + 1 if is_same else block
+        random.Random(f"{campaign.seed}/{seed}").shuffle(order)
+        # Stable: what is measured at one level keeps its chance order.
+        order.sort(key=lambda case: filling.level_of(case).order)
+        for case in order:
+            stops += _of_case(campaign, case, block, suite, run)
+    return stops
+
+
+def _of_case(
+    campaign: Campaign, case: Case, block: int, suite: int, run: str
+) -> list[MeasuredStep]:
+    stops: list[MeasuredStep] = []
+    touched: set[DatasetKey] = set()
+    workload = case.workload
+    for phase in workload.phases:
+        for round_number in range(1, workload.rounds + 1):
+            key = placement.dataset_key(case, phase, round_number, campaign.name, run)
+            is_last = round_number == workload.rounds
+            stops.append(
+                MeasuredStep(
+                    step=Step(case=case, phase=phase, round_number=round_number, block=block),
+                    key=key,
+                    suite=suite,
+                    is_first=key not in touched,
+                    pause_after_ns=phase.pause_after_ns if is_last else workload.round_pause_ns,
+                    next_need=None,
+                )
+            )
+            touched.add(key)
+    return stops
+
+
+def with_next_needs(
+    stops: Sequence[MeasuredStep], campaign: Campaign, coming: dict[DatasetKey, Need]
+) -> list[MeasuredStep]:
+    """Return the steps, each with what comes next to its dataset; `coming` is what follows them."""
+    result: list[MeasuredStep] = []
+    for stop in reversed(stops):
+        driver = campaign.targets[stop.step.case.target].driver
+        result.append(replace(stop, next_need=coming.get(stop.key)))
+        coming[stop.key] = lifecycle.need_of_phase(driver, stop.step.phase, is_first=stop.is_first)
+    return result[::-1]

@@ -1,0 +1,104 @@
+"""How large a store is and how much of it is used, where it says so; asked, and nothing changed.
+
+A file system is asked by statvfs, a pool of Ceph by `ceph df`. Other stores do not tell their size.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from loadstone.campaign.drivers import facts_of
+from loadstone.campaign.planning.ceiling_plan import ceph_words, is_pool
+from loadstone.campaign.planning.filling import StoreSize
+from loadstone.campaign.planning.lifecycle import FILL
+from loadstone.campaign.planning.plan import Plan
+from loadstone.documents.trial import TargetDocument, TrialDocument
+from loadstone.errors import InputError
+from loadstone.execution import secrets
+from loadstone.execution.interrupt import Interrupt
+from loadstone.execution.programs.program import run_programs
+
+TIMEOUT_S = 30.0
+
+
+class Stores:
+    """The stores that a plan fills: how full they are before and after each trial."""
+
+    def __init__(self, plan: Plan, interrupt: Interrupt) -> None:
+        self._names = plan.stores.keys()
+        self._interrupt = interrupt
+
+    def look(self, document: TrialDocument, absent: dict[str, str]) -> dict[str, Any]:
+        """Return the size of a trial's store; why it is not told is listed in `absent`."""
+        is_asked_for = document["measured"] or document["phase"] == FILL
+        if document["target"]["name"] not in self._names or not is_asked_for:
+            return {}
+        if self._interrupt.is_asked:
+            return {}
+        try:
+            size = read_size(document["target"], self._interrupt)
+        except InputError as error:
+            absent["store"] = error.message
+            return {}
+        return {"store": size.document()} if size is not None else {}
+
+
+def read_size(target: TargetDocument, interrupt: Interrupt) -> StoreSize | None:
+    """Return the size of a target's store; None where its kind does not tell one.
+
+    Raises InputError where it should and did not.
+    """
+    driver, settings = target["driver"], target["settings"]
+    try:
+        if is_pool(driver):
+            return _size_of_pool(settings, interrupt)
+        if facts_of(driver).address.kind == "path" and facts_of(driver).place == "directory":
+            return _size_of_file_system(Path(str(settings["path"])))
+    except InputError as error:
+        raise InputError(
+            f'target "{target["name"]}": its store does not tell its size: {error.message}',
+            error.hint or "give fill in bytes, such as 500GiB",
+        ) from error
+    return None
+
+
+def _size_of_file_system(path: Path) -> StoreSize:
+    # Of a directory that is not there nobody knows what will be mounted at it.
+    try:
+        told = os.statvfs(path)
+    except OSError as error:
+        raise InputError(
+            f'statvfs of "{path}": {error.strerror}', "mount or make it, or give fill in bytes"
+        ) from error
+    used = (told.f_blocks - told.f_bfree) * told.f_frsize
+    # As df: what root alone may use counts for nobody.
+    return StoreSize(total_bytes=used + told.f_bavail * told.f_frsize, used_bytes=used)
+
+
+def _size_of_pool(settings: Mapping[str, Any], interrupt: Interrupt) -> StoreSize:
+    command = [*ceph_words("ceph", settings), "df", "-f", "json"]
+    (ended,) = run_programs(
+        [command],
+        timeout_s=TIMEOUT_S,
+        is_stopped=lambda: interrupt.is_asked,
+        tick=lambda passed_s: None,
+    )
+    if not ended.is_good:
+        said = (ended.said.strip().splitlines() or [ended.state])[-1]
+        said = f"no answer within {TIMEOUT_S:.0f} s" if ended.state == "timeout" else said
+        raise InputError(
+            f"{' '.join(command)}: {secrets.hide(said, ())}",
+            "on Debian: apt-get install ceph-common" if ended.state == "not started" else None,
+        )
+    try:
+        pools = json.loads(ended.output)["pools"]
+        stats = next(one["stats"] for one in pools if one["name"] == settings["pool"])
+        stored, room = int(stats["stored"]), int(stats["max_avail"])
+    except StopIteration as error:
+        raise InputError(f'ceph df names no pool "{settings["pool"]}"') from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"ceph df answered what cannot be read: {error!r}") from error
+    # Of what is written once: copies and parity are counted by Ceph itself.
+    return StoreSize(total_bytes=stored + room, used_bytes=stored)
