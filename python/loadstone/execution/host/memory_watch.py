@@ -13,8 +13,8 @@ from pathlib import Path
 
 from loadstone import units
 from loadstone.execution.host.memory_group import ENDED, MemoryGroup, group_at
+from loadstone.results.files.tables import STREAM_SUFFIX
 from loadstone.results.layout import MANIFEST, TRIALS
-from loadstone.results.tables import STREAM_SUFFIX
 from loadstone.results.writer import RunWriter
 
 
