@@ -231,6 +231,9 @@ class Histogram:
     def encode(self) -> bytes:
         """Return the compressed V2 encoding, which other HdrHistogram libraries read."""
 
+    def pack(self) -> bytes:
+        """Return the V2 encoding without compression: a tenth of the time to make and to read."""
+
     def __len__(self) -> int: ...
 
 @final

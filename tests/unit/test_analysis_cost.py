@@ -49,7 +49,7 @@ def test_a_cell_of_one_iteration_is_made_once_and_each_trial_once(
     assert many - few == 3
 
 
-def test_a_part_keeps_histograms_as_they_are_stored(tmp_path: Path) -> None:
+def test_a_part_keeps_histograms_packed(tmp_path: Path) -> None:
     (record,) = write_run(tmp_path / "run", 1).records
     (part,) = read_parts(record, Rows(record.intervals))
     kept = [one for one in part.histograms.values() if one is not None]

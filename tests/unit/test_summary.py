@@ -1,9 +1,11 @@
 """Known truth in, the same truth out: what analysis makes of runs whose numbers are known."""
 
+import numpy as np
 import pytest
 
 from loadstone._loadgen import Histogram
 from loadstone.analysis import analyse
+from loadstone.analysis.statistics.latency import merge
 from loadstone.report.tables.layout import QUANTILE_HEADS, latency_table
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import (
@@ -442,3 +444,28 @@ def test_latency_over_time_is_merged_over_its_step(folder):
     # A hundred requests a second: ten seconds make the thousand that a p99 needs.
     assert line.latency_step_s == 10
     assert all(point.p99_ns is not None for point in line.latencies)
+
+
+def test_histograms_packed_or_compressed_add_up_to_all_values_pooled():
+    chance = np.random.default_rng(4)
+    for magnitude in (100, 10_000, 10**7, 10**11):
+        seconds = [
+            np.maximum(1, chance.lognormal(np.log(magnitude), 1, chance.integers(1, 400)))
+            for _ in range(12)
+        ]
+        kept = [None]
+        for second in seconds:
+            times = Histogram()
+            for ns in second.astype(int).tolist():
+                times.record(ns)
+            kept.append(times.pack() if len(kept) % 2 else times.encode())
+        merged = merge(kept)
+        pooled = np.sort(np.concatenate(seconds).astype(int))
+        assert merged is not None
+        assert merged.count == pooled.size
+        assert merged.mean == pytest.approx(pooled.mean(), rel=1e-3)
+        for share in (0.001, 0.5, 0.9, 0.99, 1.0):
+            rank = max(1, int(np.ceil(share * pooled.size)))
+            true_ns = int(pooled[rank - 1])
+            # The upper edge of a bucket whose width is at most a 1,024th of what it holds.
+            assert true_ns <= merged.quantile(share) <= true_ns * (1 + 1 / 1024)

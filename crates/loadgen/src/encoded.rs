@@ -1,38 +1,58 @@
-//! Sums of encoded histograms.
+//! Sums of encoded histograms, and what is read from them.
 //!
 //! A long run has hundreds of thousands of histograms, one for each second, operation and kind of
 //! time. The library decodes each into a whole new histogram of 270 KiB, which is then added; here the
-//! counts go straight into the sum. Histograms of other bounds are left to the library.
+//! counts go straight into the sum, which has only the buckets from its least value to its greatest.
+//! Histograms of other bounds are left to the library.
 //!
 //! The format is V2 of HdrHistogram: a head of 40 bytes, then counts as zig-zag LEB128 numbers of up
 //! to nine bytes, in which a negative number stands for so many empty buckets.
 
-use flate2::{Decompress, FlushDecompress, Status};
+use std::cell::RefCell;
+
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
+
+use crate::recorder::LATENCY_NS_MAX;
 
 const COOKIE: u32 = 0x1c84_9313;
 const COOKIE_DEFLATED: u32 = 0x1c84_9314;
 const HEAD_BYTES: usize = 40;
+const DIGITS: u32 = 3;
 /// Of a count.
 const BYTES_MAX: usize = 9;
 
-/// Adds encoded histograms to one; its buffers are used again.
+/// Three significant digits: 2,048 buckets of one nanosecond, then 1,024 for each doubling, each twice
+/// as wide as those before.
+const HALF: usize = 1024;
+const BUCKETS: usize = 33 * HALF;
+
+/// The sum of histograms of nanoseconds, 1 to one hour, with three significant digits.
+///
+/// What is read from it is what the library reads from its own, to the last digit.
+#[derive(Debug, Clone, Default)]
 pub struct Sum {
-    counts: Histogram<u64>,
-    inflater: Decompress,
-    payload: Vec<u8>,
-    found: Vec<(u64, u64)>,
+    /// The buckets from `first` on, as far as any was counted in.
+    counts: Vec<u64>,
+    first: usize,
+    total: u64,
 }
 
-impl Default for Sum {
-    fn default() -> Self {
-        Self {
-            counts: crate::histogram(),
-            inflater: Decompress::new(true),
-            payload: Vec::new(),
-            found: Vec::new(),
-        }
+/// One bucket that holds something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bucket {
+    /// The least value that it holds.
+    pub least_ns: u64,
+    /// The greatest.
+    pub greatest_ns: u64,
+    /// How many values it holds.
+    pub count: u64,
+}
+
+impl Bucket {
+    fn middle_ns(self) -> f64 {
+        (self.least_ns + (self.greatest_ns - self.least_ns).div_ceil(2)) as f64
     }
 }
 
@@ -42,50 +62,249 @@ impl Sum {
     /// # Errors
     /// Says why the bytes are no histogram of nanoseconds up to one hour.
     pub fn add(&mut self, encoded: &[u8]) -> Result<(), String> {
-        if self.decode(encoded).is_none() {
+        DECODER.with_borrow_mut(|decoder| {
+            if decoder.decode(encoded).is_some() {
+                self.add_found(&decoder.found);
+                return Ok(());
+            }
             let other: Histogram<u64> = Deserializer::new()
                 .deserialize(&mut &encoded[..])
                 .map_err(|error| format!("not a V2 HDR histogram: {error}"))?;
-            return self.merge(&other);
-        }
-        for &(value_ns, count) in &self.found {
-            self.counts.saturating_record_n(value_ns, count);
-        }
-        Ok(())
+            if !other.is_empty() && other.max() > value_of(BUCKETS) - 1 {
+                return Err("histogram beyond one hour or of other digits".into());
+            }
+            for step in other.iter_recorded() {
+                let least_ns = other.lowest_equivalent(step.value_iterated_to());
+                self.record(least_ns, step.count_at_value());
+            }
+            Ok(())
+        })
     }
 
-    /// Adds the counts of another histogram.
-    ///
-    /// # Errors
-    /// Says so when it reaches beyond one hour.
-    pub fn merge(&mut self, other: &Histogram<u64>) -> Result<(), String> {
-        self.counts
-            .add(other)
-            .map_err(|error| format!("histogram beyond one hour or of other digits: {error}"))
+    /// Adds the counts of another sum.
+    pub fn merge(&mut self, other: &Self) {
+        if other.counts.is_empty() {
+            return;
+        }
+        self.reach(other.first, other.first + other.counts.len() - 1);
+        let mine = &mut self.counts[other.first - self.first..];
+        for (mine, theirs) in mine.iter_mut().zip(&other.counts) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        self.total = self.total.saturating_add(other.total);
     }
 
-    /// Returns the sum.
+    /// Counts a value several times; what is longer than an hour counts as one hour.
+    pub fn record(&mut self, value_ns: u64, count: u64) {
+        let index = index_of(value_ns);
+        let index = if index < BUCKETS { index } else { index_of(LATENCY_NS_MAX) };
+        self.add_found(&[(index, count)]);
+    }
+
+    /// Returns how many values were counted.
     #[must_use]
-    pub fn counts(&self) -> &Histogram<u64> {
-        &self.counts
+    pub fn len(&self) -> u64 {
+        self.total
     }
 
-    /// Returns the sum, to count in.
-    pub fn counts_mut(&mut self) -> &mut Histogram<u64> {
-        &mut self.counts
+    /// Tells whether nothing was counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.total == 0
     }
 
-    /// Reads the counts of a histogram with the sum's own bounds; `None` for anything else.
+    /// Returns the buckets that hold something, the least values first.
+    pub fn buckets(&self) -> impl DoubleEndedIterator<Item = Bucket> {
+        let held = self.counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+        held.map(|(place, &count)| self.bucket(place, count))
+    }
+
+    /// Returns the least value, as far as buckets tell it; 0 of none.
+    #[must_use]
+    pub fn min(&self) -> u64 {
+        self.buckets().next().map_or(0, |bucket| bucket.least_ns)
+    }
+
+    /// Returns the greatest value likewise.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.buckets().next_back().map_or(0, |bucket| bucket.greatest_ns)
+    }
+
+    /// Returns the mean; 0 of nothing.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        let total = self.total as f64;
+        let share = |bucket: Bucket| bucket.middle_ns() * bucket.count as f64 / total;
+        self.buckets().fold(0.0, |mean, bucket| mean + share(bucket))
+    }
+
+    /// Returns the standard deviation; 0 of nothing.
+    #[must_use]
+    pub fn stdev(&self) -> f64 {
+        if self.is_empty() {
+            return 0.0;
+        }
+        let mean = self.mean();
+        let squares = self.buckets().fold(0.0, |squares, bucket| {
+            let off = bucket.middle_ns() - mean;
+            squares + (off * off) * bucket.count as f64
+        });
+        (squares / self.total as f64).sqrt()
+    }
+
+    /// Returns the greatest value of the bucket in which so large a share of all values is reached.
+    #[must_use]
+    pub fn value_at_quantile(&self, quantile: f64) -> u64 {
+        let wanted = ((quantile.min(1.0) * self.total as f64).ceil() as u64).max(1);
+        if quantile <= 0.0 { self.min() } else { self.at_ranks(&[wanted]).pop().unwrap_or(0) }
+    }
+
+    /// Returns the greatest values of the buckets that hold the values of these ranks, which rise; 1
+    /// is the least value.
+    #[must_use]
+    pub fn at_ranks(&self, ranks: &[u64]) -> Vec<u64> {
+        let mut found = Vec::with_capacity(ranks.len());
+        let mut reached = 0_u64;
+        for (place, &count) in self.counts.iter().enumerate() {
+            reached = reached.saturating_add(count);
+            while ranks.get(found.len()).is_some_and(|&rank| rank <= reached) {
+                found.push(self.bucket(place, count).greatest_ns);
+            }
+            if found.len() == ranks.len() {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Returns the counts in the format of HdrHistogram, deflated as other libraries read it.
+    ///
+    /// # Panics
+    /// Never: memory is written to.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let plain = self.pack();
+        let mut bytes = Vec::with_capacity(2 * HEAD_BYTES + plain.len() + plain.len() / 8);
+        bytes.extend(COOKIE_DEFLATED.to_be_bytes());
+        bytes.extend([0; 4]);
+        let mut deflater = Compress::new(Compression::default(), true);
+        loop {
+            let at = usize::try_from(deflater.total_in()).expect("it is in memory");
+            let status = deflater.compress_vec(&plain[at..], &mut bytes, FlushCompress::Finish);
+            if status.expect("nothing of ours is wrong") == Status::StreamEnd {
+                break;
+            }
+            bytes.reserve(HEAD_BYTES + bytes.len());
+        }
+        let length = u32::try_from(bytes.len() - 8).expect("buckets are few");
+        bytes[4..8].copy_from_slice(&length.to_be_bytes());
+        bytes
+    }
+
+    /// Returns the counts in the same format, not deflated: larger, and ten times as quick.
+    ///
+    /// # Panics
+    /// Never: so few buckets fit into any length.
+    #[must_use]
+    pub fn pack(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + self.counts.len());
+        bytes.extend([0; HEAD_BYTES]);
+        let held = self.counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+        let mut empty = self.first as i64;
+        for &count in &self.counts[..held] {
+            if count == 0 {
+                empty += 1;
+                continue;
+            }
+            match empty {
+                0 => {}
+                1 => write_number(&mut bytes, 0),
+                _ => write_number(&mut bytes, -empty),
+            }
+            empty = 0;
+            write_number(&mut bytes, i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        if held == 0 {
+            write_number(&mut bytes, 0);
+        }
+        let head = head(bytes.len() - HEAD_BYTES).expect("buckets are few");
+        bytes[..HEAD_BYTES].copy_from_slice(&head);
+        bytes
+    }
+
+    fn bucket(&self, place: usize, count: u64) -> Bucket {
+        let index = self.first + place;
+        Bucket { least_ns: value_of(index), greatest_ns: value_of(index + 1) - 1, count }
+    }
+
+    /// Adds counts of buckets, which come in their order.
+    fn add_found(&mut self, found: &[(usize, u64)]) {
+        let (Some(&(least, _)), Some(&(greatest, _))) = (found.first(), found.last()) else {
+            return;
+        };
+        self.reach(least, greatest);
+        for &(index, count) in found {
+            let own = &mut self.counts[index - self.first];
+            *own = own.saturating_add(count);
+            self.total = self.total.saturating_add(count);
+        }
+    }
+
+    /// Makes room for the buckets from one to another.
+    fn reach(&mut self, least: usize, greatest: usize) {
+        if self.counts.is_empty() {
+            self.first = least;
+        }
+        if least < self.first {
+            // Room for as many again, so that values that fall step by step move few counts.
+            let first = least.saturating_sub(self.counts.len().min(HALF));
+            self.counts.splice(..0, std::iter::repeat_n(0, self.first - first));
+            self.first = first;
+        }
+        if greatest - self.first >= self.counts.len() {
+            self.counts.resize(greatest - self.first + 1, 0);
+        }
+    }
+}
+
+thread_local! {
+    static DECODER: RefCell<Decoder> = RefCell::default();
+}
+
+/// Reads encoded histograms; its buffers are used again.
+struct Decoder {
+    inflater: Decompress,
+    payload: Vec<u8>,
+    /// The buckets that hold something, with their counts.
+    found: Vec<(usize, u64)>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { inflater: Decompress::new(true), payload: Vec::new(), found: Vec::new() }
+    }
+}
+
+impl Decoder {
+    /// Reads the counts of a histogram with a sum's own bounds; `None` for anything else.
     fn decode(&mut self, encoded: &[u8]) -> Option<()> {
         self.found.clear();
         let (cookie, rest) = u32_of(encoded)?;
+        if cookie == COOKIE {
+            return Self::read(encoded, &mut self.found);
+        }
         let (length, deflated) = u32_of(rest)?;
         if cookie != COOKIE_DEFLATED || deflated.len() != usize::try_from(length).ok()? {
             return None;
         }
         self.inflate(deflated)?;
-        let (head, counts) = self.payload.split_at_checked(HEAD_BYTES)?;
-        if head != self.head(counts.len())? {
+        Self::read(&self.payload, &mut self.found)
+    }
+
+    fn read(plain: &[u8], found: &mut Vec<(usize, u64)>) -> Option<()> {
+        let (begin, counts) = plain.split_at_checked(HEAD_BYTES)?;
+        if begin != head(counts.len())? {
             return None;
         }
         let mut index = 0_usize;
@@ -93,22 +312,23 @@ impl Sum {
         while at < counts.len() {
             let number = number(counts, &mut at)?;
             if let Ok(count) = u64::try_from(number) {
-                self.found.push((value_of(index), count));
+                if count > 0 {
+                    found.push((index, count));
+                }
                 index += 1;
             } else {
                 index = index.checked_add(usize::try_from(number.unsigned_abs()).ok()?)?;
             }
-            if index > self.counts.distinct_values() {
+            if index > BUCKETS {
                 return None;
             }
         }
-        self.found.retain(|&(_, count)| count > 0);
         Some(())
     }
 
     /// Unpacks into `payload`, of at most the size that all buckets together can take.
     fn inflate(&mut self, deflated: &[u8]) -> Option<()> {
-        let most = HEAD_BYTES + self.counts.distinct_values() * BYTES_MAX;
+        let most = HEAD_BYTES + BUCKETS * BYTES_MAX;
         self.inflater.reset(true);
         self.payload.clear();
         loop {
@@ -125,18 +345,18 @@ impl Sum {
             }
         }
     }
+}
 
-    /// Returns the head of a histogram with the sum's own bounds.
-    fn head(&self, payload_bytes: usize) -> Option<[u8; HEAD_BYTES]> {
-        let mut head = [0; HEAD_BYTES];
-        head[..4].copy_from_slice(&COOKIE.to_be_bytes());
-        head[4..8].copy_from_slice(&u32::try_from(payload_bytes).ok()?.to_be_bytes());
-        head[12..16].copy_from_slice(&u32::from(self.counts.sigfig()).to_be_bytes());
-        head[16..24].copy_from_slice(&self.counts.low().to_be_bytes());
-        head[24..32].copy_from_slice(&self.counts.high().to_be_bytes());
-        head[32..].copy_from_slice(&1.0_f64.to_be_bytes());
-        Some(head)
-    }
+/// Returns the head of a histogram with a sum's own bounds.
+fn head(payload_bytes: usize) -> Option<[u8; HEAD_BYTES]> {
+    let mut head = [0; HEAD_BYTES];
+    head[..4].copy_from_slice(&COOKIE.to_be_bytes());
+    head[4..8].copy_from_slice(&u32::try_from(payload_bytes).ok()?.to_be_bytes());
+    head[12..16].copy_from_slice(&DIGITS.to_be_bytes());
+    head[16..24].copy_from_slice(&1_u64.to_be_bytes());
+    head[24..32].copy_from_slice(&LATENCY_NS_MAX.to_be_bytes());
+    head[32..].copy_from_slice(&1.0_f64.to_be_bytes());
+    Some(head)
 }
 
 fn u32_of(bytes: &[u8]) -> Option<(u32, &[u8])> {
@@ -162,13 +382,29 @@ fn number(bytes: &[u8], at: &mut usize) -> Option<i64> {
     Some((bits >> 1).cast_signed() ^ -(bits & 1).cast_signed())
 }
 
-/// Returns the least value of a bucket. There are 2,048 of one nanosecond, then 1,024 for each
-/// doubling, each twice as wide as those before: three significant digits.
+/// Writes one number likewise.
+fn write_number(bytes: &mut Vec<u8>, number: i64) {
+    let mut bits = ((number << 1) ^ (number >> 63)).cast_unsigned();
+    for _ in 0..BYTES_MAX - 1 {
+        if bits < 0x80 {
+            break;
+        }
+        bytes.push((bits & 0x7f) as u8 | 0x80);
+        bits >>= 7;
+    }
+    bytes.push(bits as u8);
+}
+
+/// Returns the least value of a bucket.
 fn value_of(index: usize) -> u64 {
-    const HALF: usize = 1024;
-    let index = index as u64;
-    let half = HALF as u64;
+    let (index, half) = (index as u64, HALF as u64);
     if index < 2 * half { index } else { (index % half + half) << (index / half - 1) }
+}
+
+/// Returns the bucket of a value, also one beyond all of them.
+fn index_of(value_ns: u64) -> usize {
+    let doublings = (u64::BITS - 11).saturating_sub(value_ns.leading_zeros()) as usize;
+    doublings * HALF + (value_ns >> doublings) as usize
 }
 
 #[cfg(test)]
@@ -188,39 +424,110 @@ mod tests {
         made
     }
 
+    /// What people read of a histogram: as the library reads it from the same counts.
+    fn assert_reads_as(sum: &Sum, truth: &Histogram<u64>) {
+        assert_eq!(sum.len(), truth.len());
+        assert_eq!((sum.mean(), sum.stdev()), (truth.mean(), truth.stdev()));
+        if !truth.is_empty() {
+            assert_eq!((sum.min(), sum.max()), (truth.min(), truth.max()));
+        }
+        for share in [0.0, 1e-9, 0.1, 0.5, 0.9, 0.99, 0.999, 1.0] {
+            assert_eq!(sum.value_at_quantile(share), truth.value_at_quantile(share), "{share}");
+        }
+        let found: Vec<(u64, u64)> = (sum.buckets()).map(|b| (b.greatest_ns, b.count)).collect();
+        let theirs: Vec<(u64, u64)> = truth
+            .iter_recorded()
+            .map(|step| (step.value_iterated_to(), step.count_at_value()))
+            .collect();
+        assert_eq!(found, theirs);
+        let mut plain = Vec::new();
+        V2Serializer::new().serialize(truth, &mut plain).unwrap();
+        assert_eq!(sum.pack(), plain);
+        let unpacked: Histogram<u64> =
+            Deserializer::new().deserialize(&mut &sum.encode()[..]).unwrap();
+        assert_eq!(unpacked, *truth);
+    }
+
     #[test]
     fn a_sum_is_that_of_the_library() {
-        let mut sum = Sum::default();
+        let (mut sum, mut merged) = (Sum::default(), Sum::default());
         let mut truth = crate::histogram();
+        assert_reads_as(&sum, &truth);
         for seed in 0..200 {
-            let one = filled(seed, seed * 7, 3_600_000_000_000);
+            let up_to = [3_600_000_000_000, 1, 5_000, 1 << 30][seed as usize % 4];
+            let one = filled(seed, seed * 7, up_to);
             truth.add(&one).unwrap();
             let encoded = crate::encode(&one, &mut V2DeflateSerializer::new());
-            assert!(sum.decode(&encoded).is_some(), "the library had to decode {seed}");
+            let is_read = DECODER.with_borrow_mut(|decoder| decoder.decode(&encoded).is_some());
+            assert!(is_read, "the library had to decode {seed}");
+            let mut alone = Sum::default();
+            alone.add(&encoded).unwrap();
+            assert_reads_as(&alone, &one);
+            let mut again = Sum::default();
+            again.add(&alone.pack()).unwrap();
+            assert_reads_as(&again, &one);
             sum.add(&encoded).unwrap();
+            merged.merge(&alone);
         }
-        assert_eq!(*sum.counts(), truth);
-        assert_eq!((sum.counts().min(), sum.counts().max()), (truth.min(), truth.max()));
-        assert_eq!(sum.counts().len(), truth.len());
+        assert_reads_as(&sum, &truth);
+        assert_reads_as(&merged, &truth);
+    }
+
+    #[test]
+    fn values_are_counted_where_the_library_counts_them() {
+        let mut sum = Sum::default();
+        let mut truth = crate::histogram();
+        for number in (0..63).rev() {
+            for off in [-1_i64, 0, 1] {
+                let value_ns = (1_u64 << number).saturating_add_signed(off);
+                sum.record(value_ns, 1 + number);
+                truth.saturating_record_n(value_ns, 1 + number);
+            }
+        }
+        sum.record(u64::MAX, u64::MAX);
+        truth.saturating_record_n(u64::MAX, u64::MAX);
+        assert_eq!(sum.len(), truth.len());
+        assert_eq!((sum.min(), sum.max()), (truth.min(), truth.max()));
+        let counts: Vec<u64> = sum.buckets().map(|bucket| bucket.count).collect();
+        let theirs: Vec<u64> = truth.iter_recorded().map(|step| step.count_at_value()).collect();
+        assert_eq!(counts, theirs);
     }
 
     #[test]
     fn every_bucket_is_found_again() {
+        for index in 0..BUCKETS {
+            assert_eq!(index_of(value_of(index)), index);
+            assert_eq!(index_of(value_of(index + 1) - 1), index);
+        }
         for number in 0..63 {
             for off in [-1_i64, 0, 1] {
                 let value_ns =
-                    (1_u64 << number).saturating_add_signed(off).clamp(1, 3_600_000_000_000);
+                    (1_u64 << number).saturating_add_signed(off).clamp(1, LATENCY_NS_MAX);
                 let mut one = crate::histogram();
                 one.saturating_record_n(value_ns, 1);
                 let mut sum = Sum::default();
                 sum.add(&crate::encode(&one, &mut V2DeflateSerializer::new())).unwrap();
-                assert_eq!(*sum.counts(), one, "{value_ns}");
+                assert_reads_as(&sum, &one);
             }
         }
     }
 
     #[test]
-    fn other_bounds_and_the_format_without_deflate_are_the_library_s() {
+    fn ranks_are_read_in_one_pass() {
+        let one = filled(3, 1000, 1 << 40);
+        let mut sum = Sum::default();
+        sum.add(&crate::encode(&one, &mut V2DeflateSerializer::new())).unwrap();
+        let ranks: Vec<u64> = (1..=one.len()).collect();
+        let mut truth = Vec::new();
+        for step in one.iter_recorded() {
+            truth.resize(truth.len() + step.count_at_value() as usize, step.value_iterated_to());
+        }
+        assert_eq!(sum.at_ranks(&ranks), truth);
+        assert_eq!(sum.at_ranks(&[one.len() + 1]), []);
+    }
+
+    #[test]
+    fn other_bounds_are_the_library_s() {
         let mut other = Histogram::<u64>::new_with_bounds(1, 1_000_000, 2).unwrap();
         other.record_n(999, 5).unwrap();
         let mut sum = Sum::default();
@@ -230,7 +537,16 @@ mod tests {
         bytes.clear();
         V2Serializer::new().serialize(&other, &mut bytes).unwrap();
         sum.add(&bytes).unwrap();
-        assert_eq!(sum.counts().len(), 10);
+        let mut truth = crate::histogram();
+        truth.add(&other).unwrap();
+        truth.add(&other).unwrap();
+        assert_reads_as(&sum, &truth);
+        let mut beyond = Histogram::<u64>::new_with_bounds(1, 1 << 50, 3).unwrap();
+        beyond.record_n(1 << 49, 1).unwrap();
+        bytes.clear();
+        V2Serializer::new().serialize(&beyond, &mut bytes).unwrap();
+        assert!(sum.add(&bytes).unwrap_err().contains("beyond one hour"));
+        assert_eq!(sum.len(), 10);
     }
 
     #[test]
@@ -243,14 +559,14 @@ mod tests {
                 let mut sum = Sum::default();
                 // The checksum of the stream finds it; what passes is a head of no consequence.
                 if sum.add(&damaged).is_err() {
-                    assert!(sum.counts().is_empty(), "byte {place}, bit {bit}");
+                    assert!(sum.is_empty(), "byte {place}, bit {bit}");
                 }
             }
             // Without the end of the stream and its checksum, the library still takes it.
             if place < encoded.len() - 8 {
                 let mut sum = Sum::default();
                 assert!(sum.add(&encoded[..place]).is_err(), "cut at {place}");
-                assert!(sum.counts().is_empty());
+                assert!(sum.is_empty());
             }
         }
     }

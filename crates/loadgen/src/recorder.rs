@@ -16,7 +16,7 @@ mod collector;
 pub(crate) use collector::{Collector, Second};
 
 /// Largest latency that is told apart from larger ones: one hour.
-const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+pub(crate) const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
 /// Makes an empty histogram: nanoseconds, 1 to one hour, three significant digits (0.1 %).
 ///

@@ -1,16 +1,19 @@
 //! Tables ↔ Parquet files: what a trial's streams become when it has ended.
 
 use std::fs::File;
+use std::io::Read;
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
+use bytes::Bytes;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnPath;
 
 use crate::error::{Error, guarded};
@@ -20,6 +23,8 @@ use crate::table::{Table, check};
 // Intervals carry histograms, so that rows are counted by what they weigh as well.
 const ROW_GROUP_ROWS: usize = 65_536;
 const ROW_GROUP_BYTES: usize = 32 * 1024 * 1024;
+/// A file up to this size is read at once.
+const WHOLE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Turns tables of one schema into the bytes of a Parquet file, a row group at a time.
 pub struct ParquetEncoder {
@@ -110,10 +115,30 @@ pub fn read_parquet(
     later: &[&str],
     bounds: Bounds,
 ) -> Result<Table, Error> {
-    guarded(move || read(file, wanted, later, bounds))
+    guarded(move || match whole(&file)? {
+        Some(bytes) => read(bytes, wanted, later, bounds),
+        None => read(file, wanted, later, bounds),
+    })
 }
 
-fn read(file: File, wanted: &SchemaRef, later: &[&str], bounds: Bounds) -> Result<Table, Error> {
+/// Returns what a short file holds. Of an open file each column takes calls of the system of its own,
+/// which cost more than the columns of a short trial.
+fn whole(file: &File) -> Result<Option<Bytes>, Error> {
+    let length = file.metadata()?.len();
+    if length > WHOLE_BYTES_MAX {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    file.take(WHOLE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(Some(bytes.into()))
+}
+
+fn read(
+    file: impl ChunkReader + 'static,
+    wanted: &SchemaRef,
+    later: &[&str],
+    bounds: Bounds,
+) -> Result<Table, Error> {
     // The types are those of the columns themselves, whatever another program notes beside them.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let facts = ArrowReaderMetadata::load(&file, options)?;

@@ -92,7 +92,7 @@ def _added_up(parts: Sequence[Part]) -> Part:
 
 def _sum_of(parts: Sequence[Part], name: str) -> bytes | None:
     merged = merge(part.histograms[name] for part in parts)
-    return None if merged is None else merged.encode()
+    return None if merged is None else merged.pack()
 
 
 def _groups(parts: Iterable[Part], *, each: bool, by_round: bool = True) -> list[list[Part]]:

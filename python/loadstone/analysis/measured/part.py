@@ -29,7 +29,7 @@ NOT_SENT = "not_sent"
 # The object is not there, for its own put had failed: counted, but no failure of its own.
 UNWRITTEN = "unwritten"
 Encoded = bytes
-"""A histogram as the record holds it."""
+"""A histogram in the record's format, but not compressed: that takes long and gains little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +114,12 @@ def _merged(rows: Rows) -> dict[str, "Histogram | None"]:
 
 
 def _encoded(times: Mapping[str, "Histogram | None"]) -> dict[str, Encoded | None]:
-    """Return histograms as the record holds them; one that two kinds share is encoded once."""
+    """Return histograms in the record's format; one that two kinds share is encoded once."""
     known: dict[int, Encoded] = {}
     found: dict[str, Encoded | None] = {}
     for name, one in times.items():
         if one is not None and id(one) not in known:
-            known[id(one)] = one.encode()
+            known[id(one)] = one.pack()
         found[name] = None if one is None else known[id(one)]
     return found
 
