@@ -16,6 +16,9 @@ EDITED = "the file may have been edited by hand; take the one that the tool wrot
 
 BYTES_MAX = 1024 * regular_file.MIB
 
+LINE_MAX = 1 << 16
+"""The longest line of a log; the rest of a longer one counts as the next."""
+
 LARGEST = 2**63 - 1
 """The largest whole number that a record holds; as nanoseconds, the year 2262."""
 
@@ -39,6 +42,20 @@ def named_file(path: Path) -> tuple[str | None, Path]:
     """Split NAME=FILE, which says what a file stands for; a file of just that name is itself."""
     name, equals, file = str(path).partition("=")
     return (name, Path(file)) if name and equals and not path.exists() else (None, path)
+
+
+def log_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a log that are not blank, with their numbers; logs are not read whole."""
+    try:
+        regular_file.check(path)
+        with path.open(encoding="utf-8", errors="replace") as file:
+            number = 0
+            while line := file.readline(LINE_MAX):
+                number += 1
+                if line.strip():
+                    yield number, line
+    except OSError as error:
+        raise InputError(f'cannot read "{path}": {error.strerror}') from error
 
 
 def read_text(path: Path) -> str:

@@ -15,8 +15,8 @@ from loadstone.analysis.cells.queries import QueryResults
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.analysis.rules import Effect
-from loadstone.analysis.statistics.latency import Latency
 from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.report.tables.layout import NOT_KNOWN, quantile_cell
 from loadstone.report.tables.query_results import DERIVED, arms_table
 from loadstone.report.tables.replays import replay_words
 from loadstone.report.tables.script_actions import actions_table
@@ -26,7 +26,6 @@ LINES_MAX = 24
 LARGE_BYTES = 64 * 1024
 """From this size of objects on, data says more than requests."""
 
-NOT_KNOWN = "–"
 LAST_MIN = 8
 NAME_MAX = 16
 EFFECTS: Mapping[Effect, tuple[str, str, str]] = {
@@ -235,7 +234,7 @@ def _rows(
         row += [_value(name, cell.parameters.get(name)) for name in names]
         row += [points[place]] if points else []
         row += [_rate(one, is_large=is_large), _spread(one)]
-        row += [_time(cell.headline, name) for name in ("p50", "p99")]
+        row += [quantile_cell(cell.headline, name) for name in ("p50", "p99")]
         columns.rows.append([*row, _failed(one), one.limit or NOT_KNOWN])
         columns.dim |= {place} if one.is_void else set()
     return columns.draw(width)
@@ -270,15 +269,6 @@ def _rate(one: Result, *, is_large: bool) -> str:
 
 def _spread(one: Result) -> str:
     return NOT_KNOWN if one.spread is None else f"{100 * one.spread:.2g} %"
-
-
-def _time(latency: Latency | None, name: str) -> str:
-    if latency is None:
-        return NOT_KNOWN
-    if name in latency.at_least:
-        return f"≥ {units.format_duration(latency.at_least[name])}"
-    value = latency.quantiles[name]
-    return NOT_KNOWN if value is None else units.format_duration(value)
 
 
 def _failed(one: Result) -> str:
@@ -351,7 +341,7 @@ def _best(matrix: Matrix, one: Result) -> str:
     """Return the best of a matrix in a line."""
     words = [f"* {units.format_rate(one.rate)}"]
     words += [f"± {_spread(one)}"] if one.spread is not None else []
-    words += [f"{name} {_time(one.cell.headline, name)}" for name in ("p50", "p99")]
+    words += [f"{name} {quantile_cell(one.cell.headline, name)}" for name in ("p50", "p99")]
     words += [f"{_failed(one)} failed" if one.cell.failed else "none failed"]
     words += [f"limited by {one.limit}"] if one.limit else []
     return ", ".join(words)

@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -339,8 +339,3 @@ def _write_file(
     finally:
         partial.unlink(missing_ok=True)
     return sha256
-
-
-def files_of(script: CompiledScript) -> Sequence[Path]:
-    """Return the files that trials of a script need, the subjects apart."""
-    return [one.path for one in (script.measured, script.prepare, script.clean_up) if one]

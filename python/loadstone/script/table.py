@@ -7,7 +7,7 @@ there with semicolons between them.
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -314,9 +314,3 @@ def _cell(name: str, text: str, row: int, mistakes: Mistakes) -> Any:
     if name == "recipients":
         return text.split(";") if text else None
     return text if text or name == "action" else None
-
-
-def actions_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[Action]:
-    """Yield actions from maps of columns, numbered from 1."""
-    for number, row in enumerate(rows, start=1):
-        yield Action(row=number, **row)

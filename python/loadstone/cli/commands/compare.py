@@ -37,7 +37,6 @@ from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.errors import InputError, LoadstoneError
 from loadstone.units import counted
 
-SENTENCES_MAX = 12
 FORMATS = {"": "terminal", ".json": "json", ".html": "html"}
 
 

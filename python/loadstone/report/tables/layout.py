@@ -382,6 +382,16 @@ def _headline(latency: Latency | None, name: str, scale: float) -> str:
     return NOT_KNOWN if latency is None else _quantile(latency, name, scale)
 
 
+def quantile_cell(latency: Latency | None, name: str) -> str:
+    """Return a quantile with its unit, as a bound where only that is known."""
+    if latency is None:
+        return NOT_KNOWN
+    if name in latency.at_least:
+        return f"≥ {units.format_duration(latency.at_least[name])}"
+    value = latency.quantiles[name]
+    return NOT_KNOWN if value is None else units.format_duration(value)
+
+
 def _quantile(latency: Latency, name: str, scale: float) -> str:
     if name in latency.at_least:
         return f"≥ {_number(latency.at_least[name] / scale)}"

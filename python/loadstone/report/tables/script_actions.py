@@ -4,8 +4,7 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.naming import describe_parameter
-from loadstone.analysis.statistics.latency import Latency
-from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
+from loadstone.report.tables.layout import NOT_KNOWN, Column, Table, quantile_cell
 
 NOTES = (
     "Rate: actions that all clients completed, by wall time; none for those that run before or"
@@ -37,7 +36,7 @@ def actions_table(findings: Findings) -> Table | None:
         row += [_rate(one.completed_per_s)]
         row += [_interval(one)] if has_intervals else []
         row += [_rate(one.busy_per_s)]
-        row += [_time(cell.headline, name) for name in ("p50", "p99")]
+        row += [quantile_cell(cell.headline, name) for name in ("p50", "p99")]
         each = one.requests_per_action
         row += [NOT_KNOWN if each is None else f"{each:.3g}"]
         rows.append((*row, _failed(one)))
@@ -82,12 +81,3 @@ def _same(actions: tuple[ActionCell, ...], names: list[str]) -> list[str]:
 
 def _value(name: str, value: object) -> str:
     return "" if value is None else describe_parameter(name, value)
-
-
-def _time(latency: Latency | None, name: str) -> str:
-    if latency is None:
-        return NOT_KNOWN
-    if name in latency.at_least:
-        return f"≥ {units.format_duration(latency.at_least[name])}"
-    value = latency.quantiles[name]
-    return NOT_KNOWN if value is None else units.format_duration(value)

@@ -8,12 +8,10 @@ extents that overlap without being the same nothing is known.
 from collections.abc import Iterator
 from pathlib import Path
 
-from loadstone import regular_file
 from loadstone.errors import InputError
-from loadstone.formats.reading import FileLine, whole
+from loadstone.formats.reading import FileLine, log_lines, whole
 from loadstone.script.trace import Losses, Traced
 
-LINE_MAX = 1 << 16
 HEADS = {"fio version 2 iolog": 2, "fio version 3 iolog": 3}
 ACTIONS = {"read": "READ", "write": "WRITE", "trim": "DELETE"}
 OF_FILES = ("add", "open", "close")
@@ -23,38 +21,32 @@ MILLISECOND_NS, MICROSECOND_NS = 1_000_000, 1_000
 
 def read(path: Path, losses: Losses) -> Iterator[Traced]:
     """Yield the requests of a log; those of version 2 are due when the waits before them end."""
-    try:
-        regular_file.check(path)
-        with path.open(encoding="utf-8", errors="replace") as file:
-            head = file.readline(LINE_MAX).strip()
-            version = HEADS.get(head)
-            if version is None:
-                raise InputError(
-                    f'"{path}", line 1: found "{head[:80]}", expected one of {", ".join(HEADS)}',
-                    "fio --write_iolog=FILE writes them; blkparse's binary form is another",
-                )
-            waited_ns, number = 0, 1
-            while line := file.readline(LINE_MAX):
-                number += 1
-                words = line.split()
-                if not words:
-                    continue
-                place = FileLine(path, number)
-                try:
-                    start_ns = waited_ns
-                    if version == 3:
-                        start_ns = whole(place, "time", words.pop(0)) * MILLISECOND_NS
-                    if version == 2 and len(words) > 2 and words[1] == "wait":
-                        waited_ns += whole(place, "wait", words[2]) * MICROSECOND_NS
-                        continue
-                    one = _request(place, words, start_ns, losses)
-                except InputError as error:
-                    losses.malform(error)
-                    continue
-                if one is not None:
-                    yield one
-    except OSError as error:
-        raise InputError(f'cannot read "{path}": {error.strerror}') from error
+    lines = log_lines(path)
+    number, head = next(lines, (1, ""))
+    head = head.strip()
+    version = HEADS.get(head)
+    if version is None:
+        raise InputError(
+            f'"{path}", line {number}: found "{head[:80]}", expected one of {", ".join(HEADS)}',
+            "fio --write_iolog=FILE writes them; blkparse's binary form is another",
+        )
+    waited_ns = 0
+    for number, line in lines:
+        words = line.split()
+        place = FileLine(path, number)
+        try:
+            start_ns = waited_ns
+            if version == 3:
+                start_ns = whole(place, "time", words.pop(0)) * MILLISECOND_NS
+            if version == 2 and len(words) > 2 and words[1] == "wait":
+                waited_ns += whole(place, "wait", words[2]) * MICROSECOND_NS
+                continue
+            one = _request(place, words, start_ns, losses)
+        except InputError as error:
+            losses.malform(error)
+            continue
+        if one is not None:
+            yield one
 
 
 def _request(place: FileLine, words: list[str], start_ns: int, losses: Losses) -> Traced | None:

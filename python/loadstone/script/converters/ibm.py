@@ -7,12 +7,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from loadstone import regular_file
 from loadstone.errors import InputError
-from loadstone.formats.reading import EDITED, FileLine, whole
+from loadstone.formats.reading import EDITED, FileLine, log_lines, whole
 from loadstone.script.trace import Losses, Traced
 
-LINE_MAX = 1 << 16
 MILLISECOND_NS = 1_000_000
 ACTIONS = {
     "REST.PUT.OBJECT": "WRITE",
@@ -26,23 +24,14 @@ SHORTEST, LONGEST = 3, 6
 
 def read(path: Path, losses: Losses) -> Iterator[Traced]:
     """Yield the requests of a trace."""
-    try:
-        regular_file.check(path)
-        with path.open(encoding="utf-8", errors="replace") as file:
-            number = 0
-            while line := file.readline(LINE_MAX):
-                number += 1
-                if not line.strip():
-                    continue
-                try:
-                    one = _request(FileLine(path, number), line.split(), losses)
-                except InputError as error:
-                    losses.malform(error)
-                    continue
-                if one is not None:
-                    yield one
-    except OSError as error:
-        raise InputError(f'cannot read "{path}": {error.strerror}') from error
+    for number, line in log_lines(path):
+        try:
+            one = _request(FileLine(path, number), line.split(), losses)
+        except InputError as error:
+            losses.malform(error)
+            continue
+        if one is not None:
+            yield one
 
 
 def _request(place: FileLine, words: list[str], losses: Losses) -> Traced | None:

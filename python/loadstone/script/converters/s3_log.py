@@ -12,13 +12,13 @@ from functools import lru_cache
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from loadstone import regular_file
 from loadstone.errors import InputError
 from loadstone.formats.imported import SECOND_NS
-from loadstone.formats.reading import FileLine, whole
+from loadstone.formats.reading import FileLine, log_lines, whole
 from loadstone.script.trace import Losses, Traced
 
-LINE_MAX = 1 << 16
+HEAD = "log starts "
+"""How versitygw begins a log."""
 
 _LINE = re.compile(
     r"(?P<owner>\S+) (?P<bucket>\S+) \[(?P<time>[^\]]+)\] (?P<ip>\S+) (?P<requester>\S+) "
@@ -55,10 +55,12 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
     """Yield the requests of a log; a second's come once the next one begins."""
     second: int | None = None
     waiting: list[Traced] = []
-    for number, line in _lines(path):
+    for number, line in log_lines(path):
+        if line.startswith(HEAD):
+            continue
         place = FileLine(path, number)
         try:
-            one = _request(place, line, losses)
+            one = _request(place, line.rstrip("\r\n") + " ", losses)
         except InputError as error:
             losses.malform(error)
             continue
@@ -70,19 +72,6 @@ def read(path: Path, losses: Losses) -> Iterator[Traced]:
         second = one.start_ns
         waiting.append(one)
     yield from _spread(waiting)
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    try:
-        regular_file.check(path)
-        with path.open(encoding="utf-8", errors="replace") as file:
-            number = 0
-            while line := file.readline(LINE_MAX):
-                number += 1
-                if line.strip() and not line.startswith("log starts "):
-                    yield number, line.rstrip("\r\n") + " "
-    except OSError as error:
-        raise InputError(f'cannot read "{path}": {error.strerror}') from error
 
 
 def _spread(waiting: list[Traced]) -> Iterator[Traced]:
