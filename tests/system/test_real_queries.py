@@ -1,13 +1,17 @@
-"""ClickHouse beside DuckDB, on its own tables: the published comparison, made small."""
+"""ClickHouse beside DuckDB, on its own tables: the published comparison, made small; and by URL."""
 
 import importlib.util
 import json
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.system.command import loadstone
+from tests.system import campaigns
+from tests.system.command import assert_untold, loadstone
 
 pytestmark = pytest.mark.real
 
@@ -45,3 +49,60 @@ def test_a_published_comparison_of_two_file_systems_is_run_again(tmp_path: Path)
     assert "* Ceph: partitionsPerSplit=1" in table
     assert not list((tmp_path / "ssd").iterdir())
     assert json.dumps(document)
+
+
+PASSWORD = "the-password-of-tests"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[str]:
+    """The address of ClickHouse behind our imitation of its server's front."""
+    for name in ("chdb", "clickhouse_connect"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"no {name} here: pip install 'loadstone[clickhouse]'")
+    (tmp_path / "server").mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.system.clickhouse_front", tmp_path / "server", PASSWORD],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as front:
+        try:
+            assert front.stdout is not None
+            yield front.stdout.readline().strip()
+        finally:
+            front.terminate()
+
+
+def test_a_server_is_asked_by_its_address(tmp_path: Path, server: str) -> None:
+    (tmp_path / "disk").mkdir()
+    asked = f"{{url: '{server}', password: {{env: CLICKHOUSE_PASSWORD}}}}"
+    file = campaigns.write(
+        tmp_path,
+        f"name: flash\ntargets: {{disk: {{driver: file, path: {tmp_path / 'disk'}}}}}\n"
+        f"queries: {{scale: 0.01, engine: {{clickhouse: {asked}}}, only: [1, 13], loops: 1, "
+        f"cache: both, storage: {{format: mergetree, partitions: 4}}, "
+        f"data: {tmp_path / 'made'}}}\n",
+    )
+    wrong = loadstone(
+        "run", file, "-o", tmp_path / "no", environment={"CLICKHOUSE_PASSWORD": "another-word"}
+    )
+    assert wrong.code == 1
+    assert "Authentication failed" in wrong.err
+    environment = {"CLICKHOUSE_PASSWORD": PASSWORD}
+    lacking = loadstone(
+        "run", file, "-o", tmp_path / "no", "--set",
+        "queries.engine.clickhouse.policies={disk: fast}", environment=environment,
+    )  # fmt: skip
+    assert 'found storage policy "fast"' in lacking.err
+    said = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
+    assert said.code == 0, said.err
+    assert_untold(PASSWORD, said, tmp_path / "run")
+    document = loadstone("report", tmp_path / "run", "-f", "json").json()
+    arms = document["queries"]["arms"]
+    assert [(one["cache"], one["right"]) for one in arms] == [("cold", 2), ("warm", 2)]
+    # chdb has no log of queries: what the server read is not known, and is not called nothing.
+    assert {one["read_bytes"] for arm in arms for one in arm["queries"]} == {None}
+    [load] = document["queries"]["loads"]
+    assert (load["format"], load["partitions"]) == ("server", 4)
+    again = loadstone("clean", tmp_path / "run", "--yes", environment=environment)
+    assert "nothing is left" in again.out

@@ -106,6 +106,15 @@ def test_kept_tables_have_a_name_that_another_run_finds() -> None:
         (("[duckdb, datafusion]", "{spark: {master: localhost}}"), "queries.engine.0.spark.master"),
         (("[duckdb, datafusion]", "{spark: {wings: 2}}"), "queries.engine.0.spark.wings"),
         (("[duckdb, datafusion]", "[{spark: {}}, spark]"), "queries.engine.1"),
+        (("[duckdb, datafusion]", "{clickhouse: {}}"), "queries.engine.0.clickhouse.url"),
+        (
+            ("[duckdb, datafusion]", "{clickhouse: {url: 'http://me:x@h:1'}}"),
+            "queries.engine.0.clickhouse.url",
+        ),
+        (
+            ("[duckdb, datafusion]", "{clickhouse: {url: 'http://h:1', policies: {a: b}}}"),
+            "queries.engine.0.clickhouse.policies.a",
+        ),
         (("[duckdb, datafusion]", "{spark: null}"), "queries.engine.0.spark"),
         (("[duckdb, datafusion]", "{duckdb: {}}"), "queries.engine.0.duckdb"),
         (("[duckdb, datafusion]", "[4]"), "queries.engine.0"),
@@ -129,6 +138,21 @@ def test_an_engine_has_settings_and_a_name_of_its_own() -> None:
     queries = parse_campaign(text, drivers=DRIVERS, environ={}).queries
     assert queries is not None
     assert Queries.model_validate(queries.model_dump(mode="json", by_alias=True)) == queries
+
+
+def test_a_server_has_the_tables_of_each_target_in_a_place_of_its_own() -> None:
+    asked = "[{clickhouse: {url: 'http://h:8123', policies: {ceph: slow}}}, duckdb]"
+    plan = planned(CAMPAIGN.replace("[duckdb, datafusion]", asked))
+    own = [one.document["queries"] for one in plan.trials if one.phase == LOAD]
+    assert [(one["storage"], one["engine"]) for one in own] == [
+        ("server", "clickhouse_server"), ("parquet", None),
+    ] * 2  # fmt: skip
+    assert [one["settings"].get("policy") for one in own] == [None, None, "slow", None]
+    assert len({one["place"] for one in own if one["storage"] == "server"}) == 2
+    again = [one.document["queries"]["place"] for one in plan.trials if one.phase == QUERY]
+    assert set(again) == {one["place"] for one in own}
+    checked = {one.document["queries"]["engine"] for one in plan.trials if one.phase == CHECK}
+    assert checked == {"duckdb"}
 
 
 def test_a_secret_of_an_engine_stands_in_no_campaign() -> None:

@@ -35,6 +35,14 @@ ENGINES: Mapping[str, EngineEntry] = {
     "clickhouse": EngineEntry(
         "clickhouse", "ClickHouse", "chdb", "clickhouse", ("parquet", "mergetree")
     ),
+    "clickhouse_server": EngineEntry(
+        "clickhouse_server",
+        "ClickHouseServer",
+        "clickhouse_connect",
+        "clickhouse",
+        ("server",),
+        setup="clickhouse_server",
+    ),
     "datafusion": EngineEntry("datafusion_engine", "DataFusion", "datafusion", "datafusion"),
     "duckdb": EngineEntry("duckdb_engine", "DuckDb", "duckdb", "duckdb", reads_buckets=False),
     "spark": EngineEntry(

@@ -20,9 +20,9 @@ SORTED_BY: dict[str, str] = {
     "region": "r_regionkey",
     "supplier": "s_suppkey",
 }
-_NEVER_SPLIT = ("nation", "region")
-_CACHES_OFF = ("use_query_condition_cache", "use_parquet_metadata_cache", "use_query_cache")
-_STANDARD_SQL = {"join_use_nulls": 1, "aggregate_functions_null_for_empty": 1}
+NEVER_SPLIT = ("nation", "region")
+CACHES_OFF = ("use_query_condition_cache", "use_parquet_metadata_cache", "use_query_cache")
+STANDARD_SQL = {"join_use_nulls": 1, "aggregate_functions_null_for_empty": 1}
 """What outer joins and sums of nothing answer: without it Q13 lacks a row, and Q17 may be 0."""
 _ARROW = {
     "output_format_arrow_string_as_string": 1,
@@ -42,7 +42,7 @@ class ClickHouse:
     def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
         """Open the tables that lie in the directory, or make a view of each Parquet file."""
         version = self._begin(tables.directory if tables.format == "mergetree" else None)
-        settings = {**_STANDARD_SQL, **dict.fromkeys(_CACHES_OFF, 0)}
+        settings = {**STANDARD_SQL, **dict.fromkeys(CACHES_OFF, 0)}
         if threads is not None:
             settings["max_threads"] = threads
         if memory_bytes is not None:
@@ -60,7 +60,7 @@ class ClickHouse:
         for name, files in tables.files.items():
             key = SORTED_BY[name]
             split = f"PARTITION BY intHash32({key.partition(',')[0]}) % {tables.partitions}"
-            if name in _NEVER_SPLIT or tables.partitions == 1:
+            if name in NEVER_SPLIT or tables.partitions == 1:
                 split = ""
             paths = _glob([f"{source}/{one}" for one in files])
             self._session.query(

@@ -26,7 +26,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """Where the tables of a benchmark are: below a directory, or in a bucket.
+    """Where the tables of a benchmark are: below a directory, in a bucket, or in a database.
 
     `files` are the paths of each table's files below it, for tables kept as Parquet.
     """
@@ -36,6 +36,7 @@ class Tables:
     files: Mapping[str, Sequence[str]]
     directory: str | None = None
     bucket: Bucket | None = None
+    database: str | None = None
 
     def paths(self, table: str) -> list[str]:
         """Return the files of a table, as local paths."""

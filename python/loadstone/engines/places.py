@@ -27,6 +27,7 @@ class TablePlace(ABC):
     name: str
     directory: str | None = None
     bucket: Bucket | None = None
+    database: str | None = None
 
     @abstractmethod
     def mark(self) -> Mark | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
-from loadstone.campaign.planning.query_plan import CHECK, LOAD
+from loadstone.campaign.planning.query_plan import CHECK, LOAD, ON_SERVER
 from loadstone.documents.summary import Iteration, Summary
 from loadstone.documents.trial import QueryDocument, TrialDocument
 from loadstone.engines import entry_of
@@ -89,6 +89,11 @@ def _removed(place: TablePlace, run: str) -> dict[str, Any]:
 
 def _place(document: TrialDocument) -> TablePlace:
     own, target = document["queries"], document["target"]
+    if own["storage"] == ON_SERVER:
+        from loadstone.engines.clickhouse_server import DatabasePlace
+
+        settings = cast(dict[str, Any], secrets.resolved(own["settings"], os.environ))
+        return DatabasePlace(settings, own["place"], own["partitions"])
     values = {
         name: secrets.resolve(value, os.environ) if isinstance(value, dict) else value
         for name, value in target["settings"].items()
@@ -157,7 +162,7 @@ class _Trial:
         self._place.begin(mark)
         self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
         rows = SecondRows("load")
-        if own["storage"] == "parquet":
+        if own["storage"] in ("parquet", ON_SERVER):
             for one in files:
                 if not self.tick():
                     break
@@ -285,6 +290,7 @@ class _Trial:
             "files": files_by_table(mark.files),
             "directory": directory,
             "bucket": asdict(bucket) if bucket is not None else None,
+            "database": self._place.database,
         }
 
     def _compare(self, found: list[list[Any]], told: dict[str, Any]) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from loadstone.campaign.planning.query_plan import CHECK, LOAD
+from loadstone.campaign.planning.query_plan import CHECK, LOAD, ON_SERVER
 from loadstone.documents.trial import QueryDocument, TrialDocument
 from loadstone.engines import check_engine, entry_of
 from loadstone.engines.answers import answer_file, read_answer_file
@@ -60,7 +60,7 @@ def _check_engine(own: QueryDocument, *, is_here: bool) -> None:
         raise TargetError(
             f'engine "{own["engine"]}": found format {own["storage"]}, allowed: {allowed}'
         )
-    if own["storage"] != "parquet" and not (is_here or own["is_directory"]):
+    if own["storage"] not in ("parquet", ON_SERVER) and not (is_here or own["is_directory"]):
         raise TargetError(f"{own['storage']} is kept in directories alone, not in buckets")
     if not (is_here or own["is_directory"] or entry.reads_buckets):
         raise TargetError(
@@ -73,7 +73,8 @@ def _check_engine(own: QueryDocument, *, is_here: bool) -> None:
         is_bucket = not (is_here or own["is_directory"])
         check_engine(own["engine"] or "", settings, reads_buckets=is_bucket)
     except InputError as error:
-        raise TargetError(f'engine "{own["engine"]}": {error.message}', error.hint) from error
+        name = (own["engine"] or "").partition("_")[0]
+        raise TargetError(f'engine "{name}": {error.message}', error.hint) from error
 
 
 def _check_answer(own: QueryDocument) -> None:

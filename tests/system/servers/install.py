@@ -96,7 +96,7 @@ def install_chromium() -> None:
 
 def install_chdb() -> None:
     """Install ClickHouse as a library beside loadstone; it is no server, but as large as one."""
-    if importlib.util.find_spec("chdb") is None:
+    if any(importlib.util.find_spec(name) is None for name in ("chdb", "clickhouse_connect")):
         print("installing chdb …", flush=True)
         _run("chdb", [sys.executable, "-m", "pip", "install", "loadstone[clickhouse]"])
 

@@ -206,7 +206,8 @@ def _times(name: str, arm: Arm, records: Iterable[Record]) -> QueryTimes:
                 messages.append(str(message))
             continue
         by_block[record.trial["block"]] = measured["time_ns"] / 1e9
-        cpu_s.append(measured.get("cpu_ns", 0) / 1e9)
+        if (cpu_ns := measured.get("cpu_ns", 0)) is not None:
+            cpu_s.append(cpu_ns / 1e9)
         read.append(_read(measured))
         rows.append(measured.get("rows", 0))
         compared.append("compared_with" in measured)

@@ -32,6 +32,14 @@ def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistak
                 found=shown(target.driver),
                 allowed=f"one that can hold tables: {', '.join(holding)}",
             )
+    for number, one in enumerate(queries.engine):
+        for name in one.settings.get("policies", {}):
+            if name not in campaign.targets:
+                yield KeyMistake(
+                    path=("queries", "engine", number, "clickhouse", "policies", name),
+                    found=f"{shown(name)}, no target",
+                    allowed=", ".join(campaign.targets),
+                )
     states = 2 if queries.cache == "both" else 1
     each = (len(campaign.targets), len(queries.engine), states, max(1, len(queries.threads)))
     trials = math.prod(each) * len(queries.only) * queries.loops * suites(campaign.schedule)

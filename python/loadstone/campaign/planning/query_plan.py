@@ -24,6 +24,10 @@ CHECK = "check"
 QUERY = "query"
 QUERY_PHASES = (LOAD, CHECK, QUERY)
 
+SERVER = "clickhouse_server"
+ON_SERVER = "server"
+"""The format of tables that only a server can reach."""
+
 _OWN_FORMATS = {"mergetree": "clickhouse"}
 """Formats that only one engine reads; the others read Parquet beside it."""
 
@@ -54,8 +58,8 @@ class QueryPlanner:
         first = next(iter(self._targets))
         if suite == 0:
             for target in self._targets:
-                for form in self._formats():
-                    self._emit(target, LOAD, suite, 1, {"format": form})
+                for kept in self._kept():
+                    self._emit(target, LOAD, suite, 1, kept)
             for query in self._queries.only if self._trusted is not None else ():
                 asked = {"query": query, "engine": self._trusted}
                 self._emit(first, CHECK, suite, 1, asked)
@@ -65,8 +69,8 @@ class QueryPlanner:
                 self._emit(target, QUERY, suite, block, asked)
         if is_last and not self._campaign.keep_data:
             for target in self._targets:
-                for form in self._formats():
-                    self._emit(target, CLEAN_UP, suite, 1, {"format": form})
+                for kept in self._kept():
+                    self._emit(target, CLEAN_UP, suite, 1, kept)
 
     @property
     def _trusted(self) -> str | None:
@@ -74,10 +78,19 @@ class QueryPlanner:
         answers = self._queries.answers
         return None if answers is None or is_folder(answers) else answers
 
-    def _formats(self) -> list[str]:
-        return list(dict.fromkeys(self._format_of(one.engine) for one in self._queries.engine))
+    def _kept(self) -> list[dict[str, Any]]:
+        """Return in which formats, and on which servers, tables are kept for each target."""
+        found: dict[tuple[str, str | None], None] = {}
+        for one in self._queries.engine:
+            form = self._format_of(one.engine)
+            found[form, one.name if form == ON_SERVER else None] = None
+        return [
+            {"format": form, **({} if name is None else {"engine": name})} for form, name in found
+        ]
 
     def _format_of(self, engine: str) -> str:
+        if engine == SERVER:
+            return ON_SERVER
         form = self._queries.storage.format
         return form if _OWN_FORMATS.get(form, engine) == engine else "parquet"
 
@@ -102,7 +115,9 @@ class QueryPlanner:
         self, target: str, phase: str, suite: int, block: int, asked: Mapping[str, Any]
     ) -> None:
         queries, known = self._queries, self._targets[target]
-        engine, settings = self._engine_of(asked)
+        engine, settings = self._engine_of(asked, target)
+        if phase == CHECK:
+            engine, settings = asked["engine"], {}
         form = asked.get("format") or self._format_of(engine)
         facts = self._campaign.targets[target].facts
         document: TrialDocument = {
@@ -133,7 +148,7 @@ class QueryPlanner:
                 "scale": queries.scale,
                 "storage": form,
                 "partitions": queries.storage.partitions,
-                "place": self._place(form),
+                "place": self._place(form, target, asked.get("engine")),
                 "is_directory": known.driver.facts.place == "directory",
                 "data": queries.data,
                 "query": asked.get("query"),
@@ -148,17 +163,21 @@ class QueryPlanner:
         }
         self.trials.append(PlannedTrial(document=document, suite=suite))
 
-    def _engine_of(self, asked: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def _engine_of(self, asked: Mapping[str, Any], target: str) -> tuple[str, dict[str, Any]]:
         """Return the engine that is asked for by its name in this run, and its settings."""
         name = asked.get("engine") or ""
         for one in self._queries.engine:
             if one.name == name:
-                return one.engine, one.settings
+                settings = dict(one.settings)
+                policy = settings.pop("policies", {}).get(target)
+                return one.engine, settings if policy is None else {**settings, "policy": policy}
         return name, {}
 
-    def _place(self, form: str) -> str:
+    def _place(self, form: str, target: str, engine: str | None) -> str:
         """Return the name of the directory or bucket; without the run where data is kept."""
         queries = self._queries
         scale = f"{queries.scale:g}".replace(".", "-").replace("+", "")
         name = f"loadstone-{queries.benchmark}-{scale}-{form}-{queries.storage.partitions}"
+        # Tables of all targets lie side by side in one server.
+        name += f"-{engine}-{target}" if form == ON_SERVER else ""
         return name if self._campaign.keep_data else f"{name}-{self._run[:8]}"

@@ -95,12 +95,53 @@ class SparkSettings(BaseModel):
         return self.model_dump(mode="json", exclude={"name"}, exclude_defaults=True)
 
 
+def _read_url(value: str) -> str:
+    if not re.fullmatch(r"https?://[^/@\s]+/?", value):
+        raise InputError.of_value(
+            value if "@" not in value else "an address with a user in it",
+            "the address of a server, like http://host:8123",
+            "user and password have keys of their own",
+        )
+    return value.rstrip("/")
+
+
+def _read_password(value: Any) -> Any:
+    return value if value is None else secret_reference(value)
+
+
+class ClickHouseSettings(BaseModel):
+    """Which ClickHouse server is asked, and by whom."""
+
+    model_config = _FROZEN
+
+    name: str = Field(
+        default="clickhouse", pattern=NAME_PATTERN, description="What reports call this engine."
+    )
+    url: Annotated[str, AfterValidator(_read_url)] = Field(
+        description="The server's HTTP address: http://host:8123."
+    )
+    user: str | None = Field(default=None, description="Who asks; the server's default user.")
+    password: Annotated[dict[str, str] | None, BeforeValidator(_read_password)] = Field(
+        default=None, description="The password: {env: NAME} or {file: PATH}."
+    )
+    policies: dict[str, str] = Field(
+        default={},
+        description="The server's storage policy that puts tables on each target: {ssd: local}; "
+        "its default where a target is absent.",
+    )
+
+    def document(self) -> dict[str, Any]:
+        """Return what the engine is given."""
+        return self.model_dump(mode="json", exclude={"name"}, exclude_defaults=True)
+
+
 class EngineChoice(BaseModel):
     """An engine: its name, or its name with settings."""
 
     model_config = _FROZEN
 
     plain: EngineName | None = None
+    clickhouse: ClickHouseSettings | None = None
     spark: SparkSettings | None = None
 
     @model_validator(mode="before")
@@ -134,15 +175,15 @@ class EngineChoice(BaseModel):
         found["properties"].pop("plain")
         return {"anyOf": [{"type": "string"}, {**found, "maxProperties": 1}]}
 
-    def _with_settings(self) -> list[SparkSettings]:
-        return [one for one in (self.spark,) if one is not None]
+    def _with_settings(self) -> list[SparkSettings | ClickHouseSettings]:
+        return [one for one in (self.clickhouse, self.spark) if one is not None]
 
     @property
     def engine(self) -> str:
         """The engine."""
         if self.plain is not None:
             return self.plain
-        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+        return "clickhouse_server" if self.clickhouse is not None else "spark"
 
     @property
     def name(self) -> str:

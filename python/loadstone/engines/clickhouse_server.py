@@ -1,0 +1,245 @@
+"""A ClickHouse server or cluster, asked by its URL: MergeTree on the storage policy of each target.
+
+Everything that reads is the server's, so what a query used is what its log tells.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from loadstone.engines.clickhouse import CACHES_OFF, NEVER_SPLIT, SORTED_BY, STANDARD_SQL
+from loadstone.engines.engine import Row, Tables
+from loadstone.engines.places import TablePlace
+from loadstone.engines.tables import MARK, Mark, read_mark
+from loadstone.errors import InputError, TargetError
+
+CONNECT_MAX_S = 10
+_MARK_TABLE = MARK.partition(".")[0].replace("-", "_")
+_CACHES = ("MARK CACHE", "UNCOMPRESSED CACHE", "FILESYSTEM CACHE")
+_COUNTED = {
+    "cpu_ns": ("OSCPUVirtualTimeMicroseconds", 1000),
+    "read_bytes": ("OSReadBytes", 1),
+    "received_bytes": ("ReadBufferFromS3Bytes", 1),
+}
+"""What the log of queries counts, and its units of ours."""
+
+
+def check(settings: Mapping[str, Any], *, reads_buckets: bool) -> None:
+    """Raise InputError if the server does not answer, or lacks a policy."""
+    client = connect(settings)
+    try:
+        policy = settings.get("policy")
+        found = client.query("SELECT DISTINCT policy_name FROM system.storage_policies").result_rows
+        names = [str(name) for (name,) in found]
+        if policy is not None and policy not in names:
+            raise InputError(
+                f'found storage policy "{policy}", {settings["url"]} has: {", ".join(names)}',
+                "a storage policy is set up in the server's own configuration",
+            )
+    finally:
+        client.close()
+
+
+def connect(settings: Mapping[str, Any]) -> Any:
+    """Return a client; raise InputError with what the server said."""
+    import clickhouse_connect
+
+    url = urlsplit(settings["url"])
+    try:
+        return clickhouse_connect.get_client(
+            interface=url.scheme,
+            host=url.hostname,
+            port=url.port or (8443 if url.scheme == "https" else 8123),
+            username=settings.get("user") or "default",
+            password=settings.get("password") or "",
+            connect_timeout=CONNECT_MAX_S,
+            send_receive_timeout=24 * 3600,
+            autogenerate_session_id=False,
+        )
+    except Exception as error:
+        raise InputError(
+            f"{settings['url']}: no ClickHouse answers there: {_said(error)}",
+            "look at the address, the user and the password of the engine's settings",
+        ) from error
+
+
+def _said(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
+class ClickHouseServer:
+    """One client of a server."""
+
+    has_processes = False
+
+    def __init__(self, **settings: Any) -> None:
+        """Take the settings of the campaign."""
+        self._settings = settings
+        self._asked: dict[str, Any] = {}
+        self._client: Any = None
+        self._last = ""
+
+    def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
+        """Connect, with the server's caches of results off."""
+        self._client = connect(self._settings)
+        self._client.database = tables.database
+        self._asked = {**STANDARD_SQL, **dict.fromkeys(CACHES_OFF, 0), "log_queries": 1}
+        if threads is not None:
+            self._asked["max_threads"] = threads
+        if memory_bytes is not None:
+            self._asked["max_memory_usage"] = memory_bytes
+        return str(self._client.server_version)
+
+    def load(self, tables: Tables, source: str) -> None:
+        """Nothing: the place itself writes the tables."""
+        raise NotImplementedError
+
+    def run(self, query: str) -> list[Row]:
+        """Run a query to its last row."""
+        self._last = str(uuid.uuid4())
+        rows: list[Row] = self._client.query(
+            query, settings={**self._asked, "query_id": self._last}
+        ).result_rows
+        return rows
+
+    def account(self) -> dict[str, int | None]:
+        """Return what the server's log says of the last query; nothing where it has none."""
+        names = ", ".join(f"ProfileEvents['{name}']" for name, _ in _COUNTED.values())
+        try:
+            self._client.command("SYSTEM FLUSH LOGS")
+            [row] = self._client.query(
+                f"SELECT {names} FROM system.query_log "
+                f"WHERE query_id = '{self._last}' AND type = 'QueryFinish'"
+            ).result_rows
+        except Exception:  # a user without the right to it, or a server without the log
+            return dict.fromkeys(_COUNTED)
+        return {
+            name: int(value) * unit
+            for (name, (_, unit)), value in zip(_COUNTED.items(), row, strict=True)
+        }
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+
+
+class DatabasePlace(TablePlace):
+    """A database of the server, which is ours by the mark in a table of it."""
+
+    def __init__(self, settings: Mapping[str, Any], name: str, partitions: int) -> None:
+        """Take how the server is reached, and the name of the database."""
+        self.database = name
+        self.name = f"{settings['url']}/{name}"
+        self._policy = settings.get("policy")
+        self._partitions = partitions
+        try:
+            self._client = connect(settings)
+        except InputError as error:
+            raise TargetError(error.message, error.hint) from error
+
+    def _do(self, what: str, command: str) -> None:
+        try:
+            self._client.command(command)
+        except Exception as error:
+            raise TargetError(f"{self.name}: {what}: {_said(error)}") from error
+
+    def _rows(self, what: str, query: str) -> Sequence[Sequence[Any]]:
+        try:
+            rows: Sequence[Sequence[Any]] = self._client.query(query).result_rows
+        except Exception as error:
+            raise TargetError(f"{self.name}: {what}: {_said(error)}") from error
+        return rows
+
+    def _tables(self) -> list[str]:
+        query = f"SELECT name FROM system.tables WHERE database = '{self.database}' ORDER BY name"
+        return [str(name) for (name,) in self._rows("list its tables", query)]
+
+    def _table(self, name: str) -> str:
+        return f"`{self.database}`.`{name}`"
+
+    def mark(self) -> Mark | None:
+        """Read the mark's table."""
+        names = self._tables()
+        if not names:
+            return None
+        if _MARK_TABLE not in names:
+            raise TargetError(
+                f"database {self.name} was not made by loadstone: it has tables and no "
+                f"{_MARK_TABLE}",
+                "drop or rename it",
+            )
+        query = f"SELECT mark FROM {self._table(_MARK_TABLE)} ORDER BY number DESC LIMIT 1"
+        rows = self._rows("read the mark", query)
+        return read_mark(str(rows[0][0]), self.name) if rows else None
+
+    def begin(self, mark: Mark) -> None:
+        """Make the database and its mark; what an earlier try of this run left is dropped."""
+        self._do("make it", f"CREATE DATABASE IF NOT EXISTS `{self.database}`")
+        self._do(
+            "make the mark",
+            f"CREATE TABLE IF NOT EXISTS {self._table(_MARK_TABLE)} "
+            "(number UInt64, mark String) ENGINE = MergeTree ORDER BY number",
+        )
+        for name in {one.table for one in mark.files} & set(self._tables()):
+            self._do(f"drop {name}", f"DROP TABLE {self._table(name)} SYNC")
+        self.complete(mark)
+
+    def write(self, name: str, source: Path) -> None:
+        """Insert a file into its table, made by the file's own columns."""
+        from pyarrow import parquet
+
+        table = name.split("/")[0].partition(".")[0]
+        columns = ", ".join(
+            f"`{field.name}` {_type_of(str(field.type))}" for field in parquet.read_schema(source)
+        )
+        key = SORTED_BY[table]
+        is_split = self._partitions > 1 and table not in NEVER_SPLIT
+        split = f"PARTITION BY intHash32({key.partition(',')[0]}) % {self._partitions}"
+        policy = f" SETTINGS storage_policy = '{self._policy}'" if self._policy else ""
+        self._do(
+            f"make {table}",
+            f"CREATE TABLE IF NOT EXISTS {self._table(table)} ({columns}) ENGINE = MergeTree "
+            f"{split if is_split else ''} ORDER BY ({key}){policy}",
+        )
+        try:
+            with source.open("rb") as file:
+                self._client.raw_insert(self._table(table), insert_block=file, fmt="Parquet")
+        except Exception as error:
+            raise TargetError(f"{self.name}: write {name}: {_said(error)}") from error
+
+    def complete(self, mark: Mark) -> None:
+        """Insert the mark again, after the ones before."""
+        text = json.dumps(json.loads(mark.text()))
+        count = f"(SELECT count() FROM {self._table(_MARK_TABLE)})"
+        quoted = text.replace("\\", "\\\\").replace("'", "\\'")
+        self._do(
+            "write the mark",
+            f"INSERT INTO {self._table(_MARK_TABLE)} SELECT {count}, '{quoted}'",
+        )
+
+    def remove(self, mark: Mark) -> list[str]:
+        """Drop the mark's tables, and the database if nothing else is in it."""
+        there = self._tables()
+        for name in sorted({one.table for one in mark.files} & set(there)):
+            self._do(f"drop {name}", f"DROP TABLE {self._table(name)} SYNC")
+        left = [name for name in self._tables() if name != _MARK_TABLE]
+        if not left:
+            self._do("drop the mark", f"DROP TABLE {self._table(_MARK_TABLE)} SYNC")
+            self._do("drop it", f"DROP DATABASE `{self.database}`")
+        return left
+
+    def evict(self) -> None:
+        """Empty the server's own caches; its hosts' page caches are beyond a client."""
+        for cache in _CACHES:
+            self._do(f"empty its {cache.lower()}", f"SYSTEM DROP {cache}")
+
+
+def _type_of(arrow: str) -> str:
+    names = {"int64": "Int64", "int32": "Int32", "string": "String", "date32[day]": "Date"}
+    if arrow.startswith("decimal"):
+        return f"Decimal({arrow.partition('(')[2]}"
+    return names.get(arrow.removeprefix("large_").removesuffix("_view"), "String")
