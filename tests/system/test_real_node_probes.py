@@ -3,15 +3,17 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.system import ssh_network
-from tests.system.command import Said
+from tests.system.command import HANGS_AFTER_S, Said
 from tests.system.ssh_network import SshNetwork
 
 pytestmark = [
@@ -22,6 +24,10 @@ pytestmark = [
     ),
 ]
 
+CAMPAIGN = (
+    'name: n\ntargets: {a: {driver: "null"}}\ndataset: {objects: 1, size: 4KiB}\n'
+    "load: {threads: 1}\nphases: [{op: get, requests: 5}]\nnodes:\n"
+)
 NODE = """\
   {name}:
     host: {name}
@@ -56,12 +62,16 @@ def make_mounts(network: SshNetwork, folder: Path) -> None:
         (folder / name).mkdir()
 
 
-def ask(network: SshNetwork, folder: Path, *words: str, port: int = 5201, more: str = "") -> Said:
-    campaign = (
-        'name: n\ntargets: {a: {driver: "null"}}\ndataset: {objects: 1, size: 4KiB}\n'
-        "load: {threads: 1}\nphases: [{op: get, requests: 5}]\nnodes:\n"
-    )
-    for number, name in enumerate(network.names):
+def ask(
+    network: SshNetwork,
+    folder: Path,
+    *words: str,
+    names: Sequence[str],
+    port: int = 5201,
+    more: str = "",
+) -> Said:
+    campaign = CAMPAIGN
+    for number, name in enumerate(names):
         campaign += NODE.format(
             name=name, address=f"10.231.9.{11 + number}", port=port, folder=folder, more=more
         )
@@ -73,7 +83,7 @@ def test_each_node_is_measured_and_every_path_both_ways(
     network: SshNetwork, tmp_path: Path
 ) -> None:
     make_mounts(network, tmp_path)
-    said = ask(network, tmp_path, "-f", "json")
+    said = ask(network, tmp_path, "-f", "json", names=network.names)
     assert said.code == 0, said.err
     nodes: dict[str, Any] = json.loads(said.out)
     assert list(nodes) == list(network.names)
@@ -102,7 +112,7 @@ def test_a_path_that_is_slow_in_one_direction_is_seen_in_that_one(
     if added.returncode:
         pytest.skip(f"the kernel has no such queue: {added.stderr.strip()}")
     try:
-        said = ask(network, tmp_path, "-f", "json")
+        said = ask(network, tmp_path, "-f", "json", names=network.names[:2])
     finally:
         subprocess.run([*space, "del", "dev", "to0", "root"], check=True)
     nodes = json.loads(said.out)
@@ -118,7 +128,8 @@ def test_a_port_that_is_taken_and_a_mount_that_is_another_thing_are_said(
 ) -> None:
     make_mounts(network, tmp_path)
     # sshd listens there.
-    said = ask(network, tmp_path, port=22, more=", file_system: ceph")
+    names = network.names[:2]
+    said = ask(network, tmp_path, names=names, port=22, more=", file_system: ceph")
     assert said.code == 1
     assert "iperf3 does not listen on node" in said.err
     assert "hint: give its network probe another port" in said.err
@@ -133,7 +144,7 @@ def test_a_directory_that_is_not_there_and_a_node_out_of_reach_stop_no_other(
 ) -> None:
     network.cut_off("client3")
     try:
-        said = ask(network, tmp_path, "-f", "json")
+        said = ask(network, tmp_path, "-f", "json", names=network.names)
     finally:
         network.mend("client3")
     assert said.code == 1
@@ -143,3 +154,25 @@ def test_a_directory_that_is_not_there_and_a_node_out_of_reach_stop_no_other(
     assert "is no directory" in nodes["client1"]["probes"][0]["failed"]
     assert nodes["client1"]["paths"]["client2"]["bandwidth"]["bits_per_s"] > 0
     assert "could not be reached" in nodes["client1"]["paths"]["client3"]["failed"]
+
+
+def test_a_node_whose_caller_dies_removes_its_files(network: SshNetwork, tmp_path: Path) -> None:
+    (tmp_path / "client1").mkdir()
+    (tmp_path / "c.yaml").write_text(
+        CAMPAIGN
+        + NODE.format(name="client1", address="10.231.9.11", port=5201, folder=tmp_path, more="")
+    )
+    with network.start("nodes", str(tmp_path / "c.yaml")) as process:
+        while process.poll() is None and not list((tmp_path / "client1").glob("*/probe.1")):
+            time.sleep(0.05)
+        assert process.poll() is None
+        # The program itself and the ssh that it started.
+        for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+            os.kill(int(child), signal.SIGKILL)
+        process.kill()
+        process.communicate()
+    assert list((tmp_path / "client1").iterdir())
+    give_up = time.monotonic() + HANGS_AFTER_S
+    while list((tmp_path / "client1").iterdir()):
+        assert time.monotonic() < give_up
+        time.sleep(0.2)

@@ -72,6 +72,6 @@ class AroundTrial:
 
     def _look(self, when: str) -> None:
         state = self._clusters.look(self._document, self._absent)
-        state |= self._stores.look(self._document, self._absent)
+        state |= self._stores.look(self._document, when, self._absent)
         if state:
             self.target_state[when] = state

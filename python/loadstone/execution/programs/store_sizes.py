@@ -5,6 +5,7 @@ A file system is asked by statvfs, a pool of Ceph by `ceph df`. Other stores do 
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.planning.ceiling_plan import ceph_words, is_pool
 from loadstone.campaign.planning.filling import StoreSize
-from loadstone.campaign.planning.lifecycle import FILL
+from loadstone.campaign.planning.lifecycle import FILL, dataset_of, largest_size
 from loadstone.campaign.planning.plan import Plan
 from loadstone.documents.trial import TargetDocument, TrialDocument
 from loadstone.errors import InputError
@@ -21,6 +22,10 @@ from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import run_programs
 
 TIMEOUT_S = 30.0
+SETTLE_S = 60.0
+POLL_S = 1.0
+SHOWN = 0.98
+"""How much of what was written must show in what a store says of itself."""
 
 
 class Stores:
@@ -29,20 +34,42 @@ class Stores:
     def __init__(self, plan: Plan, interrupt: Interrupt) -> None:
         self._names = plan.stores.keys()
         self._interrupt = interrupt
+        self._before = 0
 
-    def look(self, document: TrialDocument, absent: dict[str, str]) -> dict[str, Any]:
+    def look(self, document: TrialDocument, when: str, absent: dict[str, str]) -> dict[str, Any]:
         """Return the size of a trial's store; why it is not told is listed in `absent`."""
-        is_asked_for = document["measured"] or document["phase"] == FILL
+        is_fill = document["phase"] == FILL
+        is_asked_for = document["measured"] or is_fill
         if document["target"]["name"] not in self._names or not is_asked_for:
             return {}
         if self._interrupt.is_asked:
             return {}
         try:
             size = read_size(document["target"], self._interrupt)
+            if is_fill and size is not None:
+                size = self._settled(document, when, size)
         except InputError as error:
             absent["store"] = error.message
             return {}
         return {"store": size.document()} if size is not None else {}
+
+    def _settled(self, document: TrialDocument, when: str, size: StoreSize) -> StoreSize:
+        """Return the size once what a fill wrote shows in it: a cluster counts with a delay.
+
+        Where it does not show in time, what the store says is kept, and is a finding.
+        """
+        if when == "before":
+            self._before = size.used_bytes
+            return size
+        dataset = dataset_of(document)
+        written = (dataset["objects"] or 0) * largest_size(dataset["size"])
+        give_up = time.monotonic() + SETTLE_S
+        while size.used_bytes - self._before < SHOWN * written:
+            if self._interrupt.is_asked or time.monotonic() > give_up:
+                break
+            time.sleep(POLL_S)
+            size = read_size(document["target"], self._interrupt) or size
+        return size
 
 
 def read_size(target: TargetDocument, interrupt: Interrupt) -> StoreSize | None:
