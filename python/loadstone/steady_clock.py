@@ -1,4 +1,4 @@
-"""A clock since 1970 that nobody can set, and by how much the host's own was set meanwhile."""
+"""A clock since 1970 that cannot be set, and by how much the host's own was set meanwhile."""
 
 import time
 

@@ -30,7 +30,7 @@ def test_a_run_keeps_what_it_really_used_or_is_refused_with_the_reason(tmp_path:
 
 
 def test_a_run_that_the_kernel_kills_for_its_memory_says_so(tmp_path: Path) -> None:
-    """The outcome is told, and kept: which trial was under way, why it ended, what is left."""
+    """The outcome is printed, and kept: which trial was under way, why it ended, what is left."""
     data, run = tmp_path / "data", tmp_path / "run"
     data.mkdir()
     file = campaigns.write(tmp_path, GREEDY.format(folder=data))

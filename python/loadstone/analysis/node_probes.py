@@ -65,7 +65,7 @@ def is_cached(one: Mapping[str, Any]) -> bool:
 def _slow(nodes: Mapping[str, Node]) -> Iterator[Finding]:
     for (what, unit), rates in _rates(nodes).items():
         if len(rates) < 3:
-            # Of two nobody knows which one is odd.
+            # Of two, either may be the odd one.
             continue
         middle = statistics.median(rates.values())
         slow = {place: rate for place, rate in rates.items() if rate < SLOW * middle}

@@ -25,7 +25,7 @@ START_MAX_S = 180
 REACH_MAX_S = 5
 SAID_MAX = 600
 EXECUTOR_MEMORY = 1 << 30
-"""What Spark itself gives an executor when it is told nothing."""
+"""Spark's own default for an executor."""
 _DAEMON = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """Master and worker only keep accounts; what runs queries has Java's own settings."""
 

@@ -275,7 +275,7 @@ class _Work:
 
 
 def on_steady_clock(summary: Mapping[str, Any], step_ns: int) -> dict[str, Any]:
-    """Return a summary with its end as a clock shows it that nobody set."""
+    """Return a summary with its end on the steady clock."""
     return {**summary, "ended_unix_ns": summary["ended_unix_ns"] - step_ns}
 
 

@@ -134,7 +134,7 @@ RULES: tuple[Rule, ...] = (
         id="CLOCK_SET",
         short="a host's clock was set",
         says="the clock of a client host was set while it made load",
-        means="The figures hold: the load and the probes follow clocks that nobody can set. Logs of"
+        means="The figures hold: the load and the probes follow clocks that cannot be set. Logs of"
         " that host do not fit them.",
         do="Have the host's clock corrected slowly (chrony does) or before a run, not during it.",
         trial_check=HOSTS + "has_set_clock",

@@ -67,7 +67,7 @@ SparkConf = Annotated[dict[str, str | dict[str, str]], BeforeValidator(_read_con
 
 
 class SparkSettings(BaseModel):
-    """Where Spark runs, and what it is told."""
+    """Where Spark runs, and its settings."""
 
     model_config = _FROZEN
 
@@ -192,7 +192,7 @@ class EngineChoice(BaseModel):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What it is told besides, secrets as references."""
+        """Other settings of Spark, secrets as references."""
         return {} if self.plain else self._with_settings()[0].document()
 
 

@@ -1,4 +1,4 @@
-"""Tells what became of a run that the kernel killed for its memory: a run cannot say it itself.
+"""Says what became of a run that the kernel killed for its memory: the run itself cannot.
 
 It waits outside the run's control group until the run says that it has ended, or is gone without a
 word. Then it says so on the run's own standard error, writes the outcome into the run's manifest,

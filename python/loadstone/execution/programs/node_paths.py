@@ -1,7 +1,7 @@
 """Measures the network between nodes: ping and iperf3, from each to each other, one after another.
 
 Both ways, since a path may be slow in one of them alone. iperf3 listens on a node only for the
-measurement in question, ends with it, and by itself where nobody comes.
+measurement in question, ends with it, and by itself where no client connects.
 """
 
 import shlex
@@ -129,7 +129,7 @@ def _bandwidth(
     probe, port = asked[ends[0]], str(asked[ends[1]].port)
     seconds = max(1, round(probe.duration_ns / SECOND_NS))
     limit_s = seconds + SPARE_S
-    # -1: it serves one client and ends. timeout: it ends where none comes.
+    # -1: it serves one client and ends. timeout: it ends where none connects.
     serving = ["timeout", str(limit_s + round(READY_S)), "iperf3", "-s", "-1", "-p", port]
     serving += ["-B", address, "--forceflush"]
     server = Program(command_on(nodes[ends[1]], f"exec {shlex.join(serving)}", {}))

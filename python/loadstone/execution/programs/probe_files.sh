@@ -20,10 +20,10 @@ remove() {
 }
 
 measure() {
-    # After a failure, or with nobody there to read it, nothing more is measured.
+    # After a failure nothing more is measured.
     [ "$code" = 0 ] && part "$@"
 }
 
-# Whoever asked may be gone in the middle: what was made is removed all the same.
+# The caller may be gone in the middle: what was made is removed all the same.
 trap '' HUP PIPE
 trap 'part remove remove; exit 1' INT TERM

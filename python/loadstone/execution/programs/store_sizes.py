@@ -92,7 +92,7 @@ def read_size(target: TargetDocument, interrupt: Interrupt) -> StoreSize | None:
 
 
 def _size_of_file_system(path: Path) -> StoreSize:
-    # Of a directory that is not there nobody knows what will be mounted at it.
+    # A missing directory may yet become the mount point of another file system.
     try:
         told = os.statvfs(path)
     except OSError as error:
@@ -100,7 +100,7 @@ def _size_of_file_system(path: Path) -> StoreSize:
             f'statvfs of "{path}": {error.strerror}', "mount or make it, or give fill in bytes"
         ) from error
     used = (told.f_blocks - told.f_bfree) * told.f_frsize
-    # As df: what root alone may use counts for nobody.
+    # As df: space reserved for root is left out.
     return StoreSize(total_bytes=used + told.f_bavail * told.f_frsize, used_bytes=used)
 
 
