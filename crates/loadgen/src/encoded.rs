@@ -523,7 +523,7 @@ mod tests {
             truth.resize(truth.len() + step.count_at_value() as usize, step.value_iterated_to());
         }
         assert_eq!(sum.at_ranks(&ranks), truth);
-        assert_eq!(sum.at_ranks(&[one.len() + 1]), []);
+        assert!(sum.at_ranks(&[one.len() + 1]).is_empty());
     }
 
     #[test]
