@@ -443,7 +443,7 @@ def test_descriptions_of_nodes_tell_nothing(cage: Cage, tmp_path: Path) -> None:
         "nodes: {here: {}}\ndataset: {objects: 10, size: 4KiB}\nload: {threads: 1}\n"
         "phases: [put]\n"
     )
-    told = loadstone(cage, "nodes", file, "--json", without=others)
+    told = loadstone(cage, "nodes", file, "-f", "json", without=others)
     assert told.code == 0, told.err
     assert "here" in told.out
     folder = tmp_path / "described"
