@@ -1,19 +1,28 @@
-"""What TCP connections of an engine receive while a query runs, as the kernel counts it."""
+"""What TCP connections of an engine receive while a query runs, as the kernel counts it.
 
+Open ones are looked at time and again. A connection that begins and ends between two looks is heard
+of when it ends: the kernel tells of every connection that does, and those to the endpoint count.
+"""
+
+import ipaddress
 import os
 import socket
 import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 _RECEIVED_AT = 128
 """Where `tcpi_bytes_received` stands in the kernel's `struct tcp_info` (linux/tcp.h)."""
 _OWN_EVERY_S = 0.02
 _ALL_EVERY_S = 0.1
+_SETTLED_S = 0.02
+"""An end is told of within far less."""
 
-# From linux/inet_diag.h, sock_diag.h and netlink.h.
+# From linux/inet_diag.h, sock_diag.h, netlink.h and asm-generic/socket.h.
 _SOCK_DIAG = 4
 _BY_FAMILY = 20
 _DUMP_REQUEST = 0x301
@@ -23,37 +32,97 @@ _STATES = sum(1 << state for state in (1, 4, 5, 8, 9, 11))
 """Connections that have received something; neither listening ones nor those that only wait."""
 _MESSAGE = 72
 """The size of `struct inet_diag_msg`, after which attributes follow."""
+_ENDED = 1 << 0 | 1 << 2
+"""The groups that are told of each TCP connection's end, over IPv4 and IPv6."""
+_SO_COOKIE = 57
 
-Totals = dict[int, int]
-"""What each connection has received so far, by its inode."""
+Totals = dict[bytes, int]
+"""What each connection has received so far, by its cookie, which no other ever has."""
+
+End = tuple[bytes, bytes]
+"""An address as IPv6 has it, and a port."""
 
 
 @contextmanager
-def received_by(has_processes: bool) -> Iterator[list[int]]:
-    """Count what is received meanwhile, also by connections that end.
+def received_by(has_processes: bool, endpoint: str | None) -> Iterator[list[int]]:
+    """Count what is received meanwhile, also by connections that end; `endpoint` is a bucket's.
 
     Of an engine with processes of its own these are the connections of this session's processes,
-    without those among themselves.
+    without those among themselves. Whose a connection to the endpoint was that ended between two
+    looks is not known: it counts, as if no other program of this host asked that endpoint.
     """
     look: Callable[[], Totals] = _of_session if has_processes else _of_process
     seen: Totals = {}
-    before = look()
-    is_over = threading.Event()
     count = [0]
+    with _Ends(endpoint) if endpoint is not None else nullcontext() as ends:
+        before = look()
+        is_over = threading.Event()
 
-    def watch() -> None:
-        while not is_over.wait(_ALL_EVERY_S if has_processes else _OWN_EVERY_S):
+        def watch() -> None:
+            while not is_over.wait(_ALL_EVERY_S if has_processes else _OWN_EVERY_S):
+                seen.update(look())
+                if ends is not None:
+                    ends.hear(0)
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield count
+        finally:
+            is_over.set()
+            watcher.join()
             seen.update(look())
+            if ends is not None:
+                ends.hear(_SETTLED_S)
+                seen.update(ends.totals)
+            count[0] = sum(total - before.get(cookie, 0) for cookie, total in seen.items())
 
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield count
-    finally:
-        is_over.set()
-        watcher.join()
-        seen.update(look())
-        count[0] = sum(total - before.get(inode, 0) for inode, total in seen.items())
+
+class _Ends:
+    """The connections to an endpoint that ended since this was opened."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.totals: Totals = {}
+        self._servers = _resolve(endpoint)
+        self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
+
+    def __enter__(self) -> "_Ends":
+        # A kernel without this leaves what is seen between, which is less.
+        with suppress(OSError):
+            self._kernel.bind((0, _ENDED))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kernel.close()
+
+    def hear(self, wait_s: float) -> None:
+        """Take what the kernel has told so far, until it is silent for so long."""
+        self._kernel.settimeout(wait_s)
+        # No more to be heard, or more than the kernel's buffer held.
+        with suppress(OSError):
+            while True:
+                for _, message in _messages(self._kernel.recv(1 << 18)):
+                    one = _connection(message)
+                    if one.other in self._servers:
+                        self.totals[one.cookie] = one.received
+
+
+def _resolve(endpoint: str) -> set[End]:
+    url = urlsplit(endpoint)
+    port = url.port or (443 if url.scheme == "https" else 80)
+    with suppress(OSError):
+        found = socket.getaddrinfo(url.hostname, port, type=socket.SOCK_STREAM)
+        return {(_as_ipv6(str(address[0])), port.to_bytes(2)) for *_, address in found}
+    return set()
+
+
+def _as_ipv6(text: str) -> bytes:
+    address = ipaddress.ip_address(text.partition("%")[0])
+    return _mapped(address.packed) if address.version == 4 else address.packed
+
+
+def _mapped(four: bytes) -> bytes:
+    return bytes(10) + b"\xff\xff" + four
 
 
 def _of_process() -> Totals:
@@ -65,9 +134,10 @@ def _of_process() -> Totals:
                 continue
             with socket.socket(fileno=os.dup(int(descriptor))) as one:
                 told = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+                cookie = one.getsockopt(socket.SOL_SOCKET, _SO_COOKIE, 8)
             if len(told) >= _RECEIVED_AT + 8:
                 received = told[_RECEIVED_AT : _RECEIVED_AT + 8]
-                found[int(target[8:-1])] = int.from_bytes(received, sys.byteorder)
+                found[cookie] = int.from_bytes(received, sys.byteorder)
     return found
 
 
@@ -77,10 +147,10 @@ def _of_session() -> Totals:
         one
         for family in (socket.AF_INET, socket.AF_INET6)
         for one in _connections(family)
-        if one[0] in ours
+        if one.inode in ours
     ]
-    ends = {own for _, own, _, _ in connections}
-    return {inode: received for inode, _, other, received in connections if other not in ends}
+    ends = {one.own for one in connections}
+    return {one.cookie: one.received for one in connections if one.other not in ends}
 
 
 def _inodes() -> Iterator[int]:
@@ -96,11 +166,19 @@ def _inodes() -> Iterator[int]:
                         yield int(target[8:-1])
 
 
-End = tuple[bytes, bytes]
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    """One end of a TCP connection; without an inode where its program has closed it."""
+
+    cookie: bytes
+    inode: int
+    own: End
+    other: End
+    received: int
 
 
-def _connections(family: int) -> Iterator[tuple[int, End, End, int]]:
-    """Yield each TCP connection of the host: its inode, its two ends, what it received."""
+def _connections(family: int) -> Iterator[_Connection]:
+    """Yield each open TCP connection of the host."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
         # Of struct inet_diag_req_v2 the attributes wanted are a mask: the bit before each number.
         asked = struct.pack(
@@ -108,20 +186,23 @@ def _connections(family: int) -> Iterator[tuple[int, End, End, int]]:
         )
         kernel.send(struct.pack("=IHHII", 16 + len(asked), _BY_FAMILY, _DUMP_REQUEST, 1, 0) + asked)
         while True:
-            answer = kernel.recv(1 << 18)
-            while answer:
-                length, kind = struct.unpack_from("=IH", answer)
+            for kind, message in _messages(kernel.recv(1 << 18)):
                 if kind == _DONE:
                     return
                 if kind == _ERROR:
-                    raise OSError(-struct.unpack_from("=i", answer, 16)[0], "sock_diag")
-                yield _connection(answer[16:length])
-                answer = answer[(length + 3) & ~3 :]
+                    raise OSError(-struct.unpack_from("=i", message)[0], "sock_diag")
+                yield _connection(message)
 
 
-def _connection(message: bytes) -> tuple[int, End, End, int]:
-    own = (message[8:24], message[4:6])
-    other = (message[24:40], message[6:8])
+def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the kind and the content of each message of a datagram."""
+    while answer:
+        length, kind = struct.unpack_from("=IH", answer)
+        yield kind, answer[16:length]
+        answer = answer[(length + 3) & ~3 :]
+
+
+def _connection(message: bytes) -> _Connection:
     (inode,) = struct.unpack_from("=I", message, _MESSAGE - 4)
     received, at = 0, _MESSAGE
     while at + 4 <= len(message):
@@ -129,4 +210,16 @@ def _connection(message: bytes) -> tuple[int, End, End, int]:
         if kind == _TCP_INFO and length >= 4 + _RECEIVED_AT + 8:
             (received,) = struct.unpack_from("=Q", message, at + 4 + _RECEIVED_AT)
         at += (length + 3) & ~3
-    return inode, own, other, received
+    return _Connection(
+        cookie=message[44:52],
+        inode=inode,
+        own=_end(message, 8, 4),
+        other=_end(message, 24, 6),
+        received=received,
+    )
+
+
+def _end(message: bytes, address_at: int, port_at: int) -> End:
+    address = message[address_at : address_at + 16]
+    is_short = message[0] == socket.AF_INET
+    return _mapped(address[:4]) if is_short else address, message[port_at : port_at + 2]

@@ -28,18 +28,21 @@ def main() -> None:
     os.dup2(2, 1)
     end_with_parent()
     engine: Engine | None = None
+    endpoint: str | None = None
     for line in sys.stdin:
         task = json.loads(line)
         try:
             if task["do"] == "open":
                 engine = engine or load_engine(task["engine"], task["settings"])
-                told = {"version": engine.open(_tables(task), **task["limits"])}
+                tables = _tables(task)
+                endpoint = tables.bucket.endpoint if tables.bucket else None
+                told = {"version": engine.open(tables, **task["limits"])}
             elif task["do"] == "load":
                 engine = load_engine(task["engine"], task["settings"])
                 told = _load(engine, _tables(task), task["source"])
             else:
                 assert engine is not None, "a task opens the engine first"
-                told = _run(engine, task["query"], is_kept=task["is_kept"])
+                told = _run(engine, task["query"], endpoint, is_kept=task["is_kept"])
         except Exception as error:  # what an engine raises is its own affair
             told = {"failed": f"{type(error).__name__}: {error}"[:MESSAGE_MAX]}
         _say(answers, told)
@@ -65,9 +68,9 @@ def _load(engine: Engine, tables: Tables, source: str) -> dict[str, Any]:
     return {"time_ns": time.monotonic_ns() - started}
 
 
-def _run(engine: Engine, query: str, *, is_kept: bool) -> dict[str, Any]:
+def _run(engine: Engine, query: str, endpoint: str | None, *, is_kept: bool) -> dict[str, Any]:
     before = _usage()
-    with received_by(engine.has_processes) as received:
+    with received_by(engine.has_processes, endpoint) as received:
         started = time.monotonic_ns()
         rows = engine.run(query)
         time_ns = time.monotonic_ns() - started

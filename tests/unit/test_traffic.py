@@ -1,0 +1,64 @@
+"""What an engine receives is counted whole, also by connections that no look at them meets."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from loadstone.engines.traffic import received_by
+
+SIZE = 100_000
+SERVER = f"""
+import socket
+with socket.create_server(("127.0.0.1", 0)) as server:
+    print(server.getsockname()[1], flush=True)
+    while True:
+        client, _ = server.accept()
+        with client:
+            client.sendall(bytes({SIZE}))
+"""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A server in a session of its own, which sends so much to each connection."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as server:
+        assert server.stdout is not None
+        yield int(server.stdout.readline())
+        server.kill()
+
+
+def take(port: int) -> None:
+    """Receive all, and close."""
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        left = SIZE
+        while left:
+            left -= len(client.recv(left))
+
+
+@pytest.mark.parametrize("has_processes", [False, True])
+def test_connections_that_end_between_two_looks_count(port: int, has_processes: bool) -> None:
+    with received_by(has_processes, f"http://127.0.0.1:{port}") as received:
+        for _ in range(20):
+            take(port)
+    # The end of each connection counts as a byte.
+    assert 20 * SIZE <= received[0] <= 20 * (SIZE + 1)
+
+
+def test_a_connection_that_stays_counts_what_it_received_meanwhile(port: int) -> None:
+    with socket.create_connection(("localhost", port)) as kept:
+        assert kept.recv(SIZE, socket.MSG_WAITALL)
+        with received_by(False, f"http://localhost:{port}") as received:
+            take(port)
+    assert SIZE <= received[0] <= SIZE + 2
+
+
+def test_other_programs_and_their_servers_do_not_count(port: int) -> None:
+    other = f"import socket; socket.create_connection(('127.0.0.1', {port})).recv({SIZE}, 0x100)"
+    with received_by(True, f"http://127.0.0.1:{port + 1 if port < 65535 else 1}") as received:
+        subprocess.run([sys.executable, "-c", other], check=True, start_new_session=True)
+    assert received[0] == 0
