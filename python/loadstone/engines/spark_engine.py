@@ -164,6 +164,8 @@ def _bucket_settings(bucket: Bucket) -> dict[str, str]:
         "endpoint.region": bucket.region,
         "path.style.access": "true",
         "connection.ssl.enabled": str(not bucket.is_plain).lower(),
+        # S3A's own default keeps whole files in memory from one query to the next.
+        "input.stream.type": "classic",
         "aws.credentials.provider": f"org.apache.hadoop.fs.s3a.{provider}",
         **keys,
     }
