@@ -1,6 +1,6 @@
 //! Histograms for analysis: merged by adding counts, never by averaging.
 
-use loadstone_loadgen::encoded::Sum;
+use loadstone_loadgen::recorder::encoded::Sum;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -16,9 +16,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use crate::clock::Clock;
-use crate::oversleep::Oversleep;
+use crate::reactor::oversleep::Oversleep;
 
 mod epoll;
+mod oversleep;
 
 use epoll::Epoll;
 pub(crate) use epoll::Watch;

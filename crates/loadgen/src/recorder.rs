@@ -11,8 +11,11 @@ use crate::operation::{OPERATIONS, Operation};
 use crate::outcome::{Completion, Outcome, PartEnd};
 use crate::script::ACTIONS_MAX;
 
+pub(crate) mod batch;
 mod collector;
+pub mod encoded;
 
+pub use batch::encode;
 pub(crate) use collector::{Collector, Second};
 
 /// Largest latency that is told apart from larger ones: one hour.

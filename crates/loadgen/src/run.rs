@@ -1,31 +1,42 @@
 //! One trial from its start to its summary: threads, collector, and what is given out meanwhile.
 
+pub(crate) mod buckets;
+mod hiccup;
+mod hold;
+mod live;
+mod output;
+#[cfg(test)]
+mod published;
+mod shared;
+mod summary;
+mod unwritten;
+mod worker;
+
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::batch;
-use crate::buckets::{Buckets, ready_buckets, sweep_buckets};
+use self::buckets::{Buckets, ready_buckets, sweep_buckets};
+use self::hiccup::{Hiccup, Jitter};
+use self::hold::Hold;
+pub use self::live::Live;
+use self::live::Progress;
+pub use self::output::{Control, Output, OutputSink};
+pub use self::shared::IterationTimes;
+use self::shared::{Shared, Window};
+pub use self::summary::{State, Summary};
+use self::worker::{Tally, Worker};
 use crate::clock::{ClockFacts, monotonic_ns, thread_cpu_ns, thread_run_delay_ns, unix_ns};
 use crate::driver::{Driver, LogIns, Thread, Traffic};
 use crate::drivers;
 use crate::drivers::Visitor;
 use crate::error::Error;
-use crate::hiccup::{Hiccup, Jitter};
-use crate::hold::Hold;
-pub use crate::live::Live;
-use crate::live::Progress;
-pub use crate::output::{Control, Output, OutputSink};
 pub use crate::ownership::{Left, LeftKind};
-use crate::recorder::{Collector, Recorder};
+use crate::recorder::{Collector, Recorder, batch};
 use crate::requests::Source;
 use crate::schedule::Schedule;
-pub use crate::shared::IterationTimes;
-use crate::shared::{Shared, Window};
-pub use crate::summary::{State, Summary};
 use crate::trial::Trial;
-use crate::worker::{Tally, Worker};
 
 /// How often finished seconds are looked for.
 const TICK: Duration = Duration::from_millis(50);

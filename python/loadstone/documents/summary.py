@@ -127,7 +127,7 @@ class Summary(TypedDict, total=False):
 
 
 class Live(TypedDict, total=False):
-    """How a trial stands, about twice a second; `crates/loadgen/src/live.rs` says what each is."""
+    """How a trial stands, about twice a second, as `crates/loadgen/src/run/live.rs` has it."""
 
     elapsed_ns: Whole
     iteration: Whole

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 
 use super::{LeftKind, Mark, Title};
-use crate::buckets::{Buckets, ready_buckets, sweep_buckets};
 use crate::chance::mix64;
 use crate::error::Error;
 use crate::run::Output;
+use crate::run::buckets::{Buckets, ready_buckets, sweep_buckets};
 use crate::trial::Trial;
 
 mod world;

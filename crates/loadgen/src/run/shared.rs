@@ -11,9 +11,9 @@ use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::recorder::Stage;
 use crate::requests::{Tickets, bulk_requests};
+use crate::run::unwritten::Unwritten;
 use crate::secrecy::foreign_text;
 use crate::trial::{Load, Order, Trial};
-use crate::unwritten::Unwritten;
 
 /// The times of one iteration, in nanoseconds since the trial's start.
 #[derive(Debug, Clone, Copy, Default, Serialize)]

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::driver::{Client, Driver, Thread};
 use crate::error::Error;
 use crate::operation::Operation;
-use crate::output::{Output, OutputSink};
 use crate::ownership::{BucketState, Left, LeftKind, Standing, Swept};
+use crate::run::output::{Output, OutputSink};
 use crate::trial::Trial;
 
 /// Buckets worked on at once.

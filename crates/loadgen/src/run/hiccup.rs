@@ -13,8 +13,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::batch;
 use crate::clock::monotonic_ns;
+use crate::recorder::batch;
 use crate::recorder::histogram;
 
 /// Waking costs 5 to 70 microseconds of processor time: 1000 times a second, as jHiccup does it, took

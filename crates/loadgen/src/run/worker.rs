@@ -10,8 +10,8 @@ use crate::outcome::{Completion, Outcome};
 use crate::reactor::Reactor;
 use crate::recorder::{Doing, Intended, Recorder, RowKey, Stage};
 use crate::requests::{Next, Request, Source};
+use crate::run::shared::{Shared, Window};
 use crate::schedule::Schedule;
-use crate::shared::{Shared, Window};
 
 /// So many requests that were never sent are counted each by itself; that takes some 50 ms.
 const NOT_SENT_SINGLY: f64 = 1_048_576.0;

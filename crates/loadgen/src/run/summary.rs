@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use crate::clock::ClockFacts;
 use crate::driver::LogIns;
-use crate::hiccup::Jitter;
 use crate::ownership::Left;
-use crate::shared::IterationTimes;
+use crate::run::hiccup::Jitter;
+use crate::run::shared::IterationTimes;
 
 /// How a trial ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

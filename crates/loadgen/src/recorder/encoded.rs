@@ -457,7 +457,7 @@ mod tests {
             let up_to = [3_600_000_000_000, 1, 5_000, 1 << 30][seed as usize % 4];
             let one = filled(seed, seed * 7, up_to);
             truth.add(&one).unwrap();
-            let encoded = crate::encode(&one, &mut V2DeflateSerializer::new());
+            let encoded = crate::recorder::encode(&one, &mut V2DeflateSerializer::new());
             let is_read = DECODER.with_borrow_mut(|decoder| decoder.decode(&encoded).is_some());
             assert!(is_read, "the library had to decode {seed}");
             let mut alone = Sum::default();
@@ -506,7 +506,7 @@ mod tests {
                 let mut one = crate::histogram();
                 one.saturating_record_n(value_ns, 1);
                 let mut sum = Sum::default();
-                sum.add(&crate::encode(&one, &mut V2DeflateSerializer::new())).unwrap();
+                sum.add(&crate::recorder::encode(&one, &mut V2DeflateSerializer::new())).unwrap();
                 assert_reads_as(&sum, &one);
             }
         }
@@ -516,7 +516,7 @@ mod tests {
     fn ranks_are_read_in_one_pass() {
         let one = filled(3, 1000, 1 << 40);
         let mut sum = Sum::default();
-        sum.add(&crate::encode(&one, &mut V2DeflateSerializer::new())).unwrap();
+        sum.add(&crate::recorder::encode(&one, &mut V2DeflateSerializer::new())).unwrap();
         let ranks: Vec<u64> = (1..=one.len()).collect();
         let mut truth = Vec::new();
         for step in one.iter_recorded() {
@@ -551,7 +551,8 @@ mod tests {
 
     #[test]
     fn what_is_damaged_changes_nothing() {
-        let encoded = crate::encode(&filled(1, 500, 1 << 40), &mut V2DeflateSerializer::new());
+        let encoded =
+            crate::recorder::encode(&filled(1, 500, 1 << 40), &mut V2DeflateSerializer::new());
         for place in 0..encoded.len() {
             for bit in 0..8 {
                 let mut damaged = encoded.clone();

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_array::RecordBatch;
 
-use crate::hold::Hold;
-use crate::live::Live;
+use crate::run::hold::Hold;
+use crate::run::live::Live;
 
 /// The handle by which a trial is stopped from outside. Clones share it.
 #[derive(Debug, Clone, Default)]
