@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.circles import circles
+
 CRATES = Path(__file__).resolve().parents[2] / "crates"
 
 SOURCE = CRATES / "loadgen" / "src"
@@ -101,34 +103,19 @@ def _folders(root: Path) -> Iterator[tuple[str, dict[str, set[str]]]]:
         yield "::".join(folder), edges
 
 
-def _circles(edges: dict[str, set[str]]) -> set[str]:
-    """Return what is left when modules that import, or are imported by, nothing left are taken."""
-    left = dict(edges)
-    while free := [unit for unit, others in left.items() if not others & left.keys()]:
-        for unit in free:
-            del left[unit]
-    imported = dict(left)
-    while free := [
-        unit for unit in imported if not any(unit in others for others in imported.values())
-    ]:
-        for unit in free:
-            del imported[unit]
-    return set(imported)
-
-
 @pytest.mark.parametrize("crate", EACH)
 def test_modules_of_a_crate_import_each_other_in_one_direction(crate: str) -> None:
     """A circle is cut by moving what both need below both."""
     edges = _imports(CRATES / crate / "src")
     assert edges
-    assert _circles(edges) == set()
+    assert circles(edges) == set()
 
 
 @pytest.mark.parametrize("crate", EACH)
 def test_modules_of_a_folder_import_each_other_in_one_direction(crate: str) -> None:
     """The same within each folder, whose modules name each other by `super::`."""
-    circles = {folder: _circles(edges) for folder, edges in _folders(CRATES / crate / "src")}
-    assert {folder: found for folder, found in circles.items() if found} == {}
+    each = {folder: circles(edges) for folder, edges in _folders(CRATES / crate / "src")}
+    assert {folder: found for folder, found in each.items() if found} == {}
 
 
 def test_drivers_do_not_know_what_runs_them() -> None:
@@ -156,7 +143,7 @@ def test_a_circle_is_found_through_braces_and_in_a_folder(tmp_path: Path) -> Non
     (tmp_path / "b.rs").write_text("use crate::a::child;\n")
     (tmp_path / "c.rs").write_text("// use crate::a;\n")
     assert _imports(tmp_path) == {"a": {"b", "c"}, "b": {"a"}, "c": set()}
-    assert _circles(_imports(tmp_path)) == {"a", "b"}
+    assert circles(_imports(tmp_path)) == {"a", "b"}
 
 
 def test_a_circle_within_a_folder_is_found(tmp_path: Path) -> None:
@@ -169,7 +156,7 @@ def test_a_circle_within_a_folder_is_found(tmp_path: Path) -> None:
     (tmp_path / "a" / "d.rs").write_text("use super::X;\n")
     ((folder, edges),) = _folders(tmp_path)
     assert (folder, edges) == ("a", {"b": {"c"}, "c": {"b", "d"}, "d": set()})
-    assert _circles(edges) == {"b", "c"}
+    assert circles(edges) == {"b", "c"}
 
 
 def _shown(crate: Path) -> set[str]:

@@ -437,7 +437,7 @@ def test_what_hosts_did_wrong_is_found(host: dict[str, Any], label: str, said: s
 
 
 def load_host_rules() -> list[Rule]:
-    return [rule for rule in RULES if any("load_hosts:" in check for check in rule.checks)]
+    return [rule for rule in RULES if any("host_findings:" in check for check in rule.checks)]
 
 
 def named(name: str) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from loadstone.analysis import analyse, rules
 from loadstone.analysis.judgements.finding import Finding, by_severity
 from loadstone.analysis.judgements.labels import BOUNDS, REMARKS, VOIDING
-from loadstone.analysis.judgements.trial_findings import Seen
+from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.rules import RULES, Rule, checks_of, find_check, find_rule, of_runs, view
 from loadstone.report import REPORTS, Options
 from loadstone.report.rules_reference import render_reference

@@ -6,7 +6,7 @@ from typing import Any
 
 from loadstone.analysis.accounts.account import RATE, Account, Measurement, describe_case, grouped
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.judgements.trial_findings import Seen
+from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.measured.fill import BYTES, PERCENT, fill_of
 from loadstone.analysis.naming import describe_parameter
 

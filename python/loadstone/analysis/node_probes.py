@@ -6,7 +6,7 @@ from typing import Any
 
 from loadstone import units
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.judgements.trial_findings import Seen
+from loadstone.analysis.judgements.seen import Seen
 
 SLOW = 0.7
 """A share of the median of its like below which one is called slow; a single probe of seconds is

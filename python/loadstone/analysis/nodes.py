@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.judgements.trial_findings import Seen
+from loadstone.analysis.judgements.seen import Seen
 
 GIB = 2**30
 SERVERS = ("ceph", "radosgw", "swift", "clickhouse", "spark")

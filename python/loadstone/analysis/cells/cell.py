@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone.analysis.instrument.headroom import CeilingShare, Jitter
+from loadstone.analysis.instrument.headroom import Jitter
+from loadstone.analysis.instrument.own_ceiling import CeilingShare
 from loadstone.analysis.measured.part import UNWRITTEN
 from loadstone.analysis.naming import describe_parameters
 from loadstone.analysis.statistics.days import interval_over_days

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadstone.analysis.judgements.finding import Evidence, Finding
-from loadstone.analysis.judgements.trial_findings import Seen
+from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio
 from loadstone.campaign.planning.query_plan import QUERIES, QUERY
 from loadstone.results.record import Record, Run

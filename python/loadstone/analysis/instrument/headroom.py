@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from loadstone.analysis.instrument import client_limits
 from loadstone.analysis.instrument.load_hosts import hosts_of
 from loadstone.analysis.instrument.own_ceiling import (
-    Basis,
+    CeilingShare,
     ClientLoad,
     NoOwnCeilingError,
     OwnCeiling,
@@ -36,22 +36,6 @@ AGE_MAX_DAYS = AGE_MAX.days
 HICCUP_QUANTILE = 0.999
 HICCUP_SHARE = 0.10
 """Hiccups of more than this share of a percentile make it noisy."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CeilingShare:
-    """How much of its own ceiling the instrument used: 0.5 is half of it, and 1 all of it.
-
-    Several operations side by side use up the sum of their shares. `ceiling_per_s` is the rate at
-    which nothing would be left, the mix of operations being the same. `age_s` is how old the
-    calibration was when the trial began.
-    """
-
-    share: float
-    ceiling_per_s: float
-    basis: Basis
-    is_extended: bool
-    age_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

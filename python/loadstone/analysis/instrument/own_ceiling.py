@@ -42,6 +42,22 @@ class NoOwnCeilingError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CeilingShare:
+    """How much of its own ceiling the instrument used: 0.5 is half of it, and 1 all of it.
+
+    Several operations side by side use up the sum of their shares. `ceiling_per_s` is the rate at
+    which nothing would be left, the mix of operations being the same. `age_s` is how old the
+    calibration was when the trial began.
+    """
+
+    share: float
+    ceiling_per_s: float
+    basis: Basis
+    is_extended: bool
+    age_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCeiling:
     """The most that the instrument itself does of one load, per second.
 

@@ -14,7 +14,8 @@ from loadstone.analysis.cells.order import in_order
 from loadstone.analysis.cells.summary import summarise, summarise_cases
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.labels import VOIDING
-from loadstone.analysis.judgements.trial_findings import Seen, judge
+from loadstone.analysis.judgements.seen import Seen
+from loadstone.analysis.judgements.trial_findings import judge
 from loadstone.analysis.limits.cell_verdicts import NullRates, decide_cells
 from loadstone.analysis.limits.interventions import InterventionEffect, compare_changes, tried_of
 from loadstone.analysis.limits.more_hosts import tried_by_sweep

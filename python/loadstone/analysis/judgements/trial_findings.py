@@ -1,7 +1,6 @@
 """What single trials of a run say: were they steady, and what limited them?"""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 from loadstone.analysis.accounts.account import Account
 from loadstone.analysis.cells.cell import Cell
@@ -10,45 +9,19 @@ from loadstone.analysis.instrument.stalls import find_stalls
 from loadstone.analysis.judgements.contradictions import find_contradictions
 from loadstone.analysis.judgements.finding import Evidence, Finding, by_severity
 from loadstone.analysis.judgements.labels import find_labels
+from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.limits.cell_verdicts import Flags, NullRates, decide_cells
 from loadstone.analysis.limits.measured_ceilings import left_behind_findings
-from loadstone.analysis.limits.searches import CapacitySearch, search_findings
+from loadstone.analysis.limits.searches import search_findings
 from loadstone.analysis.limits.target_state import find_states
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.measured.part import Part
-from loadstone.analysis.measured.trial_facts import TrialFacts
 from loadstone.analysis.rules import checks_of, find_rule, view
 from loadstone.analysis.statistics import change_points, steadiness
-from loadstone.analysis.statistics.repetitions import Advice, advice_findings
-from loadstone.results.record import Record, Run
+from loadstone.analysis.statistics.repetitions import advice_findings
 
 ROUND_S = 60
 FLAGS = ("INSTRUMENT_CPU", "SHARED_HOST", "INSTRUMENT_MEM", "INSTRUMENT_SOCKETS", "CLIENT_NIC")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What a rule on a run may look at; what was not read is empty.
-
-    `decided` are the verdicts, `trials` every planned trial, `contradictory` the trials that
-    contradict themselves, each with how.
-    """
-
-    account: Account
-    parts: Sequence[Part]
-    flags: Flags
-    decided: Sequence[tuple[Cell, Verdict]]
-    run: Run | None = None
-    totals: Sequence[Cell] = ()
-    trials: Sequence[TrialFacts] = ()
-    contradictory: Sequence[tuple[str, str]] = ()
-    searches: Sequence[CapacitySearch] = ()
-    advice: Sequence[Advice] = ()
-
-    @property
-    def measured(self) -> Mapping[str, Record]:
-        """The records behind the results."""
-        return {part.record.id: part.record for part in self.parts}
 
 
 def judge_run(

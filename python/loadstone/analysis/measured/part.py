@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadstone.analysis.instrument.backlog import window_of_work
-from loadstone.analysis.instrument.headroom import CeilingShare
+from loadstone.analysis.instrument.own_ceiling import CeilingShare
 from loadstone.analysis.measured.rows import Rows, values_of
 from loadstone.analysis.statistics.latency import combine, merge
 from loadstone.campaign.planning.lifecycle import operations_of

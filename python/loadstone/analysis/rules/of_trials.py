@@ -7,6 +7,7 @@ from loadstone.analysis.rules.rule import Rule, View
 LABELS = "loadstone.analysis.judgements.labels:"
 SEEN = "loadstone.analysis.judgements.trial_findings:"
 HOSTS = "loadstone.analysis.instrument.load_hosts:"
+OF_HOSTS = "loadstone.analysis.judgements.host_findings:"
 STATES = "loadstone.analysis.limits.target_state:"
 
 _label = partial(Rule, views=("label",), looks_at="trial")
@@ -107,7 +108,7 @@ RULES: tuple[Rule, ...] = (
         "trial; with on_lost: stop a trial ends with its first lost host.",
         trial_check=HOSTS + "has_lost_host",
         views=BOTH,
-        checks=(HOSTS + "find_lost_hosts",),
+        checks=(OF_HOSTS + "find_lost_hosts",),
     ),
     _caution(
         id="START_APART",
@@ -117,7 +118,7 @@ RULES: tuple[Rule, ...] = (
         do="Leave the hosts a core for their agent, and judge by trials of a minute and more.",
         trial_check=HOSTS + "started_apart",
         views=BOTH,
-        checks=(HOSTS + "find_started_apart",),
+        checks=(OF_HOSTS + "find_started_apart",),
     ),
     Rule(
         id="clocks",
@@ -128,7 +129,7 @@ RULES: tuple[Rule, ...] = (
         says="the clock of a client host is known to no better than 5 ms",
         means="What hosts did within so short a time of each other cannot be put in order.",
         do="Let the hosts follow one clock (chrony, PTP), and the controller be near to them.",
-        checks=(HOSTS + "find_uncertain_clocks",),
+        checks=(OF_HOSTS + "find_uncertain_clocks",),
     ),
     _caution(
         id="CLOCK_SET",
@@ -139,7 +140,7 @@ RULES: tuple[Rule, ...] = (
         do="Have the host's clock corrected slowly (chrony does) or before a run, not during it.",
         trial_check=HOSTS + "has_set_clock",
         views=BOTH,
-        checks=(HOSTS + "find_set_clocks",),
+        checks=(OF_HOSTS + "find_set_clocks",),
     ),
     _caution(
         id="HOSTS_UNEQUAL",
@@ -151,7 +152,7 @@ RULES: tuple[Rule, ...] = (
         "or leave it out.",
         trial_check=HOSTS + "is_unequal",
         views=BOTH,
-        checks=(HOSTS + "find_unequal",),
+        checks=(OF_HOSTS + "find_unequal",),
     ),
     _caution(
         id="UNHEALTHY",

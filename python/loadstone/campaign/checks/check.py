@@ -9,6 +9,7 @@ from loadstone.campaign.checks.queries import queries_mistakes
 from loadstone.campaign.checks.surroundings import surroundings_mistakes
 from loadstone.campaign.drivers import Driver, Drivers
 from loadstone.campaign.planning.case import Case, cases_of, workload_sources
+from loadstone.campaign.planning.intervention import intervention_mistakes
 from loadstone.campaign.planning.lifecycle import can_prepare
 from loadstone.campaign.planning.placement import (
     buckets_of,
@@ -20,7 +21,6 @@ from loadstone.campaign.planning.placement import (
 from loadstone.campaign.reading.mistakes import KeyMistake, listed
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.dataset import FixedSize
-from loadstone.campaign.schema.intervention import intervention_mistakes
 from loadstone.campaign.schema.phase import Phase
 from loadstone.campaign.schema.schedule import suites
 from loadstone.campaign.schema.systems.target import resolve_settings

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
+from loadstone.campaign.planning.intervention import changed
 from loadstone.campaign.reading import override
 from loadstone.campaign.reading.mistakes import (
     KeyMistake,
@@ -19,7 +20,6 @@ from loadstone.campaign.reading.mistakes import (
 from loadstone.campaign.schema.campaign import Campaign, Workload
 from loadstone.campaign.schema.dataset import Dataset, FixedSize, SizeLaw
 from loadstone.campaign.schema.fill import FillLevel
-from loadstone.campaign.schema.intervention import changed
 from loadstone.campaign.schema.json_schema import known_keys
 from loadstone.campaign.schema.load import Load
 from loadstone.campaign.schema.phase import Phase

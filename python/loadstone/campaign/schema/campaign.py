@@ -19,7 +19,6 @@ from loadstone.campaign.schema.ceiling import Ceiling
 from loadstone.campaign.schema.dataset import Dataset
 from loadstone.campaign.schema.fill import FillValue
 from loadstone.campaign.schema.hook import Hook
-from loadstone.campaign.schema.intervention import InterventionName
 from loadstone.campaign.schema.load import Load
 from loadstone.campaign.schema.phase import OnError, OnErrorValue, PhaseValue
 from loadstone.campaign.schema.queries import Queries
@@ -104,7 +103,9 @@ class WorkloadKeys(BaseModel):
     )
     verify: Verify = Field(default=1.0, description="Share of reads whose bytes are checked.")
     log_requests: Flag = Field(default=False, description="Keep a log of every single request.")
-    interventions: tuple[InterventionName, ...] = Field(
+    interventions: tuple[
+        Literal["half_clients", "half_size", "half_verification", "half_hosts"], ...
+    ] = Field(
         default=(),
         description="Run every case once more with one thing halved, to prove what limits it.",
     )

@@ -7,20 +7,16 @@ the hosts. The changed cases run in the same interleaved blocks.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from loadstone.campaign.reading.mistakes import KeyMistake
+from loadstone.campaign.schema.campaign import Workload
 from loadstone.campaign.schema.dataset import FixedSize
 from loadstone.campaign.schema.load import Load
 from loadstone.campaign.schema.phase import Phase
 
-if TYPE_CHECKING:
-    from loadstone.campaign.schema.campaign import Workload
 
-InterventionName = Literal["half_clients", "half_size", "half_verification", "half_hosts"]
-
-
-def changed(workload: "Workload", name: str, hosts_all: int | None) -> "Workload":
+def changed(workload: Workload, name: str, hosts_all: int | None) -> Workload:
     """Return a workload with one thing halved; a search is left out, it varies its load itself.
 
     `hosts_all` is how many hosts the campaign has, None where this one makes the load.
@@ -44,7 +40,7 @@ def changed(workload: "Workload", name: str, hosts_all: int | None) -> "Workload
     return workload.model_copy(update=update)
 
 
-def intervention_mistakes(workload: "Workload", hosts_all: int | None) -> Iterator[KeyMistake]:
+def intervention_mistakes(workload: Workload, hosts_all: int | None) -> Iterator[KeyMistake]:
     """Return what cannot be halved."""
     phases = [phase for phase in workload.phases if phase.capacity is None]
     loads = [phase.load or workload.load for phase in phases]

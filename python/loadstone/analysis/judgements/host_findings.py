@@ -1,0 +1,118 @@
+"""What a run says of its client hosts: which were lost, late, unequal, or of uncertain clocks."""
+
+from collections.abc import Iterator
+
+from loadstone.analysis.instrument.load_hosts import (
+    SHARE_MIN,
+    START_ERROR_NS_MAX,
+    behind,
+    hosts_of,
+    lost,
+    start_error_ns,
+)
+from loadstone.analysis.judgements.finding import Evidence, Finding
+from loadstone.analysis.judgements.seen import Seen
+
+CLOCK_BOUND_NS_MAX = 5_000_000
+
+
+def find_lost_hosts(seen: Seen) -> Iterator[Finding]:
+    """Report the hosts that were lost, each with the reason."""
+    trials = {name: lost(record) for name, record in seen.measured.items() if lost(record)}
+    if trials:
+        words = [
+            f"{host['name']} in trial {name} ({host['reason']})"
+            for name, hosts in trials.items()
+            for host in hosts
+        ]
+        more = f" and {len(words) - 3} more" if len(words) > 3 else ""
+        yield Finding(
+            rule="HOST_LOST",
+            statement=f"client hosts were lost: {'; '.join(words[:3])}{more}",
+            cases=tuple(f"trial {name}" for name in trials),
+        )
+
+
+def find_started_apart(seen: Seen) -> Iterator[Finding]:
+    """Report the trials whose hosts did not begin together."""
+    late = [
+        (start_error_ns(host), host["name"], name)
+        for name, record in seen.measured.items()
+        for host in hosts_of(record)
+        if start_error_ns(host) > START_ERROR_NS_MAX
+    ]
+    if late:
+        error_ns, host, name = max(late)
+        yield Finding(
+            rule="START_APART",
+            statement=f"host {host} began trial {name} {error_ns / 1e6:.1f} ms from the common"
+            f" start; {len(late)} starts of a host were more than 5 ms off",
+            evidence=(
+                Evidence(
+                    metric="start error", value=error_ns / 1e6,
+                    threshold=START_ERROR_NS_MAX / 1e6, unit="ms",
+                ),
+            ),
+            cases=tuple(dict.fromkeys(f"trial {trial}" for _, _, trial in late)),
+        )  # fmt: skip
+
+
+def find_uncertain_clocks(seen: Seen) -> Iterator[Finding]:
+    """Report the host whose clock is known worst, where that is not well enough."""
+    found = [
+        (int(host.get("clock_bound_ns") or 0), str(host["name"]), name)
+        for name, record in seen.measured.items()
+        for host in hosts_of(record)
+    ]
+    bound_ns, host, trial = max(found, default=(0, "", ""))
+    if bound_ns > CLOCK_BOUND_NS_MAX:
+        yield Finding(
+            rule="clocks",
+            statement=f"the clock of host {host} was known to {bound_ns / 1e6:.1f} ms only in"
+            f" trial {trial}",
+            evidence=(
+                Evidence(
+                    metric="bound of the clock's offset", value=bound_ns / 1e6,
+                    threshold=CLOCK_BOUND_NS_MAX / 1e6, unit="ms",
+                ),
+            ),
+            cases=(f"trial {trial}",),
+        )  # fmt: skip
+
+
+def find_set_clocks(seen: Seen) -> Iterator[Finding]:
+    """Report the clocks that were set, each with by how much at most."""
+    steps = [
+        (int(host["clock_step_ns"]), str(host["name"]), name)
+        for name, record in seen.measured.items()
+        for host in hosts_of(record)
+        if host.get("clock_step_ns")
+    ]
+    if steps:
+        step_ns, host, trial = max(steps, key=lambda step: abs(step[0]))
+        yield Finding(
+            rule="CLOCK_SET",
+            statement=f"the clock of host {host} was set by {step_ns / 1e9:+.3f} s during trial"
+            f" {trial}; {len(steps)} times in all a host's clock was set during a trial",
+            evidence=(Evidence(metric="step", value=step_ns / 1e6, threshold=0.0, unit="ms"),),
+            cases=tuple(dict.fromkeys(f"trial {name}" for _, _, name in steps)),
+        )
+
+
+def find_unequal(seen: Seen) -> Iterator[Finding]:
+    """Report the host that did least of its share, and in how many trials."""
+    found = [
+        (share, str(host["name"]), name)
+        for name, record in seen.measured.items()
+        for host, share in behind(record)
+    ]
+    if found:
+        share, host, name = min(found)
+        trials = dict.fromkeys(f"trial {trial}" for _, _, trial in found)
+        yield Finding(
+            rule="HOSTS_UNEQUAL",
+            statement=f"host {host} made {share:.0%} of an equal share of trial {name};"
+            f" hosts were unequal in {len(trials)} of {len(seen.measured)} trials",
+            evidence=(Evidence(metric="share", value=share, threshold=SHARE_MIN, unit=""),),
+            cases=tuple(trials),
+        )

@@ -1,0 +1,39 @@
+"""What a rule on a run may look at."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loadstone.analysis.accounts.account import Account
+from loadstone.analysis.cells.cell import Cell
+from loadstone.analysis.limits.cell_verdicts import Flags
+from loadstone.analysis.limits.searches import CapacitySearch
+from loadstone.analysis.limits.verdict import Verdict
+from loadstone.analysis.measured.part import Part
+from loadstone.analysis.measured.trial_facts import TrialFacts
+from loadstone.analysis.statistics.repetitions import Advice
+from loadstone.results.record import Record, Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A run as rules see it; what was not read is empty.
+
+    `decided` are the verdicts, `trials` every planned trial, `contradictory` the trials that
+    contradict themselves, each with how.
+    """
+
+    account: Account
+    parts: Sequence[Part]
+    flags: Flags
+    decided: Sequence[tuple[Cell, Verdict]]
+    run: Run | None = None
+    totals: Sequence[Cell] = ()
+    trials: Sequence[TrialFacts] = ()
+    contradictory: Sequence[tuple[str, str]] = ()
+    searches: Sequence[CapacitySearch] = ()
+    advice: Sequence[Advice] = ()
+
+    @property
+    def measured(self) -> Mapping[str, Record]:
+        """The records behind the results."""
+        return {part.record.id: part.record for part in self.parts}
