@@ -37,7 +37,7 @@ def parse_phases(told: str) -> list[Phase]:
         entries, moved = int(done.get("entries", 0)), int(done.get("bytes", 0))
         if not entries and not moved:
             raise SystemExit(f"elbencho did nothing in its phase {name}: {line}")
-        # What has files is told by files, a single file by its blocks.
+        # What has files is counted in files, a single file in its blocks.
         per_s = float(done["entries/s"] if entries else done["iops"])
         phases.append(Phase(name, entries, moved // int(phase["config"]["block_size"]), per_s))
     return phases

@@ -18,8 +18,8 @@ from trials import cpu_of, example, run
 
 # 16 MiB, and 16 KiB for each connection.
 MEMORY_MIB, MEMORY_KIB_PER_CONNECTION = 16, 16
-# What is asked of nobody.
-NOBODY = {"name": "null", "driver": "null", "settings": {}}
+# A target that nothing answers for.
+NO_TARGET = {"name": "null", "driver": "null", "settings": {}}
 
 run_trial = partial(run, with_intervals=True)
 
@@ -48,13 +48,16 @@ def lag(seconds: float) -> Iterator[Figure]:
             trial = document(case, port, 4 * seconds) | {"load": load}
             told = run_trial(trial)
             p50, p95, p99 = told.lag_us
-            # What is asked of nobody is late only where the host does not let the thread run.
-            asked_nobody = run_trial(trial | {"target": NOBODY})
+            # Without a target, a request is late only where the host does not let the thread run.
+            without_target = run_trial(trial | {"target": NO_TARGET})
             name = f"open load, {rate} requests/s: lag p50, p95, p99"
             value = f"{p50:.1f}, {p95:.1f}, {p99:.0f} µs"
             yield Figure(name, value, "p99 50 µs at 10000/s", p99 <= 50)
             of_ours, of_host = "p99 50 µs at 10000/s", "the host's share"
-            for who, goal, row in (("", of_ours, told), (" to nobody", of_host, asked_nobody)):
+            for who, goal, row in (
+                ("", of_ours, told),
+                (" without a target", of_host, without_target),
+            ):
                 seconds_p99 = row.lag_p99_us
                 p99 = statistics.median(seconds_p99)
                 calm = sum(p99 <= 50 for p99 in seconds_p99)
@@ -95,7 +98,7 @@ def memory(_seconds: float) -> Iterator[Figure]:
     own = {}
     for requests in (few, many):
         stop = {"requests": requests}
-        told = run_trial(document(case, 1, 1.0) | {"stop": stop, "target": NOBODY})
+        told = run_trial(document(case, 1, 1.0) | {"stop": stop, "target": NO_TARGET})
         own[requests] = told.own_mib
     grown = own[many] - own[few]
     name = "null driver: memory from 20 to 1000 million requests"
@@ -106,7 +109,7 @@ def memory(_seconds: float) -> Iterator[Figure]:
 def recording(seconds: float) -> Iterator[Figure]:
     """What the engine costs beside a request, recording included: more than recording alone."""
     case = next(case for case in CASES if case.name == "get-4KiB-16")
-    trial = document(case, 1, seconds) | {"target": NOBODY}
+    trial = document(case, 1, seconds) | {"target": NO_TARGET}
     alone_us = statistics.median(run_trial(trial).us for _ in range(3))
     with serving(case) as port:
         trial = document(case, port, seconds)

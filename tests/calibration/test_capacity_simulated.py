@@ -133,7 +133,7 @@ def test_threads_are_searched_as_well_as_rates(tmp_path: Path) -> None:
     assert found.is_confirmed
     assert found.lower is not None
     assert found.lower == int(found.lower)
-    # A closed load of n on four servers: with n ≤ 4 nobody waits, and p99 is 46 ms; 64 wait long.
+    # A closed load of n on four servers: up to n = 4 none waits, and p99 is 46 ms; 64 wait long.
     assert 8 <= found.lower <= 30
 
 

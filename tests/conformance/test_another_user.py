@@ -37,7 +37,7 @@ class Neighbour:
     """Somebody else in a directory, and all that they wrote there and beside it."""
 
     def __init__(self, folder: Path, data: Dataset, chance: random.Random) -> None:
-        """Begin with files of their own, outside of what loadstone is told of."""
+        """Begin with files of their own, outside of what loadstone knows."""
         self.shared = folder / "shared"
         self.home = folder / "home"
         self.data, self.chance = data, chance

@@ -85,7 +85,7 @@ def all_blocks(
 
 
 def check_engine(features: Mapping[str, str], *, is_blocking: bool) -> None:
-    """The record says which engine it was; blocking calls have a reason, if nobody chose them."""
+    """The record says which engine it was; blocking calls have a reason unless they were chosen."""
     right = [("psync", False)] if is_blocking else EITHER_ENGINE
     assert (features["engine"], "io_uring" in features) in right, features
 

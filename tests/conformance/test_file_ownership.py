@@ -202,7 +202,7 @@ def test_only_a_directory_that_the_journal_holds_and_that_is_empty_is_adopted(fo
 
 @pytest.mark.parametrize("operation", ["put", "create_bucket"])
 def test_directories_are_told_of_before_they_are_made(folder: Path, operation: str) -> None:
-    """All at once; when the journal fails nothing is made, and what is there is told of no more."""
+    """All at once; when the journal fails nothing is made, and what is there is not reported."""
     data = Dataset(buckets=4)
     text = json.dumps(trials.document(place_at(folder), data, operation))
 

@@ -1,4 +1,4 @@
-"""The embedded store misbehaves as it is told, repeatably, and tells the truth about its lies."""
+"""The embedded store misbehaves as asked, repeatably, and tells the truth about its lies."""
 
 import contextlib
 import json

@@ -48,4 +48,4 @@ def test_mutations_of_what_was_kept_are_read_or_refused(name: str) -> None:
     refused = 0
     for _ in range(MUTATIONS):
         refused += not attempt(name, mutated(chance.choice(inputs), chance))
-    assert refused, "a mutation that nobody notices is none"
+    assert refused, "a mutation that is never noticed is none"

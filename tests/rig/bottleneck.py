@@ -119,7 +119,7 @@ BOTTLENECKS: Mapping[str, Bottleneck] = {
         ),
         Bottleneck(
             name="server-quota-unwatched",
-            summary="the same, with nobody looking at the server or the path",
+            summary="the same, without probes of the server or the path",
             expected=("BEYOND_CLIENT",),
             server=Limits(cores=0.2),
         ),

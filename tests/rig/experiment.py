@@ -25,7 +25,7 @@ class Outcome:
     """What loadstone said of the judged load, and how fast it went.
 
     `stolen` is the share of the machine's time that its hypervisor took meanwhile: it slows client
-    and server alike, and is then a bottleneck that nobody injected.
+    and server alike, and is then a bottleneck that was not injected.
     """
 
     bottleneck: str

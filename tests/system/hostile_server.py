@@ -1,4 +1,4 @@
-"""A proxy that passes requests on to a sound store, and spoils the answers that it is told to.
+"""A proxy that passes requests on to a sound store, and spoils the chosen answers.
 
 A spoiler is a function that decides, for one request, what goes back instead of the true answer:
 other bytes, too few, too many, too late, or none. It is called with the exchange and returns
@@ -21,7 +21,7 @@ _BUFFER_BYTES = 1 << 16
 
 
 class ConnectionLostError(Exception):
-    """The client or the store went away; there is nobody left to answer."""
+    """The client or the store went away; no one is left to answer."""
 
 
 @dataclass
@@ -255,12 +255,12 @@ def hostile(
 
 @contextlib.contextmanager
 def self_made_authority() -> Iterator[tuple[ssl.SSLContext, Path]]:
-    """Make an authority that nobody knows and a certificate by it; give a context and its file."""
+    """Make an unknown authority and a certificate by it; give a context and its file."""
     with tempfile.TemporaryDirectory(prefix="loadstone-") as name:
         folder = Path(name)
         (folder / "extensions").write_text("subjectAltName=IP:127.0.0.1\n")
         steps = [
-            "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=nobody-knows-me"
+            "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=unknown-authority"
             " -keyout ca.key -out ca.pem -addext basicConstraints=critical,CA:TRUE",
             "req -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout server.key -out server.csr",
             "x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2"

@@ -70,7 +70,7 @@ class SshNetwork:
         return Said(process.returncode, out, err)
 
     def cut_off(self, name: str) -> None:
-        """Cut a host's cable: nothing passes, and nobody says so."""
+        """Cut a host's cable: nothing passes, and no error says so."""
         self._set_cable(name, "down")
 
     def mend(self, name: str) -> None:

@@ -225,7 +225,7 @@ def test_an_unknown_authority_is_refused_unless_it_is_named(
 
 
 def test_tls_where_none_is_spoken_is_an_outcome(store_port: int, dataset: Dataset) -> None:
-    """A wrong scheme in a URL is told as such and does not hang."""
+    """A wrong scheme in a URL is reported as such and does not hang."""
     with hostile(store_port, lambda exchange: False) as server:
         url = server.url.replace("http://", "https://")
         try:

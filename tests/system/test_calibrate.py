@@ -84,7 +84,7 @@ def test_a_load_that_does_nothing_is_its_own_ceiling(tmp_path: Path, state: dict
         "-f", "json", environment=state,
     )  # fmt: skip
     (cell,) = said.json()["totals"]
-    # Both did the same; how far a busy host lets them lie apart, nobody can promise.
+    # Both did the same; how far apart they lie on a busy host has no bound.
     assert cell["instrument"]["ceiling_basis"] == "measured"
     assert cell["instrument"]["share_of_ceiling"] > 0.01
 

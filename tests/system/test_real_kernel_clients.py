@@ -77,7 +77,7 @@ def devices(guest: Guest) -> Iterator[list[str]]:
     yield [MAPPED, MAPPED_BY_NBD]
     # udev looks at a device that was written to, which keeps it in use meanwhile.
     run(guest, "udevadm settle -t 600", "rbd unmap rbd/loadstone", "rbd-nbd unmap rbd/other")
-    # A client ends, and udev takes its names away, some time after it was told to.
+    # A client ends, and udev takes its names away, some time after the command.
     assert not run(guest, UNTIL_UNMAPPED).out
     run(guest, "rbd rm --no-progress rbd/loadstone", "rbd rm --no-progress rbd/other")
 

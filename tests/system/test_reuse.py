@@ -53,7 +53,7 @@ def test_kept_objects_are_read_and_checked_and_stay(
 def test_what_a_run_deletes_of_another_is_noted_there_and_no_longer_reused(
     tmp_path: Path, kept: tuple[Path, Path]
 ) -> None:
-    """The maker's folder knows, so nobody reads what is gone; its clean-up still takes the rest."""
+    """The maker's folder knows, so none reads what is gone; its clean-up still takes the rest."""
     run, data = kept
     said = loadstone("bench", "delete", data, "-t", "2", "--reuse", run, "-o", tmp_path / "deletes")
     assert said.code == 0, said.err

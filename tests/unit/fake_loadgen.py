@@ -25,7 +25,7 @@ LIVE = {
 
 
 class Control:
-    """Remembers that it was told to stop."""
+    """Remembers that it was stopped."""
 
     def __init__(self) -> None:
         self.stopped = threading.Event()

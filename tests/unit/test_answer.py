@@ -68,7 +68,7 @@ def test_rounds_of_a_case_are_one_row_with_their_range(rounds: tuple[Run, Findin
         assert len(rates) == 2
         assert one.rate == pytest.approx(sum(rates) / 2)
         assert one.spread == pytest.approx((rates[1] - rates[0]) / 2 / one.rate)
-    # Nobody is told to repeat what was repeated.
+    # Repetition is not advised where there was some.
     assert "one trial per number" not in {why for one in answer.cautions for why in one.reasons}
 
 

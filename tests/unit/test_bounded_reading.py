@@ -1,4 +1,4 @@
-"""Files that nobody can read to their end: refused at once, by name."""
+"""Files without an end: refused at once, by name."""
 
 import os
 import signal
@@ -91,7 +91,7 @@ def test_a_prefix_is_filled_in_and_never_computed(prefix: str) -> None:
         (1_000_000, f"{{threads: {list(range(1, 300))}, size: {list(range(1, 300))}}}"),
     ],
 )
-def test_a_plan_that_nobody_could_run_is_refused_before_it_is_made(blocks: int, sweep: str) -> None:
+def test_a_plan_too_large_to_run_is_refused_before_it_is_made(blocks: int, sweep: str) -> None:
     with pytest.raises(CampaignError) as caught:
         parse_campaign(CAMPAIGN.format(prefix="p-", blocks=blocks, sweep=sweep))
     assert "trials" in str(caught.value)

@@ -1,4 +1,4 @@
-"""From a campaign file to a Campaign: what is read, and how mistakes are told."""
+"""From a campaign file to a Campaign: what is read, and how mistakes are reported."""
 
 from pathlib import Path
 from textwrap import dedent

@@ -1,4 +1,4 @@
-"""One workload from flags, and how mistakes in flags are told."""
+"""One workload from flags, and how mistakes in flags are reported."""
 
 from typing import Any
 

@@ -69,7 +69,7 @@ def find(limit: float, loads: search.Loads, goal: search.Goal = GOAL) -> search.
 
 
 @pytest.mark.parametrize("limit", [1.7, 40, 100, 950, 123_456])
-def test_bounds_that_nobody_gave_are_found(limit: float) -> None:
+def test_bounds_that_were_not_given_are_found(limit: float) -> None:
     found = find(limit, search.Loads(start=100))
     assert found.lower is not None
     assert 0.985 * limit <= found.lower <= limit

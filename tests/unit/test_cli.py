@@ -198,7 +198,7 @@ def test_ctrl_c_outside_a_run_is_no_traceback_either(
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_output_that_nobody_reads_is_no_traceback() -> None:
+def test_output_to_a_closed_pipe_is_no_traceback() -> None:
     done = subprocess.run(
         f"{sys.executable} -m loadstone list drivers | true",
         shell=True,

@@ -126,7 +126,7 @@ def test_a_long_rest_is_told_once_a_minute_in_a_pipe(
     assert len(capsys.readouterr().err.splitlines()) == 5
 
 
-def test_nobody_reading_does_not_end_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_output_does_not_end_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     class Closed(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError

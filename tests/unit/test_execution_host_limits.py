@@ -78,7 +78,7 @@ def test_where_ports_are_used_again_more_is_possible() -> None:
     assert len(said(per_request(load), own_host)) == 1
 
 
-def test_a_rate_that_nobody_knows_is_a_worry_and_no_refusal() -> None:
+def test_an_unknown_rate_is_a_worry_and_no_refusal() -> None:
     found = per_request("{threads: 64}")
     assert said(found, HOST) == []
     (text,) = said(found, HOST, certain=False)

@@ -14,7 +14,7 @@ from loadstone.execution.host.own_host import is_on_own_host
         ("s3", {"endpoints": ["http://127.0.0.1:9000"]}, True),
         ("s3", {"endpoints": ["http://127.3.2.1:9000", "http://192.0.2.7:9000"]}, True),
         ("swift", {"auth_url": "http://localhost:5000/v3"}, True),
-        # Addresses for documents: nobody has them.
+        # Addresses for documents: no host has them.
         ("s3", {"endpoints": ["http://192.0.2.7:9000"]}, False),
         ("s3", {"endpoints": ["192.0.2.7:9000"]}, False),
         ("file", {"path": "/mnt/data"}, None),

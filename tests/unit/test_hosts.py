@@ -120,7 +120,7 @@ def test_hosts_of_a_load_need_a_campaign_that_names_them() -> None:
 
 
 @given(hosts=st.integers(1, 50), clients=st.integers(1, 200), requests=st.integers(1, 500))
-def test_shares_add_up_to_the_whole_and_nobody_is_empty(
+def test_shares_add_up_to_the_whole_and_none_is_empty(
     hosts: int, clients: int, requests: int
 ) -> None:
     document = whole(clients=clients, requests=requests, hosts=hosts)

@@ -263,7 +263,7 @@ def test_rounds_in_files_of_their_own_are_trials_of_one_case(tmp_path: Path) -> 
         assert imported.name == "put"
         runs.append(str(tmp_path / f"run-{name}"))
     assert main(["compare", *runs]) == 0
-    # In which order another tool ran its cases nobody has said.
+    # The order in which another tool ran its cases is unknown.
     run = read_run(runs[0])
     found = analyse(run)
     assert "interleaved" not in opening(run, found).sentences[0]

@@ -250,7 +250,7 @@ def test_one_cell_alone_shows_that_its_two_spreads_are_not_of_one_kind() -> None
 
 
 def held_out(*, is_flawed: bool) -> Account:
-    """A report that nobody has published: a file server over a link, with flaws or without."""
+    """An invented report: a file server over a link, with flaws or without."""
     cells = [
         measurement(rate, text=f"{rate:g}", target="nas", parameters={"size": 2**20, "threads": at})
         for at, rate in ((1, 101.0), (4, 188.0), (8, 201.0))

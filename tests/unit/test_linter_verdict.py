@@ -200,7 +200,7 @@ def test_below_half_of_the_knee_a_load_is_too_small_to_say_anything() -> None:
 
 def test_a_saturated_target_without_a_busy_resource_is_limited_by_its_software() -> None:
     given = {"server": {"cpu": 0.5, "disk": 0.3}, "higher": FLAT, "is_client_watched": True}
-    # The path may be it, as long as nobody measured its ceiling.
+    # The path may be it, as long as its ceiling was not measured.
     assert limit(**given) == "BEYOND_CLIENT"
     clear = {**given, "bytes_per_s": 5e6, "path_bytes_per_s": 1e8}
     assert limit(**{**clear, "higher": None}) == "UNDETERMINED"

@@ -89,7 +89,7 @@ def test_what_does_not_fit_together_is_an_error_and_no_crash(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("LOADSTONE_DEBUG", raising=False)
-    # As if nobody had thought of what is missing here.
+    # As if what is missing here had been forgotten.
     monkeypatch.setattr(reading, "check_judged", lambda path, document: None)
     documents: dict[Path, Callable[[Any], Any]] = {
         path: lambda one: one["trial"] for path in (run / "trials").glob("*.json")

@@ -1,4 +1,4 @@
-"""What is told of secrets, to whom run folders are open, and what programs inherit."""
+"""What is said of secrets, who may read run folders, and what programs inherit."""
 
 import os
 import stat

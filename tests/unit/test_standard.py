@@ -1,4 +1,4 @@
-"""The declared standard and the disclosure: what a run meets, and what nobody stated."""
+"""The declared standard and the disclosure: what a run meets, and what was not stated."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -182,7 +182,7 @@ def test_the_common_mistakes_stand_in_every_readable_report(run: Run) -> None:
         assert all(one in text for one in made), name
 
 
-def test_a_capacity_is_confirmed_when_it_has_both_bounds_and_nobody_doubts_them(run: Run) -> None:
+def test_a_capacity_is_confirmed_when_it_has_both_bounds_and_no_doubt(run: Run) -> None:
     def found(**changes: Any) -> tuple[str, str]:
         told = {
             "name": "ceph, get",

@@ -166,7 +166,7 @@ def batch(number):
 
 
 def test_a_stream_is_followed_from_any_cut(tmp_path):
-    """Whatever part of it has come, no batch is told twice and none is left out."""
+    """Whatever part of it has come, no batch is sent twice and none is left out."""
     whole = tmp_path / "whole"
     stream = StreamWriter(whole, SCHEMA)
     for number in range(5):

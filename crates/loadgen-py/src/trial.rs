@@ -78,7 +78,7 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
     trial_json, on_interval = None, control = None, on_requests = None, on_intent = None,
     on_unmade = None, on_ready = None, on_actions = None
 ))]
-#[expect(clippy::too_many_arguments, reason = "one for each thing that is told, all optional")]
+#[expect(clippy::too_many_arguments, reason = "one for each callback, all optional")]
 pub(crate) fn run_trial(
     py: Python<'_>,
     trial_json: &str,

@@ -229,8 +229,8 @@ impl Header {
     }
 
     fn duplicate(spec: &PayloadSpec, place: u64) -> Self {
-        let nobody = ObjectId { key_hash: 0, version: 0, length: 0, writer: 0 };
-        Self { is_duplicate: true, ..Self::own(spec, &nobody, place) }
+        let no_one = ObjectId { key_hash: 0, version: 0, length: 0, writer: 0 };
+        Self { is_duplicate: true, ..Self::own(spec, &no_one, place) }
     }
 
     /// Tells whether a page of its own is this page of the object, in any version.

@@ -186,7 +186,7 @@ impl Reactor {
     }
 
     /// Returns the time that was read last, which saves 20 ns. It is that of now for a task that
-    /// has neither waited nor worked since it was told to start.
+    /// has neither waited nor worked since its start.
     #[inline]
     #[must_use]
     pub(crate) fn latest_ns(&self) -> u64 {

@@ -18,7 +18,7 @@ pub mod encoded;
 pub use batch::encode;
 pub(crate) use collector::{Collector, Second};
 
-/// Largest latency that is told apart from larger ones: one hour.
+/// Largest latency that is distinguished from larger ones: one hour.
 pub(crate) const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
 /// Makes an empty histogram: nanoseconds, 1 to one hour, three significant digits (0.1 %).

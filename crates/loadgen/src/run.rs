@@ -207,7 +207,7 @@ fn hold(control: &Control, shared: &Shared, sink: &mut OutputSink<'_>) -> Option
 fn end_with_lease(control: &Control, shared: &Shared) {
     if let Some(lease) = control.hold.lease_run_out() {
         shared.stop_because(format!(
-            "whoever started the trial was not heard for {} s",
+            "the process that started the trial was silent for {} s",
             lease.as_secs_f64()
         ));
     }
@@ -415,7 +415,7 @@ fn summary(
     for times in &mut iterations {
         times.start_ns = times.start_ns.saturating_sub(start.monotonic_ns);
     }
-    // Where the start was told, the trial's times count from it.
+    // Where a common start was given, the trial's times count from it.
     let start_error_ns =
         control.hold.started().and_then(|_| iterations.first()).map(|first| first.start_ns);
     let reason = shared.stopped_by();

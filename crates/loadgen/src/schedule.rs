@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_hold_all_arrivals_of_a_rate_that_nobody_could_count() {
+    fn slices_hold_all_arrivals_of_a_rate_too_high_to_count() {
         for rate_per_s in [3_000.0, 1e9, 1e15] {
             let mut trial = trial(r#"{"kind":"open","rate_per_s":1,"clients_max":1}"#);
             let arrivals = Arrivals::Constant;

@@ -135,7 +135,7 @@ fn a_stall_of_a_second_shows_in_every_request_due_in_it() {
 }
 
 #[test]
-fn a_rate_that_nobody_could_send_ends_with_its_load_and_keeps_what_was_due() {
+fn a_rate_that_cannot_be_sent_ends_with_its_load_and_keeps_what_was_due() {
     for (rate_per_s, arrivals) in [(1e10, "constant"), (1e12, "poisson")] {
         let ran = run(&trial(json!({
             "target": {"name": "t", "driver": "simulated", "settings": {"mean_ns": 10_000_000.0}},

@@ -262,7 +262,7 @@ fn bursts_of_refusals_are_counted_one_by_one() {
 }
 
 #[test]
-fn nobody_listening_is_refused() {
+fn a_port_without_listener_is_refused() {
     let server = Server::start(|_| Vec::new());
     // Bound, so that the port is taken, and never listening.
     let bound = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -333,7 +333,7 @@ fn large_unseen(fault: impl Fn(&Asked) -> Vec<Step> + Send + Sync + 'static) -> 
 }
 
 #[test]
-fn a_body_that_nobody_sees_is_counted_to_the_byte() {
+fn a_discarded_body_is_counted_to_the_byte() {
     let (got, bytes) = large_unseen(|_| {
         let said = answer("200 OK", "", &vec![b'x'; LARGE_BYTES]);
         let (start, rest) = said.split_at(70_000);
@@ -345,7 +345,7 @@ fn a_body_that_nobody_sees_is_counted_to_the_byte() {
 }
 
 #[test]
-fn a_body_that_nobody_sees_may_not_be_short_or_long_or_late() {
+fn a_discarded_body_may_not_be_short_or_long_or_late() {
     let cut = |said: Vec<u8>, end: Step| {
         move |_: &Asked| {
             vec![Step::Say(said.clone()), Step::Wait(Duration::from_millis(30)), end.clone()]

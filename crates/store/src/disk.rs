@@ -204,7 +204,7 @@ pub(crate) enum Operation {
     Rename(PathBuf, PathBuf),
     Remove(PathBuf),
     RemoveTree(PathBuf),
-    /// No step: from here on a client relies on what it was told.
+    /// No step: from here on a client relies on the answer.
     Acknowledged(usize),
 }
 

@@ -20,7 +20,7 @@ _RECEIVED_AT = 128
 _OWN_EVERY_S = 0.02
 _ALL_EVERY_S = 0.1
 _SETTLED_S = 0.02
-"""An end is told of within far less."""
+"""The kernel reports an end within far less."""
 
 # From linux/inet_diag.h, sock_diag.h, netlink.h and asm-generic/socket.h.
 _SOCK_DIAG = 4
@@ -33,7 +33,7 @@ _STATES = sum(1 << state for state in (1, 4, 5, 8, 9, 11))
 _MESSAGE = 72
 """The size of `struct inet_diag_msg`, after which attributes follow."""
 _ENDED = 1 << 0 | 1 << 2
-"""The groups that are told of each TCP connection's end, over IPv4 and IPv6."""
+"""The groups that receive each TCP connection's end, over IPv4 and IPv6."""
 _SO_COOKIE = 57
 
 Totals = dict[bytes, int]

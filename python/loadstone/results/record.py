@@ -30,7 +30,7 @@ RUNNING = "RUNNING"
 # A table of the trial, or its record, is not the file that loadstone wrote.
 ALTERED = "ALTERED"
 
-# The columns of each table are told in crates/record, once for those who write and read them.
+# The columns of each table are defined in crates/record, once for those who write and read them.
 INTERVAL_SCHEMA = _loadgen.INTERVALS
 ACTION_SCHEMA = _loadgen.ACTIONS
 PROBE_SCHEMA = _loadgen.PROBES

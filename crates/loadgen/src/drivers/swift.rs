@@ -265,7 +265,7 @@ fn log_in_now(service: &AuthService) -> Result<Token, Error> {
     let job = async move { service.log_in(&inner, &Rc::default()).await };
     let result = run_to_end(&reactor, &AtomicBool::new(false), job);
     let result = result.map_err(|source| Error::Host { what: "wait for events", source })?;
-    result.expect("nobody sets this stop")
+    result.expect("this stop is never set")
 }
 
 impl Client for SwiftClient {

@@ -148,7 +148,7 @@ impl History {
         self.begin().map(|(_, is_whole)| is_whole)
     }
 
-    /// Readies the buckets; tells of which the journal was told, and whether all was done.
+    /// Readies the buckets; returns which the journal holds, and whether all was done.
     fn begin(&mut self) -> Result<(Vec<String>, bool), Error> {
         let trial = self.parsed();
         let target = self.target(&trial);
@@ -227,7 +227,7 @@ impl History {
         }
     }
 
-    /// Whatever of the run's is still there is in a place that was told of.
+    /// Whatever of the run's is still there is in a place that the journal holds.
     fn expect_nothing_forgotten(&self, swept: &Buckets) {
         let world = self.world.lock().expect("one thread");
         let left: BTreeSet<&str> = swept.left.iter().map(|left| left.place.as_str()).collect();
@@ -311,7 +311,7 @@ fn live(
     if is_hostile {
         history.break_at(None, Listing::Honest);
     }
-    let swept = history.clean_up().expect("nothing fails").expect("nobody stops it");
+    let swept = history.clean_up().expect("nothing fails").expect("never stopped");
     history.expect_theirs();
     history.expect_nothing_forgotten(&swept);
     if !history.is_disturbed {
@@ -403,7 +403,7 @@ fn a_foreign_place_that_holds_nothing_more_of_ours_is_not_left() {
     assert!(history.ready().expect("nothing fails"));
     history.load();
     for deleted in [1, 0] {
-        let swept = history.clean_up().expect("nothing fails").expect("nobody stops it");
+        let swept = history.clean_up().expect("nothing fails").expect("never stopped");
         assert_eq!((swept.left, swept.foreign), (Vec::new(), vec!["b-1".to_owned()]));
         assert_eq!((swept.deleted.len(), swept.absent.len()), (deleted, 1 - deleted));
     }

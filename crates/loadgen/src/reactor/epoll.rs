@@ -13,7 +13,7 @@ use crate::reactor::{Park, Reactor, TaskIndex};
 
 /// Events taken from the kernel at once.
 const EVENTS_MAX: usize = 512;
-const NOBODY: TaskIndex = TaskIndex::MAX;
+const NO_TASK: TaskIndex = TaskIndex::MAX;
 
 /// What is known of one descriptor: whether it may be read and written, and who waits for it.
 #[derive(Debug)]
@@ -69,8 +69,8 @@ impl Epoll {
             readable: Cell::new(false),
             writable: Cell::new(false),
             hung_up: Cell::new(false),
-            reader: Cell::new(NOBODY),
-            writer: Cell::new(NOBODY),
+            reader: Cell::new(NO_TASK),
+            writer: Cell::new(NO_TASK),
         });
         let mut slots = self.slots.borrow_mut();
         let slot = slots.free.pop().unwrap_or(slots.slots.len());
@@ -151,15 +151,15 @@ impl Park for Epoll {
             }
             if flags & (input | both) != 0 {
                 readiness.readable.set(true);
-                let reader = readiness.reader.replace(NOBODY);
-                if reader != NOBODY {
+                let reader = readiness.reader.replace(NO_TASK);
+                if reader != NO_TASK {
                     wake(reader);
                 }
             }
             if flags & (output | both) != 0 {
                 readiness.writable.set(true);
-                let writer = readiness.writer.replace(NOBODY);
-                if writer != NOBODY {
+                let writer = readiness.writer.replace(NO_TASK);
+                if writer != NO_TASK {
                     wake(writer);
                 }
             }
@@ -217,7 +217,7 @@ async fn wait_for(
             return Poll::Ready(Ok(()));
         }
         if reactor.expired() {
-            waiter.set(NOBODY);
+            waiter.set(NO_TASK);
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         waiter.set(reactor.current_task());

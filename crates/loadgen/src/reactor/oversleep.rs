@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_stays_awake_for_a_host_that_is_late_by_milliseconds() {
+    fn no_thread_stays_awake_for_a_host_that_is_late_by_milliseconds() {
         assert_eq!(expected_after([9_000_000; 1000].into_iter()), AWAKE_NS_MAX);
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct Buckets {
 }
 
 /// Makes and marks the buckets of a dataset, or refuses those that are not ours. All are looked at
-/// before any is made, and those that are not there are told of in between, so that a journal knows
+/// before any is made, and those that are not there are reported in between, so that a journal knows
 /// of every bucket that may be there.
 pub(crate) fn ready_buckets<D: Driver>(
     driver: &Arc<D>,

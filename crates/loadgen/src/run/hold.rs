@@ -49,7 +49,7 @@ impl Hold {
         self.start_ns.store(start_ns.max(1), Ordering::Release);
     }
 
-    /// Returns the start that was told, on the monotonic clock and since 1970.
+    /// Returns the start that was given, on the monotonic clock and since 1970.
     pub(crate) fn started(&self) -> Option<(u64, u64)> {
         let start_ns = self.start_ns.load(Ordering::Acquire);
         (start_ns != 0).then(|| (start_ns, self.start_unix_ns.load(Ordering::Relaxed)))
@@ -103,7 +103,7 @@ mod tests {
         hold.start(at_unix_ns);
         hold.await_start(&stop);
         assert!(hold.is_ready());
-        let (start_ns, start_unix_ns) = hold.started().expect("it was told");
+        let (start_ns, start_unix_ns) = hold.started().expect("it was given");
         assert_eq!(start_unix_ns, at_unix_ns);
         assert!(monotonic_ns() >= start_ns);
     }
@@ -113,7 +113,7 @@ mod tests {
         let (hold, stop) = (Hold::default(), AtomicBool::new(false));
         hold.start(unix_ns() - 5_000_000);
         hold.await_start(&stop);
-        let (start_ns, _) = hold.started().expect("it was told");
+        let (start_ns, _) = hold.started().expect("it was given");
         assert!(monotonic_ns() - start_ns >= 5_000_000);
     }
 

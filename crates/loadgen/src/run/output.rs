@@ -41,7 +41,7 @@ impl Control {
 /// What a running trial gives out.
 #[derive(Debug)]
 pub enum Output<'a> {
-    /// Everything is ready, and the load waits for its start; only where it was told to wait.
+    /// Everything is ready, and the load waits for its start; only where a hold was asked for.
     Ready,
     /// Rows of complete seconds (perhaps none), and how things stand.
     Seconds(Option<RecordBatch>, &'a Live),

@@ -35,7 +35,7 @@ pub struct Summary {
     pub started_unix_ns: u64,
     /// The same on the host's monotonic clock.
     pub started_monotonic_ns: u64,
-    /// By how much the load began after the start that was told, where one was.
+    /// By how much the load began after the given start, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_error_ns: Option<u64>,
     /// When it ended, since 1970.

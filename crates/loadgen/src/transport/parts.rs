@@ -309,7 +309,7 @@ mod tests {
             (whole, ends)
         };
         let stop = std::sync::atomic::AtomicBool::new(false);
-        crate::reactor::run_to_end(&reactor, &stop, job).unwrap().expect("nobody stops it")
+        crate::reactor::run_to_end(&reactor, &stop, job).unwrap().expect("never stopped")
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! An io_uring as the place where a load thread waits: requests for blocks in flight, side by side.
 //!
 //! The memory that the kernel reads and writes belongs to the ring, in slots: a client whose
-//! request has timed out, or whose trial was stopped, leaves its slot behind, and nobody uses it
+//! request has timed out, or whose trial was stopped, leaves its slot behind, and it stays unused
 //! again before the kernel has let go of it.
 
 use std::cell::{Cell, RefCell};

@@ -17,7 +17,7 @@ use crate::clock;
 use crate::error::StoreError;
 use crate::stored::object::Object;
 
-/// A lie that was told.
+/// A lie that was answered.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lie {
     /// What kind of lie.

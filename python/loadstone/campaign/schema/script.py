@@ -59,7 +59,7 @@ class Script(BaseModel):
         default=None, description="The generator that makes the script."
     )
     settings: Users | None = Field(
-        default=None, description="What the generator is told; its usual values when absent."
+        default=None, description="The generator's settings; its usual values when absent."
     )
     file: str | None = Field(
         default=None,

@@ -103,7 +103,7 @@ impl FileTree {
 
     /// Returns a bucket, opened and judged: once for all clients, unless there are too many.
     pub(super) fn bucket(&self, number: u64) -> io::Result<Arc<Bucket>> {
-        let mut shared = self.buckets.lock().expect("nobody panics in here");
+        let mut shared = self.buckets.lock().expect("no panic under this lock");
         if let Some(bucket) = shared.get(&number) {
             return Ok(Arc::clone(bucket));
         }
@@ -288,7 +288,7 @@ impl FileTree {
         unlinkat(root, &beside, AtFlags::REMOVEDIR)?;
         match renamed.map_err(io::Error::from) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            // NFS and some others cannot; a kill between the two steps is told to the next start
+            // NFS and some others cannot; a kill between the two steps is reported by the next start
             // by the run's journal.
             Err(error) if is_unknown(&error) => match self.make_marked(&name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),

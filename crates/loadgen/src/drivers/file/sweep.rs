@@ -50,7 +50,7 @@ impl FileTree {
         let stays = |objects, kind, reason: String| {
             Ok(Swept::leaving(objects, Some(Left::new(bucket, kind, reason))))
         };
-        self.buckets.lock().expect("nobody panics in here").clear();
+        self.buckets.lock().expect("no panic under this lock").clear();
         self.sweep_root();
         let directory = match self.open_below(bucket) {
             Ok(directory) => directory,

@@ -1,7 +1,7 @@
 //! In another's namespace: nothing that others have written is written over or deleted.
 //!
 //! What the run writes there carries its name in an attribute. Each change is one operation of the
-//! cluster, which also says whose the object must be, nobody's or ours: no moment lies between the
+//! cluster, which also says whose the object must be, unclaimed or ours: no moment lies between the
 //! look and the change, and no request is needed for the look.
 
 use std::ffi::{c_char, c_int};
@@ -48,7 +48,7 @@ impl Beside {
 }
 
 impl RadosClient {
-    /// Changes the object that `name` holds if it is nobody's or ours; what a write of the load
+    /// Changes the object that `name` holds if it is unclaimed or ours; what a write of the load
     /// writes is made anew for each try. Returns when the last try was sent, what came of it, and
     /// when; `ECANCELED` is what comes of another's object.
     pub(super) async fn change_beside(

@@ -286,7 +286,7 @@ impl RadosClient {
         let aio = self.slot.arm()?;
         let (library, name) = (self.library, self.name.as_ptr().cast::<c_char>());
         // SAFETY: librados copies the name and what is written before it returns; buffer and stat
-        // live in the slot, which the callback keeps alive, and nobody else touches them until it
+        // live in the slot, which the callback keeps alive, and nothing else touches them until it
         // has run.
         let result = unsafe {
             match call {

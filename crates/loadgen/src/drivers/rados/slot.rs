@@ -51,7 +51,7 @@ impl Slot {
     ///
     /// # Safety
     /// No request may be in flight on this slot.
-    #[expect(clippy::mut_from_ref, reason = "the caller states that nobody else has it")]
+    #[expect(clippy::mut_from_ref, reason = "the caller states that it is the only owner")]
     pub(super) unsafe fn buffer(&self, length: usize) -> &mut [u8] {
         debug_assert!(self.is_done.load(Ordering::Acquire));
         // SAFETY: the caller states that librados has no hold on it.

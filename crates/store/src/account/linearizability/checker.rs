@@ -5,7 +5,7 @@ use std::collections::HashSet;
 /// The write that a reader sees, and its tag.
 pub(super) type Value = Option<(u32, u32)>;
 
-/// What a client asked of a register, and what it was told.
+/// What a client asked of a register, and what came back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Action {
     Read(Value),
