@@ -1,0 +1,63 @@
+"""The wheel in a fresh environment, on a host that has neither Rust nor a compiler."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.real
+
+
+def _build(folder: Path) -> Path:
+    """Build the wheel from the crates that the extension was built from.
+
+    It asks for this host's glibc. `make wheel` links for an older one, which compiles all again.
+    """
+    bin_folder = Path(sys.executable).parent
+    subprocess.run(
+        [bin_folder / "maturin", "build", "--release", "--quiet", "--out", folder],
+        cwd=ROOT,
+        env={**os.environ, "VIRTUAL_ENV": str(bin_folder.parent)},
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = folder.glob("loadstone-*-abi3-*.whl")
+    return wheel
+
+
+def test_a_wheel_runs_load_and_the_demo_without_a_compiler(tmp_path: Path) -> None:
+    """First what a load host needs, which says what a report takes besides; then the demo."""
+    wheel = _build(tmp_path / "wheels")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    (tmp_path / "no-programs").mkdir()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    bare = {"PATH": str(tmp_path / "no-programs"), "XDG_STATE_HOME": str(tmp_path), "NO_COLOR": "1"}
+
+    def run(program: str, *words: str) -> str:
+        done = subprocess.run(
+            [tmp_path / "venv" / "bin" / program, *words],
+            cwd=tmp_path,
+            env={**kept, **bare},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    run("pip", "install", f"loadstone @ file://{wheel}")
+    installed = run("pip", "list", "--format", "freeze")
+    assert "loadstone==" in installed
+    assert "numpy" not in installed
+    said = run("loadstone", "bench", "put", "null", "-n", "10", "-o", "load")
+    assert "loadstone[report]" in said
+
+    run("pip", "install", f"loadstone[report] @ file://{wheel}")
+    said = run("loadstone", "demo", "--objects", "500", "-o", "run")
+    assert "Limited by" in said
+    assert (tmp_path / "run" / "report.html").stat().st_size > 100_000
