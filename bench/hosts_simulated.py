@@ -93,7 +93,7 @@ class Streams:
             return Heard(host=host, say=message["say"], body=body)
         if second == self._seconds:
             body = {"attempt": self._attempt, "absent_probes": {}, "summary": EMPTY,
-                    "clock_step_ns": 0}  # fmt: skip
+                    "clock_step_ns": 0, "left": None}  # fmt: skip
             return Heard(host=host, say="end", body=body)
         raise queue.Empty
 

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -151,6 +153,76 @@ def test_a_host_that_stands_still_is_lost_and_makes_no_load_when_it_wakes(tmp_pa
     _, host = lost_host(tmp_path)
     assert host["reason"] == "nothing was heard of it for 3 s"
     wait_until(lambda: not os.path.exists(f"/proc/{sleeper}"))
+
+
+@contextlib.contextmanager
+def joined_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> Iterator[tuple[Any, list[subprocess.Popen[bytes]]]]:
+    """Start a load of three hosts, each of whose agents ends with its own standard input."""
+    text = LONG.replace("launch: local, count: 3", "launch: join, names: [a, b, c]")
+    file = campaigns.write(folder, text.replace("[a, b, c]", "[a, b, c], listen: 127.0.0.1"))
+    # Invitations are written where the run is started.
+    monkeypatch.chdir(folder)
+    process = campaigns.start("run", file, "-o", folder / "run", "--set", change)
+    agents: list[subprocess.Popen[bytes]] = []
+    try:
+        campaigns.wait_for(process, "c.invitation")
+        for invitation in sorted(folder.glob("invitations-*/*.invitation")):
+            agents.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "loadstone", "agent", "--join", "-"],
+                    env={**os.environ, "XDG_STATE_HOME": str(folder / invitation.stem)},
+                    stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                )
+            )  # fmt: skip
+            told = agents[-1].stdin
+            assert told is not None
+            told.write(invitation.read_bytes())
+            told.flush()
+        campaigns.wait_for(process, "%")
+        yield process, agents
+    finally:
+        for one in (process, *agents):
+            if one.poll() is None:
+                one.kill()
+                one.wait()
+
+
+def test_a_host_whose_launcher_goes_away_is_lost_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = "phases=[{op: put, duration: 8s}]"
+    with joined_run(tmp_path, monkeypatch, change) as (process, agents):
+        assert agents[1].stdin is not None
+        agents[1].stdin.close()
+        _, err = campaigns.end(process)
+        assert [agent.wait(WAIT_S) for agent in agents] == [0, 1, 0]
+    assert process.returncode == 0, err
+    record, host = lost_host(tmp_path)
+    assert (record.summary["state"], host["name"]) == ("finished", "b")
+    assert "what launched the agent has gone" in host["reason"] or "ended" in host["reason"]
+    assert sum(one["requests"] for one in record.summary["hosts"]) == record.summary["requests"]
+
+
+@pytest.mark.long(cpu_s=15)
+def test_a_controller_that_slept_past_the_lease_keeps_what_was_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = "phases=[{op: put, duration: 5s}, {op: get, duration: 30s}]"
+    with joined_run(tmp_path, monkeypatch, change) as (process, agents):
+        campaigns.wait_for(process, "[2/2]")
+        campaigns.wait_for(process, "%")
+        process.send_signal(signal.SIGSTOP)
+        # All load has ended long before the trial's end.
+        assert [agent.wait(WAIT_S) for agent in agents] == [1, 1, 1]
+        process.send_signal(signal.SIGCONT)
+        _, err = campaigns.end(process)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    run = read_run(tmp_path / "run")
+    assert run.state == "interrupted"
+    assert [record.is_whole for record in run.records] == [True, False]
 
 
 def test_a_lost_host_ends_the_trial_where_the_campaign_says_so(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ REASONS = {
     "nothing was heard of it for 3 s",
     "it was lost before this trial",
     "its clock could not be read",
+    "it ended its load: nothing was heard of the controller for 10 s",
 }
 GROWTH_MIB_MAX = 48
 """What the controller may hold more at the end than when a quarter was over."""

@@ -1,5 +1,6 @@
 """A load of several hosts: divided, and added up, so that together they are the whole."""
 
+import asyncio
 import importlib
 import os
 import queue
@@ -20,6 +21,8 @@ from loadstone.analysis.rules.rule import Rule
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError, InputError
+from loadstone.hosts import carrier
+from loadstone.hosts.carrier import Carrier, Heard
 from loadstone.hosts.certificates import Authority
 from loadstone.hosts.clock import Exchange, estimate
 from loadstone.hosts.division import divide
@@ -345,10 +348,66 @@ def test_a_controller_that_stood_still_gives_its_hosts_time_to_be_heard() -> Non
     assert {host.state for host in trial._hosts.values()} == {"lost"}
 
 
+def test_a_host_that_ends_its_load_unasked_is_lost_and_the_others_are_whole() -> None:
+    trial = standing(["a", "b", "c"])
+    ended = {"attempt": 1, "absent_probes": {}, "clock_step_ns": 0, "left": None}
+    cut = summary(state="interrupted", ended_unix_ns=10**18)
+    trial._carrier.heard.put(Heard(host="a", say="end", body={
+        **ended, "left": "what launched the agent has gone", "summary": cut}))  # fmt: skip
+    for name in ("b", "c"):
+        whole_one = summary(ended_unix_ns=10**18)
+        trial._carrier.heard.put(Heard(host=name, say="end", body={**ended, "summary": whole_one}))
+    trial._turn()
+    found = trial._summary(1, 1)
+    assert (found["state"], found["reason"]) == ("finished", None)
+    assert [host["state"] for host in found["hosts"]] == ["lost", "finished", "finished"]
+    assert found["hosts"][0]["reason"] == "it ended its load: what launched the agent has gone"
+
+
+def test_a_host_that_ends_its_load_because_all_do_is_not_lost() -> None:
+    trial = standing(["a"])
+    trial._stop(None)
+    body = {"attempt": 1, "absent_probes": {}, "clock_step_ns": 0, "left": "it left, too",
+            "summary": summary(state="interrupted", ended_unix_ns=10**18)}  # fmt: skip
+    trial._carrier.heard.put(Heard(host="a", say="end", body=body))
+    trial._turn()
+    assert trial._summary(1, 1)["hosts"][0]["state"] == "finished"
+
+
+def test_an_agent_that_takes_the_place_of_one_that_has_gone_is_not_dropped() -> None:
+    trial = standing(["a", "b"])
+    dropped: list[str] = []
+    trial._carrier.drop = dropped.append
+    trial._carrier.heard.put(Heard(host="a", say="gone", body={}))
+    trial._turn()
+    trial._hosts["b"].heard -= 60
+    trial._turn()
+    assert [host.state for host in trial._hosts.values()] == ["lost", "lost"]
+    assert dropped == ["b"]
+
+
+def test_a_slow_host_is_asked_fewer_times_for_its_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carrier, "ANSWER_S", 2.0)
+    monkeypatch.setattr(carrier, "STOP_S", 1.0)
+
+    class Slow(Carrier):
+        async def _exchange(self, host: str) -> Exchange:
+            await asyncio.sleep(60 if host == "silent" else 0.4)
+            return Exchange(sent_ns=0, answered_ns=10, host_ns=7)
+
+    with Slow("a" * 32, "127.0.0.1") as slow:
+        found = slow.read_clocks(["slow", "silent"])
+    assert set(found) == {"slow"}
+    assert found["slow"].offset_ns == 2
+
+
 def standing(names: list[str]) -> Any:
     """Return a trial on hosts that are loading and say nothing."""
     carrier = SimpleNamespace(heard=queue.Queue(), drop=lambda host: None, ask=lambda *words: None)
-    output = SimpleNamespace(progress=lambda live: None, probes=lambda: None)
+    carrier.clock = SteadyClock()
+    output = SimpleNamespace(
+        progress=lambda live: None, probes=lambda: None, collector=SimpleNamespace(absent={})
+    )
     document = whole(hosts=len(names)) | {"measured": True}
     trial: Any = _TrialOnHosts(document, output, carrier, names, 1)  # type: ignore[arg-type]
     for host in trial._hosts.values():

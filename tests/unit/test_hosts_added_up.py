@@ -211,7 +211,7 @@ class Said:
             else:
                 del left[host]
                 self._say(host, "end", summary=self._summary(host), absent_probes={},
-                          clock_step_ns=0)  # fmt: skip
+                          clock_step_ns=0, left=None)  # fmt: skip
 
     def _summary(self, host: str) -> dict[str, Any]:
         span = self._spans[host]

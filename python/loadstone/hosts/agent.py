@@ -112,7 +112,7 @@ class Agent:
         over.cancel()
         broken.cancel()
         if self._work is not None:
-            self._work.stop()
+            self._work.leave(self.reason)
             await asyncio.to_thread(self._work.thread.join, END_S)
 
     def say(self, what: str, **body: Any) -> None:
@@ -134,7 +134,7 @@ class Agent:
         self._heard = time.monotonic()
         work = self._work
         if work is not None:
-            work.renew(self._lease_s)
+            work.renew()
         match ask:
             case "clock":
                 self.say("clock", question=body["question"], host_ns=now_ns)
@@ -175,9 +175,9 @@ class Agent:
         """End all load when nothing is heard of the controller, whatever the loop does."""
         while time.monotonic() - self._heard < self._lease_s:
             time.sleep(LEASE_CHECK_S)
+        why = unheard(self._lease_s)
         if self._work is not None:
-            self._work.stop()
-        why = f"nothing was heard of the controller for {self._lease_s:g} s"
+            self._work.leave(why)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.leave, why)
         time.sleep(2 * END_S)
@@ -197,11 +197,23 @@ class _Work:
         self._clock = agent.clock
         self._probes = Collector(host=host, clock=agent.clock)
         self._is_stopped = False
-        self.renew(lease_s)
-
-    def renew(self, lease_s: float) -> None:
-        """Let the load go on for so long."""
+        self._left: str | None = None
+        self._lease_s = lease_s
+        self._renewed = time.monotonic()
         self._control.lease(lease_s)
+
+    def renew(self) -> None:
+        """Let the load go on for another lease, unless the last one has run out."""
+        if self._has_run_out():
+            # The load generator may have ended the load by it already.
+            self.leave(unheard(self._lease_s))
+            return
+        # In this order: what ran out for the load generator has run out here, too.
+        self._renewed = time.monotonic()
+        self._control.lease(self._lease_s)
+
+    def _has_run_out(self) -> bool:
+        return time.monotonic() - self._renewed >= self._lease_s
 
     def go(self, at_unix_ns: int) -> None:
         """Start the load at a time of the agent's clock."""
@@ -209,10 +221,15 @@ class _Work:
         self._control.start(at_unix_ns + self._clock.step_ns())
 
     def stop(self) -> None:
-        """End the load, or what waits for its start."""
+        """End the load, or what waits for its start, as the controller asks."""
         self._is_stopped = True
         self.noted.set()
         self._control.stop()
+
+    def leave(self, why: str) -> None:
+        """End the load without being asked: this host's share of the trial lacks the rest."""
+        self._left = self._left or why
+        self.stop()
 
     def _run(self) -> None:
         before_ns = self._clock.step_ns()
@@ -220,19 +237,25 @@ class _Work:
             with self._probes:
                 told = self._load()
         except (_loadgen.TargetError, ValueError, OSError) as error:
-            self._say("failed", error=str(error))
+            self._say("failed", error=str(error), left=self._why_left())
         except Exception as error:
-            self._say("failed", error=f"{type(error).__name__}: {error}")
+            self._say("failed", error=f"{type(error).__name__}: {error}", left=self._why_left())
         else:
             self._say_probes()
             now_ns = self._clock.step_ns()
+            # As the load generator read this host's clock, which may have been set since.
+            summary = on_steady_clock(json.loads(told), now_ns)
             self._say(
                 "end",
-                # As the load generator read this host's clock, which may have been set since.
-                summary=on_steady_clock(json.loads(told), now_ns),
+                summary=summary,
+                left=None if summary["state"] == "finished" else self._why_left(),
                 clock_step_ns=now_ns - before_ns,
                 absent_probes=self._probes.absent,
             )
+
+    def _why_left(self) -> str | None:
+        """Return why the load ended without the controller's asking, if it did."""
+        return self._left or (unheard(self._lease_s) if self._has_run_out() else None)
 
     def _load(self) -> str:
         return _loadgen.run_trial(
@@ -272,6 +295,11 @@ class _Work:
 
     def _on_unmade(self, names: list[str]) -> None:
         self._say("unmade", names=list(names))
+
+
+def unheard(lease_s: float) -> str:
+    """Return why load ends with a lease."""
+    return f"nothing was heard of the controller for {lease_s:g} s"
 
 
 def on_steady_clock(summary: Mapping[str, Any], step_ns: int) -> dict[str, Any]:

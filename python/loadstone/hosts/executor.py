@@ -211,6 +211,9 @@ class _TrialOnHosts:
         clocks = self._carrier.read_clocks(names)
         for name, clock in clocks.items():
             self._hosts[name].clock = clock
+        # Some may have gone meanwhile. Who came back in their place has no part in this trial.
+        self._turn()
+        names = [name for name in names if self._hosts[name].state == "ready"]
         at_ns = self._carrier.clock.unix_ns() + int(LEAD_S * 1e9)
         monotonic_ns = self._carrier.clock.monotonic_ns(at_ns)
         for name in names:
@@ -267,7 +270,9 @@ class _TrialOnHosts:
             return
         body = heard.body
         if heard.say == "gone":
-            self._lose(host, "its agent ended, or the connection to it broke")
+            # Another agent may be there in its place already, for the next trial.
+            why = "its agent ended, or the connection to it broke"
+            self._lose(host, why, keeps_agent=True)
             return
         host.heard = time.monotonic()
         if body.get("attempt") != self._attempt:
@@ -291,10 +296,20 @@ class _TrialOnHosts:
                     self._output.collector.absent[f"{probe} on {host.name}"] = reason
                 if abs(body["clock_step_ns"]) >= CLOCK_STEP_NS_MIN:
                     host.clock_step_ns = body["clock_step_ns"]
+                if self._has_left(host, body["left"]):
+                    return
                 host.summary = body["summary"]
                 host.state = "finished"
-            case "failed":
+            case "failed" if not self._has_left(host, body["left"]):
                 self._fail(host, body["error"])
+
+    def _has_left(self, host: _Host, why: str | None) -> bool:
+        """Lose a host that ended its load without being asked to; say whether it did."""
+        if why is None or self._stopped_at is not None:
+            return False
+        # Its summary would be of less than its share. What it did is in its rows.
+        self._lose(host, f"it ended its load: {why}", keeps_agent=True)
+        return True
 
     def _take_rows(self, host: _Host, packed: bytes | None, live: Mapping[str, Any]) -> None:
         times = None
@@ -319,12 +334,13 @@ class _TrialOnHosts:
         message, _, hint = error.partition("\nhint: ")
         raise TargetError(f'target "{name}": host {host.name}: {message}', hint or None)
 
-    def _lose(self, host: _Host, reason: str) -> None:
+    def _lose(self, host: _Host, reason: str, *, keeps_agent: bool = False) -> None:
         host.state, host.reason = "lost", reason
         if self._started_ns is not None:
             host.lost_ns = max(0, time.monotonic_ns() - self._started_ns)
         self._live.lose(host.name)
-        self._carrier.drop(host.name)
+        if not keeps_agent:
+            self._carrier.drop(host.name)
         if not self._document["measured"]:
             # A dataset of which one share is missing would fail every trial after it.
             raise TargetError(
