@@ -26,7 +26,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,6 +34,12 @@ from loadstone import units
 from loadstone.cli import exit_code
 from loadstone.cli.screen.output import print_table
 from loadstone.errors import InputError
+
+if TYPE_CHECKING:
+    from loadstone.campaign.planning.calibration import Wish
+    from loadstone.campaign.planning.plan import Plan
+    from loadstone.execution.runner import RunEnd
+    from loadstone.results.calibration import Calibration, CalibrationPoint, Session
 
 SECRET = "LOADSTONE_CALIBRATION_SECRET"
 IN_MEMORY = frozenset({"tmpfs", "ramfs"})
@@ -103,7 +109,7 @@ def command(
         return _calibrate(wish, directory, facts, build, form)
 
 
-def _check(wish: Any) -> None:
+def _check(wish: "Wish") -> None:
     from loadstone.campaign.drivers import read_drivers
     from loadstone.campaign.planning.calibration import check_wish
     from loadstone.results.calibration import calibrated_operations
@@ -122,7 +128,9 @@ def _check(wish: Any) -> None:
     check_wish(wish, read_drivers())
 
 
-def _calibrate(wish: Any, directory: Path, facts: Mapping[str, Any], build: str, form: str) -> int:
+def _calibrate(
+    wish: "Wish", directory: Path, facts: Mapping[str, Any], build: str, form: str
+) -> int:
     from loadstone.analysis.instrument.calibration_points import points_of
     from loadstone.execution import runner
     from loadstone.results import calibration
@@ -157,7 +165,9 @@ def _calibrate(wish: Any, directory: Path, facts: Mapping[str, Any], build: str,
     return exit_code.FAILED if end.problems or end.failed_requests or not points else 0
 
 
-def _tell_standing(standing: Sequence[tuple[Any, Any, Any]]) -> None:
+def _tell_standing(
+    standing: Sequence[tuple["Session", "CalibrationPoint", "CalibrationPoint"]],
+) -> None:
     """Say of which loads the earlier, higher figure stands: a ceiling is what was once reached."""
     for session, old, new in standing:
         size = units.format_size(round(old.bytes_per_request))
@@ -170,7 +180,7 @@ def _tell_standing(standing: Sequence[tuple[Any, Any, Any]]) -> None:
         )
 
 
-def _measure(plan: Any, folder: Path) -> Any:
+def _measure(plan: "Plan", folder: Path) -> "RunEnd":
     from loadstone.cli.screen.progress import make_view
     from loadstone.execution import runner
     from loadstone.results.writer import RunWriter
@@ -191,7 +201,7 @@ def _measure(plan: Any, folder: Path) -> Any:
 
 
 @contextmanager
-def _targets(wish: Any, directory: Path) -> Iterator[Any]:
+def _targets(wish: "Wish", directory: Path) -> Iterator["Plan"]:
     """Yield the plan while its targets are there."""
     from loadstone.campaign.drivers import facts_of
     from loadstone.campaign.planning.calibration import (
@@ -294,7 +304,7 @@ def _show(facts: Mapping[str, Any], build: str, drivers: Sequence[str], form: st
     return 0
 
 
-def _print_sessions(kept: Any, conditions: Mapping[str, Any]) -> None:
+def _print_sessions(kept: "Calibration", conditions: Mapping[str, Any]) -> None:
     """Say when the points were measured, and whether they hold as the host is now."""
     from loadstone.analysis.instrument.headroom import AGE_MAX_DAYS
     from loadstone.analysis.instrument.own_ceiling import changes_between
@@ -310,7 +320,7 @@ def _print_sessions(kept: Any, conditions: Mapping[str, Any]) -> None:
         print(", ".join(words))
 
 
-def _print(kept: Any, path: Path, form: str) -> None:
+def _print(kept: "Calibration", path: Path, form: str) -> None:
     from loadstone.campaign.drivers import calibrated_drivers, facts_of
 
     if form == "json":
@@ -338,7 +348,7 @@ def _print(kept: Any, path: Path, form: str) -> None:
     print(f"kept in {path}")
 
 
-def _row(point: Any) -> tuple[str, ...]:
+def _row(point: "CalibrationPoint") -> tuple[str, ...]:
     def shown(value: float | None, scale: float = 1.0) -> str:
         return "-" if value is None else units.format_number(value / scale)
 

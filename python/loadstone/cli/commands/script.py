@@ -32,6 +32,7 @@ from loadstone.errors import InputError, shown
 if TYPE_CHECKING:
     from loadstone.documents.script import ScriptOrigin
     from loadstone.script.compiled import Checked
+    from loadstone.script.summary import ScriptSummary
     from loadstone.script.trace import Losses
 
 SIZE = "4KiB"
@@ -215,7 +216,7 @@ def check_file(path: Path) -> "Checked":
     return check(read_actions(path, mistakes), str(path), mistakes)
 
 
-def _print_summary(name: str, summary: Any) -> None:
+def _print_summary(name: str, summary: "ScriptSummary") -> None:
     from loadstone.cli.screen.output import print_table
 
     total = sum(one.actions for one in summary.actions)
@@ -239,7 +240,7 @@ def _print_summary(name: str, summary: Any) -> None:
         print(line)
 
 
-def _facts(summary: Any) -> Iterator[str]:
+def _facts(summary: "ScriptSummary") -> Iterator[str]:
     yield (
         f"sessions: {summary.first_sessions} first, {summary.last_sessions} last,"
         f" the longest has {units.counted(summary.longest_session, 'action')}"
