@@ -1,16 +1,19 @@
 """Say whether a campaign's client hosts can make its load, without making any.
 
-Each host's agent is launched, joins, tells what the host has, and leaves again. The clock's offset
-is the host's less this machine's; the truth lies within the bound of it.
+Each host's agent is launched, joins, tells what the host has, and leaves again. The clock is the
+host's less this machine's; the truth lies within the bound of it, half of the fastest round trip.
 
 \b
 Examples:
   loadstone hosts check campaign.yaml
+  loadstone hosts check campaign.yaml --full
   loadstone hosts check campaign.yaml --set hosts.count=4 -f json
 """
 
 import json
 import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +23,11 @@ from loadstone.cli import extras, plain
 from loadstone.cli.load_hosts import secrets_of, tell
 from loadstone.cli.screen.output import print_table
 from loadstone.errors import InputError
+
+LINE = 80
+GAP = "  "
+NAME_MIN = 8
+"""So much of a host's name is shown in any case."""
 
 
 def command(
@@ -32,6 +40,9 @@ def command(
         typer.Option("--set", help="Put a value in the place of the file's.", metavar="KEY=VALUE"),
     ] = None,
     form: Annotated[str, typer.Option("--format", "-f", help="terminal or json.")] = "terminal",
+    full: Annotated[
+        bool, typer.Option("--full", help="All that hosts told, on lines as long as that takes.")
+    ] = False,
 ) -> None:
     if action != "check":
         raise InputError.of_value(action, "check")
@@ -63,35 +74,88 @@ def command(
     if form == "json":
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    heads = (
-        "host", "loadstone", "python", "cores", "memory", "network", "descriptors", "ports",
-        "calibrated", "joined", "round trip", "clock",
-    )  # fmt: skip
-    print_table(heads, [tuple(plain(word) for word in _row(row)) for row in rows])
+    print_hosts(rows, is_full=full)
 
 
-def _row(host: dict[str, Any]) -> tuple[str, ...]:
-    cards = [
-        f"{name} {int(card['speed_mbit_per_s']) / 1000:g} Gbit/s"
-        for name, card in host["network"].items()
-        if card.get("speed_mbit_per_s")
-    ]
-    clock, trip = "unknown", "unknown"
-    if "clock_offset_ns" in host:
-        clock = f"{host['clock_offset_ns'] / 1e6:+.2f} ± {host['clock_bound_ns'] / 1e6:.2f} ms"
-        trip = f"{host['round_trip_ns'] / 1e6:.2f} ms"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    """One column of the table. Details are shown by `--full` only."""
+
+    head: str
+    of: Callable[[Mapping[str, Any]], str]
+    is_number: bool = True
+    is_detail: bool = False
+
+
+def print_hosts(hosts: Sequence[Mapping[str, Any]], *, is_full: bool) -> None:
+    """Print what hosts told: on lines of 80 columns, or all of it."""
+    columns = [column for column in COLUMNS if is_full or not column.is_detail]
+    rows = [[plain(column.of(host)) for column in columns] for host in hosts]
+    if not is_full:
+        used = sum(
+            max(len(columns[at].head), *(len(row[at]) for row in rows)) + len(GAP)
+            for at in range(1, len(columns))
+        )
+        for row in rows:
+            row[0] = _cut(row[0], max(NAME_MIN, LINE - used))
+    numbers = [at for at, column in enumerate(columns) if column.is_number]
+    print_table([column.head for column in columns], rows, numbers=numbers)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _memory(host: Mapping[str, Any]) -> str:
     memory = host["memory_bytes"]
-    return (
-        host["name"],
-        host["loadstone"],
-        host["python"],
-        str(host["cores"]),
-        f"{memory / (1 << 30):.1f} GiB" if memory else "unknown",
-        ", ".join(cards) or "speed unknown",
-        str(host["descriptors"]),
-        str(host["ports"]),
-        "no" if "absent" in host["calibration"] else "yes",
-        f"{host['joined_s']:.1f} s",
-        trip,
-        clock,
-    )
+    return f"{memory / (1 << 30):,.0f} GiB" if memory else "unknown"
+
+
+def _speed(card: Mapping[str, Any]) -> float:
+    return int(card.get("speed_mbit_per_s") or 0) / 1000
+
+
+def _fastest(host: Mapping[str, Any]) -> str:
+    speed = max(map(_speed, host["network"].values()), default=0.0)
+    return f"{speed:g} Gbit/s" if speed else "unknown"
+
+
+def _cards(host: Mapping[str, Any]) -> str:
+    """Return every card that is up, or may be."""
+    told = []
+    for name, card in host["network"].items():
+        if name != "lo" and card.get("state") != "down":
+            speed = f"{_speed(card):g} Gbit/s" if _speed(card) else "speed unknown"
+            told.append(f"{name} {speed}")
+    return ", ".join(told) or "unknown"
+
+
+def _clock(host: Mapping[str, Any]) -> str:
+    if "clock_offset_ns" not in host:
+        return "unknown"
+    return f"{host['clock_offset_ns'] / 1e6:+.2f} ± {host['clock_bound_ns'] / 1e6:.2f}"
+
+
+def _round_trip(host: Mapping[str, Any]) -> str:
+    return f"{host['round_trip_ns'] / 1e6:.2f}" if "round_trip_ns" in host else "unknown"
+
+
+COLUMNS = (
+    _Column(head="host", of=lambda host: host["name"], is_number=False),
+    _Column(head="cores", of=lambda host: str(host["cores"])),
+    _Column(head="memory", of=_memory),
+    _Column(head="network", of=_fastest),
+    _Column(head="clock, ms", of=_clock),
+    _Column(head="trip, ms", of=_round_trip),
+    _Column(
+        head="calibrated",
+        of=lambda host: "no" if "absent" in host["calibration"] else "yes",
+        is_number=False,
+    ),
+    _Column(head="cards", of=_cards, is_number=False, is_detail=True),
+    _Column(head="descriptors", of=lambda host: str(host["descriptors"]), is_detail=True),
+    _Column(head="ports", of=lambda host: str(host["ports"]), is_detail=True),
+    _Column(head="joined, s", of=lambda host: f"{host['joined_s']:.1f}", is_detail=True),
+    _Column(head="loadstone", of=lambda host: host["loadstone"], is_detail=True),
+    _Column(head="python", of=lambda host: host["python"], is_detail=True),
+)
