@@ -16,7 +16,6 @@ from loadstone.campaign.planning.scripted import Scripts
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
-from loadstone.cli.nodes import describe
 from loadstone.cli.reuse import note_deletes, reused_by
 from loadstone.cli.scripts import making_scripts
 from loadstone.cli.stores import store_sizes
@@ -89,8 +88,7 @@ def measure(
             group = _limited(campaign, plan.run, folder, stack)
             # A host that is not there leaves no folder behind.
             hosts = stack.enter_context(load_hosts.joined(campaign, plan.run))
-            described = {"nodes": describe(campaign)} if campaign.nodes else {}
-            manifest = {**_manifest(campaign, plan, text, command), **described}
+            manifest = _manifest(campaign, plan, text, command) | _described(campaign)
             writer = RunWriter.create(folder, manifest)
             stack.enter_context(writer)
         scripts.keep_in(folder)
@@ -285,6 +283,15 @@ def _manifest(
         **({"stores": _documents(plan.stores)} if plan.stores else {}),
         **_circumstances(plan),
     }
+
+
+def _described(campaign: Campaign) -> dict[str, Any]:
+    """Return what the campaign's nodes say of themselves, where it names some."""
+    if not campaign.nodes:
+        return {}
+    from loadstone.cli.nodes import describe
+
+    return {"nodes": describe(campaign)}
 
 
 def _documents(stores: Mapping[str, StoreSize]) -> dict[str, Any]:

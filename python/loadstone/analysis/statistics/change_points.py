@@ -164,7 +164,7 @@ def classify(values: ArrayLike, *, delta: float = 0.02, tail: float = 0.25) -> C
     return Classification(kind=kind, segments=kept, steady_from=steady_from)
 
 
-def _split(x: Series, alpha: float, generator: np.random.Generator) -> list[int]:
+def _split(x: Series, alpha: float, generator: "np.random.Generator") -> list[int]:
     best = _best_split(np.abs(x[:, None] - x[None, :])) if x.size >= 2 * SHORTEST_SEGMENT else None
     if best is None:
         return []
@@ -200,7 +200,7 @@ def _best_split(distances: Series) -> tuple[int, float] | None:
     return int(m[chosen]), float(energy[chosen])
 
 
-def _is_significant(x: Series, seen: float, alpha: float, generator: np.random.Generator) -> bool:
+def _is_significant(x: Series, seen: float, alpha: float, generator: "np.random.Generator") -> bool:
     """Tell whether permutations reach the statistic seen with p = (k+1)/(B+1) below alpha.
 
     It stops as soon as p can no longer fall below alpha, which is soon wherever nothing changed.

@@ -218,7 +218,7 @@ def geometric_mean_ratio(
     )
 
 
-def _resampled_means(arm: Numbers, resamples: int, generator: np.random.Generator) -> Numbers:
+def _resampled_means(arm: Numbers, resamples: int, generator: "np.random.Generator") -> Numbers:
     """Return the means of resamples with replacement, of which some are in memory at a time."""
     at_once = max(1, _DRAWN_AT_ONCE // arm.size)
     means = [
