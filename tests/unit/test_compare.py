@@ -435,6 +435,28 @@ def test_two_runs_are_compared_from_their_folders_and_refused_when_they_differ(
     assert document["comparisons"][0]["labels"][-1] == "NONCOMPARABLE"
 
 
+def test_the_values_of_a_factor_within_one_run_are_compared_block_by_block(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = write_sweep(tmp_path / "run", seconds=4, blocks=5)
+    assert main(["compare", str(run), "--factor", "threads", "-f", "json"]) == 0
+    pairs = json.loads(capfd.readouterr().out)["pairs"]
+    assert [pair["a"] for pair in pairs] == ["1 thread"] * 5
+    assert [pair["b"] for pair in pairs] == [f"{n} threads" for n in (4, 8, 12, 16, 20)]
+    for pair in pairs:
+        assert pair["one_run"]
+        assert pair["unit_of_replication"] == "block"
+        (one,) = pair["comparisons"]
+        assert one["n"] == 5
+        assert "threads" not in one["case"]
+        assert one["method"].startswith("paired")
+    # Without the factor it has nothing to compare, and says what it could.
+    assert main(["compare", str(run)]) == 1
+    assert "--factor threads" in capfd.readouterr().err
+    assert main(["compare", str(run), "--factor", "size"]) == 1
+    assert "one value of size" in capfd.readouterr().err
+
+
 def test_a_run_is_held_against_the_cases_of_a_published_report_that_are_named(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,8 +1,9 @@
 """Say how much faster B is than A, with an interval, case by case and together.
 
 The ratio is always B over A. One run by itself compares its targets, the first with each of the
-others. RUN@TARGET names one target of a run; published:NAME is a published report, and FORMAT:FILE
-a file of another tool.
+others, or with --factor the values of a parameter that it swept: "none", or else the least, with
+each of the others. RUN@TARGET names one target of a run; published:NAME is a published report, and
+FORMAT:FILE a file of another tool.
 
 Only what is the same may stand in one ratio: arms that differ in anything but their target are
 refused, and the fields are named. --factor names the one that is compared.
@@ -12,6 +13,7 @@ Examples:
   loadstone compare runs/monday runs/tuesday
   loadstone compare runs/monday runs/tuesday -o difference.html
   loadstone compare runs/two-targets
+  loadstone compare runs/sweep --factor encryption
   loadstone compare runs/two-targets@ceph runs/two-targets@minio -f json
   loadstone compare runs/few-threads runs/many-threads --factor threads
   loadstone compare runs/mine@ceph published:hummingbird@Ceph --factor workload \\
@@ -31,8 +33,9 @@ from typing import Annotated
 import typer
 
 from loadstone.analysis.accounts import claims, comparison
-from loadstone.analysis.accounts.account import Account
+from loadstone.analysis.accounts.account import Account, Parameter
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison
+from loadstone.analysis.naming import describe_parameter
 from loadstone.analysis.statistics.ratios import TOGETHER
 from loadstone.errors import InputError, LoadstoneError
 from loadstone.units import counted
@@ -85,7 +88,7 @@ def command(
         raise InputError.of_value(form, f"a format: {', '.join(FORMATS.values())}")
     if form == "terminal" and output is not None:
         raise InputError.of_value(str(output), "a file that ends in .html or .json")
-    pairs, controls = _arms(runs)
+    pairs, controls = _arms(runs, factor or ())
     facts = [_fact(one) for one in only or ()]
     _check_facts(facts, pairs)
     pairs = [(_narrowed(a, facts), _narrowed(b, facts)) for a, b in pairs]
@@ -160,28 +163,68 @@ def _narrowed(account: Account, facts: Sequence[tuple[str, str]]) -> Account:
     return replace(account, measurements=kept)
 
 
-def _arms(names: list[str]) -> tuple[list[tuple[Account, Account]], tuple[Account, ...]]:
+def _arms(
+    names: list[str], factors: Sequence[str]
+) -> tuple[list[tuple[Account, Account]], tuple[Account, ...]]:
     """Return the pairs to compare, and the whole runs that may hold a control of A against A."""
     from loadstone.cli.accounts import read_account, read_whole, split_target
 
     accounts = [read_account(name) for name in names]
     if len(accounts) == 1:
         (whole,) = accounts
+        levels = _levels(whole, factors)
+        if len(levels) > 1:
+            return [(levels[0], level) for level in levels[1:]], (whole,)
         twins = {second for _, second in whole.identical}
         targets = [target for target in whole.targets if target not in twins]
         if len(targets) == 1 and twins:
             # Nothing but A against A: then that is what was asked for.
             targets = list(whole.identical[0])
         if len(targets) < 2:
+            varied = _varied(whole)
             raise InputError(
-                f'"{names[0]}" has one target, which leaves nothing to compare it with',
-                "name a second run: loadstone compare A B",
+                f'"{names[0]}" has one target'
+                + (f" and one value of {', '.join(factors)}" if factors else "")
+                + ", which leaves nothing to compare it with",
+                "name a second run: loadstone compare A B"
+                + (f"; or what it swept: --factor {varied[0]}" if varied else ""),
             )
         arms = [whole.only(target) for target in targets]
         return [(arms[0], arm) for arm in arms[1:]], (whole,)
     wholes = dict.fromkeys(whole for whole, target in map(split_target, names) if target)
     controls = tuple(read_whole(whole) for whole in wholes)
     return [(accounts[0], other) for other in accounts[1:]], controls
+
+
+def _levels(whole: Account, factors: Sequence[str]) -> list[Account]:
+    """Return a run's cases by the values of the factor that it swept: "none" or the least first."""
+    name = next((name for name in factors if name in _varied(whole)), None)
+    if name is None:
+        return []
+    values = {dict(m.case)[name] for m in whole.measurements if name in dict(m.case)}
+    return [
+        replace(
+            whole,
+            name=describe_parameter(name, value),
+            measurements=tuple(m for m in whole.measurements if dict(m.case).get(name) == value),
+        )
+        for value in sorted(values, key=_place)
+    ]
+
+
+def _place(value: Parameter) -> tuple[bool, float, str]:
+    """Return where a value stands among those of its parameter, whose plan is drawn by lot."""
+    number = float(value) if isinstance(value, (int, float)) else 0.0
+    return value not in (None, "none"), number, str(value)
+
+
+def _varied(whole: Account) -> list[str]:
+    """Return the parameters that have several values in a run."""
+    values: dict[str, set[object]] = {}
+    for measurement in whole.measurements:
+        for name, value in measurement.parameters.items():
+            values.setdefault(name, set()).add(value)
+    return [name for name, found in values.items() if len(found) > 1]
 
 
 def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
