@@ -62,6 +62,11 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
     assert counts["CREATE_USER"] == 4
     assert counts["AUDIT"] == 3 * 4 * 2
     assert sum(counts.values()) - counts["CREATE_USER"] - counts["AUDIT"] == 3 * 50
+    for action in report["actions"]:
+        # Users are made one by one: their wall time is little more than the sum of their own.
+        if action["action"] == "CREATE_USER":
+            assert 0 < action["completed_per_s"] <= action["busy_per_s"]
+            assert action["completed_per_s"] > 2 * action["good_actions"] / action["duration_s"]
     trials = [trial for trial in trials_of(tmp_path / "run") if trial["trial"]["measured"]]
     assert len({trial["trial"]["script"]["requests"]["sha256"] for trial in trials}) == 1
     # Each report has a row for each.
@@ -72,6 +77,42 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
         assert all(name in printed for name in ("CREATE_USER", "READ", "SHARE", "WRITE"))
     as_published = loadstone("report", tmp_path / "run", "--table", "datasafe", "-f", "markdown")
     assert_is_like_the_published_log(as_published.out)
+
+
+def test_a_report_says_what_share_of_an_action_is_the_clients_cryptography(tmp_path: Path) -> None:
+    with store_under_test.store() as url:
+        text = USERS.format(url=url, folder=tmp_path)
+        # A directory's driver does not encrypt.
+        text = re.sub(r"  folder: .*\n", "", text)
+        text = text.replace("actions: 50", "actions: 50, recipients: [1, 3]")
+        text = text.replace("{driver: s3,", "{driver: s3, payload_signing: signed,")
+        text += "sweep: {encryption: [none, aes-256-cbc, aes-256-gcm]}\n"
+        text = text.replace("size: 4KiB", "size: 256KiB")
+        file = campaigns.write(tmp_path, text)
+        said = loadstone("run", file, "-o", tmp_path / "run", environment=SECRETS)
+    assert said.code == 0, said.err
+    report = loadstone("report", tmp_path / "run", "-f", "json").json()
+    found = {
+        (action["parameters"]["encryption"], action["action"]): action
+        for action in report["actions"]
+    }
+    for encryption in ("none", "aes-256-cbc", "aes-256-gcm"):
+        write, read, listed = (found[encryption, name] for name in ("WRITE", "READ", "LIST"))
+        # What is put is hashed for its signature, encrypted or not.
+        assert write["hashing_ns"]["count"] == write["good_actions"]
+        # The bodies of the others are empty, and signed too.
+        assert read["hashing_ns"]["mean"] < write["hashing_ns"]["mean"] / 10
+        assert listed["encryption_ns"] is None
+        assert listed["crypto_share"] < write["crypto_share"]
+        for action in (write, read):
+            spent = action["encryption_ns"]
+            assert (spent is None) == (encryption == "none")
+            if spent is not None:
+                assert spent["count"] == action["good_actions"]
+                assert 0 < spent["mean"] < action["service_ns"]["mean"]
+                assert 0 < action["crypto_share"] < 1
+    assert "Crypto" in said.out
+    assert "Crypto" in loadstone("report", tmp_path / "run", "-f", "markdown").out
 
 
 def assert_is_like_the_published_log(printed: str) -> None:

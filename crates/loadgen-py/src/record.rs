@@ -52,7 +52,7 @@ impl Schema {
     }
 
     pub(crate) fn actions() -> Self {
-        Self { inner: columns::actions(), later: &[] }
+        Self { inner: columns::actions(), later: &columns::LATER_OF_ACTIONS }
     }
 
     pub(crate) fn probes() -> Self {

@@ -21,6 +21,7 @@ mod chance;
 mod check;
 mod clock;
 mod credentials;
+mod cryptography;
 mod driver;
 mod outcome;
 mod ownership;

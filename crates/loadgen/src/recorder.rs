@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use hdrhistogram::Histogram;
 
+use crate::cryptography::Spent;
 use crate::operation::{OPERATIONS, Operation};
 use crate::outcome::{Completion, Outcome, PartEnd};
 use crate::script::ACTIONS_MAX;
@@ -123,6 +124,12 @@ pub(crate) struct Row {
     pub part: Option<Box<Histogram<u64>>>,
     /// Parts that failed.
     pub parts_failed: u64,
+    /// What actions spent on encryption, of those that spent any.
+    pub encryption: Option<Box<Histogram<u64>>>,
+    /// The same of hashing.
+    pub hashing: Option<Box<Histogram<u64>>>,
+    /// When the first of these actions began and the last ended, since the trial's start.
+    pub span: Option<(u64, u64)>,
 }
 
 impl Row {
@@ -139,6 +146,9 @@ impl Row {
             lag: None,
             part: None,
             parts_failed: 0,
+            encryption: None,
+            hashing: None,
+            span: None,
         }
     }
 
@@ -151,12 +161,15 @@ impl Row {
         self.objects += other.objects;
         self.bytes += other.bytes;
         self.parts_failed += other.parts_failed;
+        self.span = wider(self.span, other.span);
         add(&mut self.service, &other.service);
         for (mine, theirs) in [
             (&mut self.first_byte, &other.first_byte),
             (&mut self.response, &other.response),
             (&mut self.lag, &other.lag),
             (&mut self.part, &other.part),
+            (&mut self.encryption, &other.encryption),
+            (&mut self.hashing, &other.hashing),
         ] {
             if let Some(theirs) = theirs {
                 add(mine.get_or_insert_with(|| Box::new(histogram())), theirs);
@@ -169,9 +182,25 @@ impl Row {
         self.objects = 0;
         self.bytes = 0;
         self.parts_failed = 0;
+        self.span = None;
         self.service.reset();
-        let optional = [&mut self.first_byte, &mut self.response, &mut self.lag, &mut self.part];
+        let optional = [
+            &mut self.first_byte,
+            &mut self.response,
+            &mut self.lag,
+            &mut self.part,
+            &mut self.encryption,
+            &mut self.hashing,
+        ];
         optional.into_iter().flatten().for_each(|histogram| histogram.reset());
+    }
+}
+
+/// Returns the span that holds both.
+fn wider(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
+        (one, other) => one.or(other),
     }
 }
 
@@ -323,6 +352,28 @@ impl Recorder {
             response.saturating_record(completion.ended_ns.saturating_sub(intended_ns).max(1));
             let lag = row.lag.get_or_insert_with(|| Box::new(histogram()));
             lag.saturating_record(completion.sent_ns.saturating_sub(intended_ns).max(1));
+        }
+    }
+
+    /// Counts one finished action, and what it spent on cryptography.
+    pub(crate) fn record_action(
+        &mut self,
+        key: RowKey,
+        intended: Intended,
+        whole: &Completion,
+        spent: Spent,
+    ) {
+        self.record(key, intended, whole);
+        let since = |time_ns: u64| time_ns.saturating_sub(self.trial_start_ns);
+        let span = Some((since(whole.sent_ns), since(whole.ended_ns)));
+        let row = self.row(key);
+        row.span = wider(row.span, span);
+        for (kind, spent_ns) in
+            [(&mut row.encryption, spent.encryption_ns), (&mut row.hashing, spent.hashing_ns)]
+        {
+            if spent_ns > 0 {
+                kind.get_or_insert_with(|| Box::new(histogram())).saturating_record(spent_ns);
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use crate::cryptography::Spent;
 use crate::dataset::Object;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
@@ -219,11 +220,13 @@ impl Source {
     pub(crate) fn judge(
         &mut self,
         client: usize,
+        began_ns: u64,
+        spent: Spent,
         completion: &mut Completion,
     ) -> Option<EndedAction> {
         match self {
             Self::Single(_) | Self::Mix(_) | Self::Append(_) => None,
-            Self::Script(sessions) => sessions.judge(client, completion),
+            Self::Script(sessions) => sessions.judge(client, began_ns, spent, completion),
         }
     }
 

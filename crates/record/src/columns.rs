@@ -8,6 +8,17 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 /// Columns of intervals that the first builds did not write.
 pub const LATER: [&str; 2] = ["part", "parts_failed"];
 
+/// Columns of actions that the first builds did not write.
+pub const LATER_OF_ACTIONS: [&str; 4] = ["encryption", "hashing", "began_ns", "ended_ns"];
+
+/// What only actions have.
+const ACTIONS: [(&str, DataType); 4] = [
+    ("encryption", DataType::Binary),
+    ("hashing", DataType::Binary),
+    ("began_ns", DataType::Int64),
+    ("ended_ns", DataType::Int64),
+];
+
 const INTERVALS: [(&str, DataType); 15] = [
     ("agent", DataType::Utf8),
     ("stage", DataType::Utf8),
@@ -54,11 +65,13 @@ pub fn intervals() -> SchemaRef {
     schema(INTERVALS.iter().map(|(name, kind)| (*name, kind)))
 }
 
-/// The same of a script's actions, whose `objects` are their requests.
+/// The same of a script's actions, whose `objects` are their requests. They have no parts, but what
+/// they spent on cryptography, and when the first began and the last ended.
 #[must_use]
 pub fn actions() -> SchemaRef {
     let own = INTERVALS.iter().filter(|(name, _)| !LATER.contains(name));
-    schema(own.map(|(name, kind)| (if *name == "operation" { "action" } else { *name }, kind)))
+    let own = own.map(|(name, kind)| (if *name == "operation" { "action" } else { *name }, kind));
+    schema(own.chain(ACTIONS.iter().map(|(name, kind)| (*name, kind))))
 }
 
 /// One row for each value that a probe read. Counters stay as they were read: differences are made

@@ -10,7 +10,12 @@ from typing import Any
 
 from loadstone.analysis import several
 from loadstone.analysis.cells import timeline
-from loadstone.analysis.cells.actions import ActionCell, read_action_parts, summarise_actions
+from loadstone.analysis.cells.actions import (
+    ActionCell,
+    ActionPart,
+    read_action_parts,
+    summarise_actions,
+)
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.fidelity import Fidelity, read_fidelity
 from loadstone.analysis.cells.little import little_of
@@ -30,7 +35,6 @@ from loadstone.analysis.limits.measured_ceilings import (
 )
 from loadstone.analysis.limits.searches import CapacitySearch, read_searches
 from loadstone.analysis.limits.verdict import Verdict
-from loadstone.analysis.measured.part import Part
 from loadstone.analysis.measured.reading import Measured, read_tables
 from loadstone.analysis.measured.trial_facts import TrialFacts, facts_of
 from loadstone.analysis.standards import linter
@@ -136,7 +140,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
     rate_points = timeline.points_per_trial(run.records)
     probe_points = resources.points_per_trial(run.records)
     watch, under_load_s = ExporterWatch(), 0.0
-    actions = list[Part]()
+    actions = list[ActionPart]()
     searches = read_searches(run)
     for reading in read_tables(run, searches):
         record, intervals = reading.record, reading.intervals

@@ -226,6 +226,8 @@ fn is_throttling(code: &str) -> bool {
 }
 
 impl Client for S3Client {
+    const HAS_CRYPTOGRAPHY: bool = true;
+
     async fn execute(&mut self, request: &Request) -> Completion {
         self.told = None;
         let Some(beside) = self.beside(request) else { return self.perform(request).await };

@@ -269,6 +269,8 @@ fn log_in_now(service: &AuthService) -> Result<Token, Error> {
 }
 
 impl Client for SwiftClient {
+    const HAS_CRYPTOGRAPHY: bool = true;
+
     async fn execute(&mut self, request: &Request) -> Completion {
         self.told = None;
         let thread = Rc::clone(&self.thread);

@@ -28,6 +28,7 @@ use aws_lc_rs::digest;
 
 use super::{ObjectId, PayloadSpec, fill, random};
 use crate::chance::mix64;
+use crate::cryptography::{Kind, spend};
 use crate::trial::{Cipher, Trial};
 
 mod opener;
@@ -136,7 +137,7 @@ impl SealingKey {
             let first = segment * self.plain_bytes(SEGMENT_BYTES);
             fill(&self.spec, &self.plain_object(stored), first, &mut out[plain]);
             self.write_nonce(stored, segment, out);
-            self.seal(out);
+            spend(Kind::Encryption, || self.seal(out));
         }
         let filler = self.filler_range(out.len());
         self.fill_rest(stored, segment, &mut out[filler]);

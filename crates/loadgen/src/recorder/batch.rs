@@ -42,7 +42,8 @@ pub(crate) fn of_seconds(
     let (mut operations, mut outcomes) = (StringBuilder::new(), StringBuilder::new());
     let mut iterations = Int32Builder::new();
     let mut numbers: [Int64Builder; 5] = Default::default();
-    let mut histograms: [BinaryBuilder; 5] = Default::default();
+    let (mut began, mut ended) = (Int64Builder::new(), Int64Builder::new());
+    let mut histograms: [BinaryBuilder; 7] = Default::default();
     let mut serializer = V2DeflateSerializer::new();
     for (second, rows) in seconds {
         for (key, row) in rows.iter().filter(|(key, _)| is_meant(key)) {
@@ -58,6 +59,8 @@ pub(crate) fn of_seconds(
             for (builder, value) in numbers.iter_mut().zip(values) {
                 builder.append_value(value as i64);
             }
+            began.append_option(row.span.map(|(began_ns, _)| began_ns as i64));
+            ended.append_option(row.span.map(|(_, ended_ns)| ended_ns as i64));
             // Under closed load the intended start is the start: one histogram serves both.
             let response = row.response.as_deref().filter(|histogram| !histogram.is_empty());
             let columns = [
@@ -66,6 +69,8 @@ pub(crate) fn of_seconds(
                 row.first_byte.as_deref(),
                 row.lag.as_deref(),
                 row.part.as_deref(),
+                row.encryption.as_deref(),
+                row.hashing.as_deref(),
             ];
             for (builder, histogram) in histograms.iter_mut().zip(columns) {
                 builder.append_option(
@@ -77,8 +82,8 @@ pub(crate) fn of_seconds(
         }
     }
     let [second, requests, objects, bytes, parts_failed] = &mut numbers;
-    let [response, service, first_byte, lag, part] = &mut histograms;
-    let columns: Vec<ArrayRef> = vec![
+    let [response, service, first_byte, lag, part, encryption, hashing] = &mut histograms;
+    let mut columns: Vec<ArrayRef> = vec![
         Arc::new(agents.finish()),
         Arc::new(stages.finish()),
         Arc::new(iterations.finish()),
@@ -92,20 +97,25 @@ pub(crate) fn of_seconds(
         Arc::new(service.finish()),
         Arc::new(first_byte.finish()),
         Arc::new(lag.finish()),
-        Arc::new(part.finish()),
-        Arc::new(parts_failed.finish()),
     ];
-    Some(batch_of(of, columns))
-}
-
-/// Puts columns together as a record has them: actions lack the last, which are of parts.
-fn batch_of(of: Of<'_>, mut columns: Vec<ArrayRef>) -> RecordBatch {
-    let schema = match of {
-        Of::Requests => record::columns::intervals(),
-        Of::Actions(_) => record::columns::actions(),
+    // Requests go in parts; what cryptography takes, and how long it went on, is counted of actions.
+    let (schema, own): (_, Vec<ArrayRef>) = match of {
+        Of::Requests => (
+            record::columns::intervals(),
+            vec![Arc::new(part.finish()), Arc::new(parts_failed.finish())],
+        ),
+        Of::Actions(_) => (
+            record::columns::actions(),
+            vec![
+                Arc::new(encryption.finish()),
+                Arc::new(hashing.finish()),
+                Arc::new(began.finish()),
+                Arc::new(ended.finish()),
+            ],
+        ),
     };
-    columns.truncate(schema.fields().len());
-    RecordBatch::try_new(schema, columns).expect("built to the record's columns")
+    columns.extend(own);
+    Some(RecordBatch::try_new(schema, columns).expect("built to the record's columns"))
 }
 
 /// Returns one row for each logged request; its times are nanoseconds since the trial's start, and

@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use crate::chance::{mix64, unit};
+use crate::cryptography::Spent;
 use crate::dataset::Object;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
@@ -26,9 +27,11 @@ pub(crate) struct EndedAction {
     /// Its number among the script's names of actions.
     pub(crate) action: u8,
     pub(crate) due_ns: u64,
-    /// Its requests as one: from the start of the first to the end of the last, with the outcome of
+    /// Its requests as one: from when its client began it to the end of the last, with the outcome of
     /// the first failure. `objects` is the number of requests.
     pub(crate) whole: Completion,
+    /// What its requests together spent on cryptography.
+    pub(crate) spent: Spent,
 }
 
 /// The sessions of one load thread.
@@ -77,6 +80,7 @@ struct UnderWay {
     end: u64,
     due_ns: u64,
     whole: Option<Completion>,
+    spent: Spent,
 }
 
 impl Ready {
@@ -184,7 +188,8 @@ impl Sessions {
     pub(super) fn next(&mut self, client: usize, due_ns: u64) -> Next {
         if self.under_way[client].is_none() {
             let Some(Waiting { row, end, .. }) = self.take() else { return self.nothing(due_ns) };
-            self.under_way[client] = Some(UnderWay { row, end, due_ns, whole: None });
+            self.under_way[client] =
+                Some(UnderWay { row, end, due_ns, whole: None, spent: Spent::default() });
         }
         let row = self.under_way[client].expect("it has just been filled").row;
         Next::Request(self.request(row))
@@ -234,18 +239,21 @@ impl Sessions {
         Request { operation: row.operation, subject, chance: 0, is_verified }
     }
 
-    /// Takes the end of a client's request: corrects its outcome by the script, and returns the
-    /// action if this request was its last.
+    /// Takes the end of a client's request, on which it began at a time: corrects its outcome by the
+    /// script, and returns the action if this request was its last.
     pub(super) fn judge(
         &mut self,
         client: usize,
+        began_ns: u64,
+        spent: Spent,
         completion: &mut Completion,
     ) -> Option<EndedAction> {
         let mut action = self.under_way[client].take()?;
         let row = self.rows().row(action.row);
         completion.outcome = self.corrected(&row, completion.outcome);
         let whole = match action.whole {
-            None => Completion { objects: 1, ..*completion },
+            // What the client does before it sends anything is part of what its user waits for.
+            None => Completion { objects: 1, sent_ns: began_ns, ..*completion },
             Some(whole) => Completion {
                 outcome: if whole.outcome.is_ok() { completion.outcome } else { whole.outcome },
                 sent_ns: whole.sent_ns,
@@ -258,6 +266,7 @@ impl Sessions {
             },
         };
         action.row += 1;
+        action.spent += spent;
         if !row.is_last {
             self.under_way[client] = Some(UnderWay { whole: Some(whole), ..action });
             return None;
@@ -267,7 +276,7 @@ impl Sessions {
         } else {
             self.end_session();
         }
-        Some(EndedAction { action: row.action, due_ns: action.due_ns, whole })
+        Some(EndedAction { action: row.action, due_ns: action.due_ns, whole, spent: action.spent })
     }
 
     fn end_session(&mut self) {

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::cryptography::{self, Spent};
 use crate::driver::{Client, Traffic};
 use crate::outcome::{Completion, Outcome};
 use crate::reactor::Reactor;
@@ -39,6 +40,8 @@ pub(crate) struct Worker<C> {
     window: Cell<Window>,
     /// When the client that has just found nothing to do asks again.
     ask_again_ns: Cell<Option<u64>>,
+    /// What the request that has just ended spent on cryptography, where that is counted.
+    spent: Cell<Spent>,
     clients: RefCell<Vec<Option<C>>>,
     /// Totals of the thread, for the summary.
     pub(crate) tally: RefCell<Tally>,
@@ -67,7 +70,14 @@ async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize, mut client: 
             }
             let started_ns = turn.due_ns.max(turn.taken_ns);
             worker.reactor.set_deadline(started_ns + worker.shared.timeout_ns);
-            let mut completion = client.execute(&turn.request).await;
+            let mut completion = if C::HAS_CRYPTOGRAPHY {
+                let asked = client.execute(&turn.request);
+                let (completion, spent) = cryptography::spent_by(asked).await;
+                worker.spent.set(spent);
+                completion
+            } else {
+                client.execute(&turn.request).await
+            };
             worker.record(slot, &turn, &mut completion, &mut client);
             requests += 1;
         }
@@ -97,6 +107,7 @@ impl<C: Client> Worker<C> {
             stage: Cell::new(None),
             iteration: Cell::new(0),
             ask_again_ns: Cell::new(None),
+            spent: Cell::default(),
             window: Cell::default(),
             clients: RefCell::new(clients.into_iter().map(Some).collect()),
             tally: RefCell::new(tally),
@@ -114,6 +125,8 @@ impl<C: Client> Worker<C> {
         self.window.set(window);
         self.stage.set(None);
         *self.schedule.borrow_mut() = schedule;
+        // Reports say of actions what of them is the client's.
+        cryptography::count(self.shared.is_scripted);
         let slots = self.clients.borrow().len();
         for slot in 0..slots {
             let client = self.clients.borrow_mut()[slot].take();
@@ -242,7 +255,10 @@ impl<C: Client> Worker<C> {
     /// requests, in the stage in which its last one counts.
     #[inline(never)]
     fn judge(&self, slot: usize, turn: &Turn, completion: &mut Completion) {
-        let Some(ended) = self.source.borrow_mut().judge(slot, completion) else { return };
+        let began_ns = turn.due_ns.max(turn.taken_ns);
+        let spent = self.spent.get();
+        let ended = self.source.borrow_mut().judge(slot, began_ns, spent, completion);
+        let Some(ended) = ended else { return };
         let is_open = self.shared.is_open;
         let key = RowKey {
             stage: self.window.get().stage_of(turn.stage, completion.ended_ns, is_open),
@@ -251,7 +267,7 @@ impl<C: Client> Worker<C> {
             outcome: ended.whole.outcome,
         };
         let intended = if is_open { Intended::At(ended.due_ns) } else { Intended::WhenFree };
-        self.recorder.borrow_mut().record(key, intended, &ended.whole);
+        self.recorder.borrow_mut().record_action(key, intended, &ended.whole, ended.spent);
     }
 
     /// Says what it means that an object is not there.

@@ -5,37 +5,73 @@ they differ by what else the sessions do meanwhile: of all clients by the wall t
 client while it does nothing but this.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.order import in_order
-from loadstone.analysis.cells.summary import summarise_totals
-from loadstone.analysis.measured.part import Part, read_parts
-from loadstone.analysis.measured.rows import Rows
+from loadstone.analysis.cells.summary import spread_of_trials, summarise_totals
+from loadstone.analysis.measured.part import SECOND_NS, Encoded, Part, read_parts
+from loadstone.analysis.measured.rows import Rows, values_of
+from loadstone.analysis.statistics.latency import Latency, latency, merge
 from loadstone.results.record import Record
 
 OUT_OF_LINE = ("CREATE_USER", "AUDIT")
 """Actions of sessions that run before all others, and after them."""
+
+CRYPTOGRAPHY = ("encryption", "hashing")
+"""What a client spends time on that is not the store's: columns of an action's histograms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionPart(Part):
+    """What one action did in one iteration of one trial.
+
+    `cryptography` are the histograms of what good actions spent, by kind. `span_ns` is the time
+    from the begin of the first good action to the end of the last, None in records that do not say
+    it; they do not say what cryptography took either.
+    """
+
+    cryptography: Mapping[str, Encoded | None]
+    span_ns: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionCell:
     """One action of one case in one round; `cell` counts actions where another counts requests.
 
-    `cell.objects` are the requests that good actions were made of.
+    The rates of `cell` are by the time of the measured part; of actions that have only the begin or
+    the end of it (`OUT_OF_LINE`), by that from the begin of the first to the end of the last.
+    `cell.objects` are the requests that good actions were made of. `encryption` and `hashing` are
+    what good actions spent on them, of those that spent any.
     """
 
     action: str
     cell: Cell
+    span_s: float | None
+    encryption: Latency | None
+    hashing: Latency | None
 
     @property
     def completed_per_s(self) -> float | None:
-        """Good actions of all clients together, by the wall time of the measured part.
+        """Good actions of all clients together, by wall time.
 
-        None for actions that have only the begin or the end of it.
+        None of `OUT_OF_LINE` in records that do not say how long they went on.
         """
-        return None if self.action in OUT_OF_LINE else self.cell.requests_per_s
+        is_known = self.action not in OUT_OF_LINE or self.span_s
+        return self.cell.requests_per_s if is_known else None
+
+    @property
+    def crypto_share(self) -> float | None:
+        """The client's cryptography as a share of the time that good actions took.
+
+        None where the record does not say it.
+        """
+        service = self.cell.service
+        if self.span_s is None or service is None:
+            return None
+        spent_ns = sum(_total_ns(one) for one in (self.encryption, self.hashing))
+        return spent_ns / _total_ns(service)
 
     @property
     def busy_per_s(self) -> float | None:
@@ -49,14 +85,90 @@ class ActionCell:
         return self.cell.objects / self.cell.good if self.cell.good else None
 
 
-def read_action_parts(record: Record) -> Iterable[Part]:
+def read_action_parts(record: Record) -> Iterable[ActionPart]:
     """Return what each action did in each iteration of a trial; nothing where it has no script."""
     if record.actions_path is None:
-        return ()
-    return read_parts(record, Rows(record.actions, {"operation": "action"}))
+        return
+    rows = Rows(record.actions, {"operation": "action"})
+    good = rows.where("stage", "measure").where("outcome", "ok")
+    for part in read_parts(record, rows):
+        own = good.where("iteration", part.iteration).where("operation", part.operation)
+        yield ActionPart(
+            **{field.name: getattr(part, field.name) for field in fields(part)},
+            cryptography={kind: _merged(values_of(own, kind)) for kind in CRYPTOGRAPHY},
+            span_ns=_span_ns(own),
+        )
 
 
-def summarise_actions(parts: Sequence[Part], targets: Sequence[str]) -> tuple[ActionCell, ...]:
+def _merged(encoded: Iterable[bytes | None]) -> Encoded | None:
+    found = merge(encoded)
+    return None if found is None else found.pack()
+
+
+def _span_ns(rows: Rows) -> int | None:
+    """Return the time from the first begin to the last end; an earlier build's table has none."""
+    if not len(rows) or not rows["ended_ns"].any():
+        return None
+    return int(rows["ended_ns"].max()) - int(rows["began_ns"].min())
+
+
+def summarise_actions(
+    parts: Sequence[ActionPart], targets: Sequence[str]
+) -> tuple[ActionCell, ...]:
     """Return a row for each action of each case, in the order of the cases and the script."""
+    of_trial: dict[tuple[str, str], list[ActionPart]] = {}
+    for part in parts:
+        of_trial.setdefault((part.record.id, part.operation), []).append(part)
     cells = in_order(summarise_totals(parts, {}), targets)
-    return tuple(ActionCell(action=cell.operation, cell=cell) for cell in cells)
+    return tuple(
+        _action(cell, [one for trial in cell.trials for one in of_trial[trial, cell.operation]])
+        for cell in cells
+    )
+
+
+def _action(cell: Cell, parts: Sequence[ActionPart]) -> ActionCell:
+    spans = [part.span_ns for part in parts if part.good]
+    known = [span for span in spans if span is not None]
+    encryption, hashing = (
+        latency(merge(part.cryptography[kind] for part in parts)) for kind in CRYPTOGRAPHY
+    )
+    span_s = sum(known) / SECOND_NS if known and len(known) == len(spans) else None
+    return ActionCell(
+        action=cell.operation,
+        cell=_by_spans(cell, parts) if span_s and cell.operation in OUT_OF_LINE else cell,
+        span_s=span_s,
+        encryption=encryption,
+        hashing=hashing,
+    )
+
+
+def _by_spans(cell: Cell, parts: Sequence[ActionPart]) -> Cell:
+    """Return a cell whose rates are by the time that these actions went on, not by the trial's."""
+    spans_s: dict[str, float] = {}
+    for part in parts:
+        spans_s.setdefault(part.record.id, 0.0)
+        spans_s[part.record.id] += (part.span_ns or 0) / SECOND_NS
+    whole_s = sum(spans_s.values())
+    rates = [
+        replace(
+            rate,
+            requests_per_s=rate.requests_per_s * rate.duration_s / span_s,
+            bytes_per_s=rate.bytes_per_s * rate.duration_s / span_s,
+            duration_s=span_s,
+        )
+        for rate in cell.trial_rates
+        if (span_s := spans_s[rate.trial])
+    ]
+    return replace(
+        cell,
+        requests_per_s=cell.good / whole_s,
+        objects_per_s=cell.objects / whole_s,
+        bytes_per_s=cell.bytes / whole_s,
+        trial_rates=tuple(rates),
+        spread_of_seconds=None,
+        spread_of_trials=spread_of_trials(rates),
+    )
+
+
+def _total_ns(times: Latency | None) -> float:
+    return times.mean_ns * times.count if times is not None else 0.0

@@ -157,11 +157,7 @@ def _cell(parts: list[Part], peaks: Mapping[str, Peaks], iteration: int | None) 
             np.concatenate([part.rates for part in parts]),
             np.concatenate([part.byte_rates for part in parts]),
         ),
-        spread_of_trials=_spread(
-            SPREAD_OF_TRIALS,
-            np.array([rate.requests_per_s for rate in rates]),
-            np.array([rate.bytes_per_s for rate in rates]),
-        ),
+        spread_of_trials=spread_of_trials(rates),
         trial_rates=rates,
         first_done_s=_latest_s(parts, [part.first_done_ns for part in parts]),
         last_done_s=_latest_s(parts, [part.last_done_ns for part in parts]),
@@ -221,6 +217,15 @@ def _trial_rate(name: str, own: list[Part]) -> TrialRate:
         bytes_per_s=sum(part.bytes for part in own) / duration_s,
         duration_s=duration_s,
         started_unix_ns=own[0].record.summary.get("started_unix_ns"),
+    )
+
+
+def spread_of_trials(rates: Sequence[TrialRate]) -> Spread | None:
+    """Return how the trials' rates differ; None where there are fewer than two."""
+    return _spread(
+        SPREAD_OF_TRIALS,
+        np.array([rate.requests_per_s for rate in rates]),
+        np.array([rate.bytes_per_s for rate in rates]),
     )
 
 

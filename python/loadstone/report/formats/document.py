@@ -113,10 +113,13 @@ def _action(action: ActionCell) -> dict[str, Any]:
         "duration_s": cell.duration_s,
         "completed_per_s": action.completed_per_s,
         "busy_per_s": action.busy_per_s,
+        "crypto_share": action.crypto_share,
         "spread_of_trials": _spread(cell.spread_of_trials),
         "response_ns": _latency(cell.response),
         "service_ns": _latency(cell.service),
         "lag_ns": _latency(cell.lag),
+        "encryption_ns": _latency(action.encryption),
+        "hashing_ns": _latency(action.hashing),
     }
 
 

@@ -7,9 +7,14 @@ from loadstone.analysis.naming import describe_parameter
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table, quantile_cell
 
 NOTES = (
-    "Rate: actions that all clients completed, by wall time; none for those that run before or"
-    " after all others. Busy: actions by the sum of their own times, as if a client did nothing"
-    " else; the two differ by what the sessions did meanwhile.",
+    "Rate: actions that all clients completed, by wall time; of those that run before or after all"
+    " others, from the begin of the first to the end of the last. Busy: actions by the sum of"
+    " their own times, as if a client did nothing else; the two differ by what the sessions did"
+    " meanwhile.",
+)
+CRYPTO_NOTE = (
+    "Crypto: what of an action's time its client spent on encryption, decryption and hashing; the"
+    " rest is the store's, the network's and the other work of the client."
 )
 
 
@@ -26,6 +31,8 @@ def actions_table(findings: Findings) -> Table | None:
     columns += [Column(head=head) for head in ("Count", "Rate")]
     columns += [Column(head="95 % CI", is_optional=True)] if has_intervals else []
     columns += [Column(head=head) for head in ("Busy", "p50", "p99")]
+    has_crypto = any(one.crypto_share for one in findings.actions)
+    columns += [Column(head="Crypto")] if has_crypto else []
     columns += [Column(head="Requests", is_optional=True), Column(head="Failed")]
     rows = []
     for one in findings.actions:
@@ -37,13 +44,22 @@ def actions_table(findings: Findings) -> Table | None:
         row += [_interval(one)] if has_intervals else []
         row += [_rate(one.busy_per_s)]
         row += [quantile_cell(cell.headline, name) for name in ("p50", "p99")]
+        row += [_share(one.crypto_share)] if has_crypto else []
         each = one.requests_per_action
         row += [NOT_KNOWN if each is None else f"{each:.3g}"]
         rows.append((*row, _failed(one)))
     caption = ", ".join(_same(findings.actions, names))
     return Table(
-        title="Actions", columns=tuple(columns), rows=tuple(rows), caption=caption, notes=NOTES
+        title="Actions",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        caption=caption,
+        notes=(*NOTES, CRYPTO_NOTE) if has_crypto else NOTES,
     )
+
+
+def _share(share: float | None) -> str:
+    return NOT_KNOWN if share is None else f"{share * 100:.2g} %"
 
 
 def _interval(one: ActionCell) -> str:

@@ -6,6 +6,7 @@ use std::array::from_fn;
 use loadstone_wire::digest::{LANES, SHA256_BLOCK_BYTES, Sha256Lanes};
 
 use super::body::sha256;
+use crate::cryptography::{Kind, spend};
 use crate::transport::{
     socket::{Buffers, OUTPUT_BYTES},
     transfer::{Payload, Upload},
@@ -79,10 +80,10 @@ fn side_by_side(bodies: &[Payload<'_>; LANES], buffers: &Buffers) -> [[u8; 32]; 
         let whole = bytes / SHA256_BLOCK_BYTES * SHA256_BLOCK_BYTES;
         let lanes: [(&[u8], &[u8]); LANES] =
             from_fn(|lane| pieces[lane * bytes..][..bytes].split_at(whole));
-        digests.update(lanes.map(|(blocks, _)| blocks));
+        spend(Kind::Hashing, || digests.update(lanes.map(|(blocks, _)| blocks)));
         offset += bytes as u64;
         if bytes == left {
-            return digests.finish(lanes.map(|(_, rest)| rest));
+            return spend(Kind::Hashing, || digests.finish(lanes.map(|(_, rest)| rest)));
         }
     }
 }

@@ -3,6 +3,7 @@
 use loadstone_wire::digest::{Base64, Running};
 
 use super::target::Checksum;
+use crate::cryptography::{Kind, spend};
 use crate::transport::socket::{Buffers, OUTPUT_BYTES};
 use crate::transport::transfer::Upload;
 
@@ -35,8 +36,8 @@ fn digest<U: Upload>(mut running: Running, upload: &U, buffers: &Buffers) -> ([u
         let left = usize::try_from(upload.length() - offset).unwrap_or(usize::MAX);
         let chunk = output.payload(left.min(OUTPUT_BYTES));
         upload.write(offset, chunk);
-        running.update(chunk);
+        spend(Kind::Hashing, || running.update(chunk));
         offset += chunk.len() as u64;
     }
-    running.finish()
+    spend(Kind::Hashing, || running.finish())
 }

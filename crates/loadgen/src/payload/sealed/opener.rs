@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{SEGMENT_BYTES, SealingKey, segment_bytes};
+use crate::cryptography::{Kind, spend};
 use crate::payload::{Evidence, ObjectId, Verdict, Verifier};
 
 /// Decrypts one read after another, and hands what it has decrypted to a verifier if there is one.
@@ -80,7 +81,10 @@ impl Opener {
         }
         let bytes = &mut self.segment[..whole_bytes];
         let has_plaintext = self.key.plain_range(whole_bytes).is_some();
-        let plain = if has_plaintext { self.key.open(bytes) } else { None };
+        let plain = match has_plaintext {
+            true => spend(Kind::Encryption, || self.key.open(bytes)),
+            false => None,
+        };
         let mut is_sound = plain.is_some() == has_plaintext;
         if let Some(verifier) = &mut self.verifier {
             let filler = &bytes[self.key.filler_range(whole_bytes)];

@@ -1,0 +1,136 @@
+//! Time that clients spend on cryptography: what of an action is theirs and not the store's.
+//!
+//! A load thread adds up what its clients spend, kind by kind. As one client runs at a time, what the
+//! sum grows by while a client is polled is that client's. Threads that do not ask read no clock.
+
+use std::cell::Cell;
+use std::ops::{AddAssign, Sub};
+use std::pin::pin;
+
+use crate::clock::monotonic_ns;
+
+/// What the time goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Encrypting what is sent and decrypting what comes back.
+    Encryption,
+    /// Digests of bodies: the payload's hash in a signature, checksums.
+    Hashing,
+}
+
+/// Time of each kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Spent {
+    pub(crate) encryption_ns: u64,
+    pub(crate) hashing_ns: u64,
+}
+
+impl AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        self.encryption_ns += other.encryption_ns;
+        self.hashing_ns += other.hashing_ns;
+    }
+}
+
+impl Sub for Spent {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self {
+            encryption_ns: self.encryption_ns - other.encryption_ns,
+            hashing_ns: self.hashing_ns - other.hashing_ns,
+        }
+    }
+}
+
+thread_local! {
+    /// What this thread has spent since it began to count, if it counts.
+    static SPENT: Cell<Option<Spent>> = const { Cell::new(None) };
+}
+
+/// Has this thread count from now on, or no longer.
+pub(crate) fn count(is_counted: bool) {
+    SPENT.set(is_counted.then(Spent::default));
+}
+
+/// Does work of a kind, and counts its time if this thread counts.
+#[inline]
+pub(crate) fn spend<T>(kind: Kind, work: impl FnOnce() -> T) -> T {
+    let Some(mut spent) = SPENT.get() else { return work() };
+    let began_ns = monotonic_ns();
+    let made = work();
+    let took_ns = monotonic_ns() - began_ns;
+    match kind {
+        Kind::Encryption => spent.encryption_ns += took_ns,
+        Kind::Hashing => spent.hashing_ns += took_ns,
+    }
+    SPENT.set(Some(spent));
+    made
+}
+
+/// Runs a client's work to its end, and returns what it spent beside what it returned.
+pub(crate) async fn spent_by<T>(work: impl Future<Output = T>) -> (T, Spent) {
+    let mut work = pin!(work);
+    let mut own = Spent::default();
+    let now = || SPENT.get().unwrap_or_default();
+    let made = std::future::poll_fn(|context| {
+        let before = now();
+        let polled = work.as_mut().poll(context);
+        own += now() - before;
+        polled
+    })
+    .await;
+    (made, own)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn sleep(kind: Kind, milliseconds: u64) {
+        spend(kind, || std::thread::sleep(std::time::Duration::from_millis(milliseconds)));
+    }
+
+    /// Two clients of a thread that take turns: each has its own time, and that alone.
+    #[test]
+    fn clients_that_take_turns_are_told_apart() {
+        count(true);
+        let client = async |kind, milliseconds| {
+            for _ in 0..2 {
+                sleep(kind, milliseconds);
+                let mut is_second = false;
+                std::future::poll_fn(|_| match std::mem::replace(&mut is_second, true) {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                })
+                .await;
+            }
+        };
+        let mut first = pin!(spent_by(client(Kind::Encryption, 4)));
+        let mut second = pin!(spent_by(client(Kind::Hashing, 1)));
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut ends, mut turns) = (Vec::new(), 0);
+        while ends.len() < 2 && turns < 10 {
+            turns += 1;
+            if let Poll::Ready(((), spent)) = first.as_mut().poll(&mut context) {
+                ends.push(spent);
+            }
+            if let Poll::Ready(((), spent)) = second.as_mut().poll(&mut context) {
+                ends.push(spent);
+            }
+        }
+        count(false);
+        assert_eq!(turns, 3);
+        assert!(ends[0].encryption_ns >= 8_000_000 && ends[0].hashing_ns == 0, "{ends:?}");
+        assert!(ends[1].hashing_ns >= 2_000_000 && ends[1].encryption_ns == 0, "{ends:?}");
+    }
+
+    #[test]
+    fn a_thread_that_does_not_count_has_spent_nothing() {
+        count(false);
+        sleep(Kind::Hashing, 1);
+        assert_eq!(SPENT.get(), None);
+    }
+}
