@@ -15,7 +15,7 @@ from loadstone.analysis import analyse
 from loadstone.analysis.measured.fill import describe_fill
 from loadstone.campaign.begun_run.remains import remains
 from loadstone.campaign.begun_run.resume import resume
-from loadstone.campaign.planning.filling import StoreSize
+from loadstone.campaign.planning.objects.filling import StoreSize
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.fill import FillLevel

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from loadstone.campaign.begun_run.changes import RECORDED, Change, changes
 from loadstone.campaign.begun_run.resume import resume as resume_plan
-from loadstone.campaign.planning.filling import StoreSize
+from loadstone.campaign.planning.objects.filling import StoreSize
 from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.planning.scripted import Scripts
 from loadstone.campaign.schema.campaign import Campaign

@@ -11,7 +11,7 @@ from loadstone.campaign.drivers import Driver, Drivers
 from loadstone.campaign.planning.case import Case, cases_of, workload_sources
 from loadstone.campaign.planning.intervention import intervention_mistakes
 from loadstone.campaign.planning.lifecycle import can_prepare
-from loadstone.campaign.planning.placement import (
+from loadstone.campaign.planning.objects.placement import (
     buckets_of,
     dataset_key,
     places,

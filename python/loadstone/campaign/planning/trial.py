@@ -14,7 +14,7 @@ from loadstone.campaign.planning.lifecycle import (
     largest_size,
     whole_requests,
 )
-from loadstone.campaign.planning.placement import content_document
+from loadstone.campaign.planning.objects.placement import content_document
 from loadstone.campaign.schema.phase import Phase
 from loadstone.documents.trial import (
     DatasetDocument,

@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loadstone.campaign.drivers import facts_of
-from loadstone.campaign.planning.bucket_names import Buckets, bucket_prefix, short, slug
 from loadstone.campaign.planning.case import Case
+from loadstone.campaign.planning.objects.bucket_names import Buckets, bucket_prefix, short, slug
 from loadstone.campaign.schema.dataset import Dataset
 from loadstone.campaign.schema.phase import Phase
 from loadstone.documents.trial import DatasetDocument, Size
