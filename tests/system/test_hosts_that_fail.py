@@ -26,7 +26,12 @@ WAIT_S = 120.0
 CAMPAIGN = """\
 name: failing
 targets: {{t: {{driver: "null"}}}}
-hosts: {{launch: ssh, names: [client1, client2], command: {command}, listen: {listen}}}
+hosts:
+  launch: ssh
+  names: [client1, client2]
+  command: {command}
+  listen: {listen}
+  on_lost: {on_lost}
 dataset: {{objects: 1000, size: 4KiB}}
 load: {load}
 rounds: {rounds}
@@ -37,8 +42,9 @@ OPEN = "{rate: 100/s, clients_max: 20, cores: 1}"
 """A load that leaves the processor to others: what it makes is known beforehand."""
 
 SLOW_SHARE = 0.1
+MUTE_SHARE = 0.001
 GROUPS = Path("/sys/fs/cgroup/cpu")
-PERIOD_US = 100_000
+PERIOD_US = 1_000_000
 
 SETTABLE_CLOCK = """\
 #define _GNU_SOURCE
@@ -85,7 +91,15 @@ def network(disk: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ss
         yield network
 
 
-def write(folder: Path, *, load: str, duration: str, rounds: int = 1, on_client2: str = "") -> Path:
+def write(
+    folder: Path,
+    *,
+    load: str,
+    duration: str,
+    on_lost: str,
+    rounds: int = 1,
+    on_client2: str = "",
+) -> Path:
     """Write a campaign whose agent on client2 has shell commands of its own before it."""
     command = folder / "loadstone-here"
     command.write_text(
@@ -96,7 +110,12 @@ def write(folder: Path, *, load: str, duration: str, rounds: int = 1, on_client2
     return campaigns.write(
         folder,
         CAMPAIGN.format(
-            command=command, listen=CONTROLLER, load=load, duration=duration, rounds=rounds
+            command=command,
+            listen=CONTROLLER,
+            load=load,
+            duration=duration,
+            rounds=rounds,
+            on_lost=on_lost,
         ),
     )
 
@@ -125,17 +144,18 @@ def reports_say(folder: Path, label: str) -> None:
 
 
 @contextlib.contextmanager
-def slowed(processes: list[int]) -> Iterator[None]:
-    """Let processes have a small part of one core."""
+def slowed(processes: list[int], share: float) -> Iterator[None]:
+    """Let processes have a small part of one core, and all of it for their end."""
     group = GROUPS / f"loadstone-slow-{os.getpid()}"
     group.mkdir()
     try:
         (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-        (group / "cpu.cfs_quota_us").write_text(str(int(PERIOD_US * SLOW_SHARE)))
+        (group / "cpu.cfs_quota_us").write_text(str(int(PERIOD_US * share)))
         for process in processes:
             (group / "cgroup.procs").write_text(str(process))
         yield
     finally:
+        (group / "cpu.cfs_quota_us").write_text("-1")
         end = time.monotonic() + WAIT_S
         while (group / "cgroup.procs").read_text():
             assert time.monotonic() < end, "processes are left in the group"
@@ -143,17 +163,48 @@ def slowed(processes: list[int]) -> Iterator[None]:
         group.rmdir()
 
 
-@pytest.mark.skipif(
+throttles = pytest.mark.skipif(
     not (GROUPS / "cpu.cfs_quota_us").exists() and not (GROUPS / "cpu.shares").exists(),
     reason="there is no control group for processor time",
 )
+
+
+@throttles
+@pytest.mark.parametrize("on_lost", ["continue", "stop"])
+def test_a_host_that_is_too_slow_to_say_anything_is_lost_as_the_campaign_says(
+    network: SshNetwork, tmp_path: Path, on_lost: str
+) -> None:
+    file = write(tmp_path, load=OPEN, duration="10s", rounds=2, on_lost=on_lost)
+    process = network.start("run", file, "-o", tmp_path / "run")
+    campaigns.wait_for(process, "[2/2]")
+    wait_for_figures(process)
+    with slowed(network.processes("client2"), MUTE_SHARE):
+        _, err = campaigns.end(process)
+    no_load_is_left(network)
+    run = read_run(tmp_path / "run")
+    whole, cut = run.records
+    assert [host["state"] for host in whole.summary["hosts"]] == ["finished"] * 2
+    others, slow = cut.summary["hosts"]
+    assert slow["reason"] == "nothing was heard of it for 3 s"
+    assert others["requests"] + slow["requests"] == cut.summary["requests"]
+    if on_lost == "continue":
+        assert process.returncode == 0, err
+        assert (run.state, cut.summary["state"]) == ("finished", "finished")
+    else:
+        assert process.returncode == 1
+        assert "client host client2 was lost" in err
+        assert (run.state, cut.summary["state"]) == ("failed", "stopped")
+    reports_say(tmp_path / "run", "HOST_LOST")
+
+
+@throttles
 def test_a_host_that_is_too_slow_ends_with_the_others_and_is_named(
     network: SshNetwork, tmp_path: Path
 ) -> None:
-    file = write(tmp_path, load=CLOSED, duration="8s", rounds=2)
+    file = write(tmp_path, load=CLOSED, duration="8s", rounds=2, on_lost="continue")
     process = network.start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "%")
-    with slowed(network.processes("client2")):
+    with slowed(network.processes("client2"), SLOW_SHARE):
         _, err = campaigns.end(process)
         no_load_is_left(network)
     assert process.returncode == 0, err
@@ -195,7 +246,7 @@ def test_a_host_whose_disk_is_full_is_named_before_any_load(
     network: SshNetwork, disk: Path, tmp_path: Path
 ) -> None:
     here = f"export TMPDIR={disk} XDG_STATE_HOME={disk}"
-    file = write(tmp_path, load=OPEN, duration="1s", on_client2=here)
+    file = write(tmp_path, load=OPEN, duration="1s", on_lost="continue", on_client2=here)
     filler = fill(disk)
     try:
         said = network.loadstone("run", file, "-o", tmp_path / "run")
@@ -214,7 +265,7 @@ def test_a_host_whose_disk_fills_goes_on_for_it_writes_nothing(
     network: SshNetwork, disk: Path, tmp_path: Path
 ) -> None:
     here = f"export TMPDIR={disk} XDG_STATE_HOME={disk}"
-    file = write(tmp_path, load=OPEN, duration="3s", rounds=2, on_client2=here)
+    file = write(tmp_path, load=OPEN, duration="3s", rounds=2, on_lost="stop", on_client2=here)
     process = network.start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "%")
     filler = fill(disk)
@@ -231,7 +282,7 @@ def test_a_host_whose_disk_fills_goes_on_for_it_writes_nothing(
 def test_a_controller_whose_disk_fills_ends_all_load_and_goes_on_when_there_is_room(
     network: SshNetwork, tmp_path: Path
 ) -> None:
-    file = write(tmp_path, load=OPEN, duration="2s", rounds=3)
+    file = write(tmp_path, load=OPEN, duration="2s", rounds=3, on_lost="continue")
     with small_disk(tmp_path) as disk:
         run = disk / "run"
         process = network.start("run", file, "-o", run)
@@ -264,7 +315,7 @@ def test_a_clock_that_is_set_moves_no_figure_and_is_named(
         ["cc", "-shared", "-fPIC", "-O1", "-o", library, tmp_path / "clock.c", "-ldl"], check=True
     )
     here = f"export CLOCK_AHEAD={ahead} LD_PRELOAD={library}"
-    file = write(tmp_path, load=OPEN, duration="6s", rounds=3, on_client2=here)
+    file = write(tmp_path, load=OPEN, duration="6s", rounds=3, on_lost="stop", on_client2=here)
     process = network.start("run", file, "-o", tmp_path / "run")
     wait_for_figures(process)
     set_clock(ahead, 3600.0)
