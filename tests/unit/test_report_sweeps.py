@@ -68,6 +68,32 @@ def test_the_example_of_report_four_has_a_panel_for_each_operation_and_a_line_fo
     )
 
 
+def test_hosts_and_threads_stand_on_one_axis_as_clients_do_in_report_four():
+    limits = {1: "client CPU", 2: "", 4: ""}
+    points = [
+        point(rate=10.0 * hosts * threads, own_limit=limits[hosts], hosts=hosts, threads=threads,
+              size=4096, buckets=buckets)
+        for hosts in limits for threads in (16, 64) for buckets in (1, 3)
+    ]  # fmt: skip
+    found = Arrangement.of(points, loads_min=2)
+    assert found == Arrangement(
+        load="threads", panel=("operation",), dash=None, group=("hosts", "buckets")
+    )
+    wording = Wording(rate="requests per second", bars="", client="c")
+    (picture,) = charts_of_operations(points, found, wording)
+    assert picture.title == "Throughput of each operation: hosts × buckets × threads"
+    assert "Ringed points show the client's own limit" in picture.caption
+    places = list(dict.fromkeys(row["x"] for row in rows_of(picture)))
+    assert places[:3] == ["16|1 host|1 bucket", "64|1 host|1 bucket", "16|1 host|3 buckets"]
+    ringed = [row["group"] for row in rows_of(picture) if row["own_limit"]]
+    assert set(ringed) == {"1 host|1 bucket", "1 host|3 buckets"}
+
+
+def test_hosts_alone_are_a_load_along_which_a_line_runs():
+    points = [point(hosts=hosts, threads=16, size=4096) for hosts in (1, 2, 4)]
+    assert Arrangement.of(points, loads_min=2) is None
+
+
 def test_twelve_thread_counts_are_a_curve_and_no_categories():
     points = [point(threads=n, size=size) for n in range(1, 13) for size in SIZES]
     assert Arrangement.of(points, loads_min=2) is None

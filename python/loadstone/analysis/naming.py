@@ -16,6 +16,7 @@ _WORDINGS: Mapping[str, Callable[[object], str]] = {
     "threads": lambda value: f"{value} threads" if value != 1 else "1 thread",
     "clients": lambda value: f"{value} clients" if value != 1 else "1 client",
     "client": str,
+    "hosts": lambda value: f"{value} hosts" if value != 1 else "1 host",
     "buckets": lambda value: f"{value} buckets" if value != 1 else "1 bucket",
     "containers": lambda value: f"{value} containers" if value != 1 else "1 container",
     "fill_percent": lambda value: f"{value} % full",

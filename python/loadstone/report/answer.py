@@ -321,12 +321,17 @@ def _matrix(matrix: Matrix, width: int) -> RichTable:
     # The mark of the best stands behind its number, where the others have a blank.
     columns = _Columns([heads[0], *(f"{head} " for head in heads[1:])], 1, ends_in_words=False)
     for row in matrix.rows:
-        cells = [_value(matrix.down, row)]
+        cells = [_row_name(matrix.down, row)]
         for column in matrix.columns:
             one = matrix.results.get((row, column))
             cells.append(_entry(one, is_large=is_large, is_best=(row, column) == matrix.best))
         columns.rows.append(cells)
     return columns.draw(width)
+
+
+def _row_name(parameter: str, value: object) -> str:
+    """Return a row's value with what it counts: a number alone would not say."""
+    return "" if value is None else describe_parameter(parameter, value)
 
 
 def _entry(one: Result | None, *, is_large: bool, is_best: bool) -> str:

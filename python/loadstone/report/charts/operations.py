@@ -1,4 +1,4 @@
-"""Charts of each operation over client × load, a line for each object size, on a logarithmic axis.
+"""Charts of each operation over clients × load, a line for each object size, on a logarithmic axis.
 
 Operations differ by orders of magnitude, and so do sizes: only a logarithmic axis shows them
 together. Loads are categories here, one group after another, and no line runs from group to group:
@@ -22,7 +22,14 @@ from loadstone.report.charts.parts.categories import (
     variant_shape,
 )
 from loadstone.report.charts.parts.dimensions import swept_parameter, varied_values
-from loadstone.report.charts.parts.drawing import NUMBER, Picture, panel_width, panels, series_color
+from loadstone.report.charts.parts.drawing import (
+    NUMBER,
+    WARNING,
+    Picture,
+    panel_width,
+    panels,
+    series_color,
+)
 from loadstone.report.charts.sweep_points import SweepPoint, Wording, differing_facts
 
 PANEL_HEIGHT = 230
@@ -35,6 +42,8 @@ CURVE_MIN = 6
 
 DASHES_MAX = 3
 LOADS_OF_CLIENT = ("threads", "clients", "rate_per_s", "rate")
+CLIENTS = ("client", "hosts")
+"""What makes the loads: the first of the groups along the axis."""
 
 Rows = list[dict[str, Any]]
 
@@ -50,11 +59,14 @@ class Arrangement:
 
     @classmethod
     def of(cls, points: Sequence[SweepPoint], loads_min: int) -> "Arrangement | None":
-        """Return the arrangement of several sizes under a few loads; None for other results."""
+        """Return the arrangement of several sizes, or numbers of hosts, under a few loads.
+
+        None for other results.
+        """
         values = varied_values(point.parameters for point in points)
-        if len(values.get("size", ())) < 2:
+        if all(len(values.get(name, ())) < 2 for name in ("size", "hosts")):
             return None
-        others = {name: found for name, found in values.items() if name != "size"}
+        others = {name: found for name, found in values.items() if name not in ("size", "hosts")}
         load = swept_parameter(others, 2)
         if load is None and loads_min == 1 and all("threads" in p.parameters for p in points):
             load = "threads"
@@ -76,11 +88,15 @@ class Arrangement:
         dashed = [name for name in (*worded, "target") if name in rest and name != "client"]
         candidates = [name for name in dashed if differing[name] <= DASHES_MAX]
         dash = candidates[0] if candidates else None
-        group = [name for name in rest if name != dash]
+        group = sorted(
+            (name for name in rest if name != dash), key=lambda name: name not in CLIENTS
+        )
         panel = [name for name in ("workload",) if name in differing] + ["operation"]
         loads = len(values.get(load, (None,)))
         while group and loads * math.prod(differing[name] for name in group) > CATEGORIES_MAX:
-            panel.append(group.pop(0))
+            others = [name for name in group if name not in CLIENTS] or group
+            panel.append(others[0])
+            group.remove(others[0])
         return cls(load=load, panel=tuple(panel), dash=dash, group=tuple(group))
 
 
@@ -89,15 +105,21 @@ def charts_of_operations(
 ) -> Iterable[Picture]:
     """Return rate and latency of every operation."""
     rows = _rows(points, arrangement)
+    by_size = ", by object size" if len({row["series"] for row in rows}) > 1 else ""
+    rings = (
+        " Ringed points show the client's own limit: they are only a bound of the target."
+        if any(row["own_limit"] for row in rows)
+        else ""
+    )
     categories = _categories(points, arrangement)
     drawn = _Drawing(arrangement=arrangement, categories=categories, client=wording.client)
     readable = arrangement.load.replace("_", " ")
     yield Picture(
         name=f"operations-against-{readable.replace(' ', '-')}",
-        title=f"Throughput of each operation: {drawn.words()}, by object size",
+        title=f"Throughput of each operation: {drawn.words()}{by_size}",
         caption=f"{wording.rate.capitalize()}, on one logarithmic axis for all operations: a"
         " step of the same height is the same factor. Numbers stand where there is room for them;"
-        f" hover for the others. {wording.bars}",
+        f" hover for the others. {wording.bars}{rings}",
         chart=drawn.chart(rows, "rate", f"{wording.rate} (logarithmic)"),
     )
     quantile = _resolved_quantile(points)
@@ -110,7 +132,7 @@ def charts_of_operations(
     ]
     yield Picture(
         name=f"operation-latency-against-{readable.replace(' ', '-')}",
-        title=f"Latency of each operation ({quantile}): {drawn.words()}, by object size",
+        title=f"Latency of each operation ({quantile}): {drawn.words()}{by_size}",
         caption=f"{_QUANTILE_WORDS[quantile]}, in milliseconds; lower is better. It is the highest"
         " percentile that most results have requests enough for; the others have no point.",
         chart=drawn.chart(timed, "time", "milliseconds (logarithmic)"),
@@ -154,6 +176,7 @@ def _rows(points: Sequence[SweepPoint], arrangement: Arrangement) -> Rows:
                 "data": point.data,
                 "labels": point.labels,
                 "limit": point.limit,
+                "own_limit": point.own_limit,
             }
         )
     return rows
@@ -202,7 +225,9 @@ class _Drawing:
 
         Several clients are groups, and name themselves.
         """
-        return self.arrangement.load in LOADS_OF_CLIENT and "client" not in self.arrangement.group
+        return self.arrangement.load in LOADS_OF_CLIENT and not set(CLIENTS) & set(
+            self.arrangement.group
+        )
 
     def words(self) -> str:
         """Return the axis in words: "client × buckets × threads"."""
@@ -233,7 +258,16 @@ class _Drawing:
             tooltip=self._tooltip(field),
         )
         bars = base.mark_rule(strokeWidth=1.5, opacity=0.5).encode(y=alt.Y("low:Q"), y2="high:Q")
-        layers = [*([bars] if field == "rate" else []), line, *letters(base.encode(y=y))]
+        rings = (
+            base.transform_filter("isValid(datum.own_limit) && datum.own_limit != ''")
+            .mark_point(size=150, strokeWidth=1.5, shape="circle", filled=False)
+            .encode(y=y, color=alt.value(WARNING))
+        )
+        is_ringed = field == "rate" and any(row["own_limit"] for row in rows)
+        layers = [
+            *([bars] if field == "rate" else []), line, *([rings] if is_ringed else []),
+            *letters(base.encode(y=y)),
+        ]  # fmt: skip
         return panels(alt.layer(*layers), rows, height=PANEL_HEIGHT, shared=("y",), columns=columns)
 
     def _x(self) -> alt.X:

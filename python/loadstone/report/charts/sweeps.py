@@ -9,6 +9,7 @@ import altair as alt
 from loadstone.report.charts.parts.drawing import (
     NUMBER,
     PALETTE,
+    WARNING,
     Picture,
     latency_axis,
     panel_width,
@@ -32,7 +33,6 @@ from loadstone.report.charts.sweep_points import SweepPoint, Wording, differing_
 PANEL_HEIGHT = 260
 HEADROOM = 1.12
 WIDE_RATIO = 50
-WARNING = "#B34700"
 
 CALLOUT_PLACES = tuple(
     Offset(right=side * right, down=down)

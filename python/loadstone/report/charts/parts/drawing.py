@@ -13,6 +13,7 @@ from typing import Any
 import altair as alt
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#404040")
+WARNING = "#B34700"
 RAMP = ("#9ecae1", "#4292c6", "#2171b5", "#08519c", "#041f4a")
 """From light to dark: the values of a swept parameter."""
 
