@@ -63,10 +63,10 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
     assert counts["AUDIT"] == 3 * 4 * 2
     assert sum(counts.values()) - counts["CREATE_USER"] - counts["AUDIT"] == 3 * 50
     for action in report["actions"]:
-        # Users are made one by one: their wall time is little more than the sum of their own.
+        # Users are made one by one, and all else comes after them.
         if action["action"] == "CREATE_USER":
-            assert 0 < action["completed_per_s"] <= action["busy_per_s"]
-            assert action["completed_per_s"] > 2 * action["good_actions"] / action["duration_s"]
+            by_whole_time = action["good_actions"] / action["duration_s"]
+            assert by_whole_time < action["completed_per_s"] <= action["busy_per_s"]
     trials = [trial for trial in trials_of(tmp_path / "run") if trial["trial"]["measured"]]
     assert len({trial["trial"]["script"]["requests"]["sha256"] for trial in trials}) == 1
     # Each report has a row for each.

@@ -115,11 +115,16 @@ def _span_ns(rows: Rows) -> int | None:
 def summarise_actions(
     parts: Sequence[ActionPart], targets: Sequence[str]
 ) -> tuple[ActionCell, ...]:
-    """Return a row for each action of each case, in the order of the cases and the script."""
+    """Return a row for each action of each case, in the order of the cases.
+
+    What runs before or after all others comes last: it is not what a script is run for.
+    """
     of_trial: dict[tuple[str, str], list[ActionPart]] = {}
     for part in parts:
         of_trial.setdefault((part.record.id, part.operation), []).append(part)
-    cells = in_order(summarise_totals(parts, {}), targets)
+    found = in_order(summarise_totals(parts, {}), targets)
+    places = {target: place for place, target in enumerate(dict.fromkeys(c.target for c in found))}
+    cells = sorted(found, key=lambda cell: (places[cell.target], cell.operation in OUT_OF_LINE))
     return tuple(
         _action(cell, [one for trial in cell.trials for one in of_trial[trial, cell.operation]])
         for cell in cells

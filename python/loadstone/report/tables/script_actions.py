@@ -96,4 +96,6 @@ def _same(actions: tuple[ActionCell, ...], names: list[str]) -> list[str]:
 
 
 def _value(name: str, value: object) -> str:
-    return "" if value is None else describe_parameter(name, value)
+    # The name is the column's head.
+    prefix = f"{name.replace('_', ' ')} "
+    return "" if value is None else describe_parameter(name, value).removeprefix(prefix)
