@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from loadstone.analysis import analyse
@@ -72,6 +73,88 @@ def test_engines_agree_and_leave_nothing(tmp_path: Path, made: Path) -> None:
     page = loadstone("report", tmp_path / "run", "-f", "html").out
     assert 'id="query-seconds"' in page
     assert re.search(r"3 queries took .* on datafusion; on duckdb .*× that", page)
+
+
+STREAMS = "engine: [duckdb, datafusion], only: [1, 6, 13, 22], loops: 2, streams: [1, 3]"
+
+
+def test_streams_run_beside_each_other_and_have_a_rate(tmp_path: Path, made: Path) -> None:
+    said = run(written(tmp_path, made, f"{STREAMS}, cache: warm"), tmp_path / "run")
+    assert "Queries/h" in said.out
+    assert "24/24" in said.out
+    found = told(tmp_path / "run")
+    schema = Path(__file__).parents[2] / "docs" / "reference" / "report.schema.json"
+    jsonschema.validate(found, json.loads(schema.read_text()))
+    runs = found["queries"]["streams"]
+    assert [(one["engine"], one["streams"]) for one in runs] == [
+        ("datafusion", 1), ("datafusion", 3), ("duckdb", 1), ("duckdb", 3),
+    ]  # fmt: skip
+    for one in runs:
+        assert one["right"] == one["asked"] == 2 * 4 * one["streams"]
+        assert one["compared"]
+        rates = [4 * one["streams"] * 3600 / seconds for seconds in one["elapsed_s"]]
+        assert one["queries_per_hour_by_run"] == pytest.approx(rates)
+        assert min(rates) <= one["queries_per_hour"] <= max(rates)
+        assert len(one["stream_s"]) == one["streams"]
+        assert set(one["query_median_s"]) == {"Q01", "Q06", "Q13", "Q22"}
+    assert {one["parameters"]["streams"] for one in found["cases"]} == {1, 3}
+    for record in read_run(tmp_path / "run").records:
+        if record.trial["phase"] != "streams" or len(record.trial["queries"]["streams"] or []) < 3:
+            continue
+        queries = record.summary["streams"]["queries"]
+        spans = [(one["start_ns"], one["end_ns"], one["stream"]) for one in queries]
+        assert any(
+            a < d and c < b for a, b, one in spans for c, d, other in spans if one != other
+        ), "no two streams had a query at the same time"
+    for form in ("markdown", "html", "csv", "text"):
+        assert loadstone("report", tmp_path / "run", "-f", form, "-o", tmp_path / form).code == 0
+    assert "queries an hour" in (tmp_path / "html").read_text()
+
+
+def test_streams_that_are_stopped_leave_a_run_that_goes_on(tmp_path: Path, made: Path) -> None:
+    """A hook of the second trial of streams sends Ctrl-C."""
+    mark = tmp_path / "once"
+    stop = tmp_path / "stop"
+    stop.write_text(
+        "#!/bin/sh\n"
+        f"[ -e {mark}2 ] && exit 0\n[ -e {mark}1 ] || {{ touch {mark}1; exit 0; }}\n"
+        f"touch {mark}2\nkill -INT $PPID\n"
+    )
+    stop.chmod(0o755)
+    hook = f"hooks: [{{at: before_phase, phases: [streams], name: stop, run: [{stop}]}}]\n"
+    queries = "engine: duckdb, only: [1, 6, 13, 22], loops: 3, streams: 2, cache: warm"
+    file = written(tmp_path, made, queries, more=hook)
+    said = loadstone("run", file, "-o", tmp_path / "run", "--allow-commands")
+    assert said.code == 130, said.err
+    [runs] = told(tmp_path / "run")["queries"]["streams"]
+    assert len(runs["elapsed_s"]) == 1
+    said = loadstone("run", file, "-o", tmp_path / "run", "--resume", "--allow-commands")
+    assert said.code == 0, said.err
+    [runs] = told(tmp_path / "run")["queries"]["streams"]
+    assert len(runs["elapsed_s"]) == 3
+    assert runs["right"] == runs["asked"] == 3 * 2 * 4
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_a_wrong_answer_in_a_stream_leaves_its_run_without_a_rate(
+    tmp_path: Path, made: Path
+) -> None:
+    answer = tmp_path / "run" / "answers" / "Q06.json"
+    spoil = tmp_path / "spoil"
+    spoil.write_text(f"#!/bin/sh\nsed -i 's/\"rows\": \\[\\[/&9/' {answer}\n")
+    spoil.chmod(0o755)
+    hook = f"hooks: [{{at: before_phase, phases: [streams], name: spoil, run: [{spoil}]}}]\n"
+    queries = "engine: duckdb, only: [1, 6], loops: 1, streams: 2, cache: warm"
+    file = written(tmp_path, made, queries, more=hook)
+    said = run(file, tmp_path / "run", "--allow-commands", code=1)
+    assert "2/4" in said.out
+    found = told(tmp_path / "run")
+    [runs] = found["queries"]["streams"]
+    assert (runs["elapsed_s"], runs["queries_per_hour"]) == ([], None)
+    assert [(one["query"], one["outcome"], one["count"]) for one in runs["failures"]] == [
+        ("Q06", "wrong_answer", 2)
+    ]
+    assert "wrong-answer" in {one["rule"] for one in found["findings"]}
 
 
 def test_a_wrong_answer_has_no_time(tmp_path: Path, made: Path) -> None:

@@ -18,7 +18,7 @@ from loadstone.execution import runner
 from loadstone.results.store import RunWriter, read_run
 
 # What only imports and queries have in their summaries.
-OF_OTHERS = frozenset({"stated_latency", "source", "query", "data", "filesystem"})
+OF_OTHERS = frozenset({"stated_latency", "source", "query", "streams", "data", "filesystem"})
 
 # The types of Python, the definitions of the schema that they are, and what others have beside.
 TYPES: Mapping[type, tuple[str, frozenset[str]]] = {

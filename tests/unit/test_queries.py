@@ -14,7 +14,7 @@ import pytest
 from loadstone.campaign.begun_run.remains import remains
 from loadstone.campaign.begun_run.resume import resume
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.planning.query_plan import CHECK, LOAD, QUERY
+from loadstone.campaign.planning.query_plan import CHECK, LOAD, QUERY, STREAMS
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.campaign.schema.queries import QUERY_NAMES, Queries
 from loadstone.engines import ENGINES, entry_of, load_engine, spark_setup
@@ -29,6 +29,7 @@ from loadstone.engines.benchmark import TABLES, text_of
 from loadstone.engines.tables import Mark, TableFile, is_ours, read_mark
 from loadstone.errors import CampaignError, InputError, TargetError
 from loadstone.execution.engine_process import EngineError, EngineProcess, KeptEngines
+from loadstone.execution.query_streams import QueryStreams
 from tests.unit.campaign_drivers import DRIVERS
 
 CAMPAIGN = """
@@ -63,6 +64,31 @@ def test_every_combination_is_run_in_every_loop() -> None:
     assert sorted(orders[0]) == sorted(orders[1])
     assert orders[0] != orders[1]
     assert len({one.id for one in plan.trials}) == len(plan.trials)
+
+
+def test_each_stream_has_an_order_of_its_own_in_every_loop_the_same() -> None:
+    plan = planned(CAMPAIGN.replace("only: [1, Q06], loops: 3", "streams: [1, 3], loops: 2"))
+    phases = {one.phase for one in plan.trials}
+    assert QUERY not in phases
+    asked = [one.document for one in plan.trials if one.phase == STREAMS]
+    assert len(asked) == 2 * 2 * 2 * 2 * 2
+    assert {one["measured"] for one in asked} == {True}
+    by_count = {
+        count: [
+            one["queries"]["streams"]
+            for one in asked
+            if one["case"]["parameters"]["streams"] == count
+        ]
+        for count in (1, 3)
+    }
+    for count, all_orders in by_count.items():
+        first = all_orders[0]
+        assert first is not None
+        assert all(orders == first for orders in all_orders), "an order is a stream's, not a run's"
+        assert len(first) == count
+        assert all(sorted(order) == list(QUERY_NAMES) for order in first)
+        assert len({tuple(order) for order in first}) == count
+    assert {one["stop"]["requests"] for one in asked} == {22, 66}
 
 
 def test_rounds_go_through_the_queries_of_one_target_after_another() -> None:
@@ -103,6 +129,8 @@ def test_kept_tables_have_a_name_that_another_run_finds() -> None:
         (("loops: 3", "loops: 100000"), "queries.loops"),
         (("name: flash", "name: flash\nload: {threads: 2}"), "load"),
         (("cache: both", "cache: lukewarm"), "queries.cache"),
+        (("loops: 3", "streams: [2, 2]"), "queries.streams.1"),
+        (("loops: 3", "streams: 100000000"), "queries.streams"),
         (("[duckdb, datafusion]", "{spark: {master: localhost}}"), "queries.engine.0.spark.master"),
         (("[duckdb, datafusion]", "{spark: {wings: 2}}"), "queries.engine.0.spark.wings"),
         (("[duckdb, datafusion]", "[{spark: {}}, spark]"), "queries.engine.1"),
@@ -389,3 +417,69 @@ def test_a_kept_engine_serves_the_next_trial_too_unless_it_died(
         engines.close()
     with pytest.raises(ProcessLookupError):
         os.kill(int(third), 0)
+
+
+STREAMING = """
+import json, os, sys, time
+for line in sys.stdin:
+    streams = json.loads(line)["streams"]
+    now = time.monotonic_ns()
+    def say(**told): print(json.dumps(told), flush=True)
+    def end(stream, name, **more):
+        say(stream=stream, query=name, started_ns=now, ended_ns=time.monotonic_ns(), **more)
+    left = [[name for name, text in one] for one in streams]
+    while any(left):
+        for stream, names in enumerate(left):
+            if names and names[0] == "Q21": FATE
+            if names: end(stream, names.pop(0), rows=0, answer=[])
+    say(cpu_ns=1)
+"""
+
+
+def test_an_engine_that_dies_in_a_query_of_a_stream_fails_those_that_ran_and_no_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Worker(monkeypatch, tmp_path, STREAMING.replace("FATE", "os.kill(os.getpid(), 9)"))
+    streams = QueryStreams([["Q01", "Q21", "Q06"], ["Q06", "Q01"], ["Q06"]], 1, 10**10)
+    with EngineProcess(lambda: True, ()) as process, pytest.raises(EngineError) as caught:
+        streams.ask(process)
+    assert not streams.are_over
+    streams.lose(caught.value, None)
+    with EngineProcess(lambda: True, ()) as process:
+        assert streams.ask(process) == {"cpu_ns": 1}
+    assert streams.are_over
+    found = {(one["stream"], one["query"]): one["outcome"] for one in streams.ended}
+    assert found == {
+        (1, "Q01"): "ok", (1, "Q21"): "engine_died", (1, "Q06"): "ok",
+        (2, "Q06"): "ok", (2, "Q01"): "engine_died", (3, "Q06"): "ok",
+    }  # fmt: skip
+    said = next(one["message"] for one in streams.ended if one["query"] == "Q21")
+    assert "SIGKILL" in said
+
+
+def test_a_query_that_takes_too_long_is_told_from_those_that_ended_with_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Stream 1 hangs from the start; stream 2 begins its second query a second later."""
+    slow = (
+        "\n                for other in left[1:]:"
+        "\n                    time.sleep(1); end(1, other.pop(0), rows=0, answer=[])"
+    )
+    Worker(
+        monkeypatch, tmp_path, STREAMING.replace("FATE", slow + "\n                time.sleep(60)")
+    )
+    streams = QueryStreams([["Q21"], ["Q06", "Q01"]], 1, 2 * 10**9)
+    with EngineProcess(lambda: True, ()) as process, pytest.raises(EngineError) as caught:
+        streams.ask(process)
+    streams.lose(caught.value, None)
+    found = {(one["stream"], one["query"]): one["outcome"] for one in streams.ended}
+    assert found == {(1, "Q21"): "timeout", (2, "Q06"): "ok", (2, "Q01"): "engine_died"}
+
+
+def test_what_fails_while_an_engine_is_warmed_fails_in_every_stream() -> None:
+    streams = QueryStreams([["Q01", "Q06"], ["Q06", "Q01"]], 1, 10**10)
+    streams.lose(EngineError("engine_died", "gone"), "Q06")
+    assert streams.names_left == ["Q01"]
+    streams.lose(EngineError("engine_error", "no such file"), None)
+    assert streams.are_over
+    assert [one["outcome"] for one in streams.ended] == ["engine_died"] * 2 + ["engine_error"] * 2

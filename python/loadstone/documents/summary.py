@@ -122,6 +122,7 @@ class Summary(TypedDict, total=False):
     stated_latency: Object | None
     source: Object | None
     query: Object
+    streams: Object
     data: Object
     filesystem: str | None
 

@@ -212,7 +212,10 @@ class InterventionDocument(TypedDict, total=False):
 
 
 class QueryDocument(TypedDict, total=False):
-    """What only trials of kind `queries` have: the tables, and one run of one query."""
+    """What only trials of kind `queries` have: the tables, and one run of one query.
+
+    Or, as `streams`, the names of the queries of each stream in their order.
+    """
 
     benchmark: str
     scale: Number
@@ -222,6 +225,7 @@ class QueryDocument(TypedDict, total=False):
     is_directory: bool
     data: str | None
     query: str | None
+    streams: list[list[str]] | None
     engine: str | None
     settings: Object
     cache: str | None

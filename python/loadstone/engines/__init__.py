@@ -18,7 +18,8 @@ class EngineEntry:
     """Where an engine is, and what it needs: its module's class, an import, and our extra.
 
     `setup` is a module whose `check` looks for what else it needs. An engine that `is_kept` starts
-    too slowly to do so for each query, and keeps nothing of the tables.
+    too slowly to do so for each query, and keeps nothing of the tables. One without streams runs
+    the queries of a process one after another.
     """
 
     module: str
@@ -29,11 +30,17 @@ class EngineEntry:
     reads_buckets: bool = True
     setup: str | None = None
     is_kept: bool = False
+    has_streams: bool = True
 
 
 ENGINES: Mapping[str, EngineEntry] = {
     "clickhouse": EngineEntry(
-        "clickhouse", "ClickHouse", "chdb", "clickhouse", ("parquet", "mergetree")
+        "clickhouse",
+        "ClickHouse",
+        "chdb",
+        "clickhouse",
+        ("parquet", "mergetree"),
+        has_streams=False,
     ),
     "clickhouse_server": EngineEntry(
         "clickhouse_server",

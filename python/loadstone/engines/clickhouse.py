@@ -89,6 +89,10 @@ class ClickHouse:
         table = pa.ipc.open_file(told).read_all()
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
+    def beside(self) -> "ClickHouse":
+        """Nothing: chdb runs the queries of a process one after another."""
+        raise NotImplementedError
+
     def account(self) -> dict[str, int | None]:
         """Nothing: all that it uses is used by this process."""
         return {}

@@ -6,6 +6,7 @@ Everything that reads is the server's, so what a query used is what its log tell
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -80,7 +81,7 @@ class ClickHouseServer:
         self._settings = settings
         self._asked: dict[str, Any] = {}
         self._client: Any = None
-        self._last = ""
+        self._last: list[str] = []
 
     def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
         """Connect, with the server's caches of results off."""
@@ -99,22 +100,30 @@ class ClickHouseServer:
 
     def run(self, query: str) -> list[Row]:
         """Run a query to its last row."""
-        self._last = str(uuid.uuid4())
-        rows: list[Row] = self._client.query(
-            query, settings={**self._asked, "query_id": self._last}
-        ).result_rows
-        return rows
+        return _Client(self._client, self._asked, self._last).run(query)
+
+    def beside(self) -> "_Client":
+        """Return a client of its own, whose queries are counted with the others."""
+        client = connect(self._settings)
+        client.database = self._client.database
+        return _Client(client, self._asked, self._last)
 
     def account(self) -> dict[str, int | None]:
-        """Return what the server's log says of the last query; nothing where it has none."""
-        names = ", ".join(f"ProfileEvents['{name}']" for name, _ in _COUNTED.values())
+        """Return what the server's log says of the queries since this was asked last.
+
+        Nothing where it has not all of them.
+        """
+        names = ", ".join(f"sum(ProfileEvents['{name}'])" for name, _ in _COUNTED.values())
+        asked, self._last[:] = ", ".join(f"'{one}'" for one in self._last), []
         try:
             self._client.command("SYSTEM FLUSH LOGS")
-            [row] = self._client.query(
-                f"SELECT {names} FROM system.query_log "
-                f"WHERE query_id = '{self._last}' AND type = 'QueryFinish'"
+            [(count, *row)] = self._client.query(
+                f"SELECT count(), {names} FROM system.query_log "
+                f"WHERE query_id IN ({asked}) AND type != 'QueryStart'"
             ).result_rows
         except Exception:  # a user without the right to it, or a server without the log
+            return dict.fromkeys(_COUNTED)
+        if count != asked.count(",") + 1:
             return dict.fromkeys(_COUNTED)
         return {
             name: int(value) * unit
@@ -125,6 +134,23 @@ class ClickHouseServer:
         """Close the connection."""
         if self._client is not None:
             self._client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """A connection; `asked` takes the number of each of its queries, as the log has them."""
+
+    client: Any
+    settings: Mapping[str, Any]
+    asked: list[str]
+
+    def run(self, query: str) -> list[Row]:
+        number = str(uuid.uuid4())
+        self.asked.append(number)
+        rows: list[Row] = self.client.query(
+            query, settings={**self.settings, "query_id": number}
+        ).result_rows
+        return rows
 
 
 class DatabasePlace(TablePlace):

@@ -45,6 +45,10 @@ class DataFusion:
             rows += list(zip(*columns, strict=True))
         return rows
 
+    def beside(self) -> "DataFusion":
+        """Return the session itself, which threads may share."""
+        return self
+
     def account(self) -> dict[str, int | None]:
         """Nothing: all that it uses is used by this process."""
         return {}

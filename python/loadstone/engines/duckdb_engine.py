@@ -42,6 +42,12 @@ class DuckDb:
         rows: list[Row] = self._connection.execute(query).fetchall()
         return rows
 
+    def beside(self) -> "DuckDb":
+        """Return another connection to the same database."""
+        other = DuckDb()
+        other._connection = self._connection.cursor()
+        return other
+
     def account(self) -> dict[str, int | None]:
         """Nothing: all that it uses is used by this process."""
         return {}

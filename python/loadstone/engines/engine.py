@@ -48,6 +48,13 @@ class Tables:
         return [f"s3://{self.bucket.name}/{name}" for name in self.files[table]]
 
 
+class Asked(Protocol):
+    """What runs queries, one at a time."""
+
+    def run(self, query: str) -> list[Row]:
+        """Return all rows of a query's answer."""
+
+
 class Engine(Protocol):
     """One engine in its own process. An error of the engine is any exception it raises.
 
@@ -67,6 +74,9 @@ class Engine(Protocol):
 
     def run(self, query: str) -> list[Row]:
         """Return all rows of a query's answer."""
+
+    def beside(self) -> Asked:
+        """Return what runs queries of the same open tables in another thread, at the same time."""
 
     def account(self) -> Mapping[str, int | None]:
         """Return what the engine counted of its last queries, where this process cannot see it.

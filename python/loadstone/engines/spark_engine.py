@@ -105,6 +105,10 @@ class Spark:
         rows: list[Row] = self._session.sql(query).collect()
         return rows
 
+    def beside(self) -> "Spark":
+        """Return the session itself: jobs of several threads share its processors fairly."""
+        return self
+
     def account(self) -> dict[str, int | None]:
         """Return what the tasks of a given cluster used since this was asked last.
 

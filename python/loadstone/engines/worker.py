@@ -8,8 +8,11 @@ which goes to standard error.
 import json
 import os
 import sys
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,6 +43,9 @@ def main() -> None:
             elif task["do"] == "load":
                 engine = load_engine(task["engine"], task["settings"])
                 told = _load(engine, _tables(task), task["source"])
+            elif task["do"] == "streams":
+                assert engine is not None, "a task opens the engine first"
+                told = _run_streams(engine, task["streams"], endpoint, partial(_say, answers))
             else:
                 assert engine is not None, "a task opens the engine first"
                 told = _run(engine, task["query"], endpoint, is_kept=task["is_kept"])
@@ -69,22 +75,59 @@ def _load(engine: Engine, tables: Tables, source: str) -> dict[str, Any]:
 
 
 def _run(engine: Engine, query: str, endpoint: str | None, *, is_kept: bool) -> dict[str, Any]:
-    before = _usage()
-    with received_by(engine.has_processes, endpoint) as received:
+    with _measured(engine, endpoint) as measured:
         started = time.monotonic_ns()
         rows = engine.run(query)
         time_ns = time.monotonic_ns() - started
+    told = {"time_ns": time_ns, "rows": len(rows), **measured}
+    return {**told, "answer": plain_answer(rows)} if is_kept else told
+
+
+def _run_streams(
+    engine: Engine,
+    streams: Sequence[Sequence[tuple[str, str]]],
+    endpoint: str | None,
+    say: Callable[[dict[str, Any]], None],
+) -> dict[str, Any]:
+    """Run streams beside each other; say each answer at once, and at the end what all used."""
+    one_at_a_time = threading.Lock()
+    beside = [engine.beside() for _ in streams]
+
+    def run(number: int) -> None:
+        for name, query in streams[number]:
+            told: dict[str, Any] = {"stream": number, "query": name}
+            started = time.monotonic_ns()
+            try:
+                rows = beside[number].run(query)
+            except Exception as error:
+                ended = time.monotonic_ns()
+                told["error"] = f"{type(error).__name__}: {error}"[:MESSAGE_MAX]
+            else:
+                ended = time.monotonic_ns()
+                told |= {"rows": len(rows), "answer": plain_answer(rows)}
+            with one_at_a_time:
+                say({**told, "started_ns": started, "ended_ns": ended})
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(streams))]
+    with _measured(engine, endpoint) as measured:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return measured
+
+
+@contextmanager
+def _measured(engine: Engine, endpoint: str | None) -> Iterator[dict[str, Any]]:
+    """Give what the engine used meanwhile, once it is over."""
+    measured: dict[str, Any] = {}
+    before = _usage()
+    with received_by(engine.has_processes, endpoint) as received:
+        yield measured
     after = _usage()
-    used = {name: after[name] - before[name] for name in before}
-    measured: dict[str, int | None] = {
-        "time_ns": time_ns,
-        "rows": len(rows),
-        "received_bytes": received[0],
-        **used,
-    }
-    measured["cores"] = len(os.sched_getaffinity(0))
+    measured |= {name: after[name] - before[name] for name in before}
+    measured |= {"received_bytes": received[0], "cores": len(os.sched_getaffinity(0))}
     measured |= engine.account()
-    return {**measured, "answer": plain_answer(rows)} if is_kept else measured
 
 
 def _usage() -> dict[str, int]:

@@ -121,12 +121,20 @@ class EngineProcess:
 
     def ask(self, task: Mapping[str, Any], timeout_ns: int) -> dict[str, Any]:
         """Return the answer to a task; raise EngineError if there is none, or it is a failure."""
+        self.begin(task)
+        return self.answer(timeout_ns)
+
+    def begin(self, task: Mapping[str, Any]) -> None:
+        """Give a task that has several answers."""
         assert self._process.stdin is not None, "it has a pipe"
         try:
             self._process.stdin.write(json.dumps(task) + "\n")
             self._process.stdin.flush()
         except OSError:
             raise self._died() from None
+
+    def answer(self, timeout_ns: int) -> dict[str, Any]:
+        """Return the next answer; raise EngineError if there is none, or it is a failure."""
         told: dict[str, Any] = json.loads(self._awaited(timeout_ns))
         if "failed" in told:
             raise EngineError("engine_error", secrets.hide(told["failed"], self._hidden))

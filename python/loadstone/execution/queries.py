@@ -3,14 +3,14 @@
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
 from loadstone.campaign.planning.lifecycle import CLEAN_UP
-from loadstone.campaign.planning.query_plan import CHECK, LOAD, ON_SERVER
+from loadstone.campaign.planning.query_plan import CHECK, LOAD, ON_SERVER, STREAMS
 from loadstone.documents.summary import Iteration, Summary
 from loadstone.documents.trial import QueryDocument, TrialDocument
 from loadstone.engines import entry_of
@@ -29,6 +29,7 @@ from loadstone.execution import secrets
 from loadstone.execution.engine_process import EngineError, EngineProcess, KeptEngines
 from loadstone.execution.executor import Output
 from loadstone.execution.query_checks import cache_of, check_queries
+from loadstone.execution.query_streams import QueryStreams
 from loadstone.execution.second_rows import SecondRows
 
 ANSWERS = "answers"
@@ -53,7 +54,7 @@ class QueryTrials:
         check_queries(documents)
 
     def run(self, document: TrialDocument, output: Output) -> Summary:
-        """Load tables, run one query, or remove the tables."""
+        """Load tables, run one query or streams of them, or remove the tables."""
         trial = _Trial(document, output, self._engines)
         output.begin(trial.stop)
         match document["phase"]:
@@ -61,6 +62,8 @@ class QueryTrials:
                 return trial.load()
             case phase if phase == CLEAN_UP:
                 return trial.clean_up()
+            case phase if phase == STREAMS:
+                return trial.streams()
         return trial.query()
 
 
@@ -85,6 +88,15 @@ def _removed(place: TablePlace, run: str) -> dict[str, Any]:
             for name in left[:3]
         ],
     }
+
+
+def _added(used: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add up what processes used; None where one ended without telling."""
+    added: dict[str, Any] = {}
+    for name in ("cpu_ns", "read_bytes", "received_bytes"):
+        told = [one.get(name) for one in used]
+        added[name] = None if None in told else sum(told)
+    return added | {"cores": next((one["cores"] for one in used if "cores" in one), None)}
 
 
 def _place(document: TrialDocument) -> TablePlace:
@@ -120,6 +132,7 @@ class _Trial:
         self._place = _place(document)
         self._hidden = secrets.values_in(document, os.environ)
         self._done = 0
+        self._streams: QueryStreams | None = None
 
     def stop(self) -> None:
         """End at the next tick."""
@@ -128,11 +141,13 @@ class _Trial:
     def tick(self) -> bool:
         """Tell how it stands, and whether to go on."""
         elapsed_ns = time.monotonic_ns() - self._started
+        done = self._streams.done if self._streams is not None else 0.0
+        self._done = len(self._streams.ended) if self._streams is not None else self._done
         self._output.progress(
             {
                 "elapsed_ns": elapsed_ns, "iteration": 1, "iterations": 1, "stage": "measure",
                 "requests": self._done, "failed": 0, "bytes": 0, "requests_last_s": 0,
-                "bytes_last_s": 0, "p50_ns": 0, "p99_ns": 0, "progress": 0.0,
+                "bytes_last_s": 0, "p50_ns": 0, "p99_ns": 0, "progress": done,
             }
         )  # fmt: skip
         return not self._is_stopped
@@ -209,17 +224,7 @@ class _Trial:
         told: dict[str, Any] = {name: own[name] for name in ("query", "engine", "cache", "threads")}
         outcome, message, measured_ns = "ok", None, None
         try:
-            limits = {"threads": own["threads"], "memory_bytes": own["memory_bytes"]}
-            task = {
-                "do": "open", "engine": own["engine"], "settings": self._settings(),
-                "limits": limits,
-            }  # fmt: skip
-            with self._process(task, tables) as process:
-                opened = process.ask({**task, "tables": tables}, document["timeout_ns"] or 0)
-                told["version"] = opened["version"]
-                if own["cache"] == "cold":
-                    # Now, as engines look into the files when they are made known.
-                    self._place.evict()
+            with self._opened(tables, told) as process:
                 asked = {"do": "run", "query": text, "is_kept": True}
                 if own["cache"] == "warm":
                     process.ask({**asked, "is_kept": False}, document["timeout_ns"] or 0)
@@ -228,7 +233,7 @@ class _Trial:
                 measured_ns = answer["time_ns"]
                 found = answer.pop("answer")
                 told |= answer
-                wrong = self._compare(found, told)
+                wrong = self._compare(own["query"] or "", found, told)
                 if wrong is not None:
                     outcome, message = "wrong_answer", wrong
         except EngineError as error:
@@ -244,6 +249,77 @@ class _Trial:
         return self._summary(
             rows, query={**told, "time_ns": time_ns}, message=message, measured_ns=time_ns
         )
+
+    @contextmanager
+    def _opened(self, tables: Mapping[str, Any], told: dict[str, Any]) -> Iterator[EngineProcess]:
+        """Give an engine that knows the tables, and none of them from a cache if that is asked."""
+        own = self._own
+        task = {
+            "do": "open", "engine": own["engine"], "settings": self._settings(),
+            "limits": {"threads": own["threads"], "memory_bytes": own["memory_bytes"]},
+        }  # fmt: skip
+        timeout_ns = self._document["timeout_ns"] or 0
+        with self._process(task, tables) as process:
+            told["version"] = process.ask({**task, "tables": tables}, timeout_ns)["version"]
+            if own["cache"] == "cold":
+                # Now, as engines look into the files when they are made known.
+                self._place.evict()
+            yield process
+
+    # ---- streams beside each other --------------------------------------------------------------
+
+    def streams(self) -> Summary:
+        """Run all streams to their end; an engine that dies is started again for the rest."""
+        own, timeout_ns = self._own, self._document["timeout_ns"] or 0
+        orders = own["streams"] or []
+        self._streams = streams = QueryStreams(orders, own["scale"], timeout_ns)
+        tables = self._tables_loaded()
+        told: dict[str, Any] = {name: own[name] for name in ("engine", "cache", "threads")}
+        is_begun, state, used = False, None, []
+        while state is None and not streams.are_over:
+            warming = None
+            try:
+                with self._opened(tables, told) as process:
+                    if own["cache"] == "warm":
+                        for warming in streams.names_left:
+                            text = text_of(warming, own["scale"])
+                            process.ask({"do": "run", "query": text, "is_kept": False}, timeout_ns)
+                    if not is_begun:
+                        self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
+                        is_begun = True
+                    used.append(streams.ask(process))
+            except EngineError as error:
+                used.append({})
+                if error.kind == "stopped":
+                    state = "interrupted"
+                else:
+                    streams.lose(error, warming)
+        return self._told_streams(streams, told | _added(used), state)
+
+    def _told_streams(
+        self, streams: QueryStreams, told: dict[str, Any], state: str | None
+    ) -> Summary:
+        rows, started = SecondRows(STREAMS), self._started
+        messages: dict[str, str] = {}
+        queries = []
+        for one in sorted(streams.ended, key=lambda one: int(one["ended_ns"])):
+            if "answer" in one:
+                wrong = self._compare(one["query"], one.pop("answer"), one)
+                if wrong is not None:
+                    one |= {"outcome": "wrong_answer", "message": wrong}
+            start_ns, end_ns = one.pop("started_ns") - started, one.pop("ended_ns") - started
+            rows.add(max(0, end_ns) // _SECOND_NS, one["outcome"], end_ns - start_ns, 0)
+            if one["message"] is not None:
+                one["message"] = secrets.hide(one["message"], self._hidden)
+                messages.setdefault(one["outcome"], f"{one['query']}: {one['message']}")
+            queries.append({**one, "start_ns": start_ns, "end_ns": end_ns})
+        measured_ns = max((one["end_ns"] for one in queries), default=1)
+        self._done = len(queries)
+        whole = {**told, "time_ns": measured_ns, "queries": queries}
+        summary = self._summary(rows, streams=whole, state=state, measured_ns=measured_ns)
+        if messages:
+            summary["error_examples"] = {STREAMS: messages}
+        return summary
 
     def _settings(self) -> dict[str, Any]:
         """Return the engine's settings, their secrets resolved."""
@@ -293,16 +369,16 @@ class _Trial:
             "database": self._place.database,
         }
 
-    def _compare(self, found: list[list[Any]], told: dict[str, Any]) -> str | None:
+    def _compare(self, query: str, found: list[list[Any]], told: dict[str, Any]) -> str | None:
         """Return what is wrong with an answer; that of the trusted engine is kept."""
         own = self._own
         if files := own.get("answer_files"):
-            file = answer_file(Path(files), own["query"] or "")
+            file = answer_file(Path(files), query)
             told["compared_with"] = file.name
             return difference(found, like(read_answer_file(file), found))
         if own["answers"] is None:
             return None
-        path = self._output.folder / ANSWERS / f"{own['query']}.json"
+        path = self._output.folder / ANSWERS / f"{query}.json"
         if path.exists():
             expected = json.loads(path.read_text(encoding="utf-8"))
             told["compared_with"] = expected["engine"]
@@ -310,7 +386,7 @@ class _Trial:
         if self._document["phase"] != CHECK:
             return None
         path.parent.mkdir(exist_ok=True, mode=0o700)
-        text = json.dumps({"query": own["query"], "engine": own["engine"], "rows": found})
+        text = json.dumps({"query": query, "engine": own["engine"], "rows": found})
         path.write_text(text + "\n", encoding="utf-8")
         return None
 

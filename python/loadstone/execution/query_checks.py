@@ -23,13 +23,24 @@ def check_queries(documents: Iterable[TrialDocument]) -> None:
     room: dict[str, int] = {}
     for document in documents:
         own = document["queries"]
-        if own.get("answer_files") and own["query"] is not None:
-            _check_answer(own)
+        if own.get("answer_files"):
+            asked = [name for order in own.get("streams") or () for name in order]
+            for query in dict.fromkeys([own["query"], *asked]):
+                if query is not None:
+                    _check_answer(own, query)
         is_here = document["phase"] == CHECK
-        like = json.dumps([own["engine"], own.get("settings"), own["is_directory"], is_here])
+        like = json.dumps(
+            [own["engine"], own.get("settings"), own["is_directory"], is_here, document["phase"]]
+        )
         if own["engine"] is not None and (like, own["storage"]) not in checked:
             checked.add((like, own["storage"]))
             _check_engine(own, is_here=is_here)
+            if own.get("streams") and not entry_of(own["engine"]).has_streams:
+                raise TargetError(
+                    f'engine "{own["engine"]}" runs the queries of a process one after another, '
+                    "and is asked for streams",
+                    "another engine, or a ClickHouse server by its url",
+                )
         if document["phase"] != LOAD or (document["target"]["name"], own["storage"]) in seen:
             continue
         seen.add((document["target"]["name"], own["storage"]))
@@ -77,9 +88,9 @@ def _check_engine(own: QueryDocument, *, is_here: bool) -> None:
         raise TargetError(f'engine "{name}": {error.message}', error.hint) from error
 
 
-def _check_answer(own: QueryDocument) -> None:
+def _check_answer(own: QueryDocument, query: str) -> None:
     try:
-        read_answer_file(answer_file(Path(own["answer_files"] or ""), own["query"] or ""))
+        read_answer_file(answer_file(Path(own["answer_files"] or ""), query))
     except InputError as error:
         raise TargetError(f"queries.answers: {error.message}", error.hint) from error
 

@@ -17,7 +17,7 @@ from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.analysis.rules import Effect
 from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.report.tables.layout import NOT_KNOWN, quantile_cell
-from loadstone.report.tables.query_results import DERIVED, arms_table
+from loadstone.report.tables.query_results import DERIVED, arms_table, streams_table
 from loadstone.report.tables.replays import replay_words
 from loadstone.report.tables.script_actions import actions_table
 from loadstone.results.record import Run
@@ -110,7 +110,7 @@ def _capacities(findings: Findings) -> Iterable[Text]:
 
 def _queries(results: QueryResults, lines: int, width: int) -> Iterable[RichTable | Text]:
     """Return a row for each way of running the queries."""
-    table = arms_table(results)
+    table = arms_table(results) if results.arms else streams_table(results)
     shown = table.rows[: max(1, lines - 4)]
     left = sum(column.align == "left" for column in table.columns[:-2])
     columns = _Columns([column.head for column in table.columns], left)
@@ -118,7 +118,10 @@ def _queries(results: QueryResults, lines: int, width: int) -> Iterable[RichTabl
     yield columns.draw(width)
     if len(shown) < len(table.rows):
         yield Text(f"and {len(table.rows) - len(shown)} more: --full", style="dim")
-    yield Text("Of each query's median; each by itself: --full.", style="dim")
+    note = "Of each query's median; each by itself: --full."
+    if not results.arms:
+        note = "All queries of all streams by wall time; each query among them: --full."
+    yield Text(note, style="dim")
     yield Text(DERIVED, style="dim")
 
 

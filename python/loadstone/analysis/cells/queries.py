@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loadstone.analysis.cells.query_streams import StreamRuns, stream_runs
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio
-from loadstone.campaign.planning.query_plan import QUERIES, QUERY
+from loadstone.campaign.planning.query_plan import QUERIES, QUERY, STREAMS
 from loadstone.results.record import Record, Run
 
 BUSY = 0.8
@@ -118,6 +119,8 @@ class QueryResults:
     arms: tuple[QueryArm, ...]
     names: tuple[str, ...]
     """The parameters that differ between arms: "target", "engine", "cache", "threads"."""
+    streams: tuple[StreamRuns, ...]
+    """Runs of streams beside each other, by arm and their number."""
     loads: tuple[Mapping[str, Any], ...]
     """What was loaded where: benchmark, scale, format, files, bytes, seconds."""
 
@@ -131,15 +134,21 @@ class QueryResults:
 def read_queries(run: Run) -> QueryResults | None:
     """Return the queries of a run; None of one that has none."""
     records = [one for one in run.records if one.trial.get("kind") == QUERIES]
-    asked = [one for one in records if one.trial["phase"] == QUERY and _is_over(one)]
+    asked = [one for one in records if one.trial["phase"] == QUERY and _is_over(one, "query")]
+    beside = [one for one in records if one.trial["phase"] == STREAMS and _is_over(one, "streams")]
     loads = tuple(_load(one) for one in records if "data" in one.summary)
-    if not asked:
+    if not asked and not beside:
         return None
     groups: dict[Arm, dict[str, list[Record]]] = {}
     for record in asked:
         own: Mapping[str, Any] = record.trial["queries"]
         groups.setdefault(_arm(record), {}).setdefault(str(own["query"]), []).append(record)
-    names = [name for name in ARM_NAMES if len({dict(arm).get(name) for arm in groups}) > 1]
+    together: dict[tuple[Arm, int], list[Record]] = {}
+    for record in beside:
+        count = len(record.trial["queries"]["streams"] or [])
+        together.setdefault((_arm(record), count), []).append(record)
+    every = {*groups, *(arm for arm, _ in together)}
+    names = [name for name in ARM_NAMES if len({dict(arm).get(name) for arm in every}) > 1]
     order = list(((run.manifest.get("campaign") or {}).get("targets") or {}).keys())
     arms = [
         QueryArm(
@@ -149,7 +158,9 @@ def read_queries(run: Run) -> QueryResults | None:
         for arm, own in groups.items()
     ]
     arms.sort(key=lambda one: (_place(order, dict(one.arm)["target"]), one.arm))
-    return QueryResults(arms=tuple(arms), names=tuple(names), loads=loads)
+    streams = [stream_runs(arm, of_arm) for (arm, _), of_arm in together.items()]
+    streams.sort(key=lambda one: (_place(order, dict(one.arm)["target"]), one.arm, one.streams))
+    return QueryResults(arms=tuple(arms), names=tuple(names), streams=tuple(streams), loads=loads)
 
 
 def ratio_of(one: QueryArm, other: QueryArm) -> Ratio | None:
@@ -172,8 +183,8 @@ def _place(order: Sequence[str], name: str) -> int:
     return order.index(name) if name in order else len(order)
 
 
-def _is_over(record: Record) -> bool:
-    return record.summary.get("state") == "finished" and "query" in record.summary
+def _is_over(record: Record, told: str) -> bool:
+    return record.summary.get("state") == "finished" and told in record.summary
 
 
 def _arm(record: Record) -> Arm:
@@ -271,6 +282,16 @@ def find_not_cold(seen: Seen) -> Iterator[Finding]:
                 cases=tuple(warm),
             )
 
+    for runs in results.streams if results else ():
+        if dict(runs.arm).get("cache") == "cold" and runs.right and not runs.read_bytes:
+            what = "nothing tells what they read from" if runs.read_bytes is None else ""
+            yield Finding(
+                rule="cold-not-proven",
+                statement=f"{_beside(runs)}: queries are called cold, and "
+                f"{what or 'read nothing from'} the storage",
+                evidence=(Evidence(metric="queries", value=runs.queries, place=_beside(runs)),),
+            )
+
 
 def find_wrong_answers(seen: Seen) -> Iterator[Finding]:
     """Report queries whose answers are wrong, that failed, or that nothing was compared with."""
@@ -295,6 +316,26 @@ def find_wrong_answers(seen: Seen) -> Iterator[Finding]:
                 " nothing",
                 cases=tuple(unchecked),
             )
+
+    for runs in results.streams if results else ():
+        for (query, outcome), count in runs.failures.items():
+            said = runs.messages[query, outcome]
+            yield Finding(
+                rule="wrong-answer" if outcome == "wrong_answer" else "query-failed",
+                statement=f"{query} in {_beside(runs)}: {outcome.replace('_', ' ')}, {count} of "
+                f"{runs.asked} queries{f': {said}' if said else ''}",
+                evidence=(Evidence(metric="queries", value=count, place=query),),
+                cases=(query,),
+            )
+        if runs.right and not runs.is_compared:
+            yield Finding(
+                rule="answer-not-checked",
+                statement=f"{_beside(runs)}: answers were compared with nothing",
+            )
+
+
+def _beside(runs: StreamRuns) -> str:
+    return f"{runs.streams} stream{'' if runs.streams == 1 else 's'} on {_words(runs.arm)}"
 
 
 def _words(arm: Arm) -> str:

@@ -42,7 +42,8 @@ def queries_mistakes(campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistak
                 )
     states = 2 if queries.cache == "both" else 1
     each = (len(campaign.targets), len(queries.engine), states, max(1, len(queries.threads)))
-    trials = math.prod(each) * len(queries.only) * queries.loops * suites(campaign.schedule)
+    runs = len(queries.streams) or len(queries.only)
+    trials = math.prod(each) * runs * queries.loops * suites(campaign.schedule)
     if trials > TRIALS_MAX:
         yield KeyMistake(
             path=("queries", "loops"),

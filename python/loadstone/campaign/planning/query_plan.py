@@ -1,6 +1,7 @@
 """Queries → trials: the tables are loaded, every combination is run in each loop, all is removed.
 
-A trial is one run of one query, so that a run goes on where it was left, to the query.
+A trial is one run of one query, so that a run goes on where it was left, to the query. With streams
+it is one run of all of them beside each other, whose rate says nothing before its end.
 """
 
 import itertools
@@ -22,7 +23,9 @@ QUERIES = "queries"
 LOAD = "load"
 CHECK = "check"
 QUERY = "query"
-QUERY_PHASES = (LOAD, CHECK, QUERY)
+STREAMS = "streams"
+QUERY_PHASES = (LOAD, CHECK, QUERY, STREAMS)
+MEASURED_PHASES = (QUERY, STREAMS)
 
 SERVER = "clickhouse_server"
 ON_SERVER = "server"
@@ -66,7 +69,8 @@ class QueryPlanner:
         for number in range(self._queries.loops):
             for target, asked in self._order(suite, number):
                 block = suite * self._queries.loops + number + 1
-                self._emit(target, QUERY, suite, block, asked)
+                phase = STREAMS if "streams" in asked else QUERY
+                self._emit(target, phase, suite, block, asked)
         if is_last and not self._campaign.keep_data:
             for target in self._targets:
                 for kept in self._kept():
@@ -97,9 +101,12 @@ class QueryPlanner:
     def _order(self, suite: int, number: int) -> Iterator[tuple[str, dict[str, Any]]]:
         queries = self._queries
         states = ("cold", "warm") if queries.cache == "both" else (queries.cache,)
+        asked: list[dict[str, Any]] = [{"query": name} for name in queries.only]
+        if queries.streams:
+            asked = [{"streams": count} for count in queries.streams]
         combinations = list(
             itertools.product(
-                self._targets, queries.engine, states, queries.threads or (None,), queries.only
+                self._targets, queries.engine, states, queries.threads or (None,), asked
             )
         )
         if queries.order == "interleaved":
@@ -107,9 +114,18 @@ class QueryPlanner:
             is_same = schedule is not None and schedule.order == "same"
             seed = number if is_same else suite * queries.loops + number
             random.Random(f"{self._campaign.seed}/queries/{seed}").shuffle(combinations)
-        for target, engine, cache, threads, query in combinations:
+        for target, engine, cache, threads, what in combinations:
             limits = {} if threads is None else {"threads": threads}
-            yield target, {"query": query, "engine": engine.name, "cache": cache, **limits}
+            yield target, {**what, "engine": engine.name, "cache": cache, **limits}
+
+    def _streams(self, count: int | None) -> list[list[str]] | None:
+        """Return the order of each stream: its own, and the same in every loop and arm."""
+        if count is None:
+            return None
+        orders = [list(self._queries.only) for _ in range(count)]
+        for number, order in enumerate(orders):
+            random.Random(f"{self._campaign.seed}/streams/{number}").shuffle(order)
+        return orders
 
     def _emit(
         self, target: str, phase: str, suite: int, block: int, asked: Mapping[str, Any]
@@ -120,6 +136,7 @@ class QueryPlanner:
             engine, settings = asked["engine"], {}
         form = asked.get("format") or self._format_of(engine)
         facts = self._campaign.targets[target].facts
+        streams = self._streams(asked.get("streams"))
         document: TrialDocument = {
             "format": FORMAT,
             "kind": QUERIES,
@@ -129,14 +146,14 @@ class QueryPlanner:
             "phase": phase,
             "round": 1,
             "block": block,
-            "measured": phase == QUERY,
+            "measured": phase in MEASURED_PHASES,
             "case": {
                 "target": target,
                 "workload": self._campaign.name,
                 "parameters": cast(Parameters, {**asked, "scale": queries.scale, **facts}),
             },
             "target": known.document,
-            "stop": {"requests": 1, "duration_ns": None},
+            "stop": {"requests": sum(map(len, streams)) if streams else 1, "duration_ns": None},
             "warm_up_ns": 0,
             "cool_down_ns": 0,
             "iterations": 1,
@@ -152,6 +169,7 @@ class QueryPlanner:
                 "is_directory": known.driver.facts.place == "directory",
                 "data": queries.data,
                 "query": asked.get("query"),
+                "streams": streams,
                 "engine": engine or _OWN_FORMATS.get(form),
                 "settings": settings,
                 "cache": asked.get("cache"),

@@ -16,6 +16,7 @@ from loadstone.campaign.schema.values import (
 )
 from loadstone.errors import InputError, shown
 
+STREAMS_MAX = 256
 QUERY_NAMES = tuple(f"Q{number:02d}" for number in range(1, 23))
 _FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -92,6 +93,11 @@ class Queries(BaseModel):
     threads: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
         default=(), description="Threads of the engine, one or several values; its own default."
     )
+    streams: Annotated[tuple[PositiveCount, ...], OneOrMany()] = Field(
+        default=(),
+        description="Streams beside each other on the engine, one or several values: each runs "
+        "all queries in an order of its own. Absent: each query by itself.",
+    )
     memory: PositiveSize | None = Field(
         default=None, description="What memory the engine may use; its own default when absent."
     )
@@ -112,7 +118,14 @@ class Queries(BaseModel):
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         mistakes = [one.below(("engine",)) for one in distinct_names(self.engine)]
-        for key in ("only", "threads"):
+        mistakes += [
+            KeyMistake(
+                path=("streams", index), found=shown(value), allowed=f"at most {STREAMS_MAX}"
+            )
+            for index, value in enumerate(self.streams)
+            if value > STREAMS_MAX
+        ]
+        for key in ("only", "threads", "streams"):
             values = getattr(self, key)
             mistakes += [
                 KeyMistake(

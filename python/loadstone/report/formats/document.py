@@ -12,6 +12,7 @@ from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.cells.cell import Cell, Spread
 from loadstone.analysis.cells.fidelity import Fidelity
 from loadstone.analysis.cells.queries import ARM_NAMES, QueryResults
+from loadstone.analysis.cells.query_streams import StreamRuns
 from loadstone.analysis.judgements.finding import evidence_json
 from loadstone.analysis.limits.interventions import InterventionEffect
 from loadstone.analysis.limits.measured_ceilings import MeasuredCeiling
@@ -89,8 +90,35 @@ def _queries(results: QueryResults) -> dict[str, Any]:
             }
             for arm in results.arms
         ],
+        "streams": [_streams(one) for one in results.streams],
         "loads": [dict(one) for one in results.loads],
     }
+
+
+def _streams(runs: StreamRuns) -> dict[str, Any]:
+    rate = runs.rate
+    return {
+        **{name: dict(runs.arm).get(name) for name in ARM_NAMES},
+        "streams": runs.streams,
+        "queries": runs.queries,
+        "elapsed_s": [runs.elapsed_s[block] for block in sorted(runs.elapsed_s)],
+        "queries_per_hour": rate.centre if rate is not None else None,
+        "queries_per_hour_low": rate.low if rate is not None else None,
+        "queries_per_hour_high": rate.high if rate is not None else None,
+        "queries_per_hour_by_run": runs.rates,
+        "cpu_s": runs.cpu_s,
+        "read_bytes": runs.read_bytes,
+        "right": runs.right,
+        "asked": runs.asked,
+        "compared": runs.is_compared,
+        "failures": [
+            {"query": query, "outcome": outcome, "count": count,
+             "message": runs.messages[query, outcome]}
+            for (query, outcome), count in runs.failures.items()
+        ],
+        "stream_s": {str(stream): seconds for stream, seconds in runs.by_stream_s.items()},
+        "query_median_s": dict(runs.median_s),
+    }  # fmt: skip
 
 
 def _action(action: ActionCell) -> dict[str, Any]:

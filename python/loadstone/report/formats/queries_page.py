@@ -13,7 +13,13 @@ from loadstone.report.pages.frame import render_page
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table
 from loadstone.report.tables.layout import errors_table, trials_table
 from loadstone.report.tables.nodes import node_tables
-from loadstone.report.tables.query_results import DERIVED, answers_cell, query_tables, seconds
+from loadstone.report.tables.query_results import (
+    DERIVED,
+    answers_cell,
+    query_tables,
+    seconds,
+    three_digits,
+)
 from loadstone.results.record import Run
 
 
@@ -51,6 +57,8 @@ def render_queries(run: Run, findings: Findings, results: QueryResults) -> bytes
 
 def sentence_of(results: QueryResults) -> str:
     """Return the run in a sentence: how the second arm stands to the first."""
+    if not results.arms:
+        return _sentence_of_streams(results)
     first, *others = results.arms
     name = results.name_of(first.arm)
     count = f"{len(first.queries)} queries" if len(first.queries) > 1 else "1 query"
@@ -68,7 +76,28 @@ def sentence_of(results: QueryResults) -> str:
     return f"{'; '.join(words)}. Ratios are geometric means over the queries. {DERIVED}"
 
 
+def _sentence_of_streams(results: QueryResults) -> str:
+    words = []
+    for one in results.streams[:4]:
+        rate = one.rate
+        told = "no rate, as not every query was answered rightly"
+        if rate is not None:
+            told = f"{three_digits(rate.centre)} queries an hour"
+        streams = f"{one.streams} stream{'' if one.streams == 1 else 's'}"
+        words.append(f"{streams} on {results.name_of(one.arm)}: {told}")
+    return f"{'; '.join(words)}. {DERIVED}"
+
+
 def _tiles(results: QueryResults) -> Iterable[Tile]:
+    for one in () if results.arms else results.streams[:4]:
+        rate = one.rate
+        streams = f"{one.streams} stream{'' if one.streams == 1 else 's'}"
+        yield Tile(
+            name=f"{results.name_of(one.arm)}, {streams}",
+            value="not whole" if rate is None else f"{three_digits(rate.centre)}/h",
+            note=f"{one.right}/{one.asked} right",
+            is_bad=rate is None,
+        )
     for arm in results.arms[:4]:
         slowest = arm.slowest
         note = f"slowest: {slowest.query}, {seconds(slowest.median_s)}" if slowest else ""

@@ -1,10 +1,14 @@
 """What queries took: all of an arm in a row, every query with the arms side by side, every run."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from loadstone import units
 from loadstone.analysis.cells.queries import QueryArm, QueryResults, QueryTimes, ratio_of
+from loadstone.analysis.cells.query_streams import StreamRuns
+from loadstone.analysis.statistics.ratios import Interval
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
 
 DERIVED = "Derived from TPC-H; not comparable with published TPC-H results."
@@ -14,9 +18,14 @@ def query_tables(results: QueryResults | None) -> Iterator[Table]:
     """Yield the tables of a run of queries; none of other runs."""
     if results is None:
         return
-    yield arms_table(results)
-    yield _side_by_side(results)
-    yield _details(results)
+    if results.arms:
+        yield arms_table(results)
+        yield _side_by_side(results)
+    if results.streams:
+        yield streams_table(results)
+        yield _beside(results)
+    if results.arms:
+        yield _details(results)
     yield _loads(results)
 
 
@@ -57,6 +66,86 @@ def arms_table(results: QueryResults) -> Table:
             DERIVED,
         ),
     )
+
+
+def streams_table(results: QueryResults) -> Table:
+    """Return the queries an hour of each arm, by how many streams ran beside each other."""
+    rows = []
+    for one in results.streams:
+        own = dict(one.arm)
+        slowest = one.slowest
+        rows.append(
+            (
+                *(own.get(name, "") for name in results.names),
+                str(one.streams),
+                _hourly(one.rate),
+                seconds(median(one.elapsed_s.values()) if one.elapsed_s else None),
+                seconds(one.cpu_s),
+                _bytes(one.read_bytes),
+                NOT_KNOWN if slowest is None else f"{slowest[0]} {seconds(slowest[1])}",
+                f"{one.right}/{one.asked}{'' if one.is_compared else ', not compared'}",
+            )
+        )
+    return Table(
+        title="Streams beside each other",
+        columns=(
+            *(Column(head=name.capitalize(), align="left") for name in results.names),
+            Column(head="Streams"),
+            Column(head="Queries/h"),
+            Column(head="Elapsed"),
+            Column(head="CPU"),
+            Column(head="Read"),
+            Column(head="Slowest", align="left"),
+            Column(head="Right", align="left"),
+        ),
+        rows=tuple(rows),
+        notes=(
+            "Queries/h: all queries of all streams by wall time, geometric mean of the runs with "
+            "its 95 % CI; runs with a failed or wrong query have none. Times of queries are those "
+            "beside the other streams, not comparable with a query by itself.",
+            DERIVED,
+        ),
+    )
+
+
+def _beside(results: QueryResults) -> Table:
+    names = list(dict.fromkeys(name for one in results.streams for name in one.median_s))
+    return Table(
+        title="Seconds of each query in streams",
+        columns=(
+            Column(head="Query", align="left"),
+            *(Column(head=_streams_name(results, one), unit="s") for one in results.streams),
+        ),
+        rows=tuple(
+            (
+                name,
+                *(
+                    f"{one.median_s[name]:.3f}" if name in one.median_s else NOT_KNOWN
+                    for one in results.streams
+                ),
+            )
+            for name in sorted(names)
+        ),
+        notes=("Median over streams and runs, with the other streams beside it.",),
+    )
+
+
+def _streams_name(results: QueryResults, one: StreamRuns) -> str:
+    return f"{results.name_of(one.arm)} ×{one.streams}"
+
+
+def _hourly(rate: Interval | None) -> str:
+    if rate is None:
+        return NOT_KNOWN
+    between = ""
+    if rate.low is not None and rate.high is not None:
+        between = f" ({three_digits(rate.low)}–{three_digits(rate.high)})"
+    return f"{three_digits(rate.centre)}{between}"
+
+
+def three_digits(rate: float) -> str:
+    """Return a rate with the digits that a repetition confirms."""
+    return f"{round(rate, 2 - math.floor(math.log10(rate))):,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _side_by_side(results: QueryResults) -> Table:

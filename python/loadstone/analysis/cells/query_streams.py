@@ -1,0 +1,114 @@
+"""Streams of queries beside each other: how many queries an hour, and what went wrong."""
+
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loadstone.analysis.statistics.ratios import Interval, mean_interval
+from loadstone.results.record import Record
+
+HOUR_S = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRuns:
+    """All runs of one arm with so many streams.
+
+    `elapsed_s` are the runs in which every answer was right, by block; others have no rate.
+    CPU seconds and bytes are of a whole run. `median_s` has each query's middle time over streams
+    and runs, in which others ran beside it: no time of a query by itself.
+    """
+
+    arm: tuple[tuple[str, str], ...]
+    streams: int
+    queries: int
+    elapsed_s: Mapping[int, float]
+    cpu_s: float | None
+    read_bytes: int | None
+    median_s: Mapping[str, float]
+    right: int
+    asked: int
+    is_compared: bool
+    failures: Mapping[tuple[str, str], int]
+    messages: Mapping[tuple[str, str], str]
+    by_stream_s: Mapping[int, float]
+
+    @property
+    def rates(self) -> list[float]:
+        """Queries an hour of each run that was answered rightly, in the order of the blocks."""
+        return [self.queries * HOUR_S / self.elapsed_s[block] for block in sorted(self.elapsed_s)]
+
+    @property
+    def rate(self) -> Interval | None:
+        """The geometric mean of the rates with its interval."""
+        return mean_interval(self.rates) if self.rates else None
+
+    @property
+    def slowest(self) -> tuple[str, float] | None:
+        """The query with the greatest median among the streams."""
+        return max(self.median_s.items(), key=lambda one: one[1], default=None)
+
+
+def stream_runs(arm: tuple[tuple[str, str], ...], records: Sequence[Record]) -> StreamRuns:
+    """Put the runs of one arm and count of streams together."""
+    elapsed: dict[int, float] = {}
+    times: dict[str, list[float]] = {}
+    of_stream: dict[int, dict[int, float]] = {}
+    failures: dict[tuple[str, str], int] = {}
+    messages: dict[tuple[str, str], str] = {}
+    asked = right = 0
+    compared: list[bool] = []
+    for number, record in enumerate(records):
+        measured = record.summary["streams"]
+        queries: Sequence[Mapping[str, Any]] = measured["queries"]
+        asked += len(queries)
+        good = [one for one in queries if one["outcome"] == "ok"]
+        right += len(good)
+        for one in good:
+            times.setdefault(one["query"], []).append((one["end_ns"] - one["start_ns"]) / 1e9)
+            compared.append("compared_with" in one)
+        for one in queries:
+            ends = of_stream.setdefault(one["stream"], {})
+            ends[number] = max(ends.get(number, 0), one["end_ns"] / 1e9)
+            if one["outcome"] != "ok":
+                key = (one["query"], one["outcome"])
+                failures[key] = failures.get(key, 0) + 1
+                messages.setdefault(key, str(one.get("message") or ""))
+        if len(good) == len(queries):
+            elapsed[record.trial["block"]] = measured["time_ns"] / 1e9
+    own = [record.summary["streams"] for record in records]
+    orders = records[0].trial["queries"]["streams"] or []
+    return StreamRuns(
+        arm=arm,
+        streams=len(orders),
+        queries=sum(map(len, orders)),
+        elapsed_s=elapsed,
+        cpu_s=_middle(one["cpu_ns"] / 1e9 for one in own if one["cpu_ns"] is not None),
+        read_bytes=_whole(_middle(_read(own))),
+        median_s={name: statistics.median(found) for name, found in sorted(times.items())},
+        right=right,
+        asked=asked,
+        is_compared=bool(compared) and all(compared),
+        failures=failures,
+        messages=messages,
+        by_stream_s={
+            stream: statistics.median(ends.values()) for stream, ends in sorted(of_stream.items())
+        },
+    )
+
+
+def _read(own: Iterable[Mapping[str, Any]]) -> Iterator[float]:
+    for one in own:
+        parts = (one["read_bytes"], one["received_bytes"])
+        if None not in parts:
+            yield sum(parts)
+
+
+def _middle(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return statistics.median(found) if found else None
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)

@@ -1,0 +1,86 @@
+"""Streams of queries beside each other on one engine: what is asked, what is running, what came."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from loadstone.engines.benchmark import text_of
+from loadstone.execution.engine_process import EngineError, EngineProcess
+
+
+class QueryStreams:
+    """The queries of all streams. One that an engine dies with has failed; the rest goes on."""
+
+    def __init__(self, orders: Sequence[Sequence[str]], scale: float, timeout_ns: int) -> None:
+        """Take the names of each stream's queries in its order, and how long one may take."""
+        self.ended: list[dict[str, Any]] = []
+        """Each query that ended, with its stream, from 1 on, and its times on the host's clock."""
+        self._left = [list(order) for order in orders]
+        self._count = sum(map(len, orders))
+        self._since_ns = [0] * len(orders)
+        self._is_asked = False
+        self._texts = {name: text_of(name, scale) for order in orders for name in order}
+        self._timeout_ns = timeout_ns
+
+    @property
+    def are_over(self) -> bool:
+        """Whether every query ended."""
+        return not any(self._left)
+
+    @property
+    def done(self) -> float:
+        """The share of the queries that ended."""
+        return len(self.ended) / self._count
+
+    def ask(self, process: EngineProcess) -> dict[str, Any]:
+        """Run what is left on an open engine; return what it used."""
+        streams = [[(name, self._texts[name]) for name in left] for left in self._left]
+        self._since_ns = [time.monotonic_ns()] * len(streams)
+        self._is_asked = True
+        process.begin({"do": "streams", "streams": streams})
+        while True:
+            answer = process.answer(self._remaining_ns())
+            if "stream" not in answer:
+                return answer
+            stream = answer["stream"]
+            self._left[stream].remove(answer["query"])
+            self._since_ns[stream] = answer["ended_ns"]
+            said = answer.pop("error", None)
+            outcome = "ok" if said is None else "engine_error"
+            self.ended.append({**answer, "stream": stream + 1, "outcome": outcome, "message": said})
+
+    @property
+    def names_left(self) -> list[str]:
+        """The queries that some stream has not run yet, each once."""
+        return sorted({name for left in self._left for name in left})
+
+    def lose(self, error: EngineError, warming: str | None) -> None:
+        """Take the queries that were running as failed: nothing tells which of them it was.
+
+        Of an engine that was only being warmed that one fails in all streams, and where an engine
+        did not even open, no query can be run.
+        """
+        now = time.monotonic_ns()
+        for number, left in enumerate(self._left):
+            if self._is_asked:
+                lost = left[:1]
+            else:
+                lost = [name for name in left if warming in (None, name)]
+            self._left[number] = [name for name in left if name not in lost]
+            since = self._since_ns[number] if self._is_asked else now
+            kind, message = error.kind, str(error)
+            if self._is_asked and kind == "timeout" and since + self._timeout_ns > now:
+                kind, message = "engine_died", "ended with its engine, by another stream's timeout"
+            self.ended += [
+                {
+                    "stream": number + 1, "query": name, "outcome": kind, "message": message,
+                    "started_ns": since, "ended_ns": now,
+                }
+                for name in lost
+            ]  # fmt: skip
+        self._is_asked = False
+
+    def _remaining_ns(self) -> int:
+        running = [since for since, left in zip(self._since_ns, self._left, strict=True) if left]
+        first = min(running, default=time.monotonic_ns())
+        return max(0, first + self._timeout_ns - time.monotonic_ns())
