@@ -39,6 +39,9 @@ pub(crate) struct Storage {
 
 impl Storage {
     pub(crate) fn new(budget: Arc<Budget>, directory: Option<Directory>) -> Storage {
+        if let Some(directory) = &directory {
+            directory.disk.read_within(&budget);
+        }
         Storage { budget, directory: directory.map(Arc::new), sequence: AtomicU64::new(1) }
     }
 

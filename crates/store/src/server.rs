@@ -1,6 +1,6 @@
 //! The server: threads that accept connections, and what happens to each request on them.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
 use crate::account::{Account, Storage};
-use crate::budget::Budget;
+use crate::budget::{Budget, Reservation};
 use crate::config::StoreConfig;
 use crate::directory::Directory;
 use crate::error::StoreError;
@@ -27,7 +27,7 @@ use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::request_body::RequestBody;
 use crate::exchange::route::{self, Api};
 use crate::faults::{Gate, Lie, Lies, Pacer, Verdict};
-use crate::head_room::{HeadRoom, Turns};
+use crate::room::{Room, Turns};
 use crate::s3;
 use crate::swift::Swift;
 
@@ -36,7 +36,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The longest head of a request: Swift's metadata at their most take half of it.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// The most that a connection has read and not given on: what half-sent bodies hold beside their pages.
+/// The most that a connection has read and not given on.
 const READ_BYTES_MAX: usize = 2 * HEAD_BYTES_MAX;
 
 /// A running store; it stops when it is dropped.
@@ -211,7 +211,7 @@ fn runtime() -> io::Result<tokio::runtime::Runtime> {
 fn accept(
     listener: StdListener,
     service: &Arc<Service>,
-    inboxes: &[mpsc::UnboundedSender<StdStream>],
+    inboxes: &[mpsc::UnboundedSender<Accepted>],
     mut stopped: watch::Receiver<bool>,
 ) {
     let Ok(runtime) = runtime() else { return };
@@ -230,10 +230,14 @@ fn accept(
             match accepted.and_then(|(stream, _)| stream.into_std()) {
                 Ok(stream) => {
                     service.connections.fetch_add(1, Ordering::Relaxed);
+                    let Ok(memory) = service.account.storage.budget.reserve_connection() else {
+                        refuse(stream);
+                        continue;
+                    };
                     let load = |thread: &usize| service.open[*thread].load(Ordering::Relaxed);
                     let thread = (0..inboxes.len()).min_by_key(load).unwrap_or(0);
                     service.open[thread].fetch_add(1, Ordering::Relaxed);
-                    if inboxes[thread].send(stream).is_err() {
+                    if inboxes[thread].send((stream, memory)).is_err() {
                         return;
                     }
                 }
@@ -244,24 +248,41 @@ fn accept(
     });
 }
 
+/// A connection, with the memory that it takes.
+type Accepted = (StdStream, Reservation);
+
+/// Answers a connection that the store has no memory for, whatever it asks, and closes it.
+fn refuse(mut stream: StdStream) {
+    let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\
+                <Error><Code>SlowDown</Code><Message>memory_bytes_max has no room for another \
+                connection: close some, or raise it</Message></Error>";
+    let length = text.len();
+    let head = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/xml\r\n\
+         content-length: {length}\r\nconnection: close\r\n\r\n"
+    );
+    // It never waits: what does not fit into the socket at once is not sent.
+    let _ = stream.write(format!("{head}{text}").as_bytes());
+}
+
 /// Serves the connections of one thread.
 fn serve(
     thread: usize,
     service: &Arc<Service>,
-    mut inbox: mpsc::UnboundedReceiver<StdStream>,
+    mut inbox: mpsc::UnboundedReceiver<Accepted>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let Ok(runtime) = runtime() else { return };
     runtime.block_on(async {
         loop {
-            let stream = tokio::select! {
-                stream = inbox.recv() => stream,
+            let accepted = tokio::select! {
+                accepted = inbox.recv() => accepted,
                 _ = stopped.changed() => None,
             };
-            let Some(stream) = stream else { return };
+            let Some((stream, memory)) = accepted else { return };
             let service = service.clone();
             tokio::spawn(async move {
-                let _open = Open { service: &service, thread };
+                let _open = Open { service: &service, thread, _memory: memory };
                 // A connection that fails concerns its client, who sees it.
                 let _ = serve_connection(&service, stream).await;
             });
@@ -274,6 +295,7 @@ fn serve(
 struct Open<'s> {
     service: &'s Service,
     thread: usize,
+    _memory: Reservation,
 }
 
 impl Drop for Open<'_> {
@@ -297,7 +319,8 @@ pub(crate) async fn serve_bytes(
     note: impl Fn(&Request<Incoming>),
 ) -> hyper::Result<()> {
     let turns = Arc::new(Turns::default());
-    let stream = HeadRoom::new(stream, service.account.storage.budget.clone(), turns.clone());
+    let nothing = service.account.storage.budget.nothing();
+    let stream = Room::new(stream, nothing, turns.clone());
     let answer = service_fn(|request| {
         note(&request);
         let (service, turns) = (service.clone(), turns.clone());
@@ -359,7 +382,10 @@ impl Service {
         let waits_for_continue = parts.headers.contains_key(header::EXPECT);
         let framing = parts.headers.get("x-amz-content-sha256");
         let is_framed = framing.is_some_and(|value| value.as_bytes().starts_with(b"STREAMING-"));
-        let body = RequestBody::new(incoming, self.pacer.clone(), is_framed, self.head_time_max);
+        let budget = &self.account.storage.budget;
+        let memory = budget.nothing();
+        let body =
+            RequestBody::new(incoming, self.pacer.clone(), is_framed, self.head_time_max, memory);
         if !verdict.delay.is_zero() {
             tokio::time::sleep(verdict.delay).await;
         }
@@ -379,6 +405,9 @@ impl Service {
                 }
             }
         };
+        if body.is_refused() || reply.body_mut().hold(budget).is_err() {
+            reply = failure(api, 503, api == Api::S3);
+        }
         if !waits_for_continue {
             body.drain().await;
         }

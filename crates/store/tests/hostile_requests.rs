@@ -2,33 +2,17 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use loadstone_store::{Secret, Store, StoreConfig};
+use loadstone_store::{Store, StoreConfig};
 use loadstone_wire::http1::Method;
-use loadstone_wire::sigv4::{Credentials, Payload, Request, Signer};
+
+use crate::hostile::{signed_head, start_with, until};
+
+mod hostile;
 
 fn start() -> Store {
     start_with(StoreConfig::default())
-}
-
-fn start_with(config: StoreConfig) -> Store {
-    Store::start(StoreConfig {
-        access_key: Some("key".to_owned()),
-        secret_key: Some(Secret::Literal("secret".to_owned())),
-        threads: Some(1),
-        ..config
-    })
-    .unwrap()
-}
-
-/// Waits until something is so; a minute is long enough for any machine.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let over = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < over, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Sends the beginning of a head, and no end.
@@ -38,31 +22,6 @@ fn half_a_head(store: &Store, bytes: usize) -> TcpStream {
     // The store may have closed it meanwhile.
     let _ = stream.write_all(&half);
     stream
-}
-
-/// Signs a request; `unsigned` header lines are added behind the signature.
-fn signed_head(store: &Store, method: Method, path: &str, query: &str, unsigned: &str) -> Vec<u8> {
-    let credentials = Credentials {
-        access_key: "key".to_owned(),
-        secret_key: "secret".to_owned(),
-        session_token: None,
-    };
-    let host = store.address().to_string();
-    let mut head = Vec::new();
-    loadstone_wire::http1::request_line(&mut head, method, path.as_bytes(), query.as_bytes());
-    let request = Request {
-        method,
-        path: path.as_bytes(),
-        query: query.as_bytes(),
-        host: host.as_bytes(),
-        headers: &[],
-        payload: Payload::Unsigned,
-    };
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    Signer::new(credentials, "us-east-1", "s3").sign(now_s, &request, &mut head);
-    head.extend_from_slice(unsigned.as_bytes());
-    head.extend_from_slice(b"connection: close\r\n\r\n");
-    head
 }
 
 /// Sends a request without a body.

@@ -16,7 +16,7 @@ use crate::account::Storage;
 use crate::budget::Reservation;
 use crate::error::Refusal;
 use crate::hex::hex;
-use crate::stored::body::{Body, Extent, ExtentFile, MemoryPage, PAGE_BYTES, Source};
+use crate::stored::body::{Body, Extent, ExtentFile, PAGE_BYTES, Source};
 use crate::stored::object::Checksums;
 
 /// The first page of a body whose length is not known.
@@ -160,7 +160,7 @@ impl<'s> Writer<'s> {
             // Bytes of exactly their capacity become shared without another allocation.
             page.shrink_to_fit();
             reservation.shrink(length);
-            let source = Source::Memory(MemoryPage::new(page.into(), reservation));
+            let source = Source::Memory(reservation.of(page));
             self.extents.push(Extent { source, offset: 0, length });
             return Ok(());
         };

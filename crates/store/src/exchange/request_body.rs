@@ -13,6 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
 
+use crate::budget::Reservation;
 use crate::faults::Pacer;
 
 /// Bytes that are drained for the sake of the connection; beyond them it is closed.
@@ -33,6 +34,40 @@ struct Shared {
     /// A piece that waits until the link of limited width is through with it.
     waiting: Option<(Pin<Box<Sleep>>, Bytes)>,
     patience: Patience,
+    held: Held,
+}
+
+/// What was given out and may still be held by who reads: a document is collected, and a signed chunk
+/// waits for its end.
+struct Held {
+    memory: Reservation,
+    bytes: u64,
+    /// It is counted where it is kept, piece by piece, and nothing waits but signed chunks.
+    is_streamed: bool,
+    is_refused: bool,
+}
+
+/// What a piece takes besides its bytes.
+const PIECE_BYTES: u64 = 128;
+
+impl Held {
+    /// Takes memory for a piece that was read, of which this copy alone remains: as it came, it would
+    /// keep the whole buffer that it was read into. `is_chunk_over` says that what came before the
+    /// piece is held no longer.
+    fn take(&mut self, piece: &Bytes, is_chunk_over: bool) -> io::Result<Bytes> {
+        if is_chunk_over {
+            self.bytes = 0;
+            self.memory.shrink(0);
+        }
+        self.bytes += piece.len() as u64 + PIECE_BYTES;
+        // What is collected in pieces is put together at the end, and then it is there twice.
+        let times = if self.is_streamed { 1 } else { 2 };
+        if self.memory.grow_in_passing(times * self.bytes).is_err() {
+            self.is_refused = true;
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        Ok(Bytes::copy_from_slice(piece))
+    }
 }
 
 /// How long a client is waited for that has sent a part of a body.
@@ -72,11 +107,13 @@ impl RequestBody {
         pacer: Option<Arc<Pacer>>,
         is_framed: bool,
         time_max: Duration,
+        memory: Reservation,
     ) -> RequestBody {
         let is_ended = incoming.is_end_stream();
         let frames = is_framed.then(Frames::default);
         let patience = Patience::new(time_max);
-        let shared = Shared { incoming, is_ended, pacer, frames, waiting: None, patience };
+        let held = Held { memory, bytes: 0, is_streamed: false, is_refused: false };
+        let shared = Shared { incoming, is_ended, pacer, frames, waiting: None, patience, held };
         RequestBody { shared: Arc::new(Mutex::new(shared)) }
     }
 
@@ -90,9 +127,19 @@ impl RequestBody {
         self.shared().frames.as_ref().is_none_or(|frames| frames.is_ended)
     }
 
+    /// Notes that who reads it holds no more of it than a piece, or counts what they hold.
+    pub(crate) fn stream_on(&self) {
+        self.shared().held.is_streamed = true;
+    }
+
+    /// Returns whether there was no memory for it.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.shared().held.is_refused
+    }
+
     /// Reads and drops what is left, so that the client can read the answer and go on.
     pub(crate) async fn drain(&self) {
-        if self.shared().is_ended {
+        if !self.shared().drop_rest() {
             return;
         }
         let drained = async {
@@ -111,6 +158,30 @@ impl RequestBody {
     }
 }
 
+impl Shared {
+    /// Notes that what is left is read and dropped; returns whether there may be anything.
+    fn drop_rest(&mut self) -> bool {
+        (self.frames, self.held.is_streamed) = (None, true);
+        self.held.memory.shrink(0);
+        !self.is_ended
+    }
+
+    /// Takes note of a piece, and takes memory for one that may be held.
+    fn take(&mut self, frame: Frame<Bytes>) -> io::Result<Frame<Bytes>> {
+        let Some(piece) = frame.data_ref() else { return Ok(frame) };
+        let is_chunk_over = match &mut self.frames {
+            None if self.held.is_streamed => return Ok(frame),
+            None => false,
+            Some(frames) => {
+                let before = std::mem::take(&mut frames.is_chunk_over);
+                frames.update(piece);
+                before && self.held.is_streamed
+            }
+        };
+        self.held.take(piece, is_chunk_over).map(Frame::data)
+    }
+}
+
 /// How far a body in chunks has come: `SIZE;chunk-signature=…`, as many bytes, and again.
 #[derive(Debug, Default)]
 struct Frames {
@@ -119,6 +190,8 @@ struct Frames {
     is_size_over: bool,
     /// Bytes of the chunk, and of the line end behind it, that are still to come.
     rest: u64,
+    /// A chunk has come to its end since this was looked at.
+    is_chunk_over: bool,
     is_ended: bool,
 }
 
@@ -129,6 +202,7 @@ impl Frames {
                 let length = self.rest.min(piece.len() as u64);
                 piece = &piece[length as usize..];
                 self.rest -= length;
+                self.is_chunk_over |= self.rest == 0;
                 continue;
             }
             let byte = piece[0];
@@ -175,11 +249,10 @@ impl Body for RequestBody {
             if frame.is_none() || shared.incoming.is_end_stream() {
                 shared.is_ended = true;
             }
-            if let (Some(Ok(frame)), Some(frames)) = (&frame, &mut shared.frames)
-                && let Some(piece) = frame.data_ref()
-            {
-                frames.update(piece);
-            }
+            let frame = match frame {
+                Some(Ok(frame)) => Some(shared.take(frame)),
+                frame => frame,
+            };
             match (frame, &shared.pacer) {
                 (Some(Ok(frame)), Some(pacer)) => match frame.into_data() {
                     Ok(piece) => {

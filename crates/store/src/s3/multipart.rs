@@ -12,10 +12,7 @@ use super::Front;
 use super::checksum::{self, Promise, checksums_out, shown_algorithm, shown_type};
 use super::listing::Writer;
 use super::object::{body_length, header_text, shown_version};
-use super::translate::{
-    Described, UPLOAD_BYTES_MAX, check_framing, count, etag, owner, precondition, timestamp,
-};
-use crate::account::intake::take_in;
+use super::translate::{Described, count, etag, owner, precondition, take_in_framed, timestamp};
 use crate::clock;
 use crate::error::Refusal;
 use crate::hex::hex;
@@ -108,9 +105,8 @@ pub(super) async fn part(
     let rule = upload.facts.rule;
     promise.fits(rule)?;
     let hasher = promise.hasher(trailer_names, rule.map(|rule| rule.algorithm));
-    let body = input.body.map_or_else(s3s::Body::empty, s3s::Body::from);
-    let taken = take_in(&front.account.storage, body, length, UPLOAD_BYTES_MAX, hasher).await?;
-    check_framing(&request.extensions)?;
+    let storage = &front.account.storage;
+    let taken = take_in_framed(storage, &request.extensions, input.body, length, hasher).await?;
     promise.check(&taken.md5, &taken.checksums)?;
     let shown = checksums_out(&taken.checksums);
     let tag = taken.etag();

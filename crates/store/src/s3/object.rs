@@ -9,11 +9,10 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use super::Front;
 use super::checksum::{self, Promise, checksums_out, shown_type};
 use super::translate::{
-    Described, ReadCondition, UPLOAD_BYTES_MAX, check_framing, etag, header, marked_deleted,
-    metadata, precondition, timestamp,
+    Described, ReadCondition, etag, header, marked_deleted, metadata, precondition, take_in_framed,
+    timestamp,
 };
 use crate::account::content::Content;
-use crate::account::intake::take_in;
 use crate::error::Refusal;
 use crate::stored::bucket::Bucket;
 use crate::stored::object::{Checksums, Draft, Object};
@@ -55,9 +54,8 @@ pub(super) async fn put(
     precondition.check(bucket.index().current(&input.key).map(|object| &**object))?;
     let mut about = described.into_about()?;
     let hasher = promise.hasher(trailer_names, None);
-    let body = input.body.map_or_else(s3s::Body::empty, s3s::Body::from);
-    let taken = take_in(&front.account.storage, body, length, UPLOAD_BYTES_MAX, hasher).await?;
-    check_framing(&request.extensions)?;
+    let storage = &front.account.storage;
+    let taken = take_in_framed(storage, &request.extensions, input.body, length, hasher).await?;
     promise.check(&taken.md5, &taken.checksums)?;
     about.checksums = taken.checksums.clone().into_option();
     let draft = Draft { etag: taken.etag(), body: taken.body, about };

@@ -1,16 +1,19 @@
 //! Between the types of S3 and those of the store.
 
-use s3s::dto::{ETag, ETagCondition, Metadata, Owner, Tag, Timestamp};
+use s3s::checksum::ChecksumHasher;
+use s3s::dto::{ETag, ETagCondition, Metadata, Owner, StreamingBlob, Tag, Timestamp};
 use s3s::{S3Error, S3Result, s3_error};
 
 use super::door::OWNER;
+use crate::account::Storage;
+use crate::account::intake::{Taken, take_in};
 use crate::clock;
 use crate::exchange::request_body::RequestBody;
 use crate::stored::index::{EtagRule, Precondition};
 use crate::stored::object::{About, Object};
 
 /// The most bytes that one PUT or one part may have.
-pub(super) const UPLOAD_BYTES_MAX: u64 = 5 << 30;
+const UPLOAD_BYTES_MAX: u64 = 5 << 30;
 
 /// The most bytes that names and values of an object's own metadata may have.
 const METADATA_BYTES_MAX: usize = 2048;
@@ -210,13 +213,23 @@ pub(super) fn encode_base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// Refuses a body in chunks that ended without the last one.
-pub(super) fn check_framing(extensions: &http::Extensions) -> S3Result<()> {
-    match extensions.get::<RequestBody>() {
+/// Takes a body in. One in chunks that ended without the last one is refused.
+pub(super) async fn take_in_framed(
+    storage: &Storage,
+    extensions: &http::Extensions,
+    body: Option<StreamingBlob>,
+    length: Option<u64>,
+    hasher: ChecksumHasher,
+) -> S3Result<Taken> {
+    let request_body = extensions.get::<RequestBody>();
+    request_body.inspect(|body| body.stream_on());
+    let body = body.map_or_else(s3s::Body::empty, s3s::Body::from);
+    let taken = take_in(storage, body, length, UPLOAD_BYTES_MAX, hasher).await?;
+    match request_body {
         Some(body) if !body.is_whole() => {
             Err(s3_error!(IncompleteBody, "the body ended before its last chunk"))
         }
-        _ => Ok(()),
+        _ => Ok(taken),
     }
 }
 

@@ -18,7 +18,6 @@ use s3s::StdError;
 use s3s::stream::{ByteStream, RemainingLength};
 use tokio::task::JoinHandle;
 
-use crate::budget::Reservation;
 use crate::disk::Disk;
 use crate::error::Refusal;
 use crate::hex::hex;
@@ -29,21 +28,9 @@ pub(crate) const PAGE_BYTES: usize = 1 << 20;
 /// Where an extent's bytes are.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    Memory(Arc<MemoryPage>),
+    /// A page in memory, which has its share of the budget as long as anybody reads it.
+    Memory(Bytes),
     File(Arc<ExtentFile>),
-}
-
-/// A page of an object in memory, with its share of the budget.
-#[derive(Debug)]
-pub(crate) struct MemoryPage {
-    bytes: Bytes,
-    _reservation: Reservation,
-}
-
-impl MemoryPage {
-    pub(crate) fn new(bytes: Bytes, reservation: Reservation) -> Arc<MemoryPage> {
-        Arc::new(MemoryPage { bytes, _reservation: reservation })
-    }
 }
 
 /// A file that holds the bytes of objects and parts.
@@ -181,7 +168,6 @@ impl Body {
         Body::new(extents).with_flaw(flaw)
     }
 
-    /// Returns a stream over the bytes.
     /// Reads the whole for its MD5, as an entity tag.
     pub(crate) async fn md5(&self) -> Result<Box<str>, Refusal> {
         let (mut md5, mut stream) = (Md5::new(), self.stream());
@@ -204,6 +190,7 @@ impl Body {
         Ok(bytes)
     }
 
+    /// Returns a stream over the bytes.
     pub(crate) fn stream(&self) -> BodyStream {
         BodyStream {
             body: self.clone(),
@@ -254,14 +241,15 @@ impl BodyStream {
                 Source::Memory(page) => {
                     let from = (extent.offset + self.inside) as usize;
                     let to = (extent.offset + extent.length) as usize;
-                    let bytes = page.bytes.slice(from..to);
+                    let bytes = page.slice(from..to);
                     return Poll::Ready(Some(Ok(self.advance(bytes))));
                 }
                 Source::File(kept) => {
                     let kept = kept.clone();
                     let open = self.file.clone();
                     let offset = extent.offset + self.inside;
-                    let length = (extent.length - self.inside).min(PAGE_BYTES as u64) as usize;
+                    let wanted = (extent.length - self.inside).min(PAGE_BYTES as u64);
+                    let (length, memory) = kept.disk.room_to_read(wanted);
                     let file = match open.map_or_else(|| File::open(kept.path()).map(Arc::new), Ok)
                     {
                         Ok(file) => file,
@@ -271,7 +259,10 @@ impl BodyStream {
                     self.reading = Some(tokio::task::spawn_blocking(move || {
                         let mut bytes = vec![0; length];
                         file.read_exact_at(&mut bytes, offset)?;
-                        Ok(Bytes::from(bytes))
+                        Ok(match memory {
+                            Some(memory) => memory.of(bytes),
+                            None => bytes.into(),
+                        })
                     }));
                 }
             }
@@ -337,7 +328,7 @@ mod tests {
 
     fn memory(text: &str) -> Body {
         let reservation = Budget::new(1000).reserve(text.len() as u64).unwrap();
-        let page = MemoryPage::new(Bytes::copy_from_slice(text.as_bytes()), reservation);
+        let page = reservation.of(text.as_bytes().to_vec());
         let length = text.len() as u64;
         Body::new(vec![Extent { source: Source::Memory(page), offset: 0, length }])
     }

@@ -32,8 +32,9 @@ pub(super) async fn extract(
             format!("this store unpacks \"tar\" archives, not \"{format}\""),
         ));
     }
-    let _reservation = swift.account.storage.budget.reserve(ARCHIVE_BYTES_MAX as u64)?;
     let archive = call.text(ARCHIVE_BYTES_MAX).await?;
+    let budget = &swift.account.storage.budget;
+    let _unpacked = budget.reserve_in_passing(archive.len() as u64)?;
     let files = unpack(&archive)
         .map_err(|error| Failure::new(StatusCode::BAD_REQUEST, format!("bad archive: {error}")))?;
     let mut outcome = Outcome::default();

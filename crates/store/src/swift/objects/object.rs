@@ -21,6 +21,7 @@ pub(super) async fn put(swift: &Swift, call: &Call, place: &Place) -> Result<Rep
     about.form = form(call)?;
     let hasher = ChecksumHasher::default();
     let body = call.body.clone();
+    body.stream_on();
     let taken = take_in(&swift.account.storage, body, length, OBJECT_BYTES_MAX, hasher).await?;
     check_etag(call, &taken.etag())?;
     let draft = Draft { etag: taken.etag(), body: taken.body, about };
