@@ -5,15 +5,21 @@ where a time would drown in noise. What is counted is the extension as it is ins
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from loadstone import _loadgen
+from tests.conformance import store_under_test
+from tests.system import campaigns
+from tests.system.command import loadstone, trials_of
 
 INSTRUCTIONS_PER_REQUEST = 826
 """What a closed `get` on the null driver costs: schedule, choice, clock, two histograms.
@@ -27,7 +33,7 @@ TOLERANCE = 0.05
 """Another release of the compiler moves the figure by a few per cent. A change of ours by more, up
 or down, is either a mistake or the reason to commit a new figure."""
 
-TRIAL = {
+TRIAL: Mapping[str, Any] = {
     "format": 1,
     "id": "0001",
     "run": "00000000000000000000000000000001",
@@ -61,15 +67,69 @@ def test_a_request_costs_as_many_instructions_as_is_committed(tmp_path: Path) ->
     assert per_request == pytest.approx(INSTRUCTIONS_PER_REQUEST, rel=TOLERANCE)
 
 
-def _load_thread(requests: int, folder: Path) -> int:
+@pytest.mark.real
+def test_a_scripted_get_costs_at_most_a_tenth_more_than_a_plain_one(tmp_path: Path) -> None:
+    """Take the same slope of gets of 4 KiB from the embedded store."""
+    if shutil.which("valgrind") is None:
+        pytest.skip("no valgrind on PATH")
+    few, many = 4000, 12_000
+    cost: dict[str, float] = {}
+    with store_under_test.store() as url:
+        for kind, campaign in (("plain", PLAIN), ("scripted", SCRIPTED)):
+            counted = {}
+            for requests in (few, many):
+                folder = tmp_path / f"{kind}-{requests}"
+                folder.mkdir()
+                script = folder / "reads.csv"
+                _write_script(script, requests)
+                text = campaign.format(url=url, requests=requests, script=script)
+                file = campaigns.write(folder, text)
+                said = loadstone("run", file, "-o", folder / "run", environment=SECRETS)
+                assert said.code == 0, said.err
+                # The run has cleaned up: its objects are put again.
+                puts, gets = (trial["trial"] for trial in trials_of(folder / "run")[:2])
+                _extension(puts | {"cores": 1}, folder / "run")
+                counted[requests] = _load_thread(requests, folder / "run", gets | {"cores": 1})
+            cost[kind] = (counted[many] - counted[few]) / (many - few)
+    print(cost)
+    assert cost["scripted"] <= 1.1 * cost["plain"]
+
+
+SECRETS = {"KEY": store_under_test.ACCESS_KEY, "SECRET": store_under_test.SECRET_KEY}
+TARGET = """\
+name: gets
+targets:
+  store: {{driver: s3, endpoint: "{url}", access_key: {{env: KEY}}, secret_key: {{env: SECRET}}}}
+load: {{threads: 4}}
+"""
+PLAIN = (
+    TARGET
+    + """\
+dataset: {{objects: 1000, size: 4KiB}}
+phases: [{{name: put, op: put, requests: 1000}}, {{name: get, op: get, requests: {requests}}}]
+"""
+)
+SCRIPTED = (
+    TARGET
+    + """\
+dataset: {{buckets: 1}}
+phases: [{{name: get, script: {{file: "{script}"}}}}]
+"""
+)
+
+
+def _write_script(path: Path, requests: int) -> None:
+    """Write reads of 1,000 objects that are there before, by four sessions."""
+    rows = (f"{row % 4},READ,o/{row % 1000},4096,exists" for row in range(requests))
+    path.write_text("\n".join(["session,action,object,size,expect", *rows]) + "\n")
+
+
+def _load_thread(requests: int, folder: Path, trial: Mapping[str, Any] = TRIAL) -> int:
     """Count the instructions of the one load thread, which is the busiest beside Python's own."""
     out = folder / f"counts-{requests}"
-    trial = json.dumps(TRIAL | {"stop": {"requests": requests}})
-    # The extension alone: under valgrind, every module of Python takes its time.
-    program = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_loadgen.__file__), trial]
-    command = ["valgrind", "--tool=callgrind", "--separate-threads=yes"]
-    command += [f"--callgrind-out-file={out}", *program]
-    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    grind = ["valgrind", "--tool=callgrind", "--separate-threads=yes"]
+    grind += [f"--callgrind-out-file={out}"]
+    told = _extension({**trial, "stop": {"requests": requests}}, folder, grind)
     assert json.loads(told)["requests"] == requests
     totals = {
         int(path.name.rpartition("-")[2]): int(match[1])
@@ -77,6 +137,19 @@ def _load_thread(requests: int, folder: Path) -> int:
         if (match := re.search(r"^totals: (\d+)", path.read_text(), re.M))
     }
     return max(total for thread, total in totals.items() if thread != MAIN_THREAD)
+
+
+def _extension(trial: Mapping[str, Any], folder: Path, under: Sequence[str] = ()) -> str:
+    """Run a trial by the extension alone: under valgrind, every module of Python takes its time."""
+    program = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_loadgen.__file__)]
+    return subprocess.run(
+        [*under, *program, json.dumps(trial)],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, **SECRETS},
+    ).stdout
 
 
 _PROGRAM = """
