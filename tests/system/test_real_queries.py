@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from loadstone.engines.clickhouse_server import connect
 from tests.system import campaigns
 from tests.system.command import assert_untold, loadstone
 
@@ -49,6 +50,27 @@ def test_a_published_comparison_of_two_file_systems_is_run_again(tmp_path: Path)
     assert "* Ceph: partitionsPerSplit=1" in table
     assert not list((tmp_path / "ssd").iterdir())
     assert json.dumps(document)
+
+
+def test_tables_are_kept_on_versitygw(versitygw_server: dict[str, str], tmp_path: Path) -> None:
+    """Files of one part and of several; versitygw does not understand the SDK's trailers."""
+    login = versitygw_server
+    file = campaigns.write(
+        tmp_path,
+        f"name: flash\ntargets: {{s3: {{driver: s3, endpoint: '{login['endpoint']}', "
+        f"access_key: {login['access_key']}, secret_key: {{env: SECRET_KEY_OF_TESTS}}}}}}\n"
+        f"queries: {{scale: 0.1, engine: datafusion, only: [1, 6], loops: 1, "
+        f"data: {tmp_path / 'made'}}}\n",
+    )
+    environment = {"SECRET_KEY_OF_TESTS": login["secret_key"]}
+    said = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
+    assert said.code == 0, said.err
+    assert_untold(login["secret_key"], said, tmp_path / "run")
+    document = loadstone("report", tmp_path / "run", "-f", "json").json()
+    [arm] = document["queries"]["arms"]
+    assert arm["right"] == 2
+    listed = loadstone("clean", tmp_path / "run", "--yes", environment=environment)
+    assert "nothing is left" in listed.out
 
 
 PASSWORD = "the-password-of-tests"
@@ -106,3 +128,53 @@ def test_a_server_is_asked_by_its_address(tmp_path: Path, server: str) -> None:
     assert (load["format"], load["partitions"]) == ("server", 4)
     again = loadstone("clean", tmp_path / "run", "--yes", environment=environment)
     assert "nothing is left" in again.out
+
+
+def test_a_database_that_was_there_is_neither_taken_nor_dropped(
+    tmp_path: Path, server: str
+) -> None:
+    """It is empty, and has the name that kept tables have."""
+    (tmp_path / "disk").mkdir()
+    settings = {"url": server, "password": PASSWORD}
+    client = connect(settings)
+    name = "loadstone-tpch-0-01-server-1-clickhouse-disk"
+    client.command(f"CREATE DATABASE `{name}`")
+    asked = f"{{url: '{server}', password: {{env: CLICKHOUSE_PASSWORD}}}}"
+    file = campaigns.write(
+        tmp_path,
+        f"name: flash\ntargets: {{disk: {{driver: file, path: {tmp_path / 'disk'}}}}}\n"
+        f"queries: {{scale: 0.01, engine: {{clickhouse: {asked}}}, only: [6], loops: 1, "
+        f"data: {tmp_path / 'made'}}}\nkeep_data: true\n",
+    )
+    environment = {"CLICKHOUSE_PASSWORD": PASSWORD}
+    said = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
+    assert said.code == 1
+    assert "was not made by loadstone" in said.err
+    loadstone("clean", tmp_path / "run", "--yes", environment=environment)
+    there = f"SELECT name FROM system.databases WHERE name = '{name}'"
+    assert [str(one) for (one,) in client.query(there).result_rows] == [name]
+    client.command(f"DROP DATABASE `{name}`")
+    said = loadstone("run", file, "-o", tmp_path / "again", environment=environment)
+    assert said.code == 0, said.err
+    loadstone("clean", tmp_path / "again", "--yes", environment=environment)
+    assert client.query(there).result_rows == []
+
+
+def test_streams_on_a_server_are_clients_of_their_own(tmp_path: Path, server: str) -> None:
+    (tmp_path / "disk").mkdir()
+    asked = f"{{url: '{server}', password: {{env: CLICKHOUSE_PASSWORD}}}}"
+    file = campaigns.write(
+        tmp_path,
+        f"name: flash\ntargets: {{disk: {{driver: file, path: {tmp_path / 'disk'}}}}}\n"
+        f"queries: {{scale: 0.01, engine: {{clickhouse: {asked}}}, only: [1, 6], loops: 1, "
+        f"streams: 3, cache: warm, data: {tmp_path / 'made'}}}\n",
+    )
+    environment = {"CLICKHOUSE_PASSWORD": PASSWORD}
+    said = loadstone("run", file, "-o", tmp_path / "run", environment=environment)
+    assert said.code == 0, said.err
+    document = loadstone("report", tmp_path / "run", "-f", "json").json()
+    [runs] = document["queries"]["streams"]
+    assert (runs["streams"], runs["right"], runs["asked"]) == (3, 6, 6)
+    assert runs["read_bytes"] is None
+    embedded = loadstone("run", file, "--dry-run", "--set", "queries.engine=clickhouse")
+    assert "one after another" in embedded.err

@@ -19,6 +19,7 @@ from loadstone.errors import InputError, TargetError
 
 CONNECT_MAX_S = 10
 _MARK_TABLE = MARK.partition(".")[0].replace("-", "_")
+_MADE_BY_US = "made by loadstone"
 _CACHES = ("MARK CACHE", "UNCOMPRESSED CACHE", "FILESYSTEM CACHE")
 _COUNTED = {
     "cpu_ns": ("OSCPUVirtualTimeMicroseconds", 1000),
@@ -202,9 +203,28 @@ class DatabasePlace(TablePlace):
         rows = self._rows("read the mark", query)
         return read_mark(str(rows[0][0]), self.name) if rows else None
 
+    def _comment(self) -> str | None:
+        """Return the comment of the database; None where there is none of the name."""
+        rows = self._rows(
+            "look for it", f"SELECT comment FROM system.databases WHERE name = '{self.database}'"
+        )
+        return str(rows[0][0]) if rows else None
+
     def begin(self, mark: Mark) -> None:
-        """Make the database and its mark; what an earlier try of this run left is dropped."""
-        self._do("make it", f"CREATE DATABASE IF NOT EXISTS `{self.database}`")
+        """Make the database and its mark; what an earlier try of this run left is dropped.
+
+        A database is made together with its comment, so that one that a stop left without tables
+        is told from one of somebody else.
+        """
+        comment = self._comment()
+        if comment is None:
+            # Not IF NOT EXISTS: another's, made since it was looked for, is not taken.
+            self._do("make it", f"CREATE DATABASE `{self.database}` COMMENT '{_MADE_BY_US}'")
+        elif comment != _MADE_BY_US:
+            raise TargetError(
+                f"database {self.name} was not made by loadstone: it is there without its comment",
+                "drop or rename it",
+            )
         self._do(
             "make the mark",
             f"CREATE TABLE IF NOT EXISTS {self._table(_MARK_TABLE)} "
@@ -253,6 +273,9 @@ class DatabasePlace(TablePlace):
         for name in sorted({one.table for one in mark.files} & set(there)):
             self._do(f"drop {name}", f"DROP TABLE {self._table(name)} SYNC")
         left = [name for name in self._tables() if name != _MARK_TABLE]
+        if self._comment() != _MADE_BY_US:
+            # Of an earlier version of loadstone, or made anew by somebody else.
+            return [*left, "the database itself"]
         if not left:
             self._do("drop the mark", f"DROP TABLE {self._table(_MARK_TABLE)} SYNC")
             self._do("drop it", f"DROP DATABASE `{self.database}`")

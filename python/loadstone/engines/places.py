@@ -8,8 +8,8 @@ it; what an engine wrote in a format of its own lies in one folder of it, which 
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -190,18 +190,19 @@ class BucketPlace(TablePlace):
         scheme, _, address = bucket.endpoint.partition("://")
         self.bucket = bucket
         self.name = f"{bucket.endpoint}/{bucket.name}"
-        self._files = fs.S3FileSystem(
-            access_key=bucket.access_key,
-            secret_key=bucket.secret_key,
-            session_token=bucket.session_token,
-            region=bucket.region,
-            scheme=scheme,
-            endpoint_override=address.rstrip("/"),
-            allow_bucket_creation=True,
-            allow_bucket_deletion=True,
-            connect_timeout=10,
-            request_timeout=60,
-        )
+        with _without_trailers():
+            self._files = fs.S3FileSystem(
+                access_key=bucket.access_key,
+                secret_key=bucket.secret_key,
+                session_token=bucket.session_token,
+                region=bucket.region,
+                scheme=scheme,
+                endpoint_override=address.rstrip("/"),
+                allow_bucket_creation=True,
+                allow_bucket_deletion=True,
+                connect_timeout=10,
+                request_timeout=60,
+            )
 
     def _asked(self, what: str, ask: Any) -> Any:
         try:
@@ -282,6 +283,24 @@ class BucketPlace(TablePlace):
             bucket = self.bucket.name
             self._asked("delete it", lambda: self._files.delete_dir(bucket))
         return left
+
+
+@contextmanager
+def _without_trailers() -> Iterator[None]:
+    """Have clients that are made meanwhile send bodies as they are, unless the user says how.
+
+    By default the AWS SDK sends a checksum behind each body, in chunks. versitygw leaves bytes of
+    that on the connection, and takes them for the begin of the next request (HTTP 400).
+    """
+    name = "AWS_REQUEST_CHECKSUM_CALCULATION"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = "when_required"
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 def place_of(
