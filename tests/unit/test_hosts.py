@@ -110,6 +110,7 @@ def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
         ("hosts={launch: local, count: 2, secrets: shout}", "hosts.secrets"),
         ("load={threads: 1, hosts: 5}", "found 5 hosts, allowed up to 4"),
         ("sweep={hosts: [2, 9]}", "found 9 hosts"),
+        ("phases=[{name: u, script: {generator: users}}]", "nothing between hosts would know"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_place(change: str, said: str) -> None:
@@ -424,6 +425,18 @@ def test_dask_starts_no_program_that_would_inherit_secrets() -> None:
         "from distributed.versions import get_versions\n"
         "from loadstone.hosts import carriage\n"
         "carriage.settle(); assert get_versions()['host']; print(started)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+def test_an_agent_loads_nothing_that_only_a_controller_needs() -> None:
+    code = (
+        "import sys, loadstone.cli.commands.agent, loadstone.hosts.agent as agent\n"
+        "agent.carriage.security('', agent.Identity(certificate='', key=''))\n"
+        "agent.facts.of_host()\n"
+        "unneeded = ('asyncssh', 'cryptography', 'loadstone.campaign.planning')\n"
+        "print([name for name in unneeded if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"

@@ -15,12 +15,20 @@ def can_report() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in REPORT_MODULES)
 
 
-HOST_MODULES = ("cryptography", "distributed")
-"""What the extra "hosts" brings: agents on client hosts, and what reaches them."""
+AGENT_MODULES = ("distributed",)
+"""What the extra "agent" brings: a client host's part of a load."""
+
+HOST_MODULES = ("cryptography", *AGENT_MODULES)
+"""What the extra "hosts" brings: what starts agents on client hosts, knows and reaches them."""
+
+
+def can_be_agent() -> bool:
+    """Tell whether this installation can make a load for a controller elsewhere."""
+    return all(importlib.util.find_spec(name) is not None for name in AGENT_MODULES)
 
 
 def can_load_hosts() -> bool:
-    """Tell whether this installation can take part in a load of several hosts."""
+    """Tell whether this installation can have other hosts make a load."""
     return all(importlib.util.find_spec(name) is not None for name in HOST_MODULES)
 
 
@@ -28,7 +36,7 @@ def refuse_hosts() -> LoadstoneError:
     """Return the error for a campaign with client hosts, or an agent, without what it takes."""
     return LoadstoneError(
         f"client hosts need packages that are not installed: {', '.join(HOST_MODULES)}",
-        "pip install 'loadstone[hosts]', on the controller and on each host",
+        "pip install 'loadstone[hosts]' on the controller, and 'loadstone[agent]' on each host",
     )
 
 

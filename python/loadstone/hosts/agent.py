@@ -22,7 +22,8 @@ from typing import Any, TextIO
 from loadstone import _loadgen
 from loadstone.errors import HostError
 from loadstone.hosts import carriage, facts
-from loadstone.hosts.certificates import Identity
+from loadstone.hosts.address import split_address
+from loadstone.hosts.identity import Identity
 from loadstone.hosts.invitation import Invitation
 from loadstone.hosts.scratch import scratch
 from loadstone.probes import Collector
@@ -362,8 +363,6 @@ def _unwritable(invitation: Invitation, path: str, error: OSError, variable: str
 
 async def _try_connection(invitation: Invitation, context: ssl.SSLContext) -> None:
     """Raise HostError with what is in the way between this host and the controller."""
-    from loadstone.hosts.carrier import split_address
-
     address, port = split_address(invitation.controller.removeprefix("tls://"))
     tried = f"host {invitation.host}: connect to the controller at {address}:{port}"
     try:

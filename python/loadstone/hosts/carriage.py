@@ -14,7 +14,7 @@ import dask
 from distributed import Scheduler, Worker
 from distributed.security import Security
 
-from loadstone.hosts.certificates import Identity
+from loadstone.hosts.identity import Identity
 
 MESSAGE = "loadstone"
 """The one kind of message, in both directions, that is ours."""

@@ -13,6 +13,7 @@ from distributed import SchedulerPlugin
 from loadstone import __version__
 from loadstone.errors import HostError
 from loadstone.hosts import carriage, clock
+from loadstone.hosts.address import split_address
 from loadstone.hosts.certificates import Authority
 from loadstone.hosts.invitation import Invitation
 from loadstone.steady_clock import SteadyClock
@@ -226,14 +227,3 @@ class _Watch(SchedulerPlugin):
 
     def remove_worker(self, scheduler: Any, worker: str, **more: Any) -> None:
         self._gone(worker)
-
-
-def split_address(text: str) -> tuple[str, int]:
-    """Return the address and the port, 0 without one, of "10.0.0.1:7000" or "[::1]:7000"."""
-    if text.startswith("["):
-        host, _, port = text[1:].partition("]")
-        return host, int(port.removeprefix(":") or 0)
-    if text.count(":") > 1:
-        return text, 0
-    host, _, port = text.partition(":")
-    return host, int(port or 0)

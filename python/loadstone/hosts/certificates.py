@@ -2,28 +2,16 @@
 
 import datetime
 import ipaddress
-from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from loadstone.hosts.identity import Identity
+
 VALID_DAYS = 90
 """Longer than any run: an expired certificate would refuse an agent that is launched again."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """A certificate with its key, both as PEM texts. The key is secret: never write it anywhere
-    but where the host that it is for reads it.
-    """
-
-    certificate: str
-    key: str
-
-    def __repr__(self) -> str:
-        return "Identity(...)"
 
 
 class Authority:

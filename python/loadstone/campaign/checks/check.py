@@ -201,7 +201,10 @@ def _wrong_script(case: Case) -> Iterator[KeyMistake]:
             yield KeyMistake(
                 path=path(("phases", index, "script")),
                 found="it with hosts",
-                allowed="a campaign whose load this host makes: one must know what there is",
+                allowed="a campaign without: what one user reads or lists, another may have"
+                " written on another host, and nothing between hosts would know",
+                hint="leave out hosts: this host runs the script, and the verdict says whether its"
+                " processors were the limit",
             )
         if case.load(phase).rate_per_s is not None:
             yield KeyMistake(

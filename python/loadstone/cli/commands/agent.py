@@ -26,7 +26,7 @@ def command(
         typer.Option("--join", help="The invitation to the run; - reads it from standard input."),
     ],
 ) -> int:
-    if not extras.can_load_hosts():
+    if not extras.can_be_agent():
         raise extras.refuse_hosts()
     from loadstone.hosts.agent import serve
     from loadstone.hosts.invitation import read_invitation

@@ -4,12 +4,15 @@ import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loadstone.campaign.drivers import facts_of
-from loadstone.campaign.planning.plan import Plan
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import LoadstoneError
+
+if TYPE_CHECKING:
+    # An agent tells its host's limits, and plans nothing.
+    from loadstone.campaign.planning.plan import Plan
 
 PROC = Path("/proc")
 SPARE_DESCRIPTORS = 64
@@ -86,7 +89,7 @@ def read_limits() -> Limits:
     )
 
 
-def demands_of(plan: Plan) -> list[Demand]:
+def demands_of(plan: "Plan") -> list[Demand]:
     """Return what the trials of a plan want, those only that have connections."""
     documents = [one for one in plan.documents() if one.get("load")]
     return [_demand(one) for one in documents if facts_of(one["target"]["driver"]).connects]
@@ -101,7 +104,7 @@ def shortages(demands: list[Demand], limits: Limits) -> list[Shortage]:
     return found
 
 
-def check(plan: Plan) -> list[Shortage]:
+def check(plan: "Plan") -> list[Shortage]:
     """Refuse a plan that this host cannot carry out; return what may still go wrong."""
     found = shortages(demands_of(plan), read_limits())
     certain = [one for one in found if one.is_certain]
@@ -111,7 +114,7 @@ def check(plan: Plan) -> list[Shortage]:
     return found
 
 
-def describe(plan: Plan) -> str | None:
+def describe(plan: "Plan") -> str | None:
     """Return the sum for `--dry-run`; None when no trial has connections."""
     demands = demands_of(plan)
     if not demands:
