@@ -3,10 +3,12 @@
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from loadstone.engines import traffic
 from loadstone.engines.traffic import received_by
 
 SIZE = 100_000
@@ -55,6 +57,32 @@ def test_a_connection_that_stays_counts_what_it_received_meanwhile(port: int) ->
         with received_by(False, f"http://localhost:{port}") as received:
             take(port)
     assert SIZE <= received[0] <= SIZE + 2
+
+
+def test_a_kernel_that_tells_of_no_end_leaves_what_is_seen_meanwhile(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection that is open for longer than between two looks, and gone at the end."""
+    monkeypatch.setattr(traffic._Ends, "__enter__", lambda self: self)
+    with (
+        received_by(False, f"http://127.0.0.1:{port}") as received,
+        socket.create_connection(("127.0.0.1", port)) as client,
+    ):
+        assert client.recv(SIZE, socket.MSG_WAITALL)
+        time.sleep(0.5)
+    assert SIZE <= received[0] <= SIZE + 1
+
+
+@pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:9"])
+def test_nothing_is_looked_at_while_a_query_runs(
+    endpoint: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looks every 20 ms cost 13 ms of each second of a query."""
+    looks = []
+    monkeypatch.setattr(traffic, "_of_process", lambda: looks.append(1) or {})
+    with received_by(False, endpoint):
+        time.sleep(0.5)
+    assert len(looks) == 2
 
 
 def test_other_programs_and_their_servers_do_not_count(port: int) -> None:

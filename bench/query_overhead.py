@@ -1,0 +1,70 @@
+"""CPU that measuring a query costs in the engine's process, around an engine that only waits.
+
+    python bench/query_overhead.py --seconds 0.3 1
+
+In it are looking at processor time, device bytes and connections, and making the answer JSON. The
+start of the process and of the engine is not: it is before the query, and outside of its time.
+"""
+
+import argparse
+import time
+from collections.abc import Mapping
+
+from loadstone.engines import worker
+from loadstone.engines.engine import Row, Tables
+
+ANSWER: list[Row] = [("A name", 12345, 678.9)] * 100
+
+
+class Waiting:
+    """An engine that answers after a while, and uses no processor."""
+
+    def __init__(self, seconds: float, *, has_processes: bool) -> None:
+        self.has_processes = has_processes
+        self._seconds = seconds
+
+    def open(self, tables: Tables, *, threads: int | None, memory_bytes: int | None) -> str:
+        return ""
+
+    def load(self, tables: Tables, source: str) -> None:
+        raise NotImplementedError
+
+    def run(self, query: str) -> list[Row]:
+        time.sleep(self._seconds)
+        return ANSWER
+
+    def beside(self) -> "Waiting":
+        return self
+
+    def account(self) -> Mapping[str, int | None]:
+        return {}
+
+    def close(self) -> None:
+        pass
+
+
+def main() -> None:
+    """Print a line for each kind of target and length of a query."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, nargs="+", default=[0.3, 1.0])
+    parser.add_argument("--repeat", type=int, default=10)
+    asked = parser.parse_args()
+    print("target     engine's processes  query s  CPU ms  share of the query")
+    for name, endpoint in (("directory", None), ("bucket", "http://127.0.0.1:9")):
+        for has_processes in (False, True):
+            for seconds in asked.seconds:
+                engine = Waiting(seconds, has_processes=has_processes)
+                worker._run(engine, "", endpoint, is_kept=True)
+                before = time.process_time_ns()
+                for _ in range(asked.repeat):
+                    worker._run(engine, "", endpoint, is_kept=True)
+                cpu_ms = (time.process_time_ns() - before) / asked.repeat / 1e6
+                processes = "several" if has_processes else "one"
+                print(
+                    f"{name:<9}  {processes:<18}  {seconds:>7g}  {cpu_ms:>6.2f}  "
+                    f"{cpu_ms / 1000 / seconds:>18.2%}"
+                )
+
+
+if __name__ == "__main__":
+    main()
