@@ -252,6 +252,50 @@ def told_arms(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
+DIES_IN_Q21 = """
+import os
+from loadstone.engines.datafusion_engine import DataFusion
+run = DataFusion.run
+def killed(self, query):
+    if "numwait" in query:
+        os.kill(os.getpid(), 9)
+    return run(self, query)
+DataFusion.run = killed
+"""
+
+
+@pytest.mark.parametrize("streams", ["", ", streams: 2"])
+def test_an_engine_that_is_killed_in_query_21_fails_that_and_the_rest_goes_on(
+    tmp_path: Path, made: Path, streams: str
+) -> None:
+    """Killed as the kernel kills what runs out of memory; Q22 comes after it."""
+    (tmp_path / "sitecustomize.py").write_text(DIES_IN_Q21)
+    queries = "engine: datafusion, only: [1, 21, 22], loops: 1, order: rounds, cache: cold"
+    file = written(tmp_path, made, queries + streams)
+    said = loadstone("run", file, "-o", tmp_path / "run", environment={"PYTHONPATH": str(tmp_path)})
+    assert said.code == 1
+    found = told(tmp_path / "run")
+    died = [one for one in found["findings"] if one["rule"] == "query-failed"]
+    assert any("Q21" in one["statement"] and "SIGKILL" in one["statement"] for one in died)
+    if streams:
+        [runs] = found["queries"]["streams"]
+        assert runs["asked"] == 6
+        failed = {one["query"]: one["count"] for one in runs["failures"]}
+        assert failed.pop("Q21") == 2
+        # Beside it another stream may have had a query running, which then died with it.
+        assert 6 - runs["right"] == 2 + sum(failed.values()) <= 4
+        assert runs["queries_per_hour"] is None
+    else:
+        assert len(died) == 1
+        [arm] = found["queries"]["arms"]
+        right = {one["query"]: len(one["seconds"]) for one in arm["queries"]}
+        assert right == {"Q01": 1, "Q21": 0, "Q22": 1}
+        assert (arm["right"], arm["total_s"]) == (2, None)
+    full = loadstone("report", tmp_path / "run", "--full").out
+    assert "engine died" in full
+    assert list((tmp_path / "data").iterdir()) == []
+
+
 def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path: Path, made: Path) -> None:
     file = written(tmp_path, made, "engine: duckdb, only: [6], loops: 1")
     said = loadstone("run", file, "--dry-run", "--set", "queries.scale=10000000")
