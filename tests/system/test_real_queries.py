@@ -25,6 +25,7 @@ def test_a_published_comparison_of_two_file_systems_is_run_again(tmp_path: Path)
     for name in ("ssd", "ceph"):
         (tmp_path / name).mkdir()
     changes = {
+        "queries.engine": "clickhouse",
         "queries.scale": "0.01",
         "queries.loops": "1",
         "queries.cache": "cold",

@@ -28,6 +28,8 @@ from loadstone.formats.node_probes import (
     read_ping,
     read_room,
 )
+from loadstone.report.formats.terminal import render_tables
+from loadstone.report.options import Options
 from loadstone.report.tables.node_probes import deployment, probe_tables
 from tests.unit.test_survey import write_run
 
@@ -334,6 +336,20 @@ def test_the_list_of_nodes_has_the_layout_that_a_published_report_has() -> None:
     assert "    * Mounted ceph on 3 nodes:\n        * Write: IOPS=2.50k, BW=315MB/s\n" in text
     assert "        * Read: IOPS=26.0k, BW=1.50GB/s\n" in text
     assert "    * node0\n        * osd\n        * Mount mon:/x: /mnt/x\n" in text
+
+
+def test_devices_and_mounts_fit_a_terminal_and_say_how_they_were_measured() -> None:
+    nodes = described({"node0.lab": 1, "node1.lab": 1})
+    one, other = (node["probes"][0] for node in nodes.values())
+    one["path"] = other["path"] = "/mnt/cephfs/theflash-0"
+    alike = render_tables(list(probe_tables(nodes))[:1], Options(width=80))
+    assert max(map(len, alike.splitlines())) <= 80
+    assert "No room" not in alike
+    assert "All: " in alike
+    other["seconds"] = 33
+    [table, *_] = probe_tables(nodes)
+    assert [note for note in table.notes if note.startswith("node1.lab /mnt") and "33 s" in note]
+    assert not [note for note in table.notes if note.startswith("All: ")]
 
 
 def test_the_network_is_a_matrix_and_a_list_where_nodes_are_many() -> None:

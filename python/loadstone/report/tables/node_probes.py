@@ -63,7 +63,6 @@ def _storage(found: Sequence[Measured]) -> Table:
             str(one.get("file_system") or one["kind"]),
             *_direction(one.get("write")),
             *_direction(one.get("read")),
-            _way(one),
         )
         for name, one in found
     ]
@@ -71,16 +70,22 @@ def _storage(found: Sequence[Measured]) -> Table:
         Column(head="node", align="left"),
         Column(head="path", align="left"),
         Column(head="is", align="left"),
-        Column(head="write IOPS"),
+        Column(head="write", unit="IOPS"),
         Column(head="write"),
-        Column(head="read IOPS"),
+        Column(head="read", unit="IOPS"),
         Column(head="read"),
-        Column(head="how", align="left"),
     )
     notes = [
         "fio, each node by itself. IOPS are of the first block size, random; rates of the second,"
         " sequential. A device is only read."
     ]
+    ways: dict[str, list[str]] = {}
+    for name, one in found:
+        ways.setdefault(_way(one), []).append(f"{name} {one['path']}")
+    if len(ways) == 1:
+        notes.append(f"All: {next(iter(ways))}.")
+    else:
+        notes += [f"{', '.join(places)}: {way}." for way, places in ways.items()]
     if any(is_cached(one) for _, one in found):
         notes.append(CACHED_NOTE)
     return Table(
