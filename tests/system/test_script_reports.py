@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.table import Table
 
 from loadstone.analysis import Findings, analyse
+from loadstone.report.answer import screen_of
 from loadstone.report.charts.datasafe import charts_of_datasafe
 from loadstone.report.charts.parts.drawing import Picture
 from loadstone.report.options import Options
@@ -163,6 +165,18 @@ def test_charts_of_a_layout_are_files(folders: dict[str, Path], tmp_path: Path) 
     assert said.code == 0, said.err
     assert {f"{name}.svg" for name in ACTIONS} <= {path.name for path in tmp_path.iterdir()}
     assert all(path.read_text().startswith("<svg") for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("width", "dropped"), [(80, {"Busy", "Crypto"}), (160, set())])
+def test_a_narrow_screen_leaves_rates_out_and_not_what_failed(
+    folders: dict[str, Path], width: int, dropped: set[str]
+) -> None:
+    run = read_run(folders["m5.large"])
+    screen = screen_of(run, analyse(run, courses=False), width=width)
+    (table,) = (one for one in screen.body if isinstance(one, Table))
+    heads = [str(column.header) for column in table.columns]
+    assert heads[-1] == "Failed"
+    assert {"Busy", "Crypto"} - {*heads} == dropped
 
 
 def test_several_clients_have_a_part_of_the_table_each(folders: dict[str, Path]) -> None:

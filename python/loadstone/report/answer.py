@@ -133,15 +133,28 @@ def _actions(findings: Findings, lines: int, width: int) -> Iterable[RichTable |
     # What does not fit the width is in the full report.
     kept = [at for at, column in enumerate(table.columns) if not column.is_optional]
     shown = table.rows[: max(1, lines - 5)]
-    columns = _Columns([table.columns[at].head for at in kept], left)
+    heads = [column.head for column in table.columns]
+    for at in [heads.index(head) for head in ("Busy", "Crypto") if head in heads]:
+        # What failed is not to be cut off for what says nothing of the store.
+        if _least_width([[row[at] for at in kept] for row in (heads, *shown)]) > width:
+            kept.remove(at)
+    columns = _Columns([heads[at] for at in kept], left)
     columns.rows += [[row[at] for at in kept] for row in shown]
     yield columns.draw(width)
     if len(shown) < len(table.rows):
         yield Text(f"and {len(table.rows) - len(shown)} more actions: --full", style="dim")
-    yield Text("Rate: all clients, by wall time. Busy: one that does nothing else.", style="dim")
+    has_busy = heads.index("Busy") in kept
+    busy = " Busy: one that does nothing else." if has_busy else ""
+    yield Text(f"Rate: all clients, by wall time.{busy}", style="dim")
     for replay in findings.replays[:1]:
         yield Text(replay_words(replay), style="dim")
     yield Text("The requests that actions are made of: --full.", style="dim")
+
+
+def _least_width(rows: Sequence[Sequence[str]]) -> int:
+    """Return how wide cells are in columns that are one space apart."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return sum(widths) + len(widths) - 1
 
 
 def _body(answer: Answer, lines: int, width: int) -> Iterable[RichTable | Text]:

@@ -205,7 +205,7 @@ def _levels(whole: Account, factors: Sequence[str]) -> list[Account]:
     return [
         replace(
             whole,
-            name=describe_parameter(name, value),
+            name=describe_parameter(name, value).removeprefix(f"{name.replace('_', ' ')} "),
             measurements=tuple(m for m in whole.measurements if dict(m.case).get(name) == value),
         )
         for value in sorted(values, key=_place)

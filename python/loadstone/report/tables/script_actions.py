@@ -96,6 +96,8 @@ def _same(actions: tuple[ActionCell, ...], names: list[str]) -> list[str]:
 
 
 def _value(name: str, value: object) -> str:
-    # The name is the column's head.
+    # The name is the column's head, and 80 columns have no room for it in every row.
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and name not in units.SIZES:
+        return f"{value:,}"
     prefix = f"{name.replace('_', ' ')} "
     return "" if value is None else describe_parameter(name, value).removeprefix(prefix)
