@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use loadstone_wire::encode::write_path;
 use loadstone_wire::http1::{self, Method};
@@ -20,7 +19,7 @@ use crate::outcome::{Completion, Outcome, PartEnd};
 use crate::ownership::{self, BucketState, Standing, Swept, Title};
 use crate::payload::PayloadSpec;
 use crate::payload::sealed::{Opener, Sealer, SealingKey};
-use crate::reactor::{Reactor, run_to_end};
+use crate::reactor::Reactor;
 use crate::requests::Request;
 use crate::settings::{self, Setting};
 use crate::transport::{
@@ -40,7 +39,7 @@ mod facts;
 mod objects;
 mod target;
 
-use auth::{AuthService, Token, TokenKeeper};
+use auth::{AuthService, TokenKeeper};
 use target::Login;
 
 /// A target that speaks Swift.
@@ -161,7 +160,7 @@ impl Driver for Swift {
             has_storage_url: own_storage_url.is_some(),
             timeout_ns: trial.timeout_ns,
         };
-        let token = log_in_now(&service)?;
+        let token = service.log_in_now()?;
         let storage_url = own_storage_url.or(token.storage_url.as_deref()).ok_or_else(|| {
             Error::target("log in", "the answer has no X-Storage-Url")
                 .with_hint("give storage_url in the target's settings")
@@ -256,16 +255,6 @@ fn judge(status: u16, _: &Refusal) -> Outcome {
         507 => Outcome::NO_SPACE,
         _ => Outcome::http(status),
     }
-}
-
-fn log_in_now(service: &AuthService) -> Result<Token, Error> {
-    let reactor = socket::reactor()?;
-    reactor.expect_timeouts_of(service.timeout_ns);
-    let (inner, service) = (Rc::clone(&reactor), service.clone());
-    let job = async move { service.log_in(&inner, &Rc::default()).await };
-    let result = run_to_end(&reactor, &AtomicBool::new(false), job);
-    let result = result.map_err(|source| Error::Host { what: "wait for events", source })?;
-    result.expect("this stop is never set")
 }
 
 impl Client for SwiftClient {

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use loadstone_record as record;
 
-use crate::recorder::{LogRow, RowKey, Second};
+use crate::recorder::{LogRow, Row, RowKey, Second};
 
 /// Which rows of seconds are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,9 +22,6 @@ pub(crate) enum Of<'a> {
 
 /// Returns one row for each stage, iteration, operation (or action) and outcome of each second of
 /// one agent.
-///
-/// # Panics
-/// Never: the columns are built together, so they have one length.
 #[must_use]
 pub(crate) fn of_seconds(
     agent: &str,
@@ -38,84 +35,111 @@ pub(crate) fn of_seconds(
     {
         return None;
     }
-    let (mut agents, mut stages) = (StringBuilder::new(), StringBuilder::new());
-    let (mut operations, mut outcomes) = (StringBuilder::new(), StringBuilder::new());
-    let mut iterations = Int32Builder::new();
-    let mut numbers: [Int64Builder; 5] = Default::default();
-    let (mut began, mut ended) = (Int64Builder::new(), Int64Builder::new());
-    let mut histograms: [BinaryBuilder; 7] = Default::default();
+    let mut columns = SecondColumns::default();
     let mut serializer = V2DeflateSerializer::new();
     for (second, rows) in seconds {
         for (key, row) in rows.iter().filter(|(key, _)| is_meant(key)) {
-            agents.append_value(agent);
-            stages.append_value(key.stage.name());
-            iterations.append_value(key.iteration as i32);
-            operations.append_value(key.doing.name(match of {
-                Of::Requests => &[],
-                Of::Actions(names) => names,
-            }));
-            outcomes.append_value(key.outcome.name());
-            let values = [*second, row.requests, row.objects, row.bytes, row.parts_failed];
-            for (builder, value) in numbers.iter_mut().zip(values) {
-                builder.append_value(value as i64);
-            }
-            began.append_option(row.span.map(|(began_ns, _)| began_ns as i64));
-            ended.append_option(row.span.map(|(_, ended_ns)| ended_ns as i64));
-            // Under closed load the intended start is the start: one histogram serves both.
-            let response = row.response.as_deref().filter(|histogram| !histogram.is_empty());
-            let columns = [
-                Some(response.unwrap_or(&row.service)),
-                Some(&row.service),
-                row.first_byte.as_deref(),
-                row.lag.as_deref(),
-                row.part.as_deref(),
-                row.encryption.as_deref(),
-                row.hashing.as_deref(),
-            ];
-            for (builder, histogram) in histograms.iter_mut().zip(columns) {
-                builder.append_option(
-                    histogram
-                        .filter(|histogram| !histogram.is_empty())
-                        .map(|histogram| encode(histogram, &mut serializer)),
-                );
-            }
+            columns.append(agent, *second, (key, row), of, &mut serializer);
         }
     }
-    let [second, requests, objects, bytes, parts_failed] = &mut numbers;
-    let [response, service, first_byte, lag, part, encryption, hashing] = &mut histograms;
-    let mut columns: Vec<ArrayRef> = vec![
-        Arc::new(agents.finish()),
-        Arc::new(stages.finish()),
-        Arc::new(iterations.finish()),
-        Arc::new(operations.finish()),
-        Arc::new(outcomes.finish()),
-        Arc::new(second.finish()),
-        Arc::new(requests.finish()),
-        Arc::new(objects.finish()),
-        Arc::new(bytes.finish()),
-        Arc::new(response.finish()),
-        Arc::new(service.finish()),
-        Arc::new(first_byte.finish()),
-        Arc::new(lag.finish()),
-    ];
-    // Requests go in parts; what cryptography takes, and how long it went on, is counted of actions.
-    let (schema, own): (_, Vec<ArrayRef>) = match of {
-        Of::Requests => (
-            record::columns::intervals(),
-            vec![Arc::new(part.finish()), Arc::new(parts_failed.finish())],
-        ),
-        Of::Actions(_) => (
-            record::columns::actions(),
-            vec![
-                Arc::new(encryption.finish()),
-                Arc::new(hashing.finish()),
-                Arc::new(began.finish()),
-                Arc::new(ended.finish()),
-            ],
-        ),
-    };
-    columns.extend(own);
-    Some(RecordBatch::try_new(schema, columns).expect("built to the record's columns"))
+    Some(columns.finish(of))
+}
+
+/// The columns of seconds while they grow.
+#[derive(Default)]
+struct SecondColumns {
+    agents: StringBuilder,
+    stages: StringBuilder,
+    iterations: Int32Builder,
+    operations: StringBuilder,
+    outcomes: StringBuilder,
+    /// Seconds, requests, objects, bytes, parts that failed.
+    numbers: [Int64Builder; 5],
+    began: Int64Builder,
+    ended: Int64Builder,
+    /// Response, service, first byte, lag, part, encryption, hashing.
+    histograms: [BinaryBuilder; 7],
+}
+
+impl SecondColumns {
+    fn append(
+        &mut self,
+        agent: &str,
+        second: u64,
+        (key, row): (&RowKey, &Row),
+        of: Of<'_>,
+        serializer: &mut V2DeflateSerializer,
+    ) {
+        self.agents.append_value(agent);
+        self.stages.append_value(key.stage.name());
+        self.iterations.append_value(key.iteration as i32);
+        self.operations.append_value(key.doing.name(match of {
+            Of::Requests => &[],
+            Of::Actions(names) => names,
+        }));
+        self.outcomes.append_value(key.outcome.name());
+        let values = [second, row.requests, row.objects, row.bytes, row.parts_failed];
+        for (builder, value) in self.numbers.iter_mut().zip(values) {
+            builder.append_value(value as i64);
+        }
+        self.began.append_option(row.span.map(|(began_ns, _)| began_ns as i64));
+        self.ended.append_option(row.span.map(|(_, ended_ns)| ended_ns as i64));
+        // Under closed load the intended start is the start: one histogram serves both.
+        let response = row.response.as_deref().filter(|histogram| !histogram.is_empty());
+        let histograms = [
+            Some(response.unwrap_or(&row.service)),
+            Some(&row.service),
+            row.first_byte.as_deref(),
+            row.lag.as_deref(),
+            row.part.as_deref(),
+            row.encryption.as_deref(),
+            row.hashing.as_deref(),
+        ];
+        for (builder, histogram) in self.histograms.iter_mut().zip(histograms) {
+            let filled = histogram.filter(|histogram| !histogram.is_empty());
+            builder.append_option(filled.map(|histogram| encode(histogram, serializer)));
+        }
+    }
+
+    /// # Panics
+    /// Never: the columns grow together, so they have one length.
+    fn finish(mut self, of: Of<'_>) -> RecordBatch {
+        let [second, requests, objects, bytes, parts_failed] = &mut self.numbers;
+        let [response, service, first_byte, lag, part, encryption, hashing] = &mut self.histograms;
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(self.agents.finish()),
+            Arc::new(self.stages.finish()),
+            Arc::new(self.iterations.finish()),
+            Arc::new(self.operations.finish()),
+            Arc::new(self.outcomes.finish()),
+            Arc::new(second.finish()),
+            Arc::new(requests.finish()),
+            Arc::new(objects.finish()),
+            Arc::new(bytes.finish()),
+            Arc::new(response.finish()),
+            Arc::new(service.finish()),
+            Arc::new(first_byte.finish()),
+            Arc::new(lag.finish()),
+        ];
+        // Requests go in parts; what cryptography takes, and how long it went on, is of actions.
+        let (schema, own): (_, Vec<ArrayRef>) = match of {
+            Of::Requests => (
+                record::columns::intervals(),
+                vec![Arc::new(part.finish()), Arc::new(parts_failed.finish())],
+            ),
+            Of::Actions(_) => (
+                record::columns::actions(),
+                vec![
+                    Arc::new(encryption.finish()),
+                    Arc::new(hashing.finish()),
+                    Arc::new(self.began.finish()),
+                    Arc::new(self.ended.finish()),
+                ],
+            ),
+        };
+        columns.extend(own);
+        RecordBatch::try_new(schema, columns).expect("built to the record's columns")
+    }
 }
 
 /// Returns one row for each logged request; its times are nanoseconds since the trial's start, and

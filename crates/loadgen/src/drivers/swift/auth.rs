@@ -12,10 +12,10 @@ use super::target::{Login, keystone_path};
 use crate::clock::unix_ns;
 use crate::driver::LogIns;
 use crate::error::Error;
-use crate::reactor::Reactor;
+use crate::reactor::{Reactor, run_to_end};
 use crate::secrecy::remember;
 use crate::transport::failure::hint_to_reach;
-use crate::transport::socket::Buffers;
+use crate::transport::socket::{self, Buffers};
 use crate::transport::{
     connection::{Connection, Sending},
     endpoint::{Endpoint, peer_of},
@@ -58,6 +58,17 @@ pub(super) struct AuthService {
 }
 
 impl AuthService {
+    /// Logs in, and returns when that is done; for a start, before there are load threads.
+    pub(super) fn log_in_now(&self) -> Result<Token, Error> {
+        let reactor = socket::reactor()?;
+        reactor.expect_timeouts_of(self.timeout_ns);
+        let (inner, service) = (Rc::clone(&reactor), self.clone());
+        let job = async move { service.log_in(&inner, &Rc::default()).await };
+        let result = run_to_end(&reactor, &AtomicBool::new(false), job);
+        let result = result.map_err(|source| Error::Host { what: "wait for events", source })?;
+        result.expect("this stop is never set")
+    }
+
     /// Logs in.
     ///
     /// # Errors
