@@ -1,6 +1,5 @@
 """The answer on one screen of 80 × 24: results, cautions, the next step, and where the rest is."""
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +15,7 @@ from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.analysis.rules import Effect
 from loadstone.campaign.schema.systems.target import SYSTEM
+from loadstone.report.next_step import folders_of, next_step
 from loadstone.report.tables.layout import NOT_KNOWN, quantile_cell
 from loadstone.report.tables.query_results import DERIVED, arms_table, streams_table
 from loadstone.report.tables.replays import replay_words
@@ -408,55 +408,9 @@ def _next_step(run: Run, findings: Findings, answer: Answer) -> Iterable[Text]:
         yield Text(f"   {command}", style="bold")
 
 
-def next_step(run: Run, findings: Findings, answer: Answer) -> tuple[str, str] | None:
-    typed = str(run.manifest.get("command") or "")
-    folder = _folders(run)
-    words = shlex.split(typed)
-    kind = words[1] if len(words) > 1 else ""
-    effects = {one.effect: one for one in answer.cautions}
-    missing = any(one.state in ("not run", "interrupted") for one in findings.trials)
-    if missing and kind == "run":
-        return "go on with what did not run", f"{_without_output(words)} -o {folder} --resume"
-    if "invalid" in effects:
-        return "see what went wrong", f"loadstone report {folder} --full"
-    if kind == "demo":
-        return "measure a store of your own", (
-            "loadstone bench put,get,delete http://127.0.0.1:9000 --blocks 6"
-        )
-    if any(len(one.cell.trial_rates) < 2 for one in answer.results) and kind in ("bench", "run"):
-        blocks = "queries.loops" if findings.queries is not None else "blocks"
-        more = "--blocks 6" if kind == "bench" else f"--set {blocks}=6"
-        return "repeat it, for an interval", f"{_without_output(words)} {more}"
-    calibration = next((one.todo for one in findings.findings if one.rule == "not-calibrated"), "")
-    if calibration:
-        return "learn the client's own ceiling", calibration
-    if len({one.cell.target for one in answer.results}) > 1:
-        return "compare the targets", f"loadstone compare {folder}"
-    return "charts and evidence", f"loadstone report {folder} -f html -o report.html"
-
-
-def _without_output(words: Sequence[str]) -> str:
-    """Return a command without the folder that it wrote to and the flags of a resumption."""
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip or word in ("-o", "--output", "--out"):
-            skip = not skip
-            continue
-        if word not in ("--resume",) and not word.startswith(("--output=", "--out=")):
-            kept.append(word)
-    return shlex.join(kept)
-
-
 def _paths(run: Run) -> Iterable[Text]:
     for path in run.paths:
         yield Text(f" run     {path}", style="dim")
         if (page := path / "report.html").exists():
             yield Text(f" report  {page}", style="dim")
-    yield Text(f" more    loadstone report {_folders(run)} --full", style="dim")
-
-
-def _folders(run: Run) -> str:
-    return shlex.join(
-        [f"{member.client}={member.path}" for member in run.members] or [str(run.path)]
-    )
+    yield Text(f" more    loadstone report {folders_of(run)} --full", style="dim")

@@ -13,9 +13,10 @@ from loadstone.analysis.answers.answer import Answer, answer_of, results_of
 from loadstone.analysis.answers.headline import headline_of
 from loadstone.analysis.rules.rule import EFFECTS
 from loadstone.analysis.standards.standard import plan_hash
-from loadstone.report.answer import next_step, summary_words
+from loadstone.report.answer import summary_words
 from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
 from loadstone.report.formats.queries_page import render_queries
+from loadstone.report.next_step import next_step
 from loadstone.report.opening import opening
 from loadstone.report.options import Options
 from loadstone.report.pages.chart_data import chart_data

@@ -6,8 +6,9 @@ from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.answers.headline import Tile
 from loadstone.analysis.cells.queries import QueryResults, ratio_of
-from loadstone.report.answer import next_step, summary_words
+from loadstone.report.answer import summary_words
 from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
+from loadstone.report.next_step import next_step
 from loadstone.report.opening import opening
 from loadstone.report.pages.frame import render_page
 from loadstone.report.tables.ceilings import ceilings_table, hooks_table

@@ -1,0 +1,56 @@
+"""The next step after a run: the one command that helps most."""
+
+import shlex
+from collections.abc import Sequence
+
+from loadstone.analysis import Findings
+from loadstone.analysis.answers.answer import Answer
+from loadstone.results.record import Run
+
+
+def next_step(run: Run, findings: Findings, answer: Answer) -> tuple[str, str] | None:
+    """Return why to go on, and the command to do it by."""
+    typed = str(run.manifest.get("command") or "")
+    folder = folders_of(run)
+    words = shlex.split(typed)
+    kind = words[1] if len(words) > 1 else ""
+    effects = {one.effect: one for one in answer.cautions}
+    missing = any(one.state in ("not run", "interrupted") for one in findings.trials)
+    if missing and kind == "run":
+        return "go on with what did not run", f"{_without_output(words)} -o {folder} --resume"
+    if "invalid" in effects:
+        return "see what went wrong", f"loadstone report {folder} --full"
+    if kind == "demo":
+        return "measure a store of your own", (
+            "loadstone bench put,get,delete http://127.0.0.1:9000 --blocks 6"
+        )
+    if any(len(one.cell.trial_rates) < 2 for one in answer.results) and kind in ("bench", "run"):
+        blocks = "queries.loops" if findings.queries is not None else "blocks"
+        more = "--blocks 6" if kind == "bench" else f"--set {blocks}=6"
+        return "repeat it, for an interval", f"{_without_output(words)} {more}"
+    calibration = next((one.todo for one in findings.findings if one.rule == "not-calibrated"), "")
+    if calibration:
+        return "learn the client's own ceiling", calibration
+    if len({one.cell.target for one in answer.results}) > 1:
+        return "compare the targets", f"loadstone compare {folder}"
+    return "charts and evidence", f"loadstone report {folder} -f html -o report.html"
+
+
+def _without_output(words: Sequence[str]) -> str:
+    """Return a command without the folder that it wrote to and the flags of a resumption."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if skip or word in ("-o", "--output", "--out"):
+            skip = not skip
+            continue
+        if word not in ("--resume",) and not word.startswith(("--output=", "--out=")):
+            kept.append(word)
+    return shlex.join(kept)
+
+
+def folders_of(run: Run) -> str:
+    """Return the folders of a run as a command names them."""
+    return shlex.join(
+        [f"{member.client}={member.path}" for member in run.members] or [str(run.path)]
+    )
