@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from loadstone import units
+from loadstone.analysis.cells.query_bounds import QueryBound, bounds_of_targets
 from loadstone.analysis.cells.query_streams import StreamRuns, stream_runs
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.seen import Seen
@@ -41,6 +43,8 @@ class QueryTimes:
     failures: Mapping[str, int]
     messages: tuple[str, ...]
     threads: int | None
+    bounds: tuple[QueryBound, ...] = ()
+    """What its target does by itself, as far as the run measured that."""
 
     @property
     def seconds(self) -> list[float]:
@@ -60,18 +64,38 @@ class QueryTimes:
 
     @property
     def limit(self) -> str:
-        """What kept the query from being faster, as far as CPU time and bytes read tell."""
+        """What kept the query from being faster, as far as what was measured tells."""
+        return self._limit[0]
+
+    @property
+    def evidence(self) -> str:
+        """From what that follows."""
+        return self._limit[1]
+
+    @property
+    def _limit(self) -> tuple[str, str]:
         middle = self.median_s
         if not middle or self.cpu_s is None:
-            return ""
+            return "", ""
         busy = self.cpu_s / middle
+        used = f"{busy:.2g} of {self.threads or 1} processors busy"
         if self.threads and busy >= BUSY * self.threads:
-            return "engine CPU"
+            return "engine CPU", used
+        rate = (self.read_bytes or 0) / middle
+        slowest = min(self.bounds, key=lambda one: one.bytes_per_s, default=None)
+        share = rate / slowest.bytes_per_s if slowest is not None else 0.0
+        read = f"read {units.format_byte_rate(rate)}"
+        if slowest is not None:
+            read += f" of {units.format_byte_rate(slowest.bytes_per_s)} ({slowest.name})"
+        if slowest is not None and share >= BUSY:
+            return f"{slowest.resource} bandwidth", read
         if busy < IDLE and self.read_bytes:
-            return "waits for storage"
+            # Idle processors and a path that could carry more: each read is waited for.
+            is_slack = slowest is not None and share < IDLE
+            return "storage latency" if is_slack else "waits for storage", f"{used}, {read}"
         if BUSY <= busy <= 1 / BUSY and (self.threads or 0) > 1:
-            return "one CPU"
-        return ""
+            return "one CPU", used
+        return "", ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,11 +173,15 @@ def read_queries(run: Run) -> QueryResults | None:
         together.setdefault((_arm(record), count), []).append(record)
     every = {*groups, *(arm for arm, _ in together)}
     names = [name for name in ARM_NAMES if len({dict(arm).get(name) for arm in every}) > 1]
+    bounds = bounds_of_targets(run)
     order = list(((run.manifest.get("campaign") or {}).get("targets") or {}).keys())
     arms = [
         QueryArm(
             arm=arm,
-            queries=tuple(_times(name, arm, of_query) for name, of_query in sorted(own.items())),
+            queries=tuple(
+                _times(name, arm, of_query, bounds.get(dict(arm)["target"], ()))
+                for name, of_query in sorted(own.items())
+            ),
         )
         for arm, own in groups.items()
     ]
@@ -198,7 +226,9 @@ def _arm(record: Record) -> Arm:
     return tuple(values.items())
 
 
-def _times(name: str, arm: Arm, records: Iterable[Record]) -> QueryTimes:
+def _times(
+    name: str, arm: Arm, records: Iterable[Record], bounds: tuple[QueryBound, ...]
+) -> QueryTimes:
     by_block: dict[int, float] = {}
     cpu_s: list[float] = []
     read: list[int | None] = []
@@ -233,6 +263,7 @@ def _times(name: str, arm: Arm, records: Iterable[Record]) -> QueryTimes:
         failures=failures,
         messages=tuple(dict.fromkeys(messages)),
         threads=threads,
+        bounds=bounds,
     )
 
 

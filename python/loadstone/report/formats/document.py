@@ -84,6 +84,7 @@ def _queries(results: QueryResults) -> dict[str, Any]:
                         "failures": dict(one.failures),
                         "messages": list(one.messages),
                         "limit": one.limit or None,
+                        "limit_evidence": one.evidence or None,
                     }
                     for one in arm.queries
                 ],

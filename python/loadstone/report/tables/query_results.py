@@ -193,7 +193,21 @@ def _details(results: QueryResults) -> Table:
             Column(head="Limited by", align="left"),
         ),
         rows=tuple(rows),
+        notes=tuple(_bounds(results)),
     )
+
+
+def _bounds(results: QueryResults) -> Iterator[str]:
+    """Say what the paths of targets do by themselves, which bytes per second are held against."""
+    seen = {
+        (dict(arm.arm)["target"], bound): None
+        for arm in results.arms
+        for one in arm.queries
+        for bound in one.bounds
+    }
+    for target, bound in seen:
+        rate = units.format_byte_rate(bound.bytes_per_s)
+        yield f"{target}: the {bound.resource} reads {rate} by itself ({bound.name})."
 
 
 def _loads(results: QueryResults) -> Table:
