@@ -84,6 +84,24 @@ def test_runs_are_taken_in_the_order_of_their_time_and_rounds_are_repetitions() 
     assert trend.newest == "unknown"
 
 
+def test_cases_stand_sorted_whatever_order_a_plan_ran_them_in() -> None:
+    drawn = [("s3", 16384, 2), ("s3", 4096, 16), ("dir", 4096, 2), ("s3", 4096, 2)]
+    example = entry(0, 100).account.measurements[0]
+    ran = tuple(
+        replace(example, target=target, parameters={"size": size, "threads": threads})
+        for target, size, threads in drawn
+    )
+    night = entry(0, 100)
+    night = replace(night, account=replace(night.account, measurements=ran))
+    cases = [dict(trend.case) for trend in trace([night]).trends]
+    assert [(case["target"], case["size"], case["threads"]) for case in cases] == [
+        ("s3", 4096, 2),
+        ("s3", 4096, 16),
+        ("s3", 16384, 2),
+        ("dir", 4096, 2),
+    ]
+
+
 def test_bounds_and_invalid_numbers_are_left_out_and_counted() -> None:
     bad = entry(5, 10, labels=("INSTRUMENT_LIMITED",))
     found = trace([*map(entry, range(5), [1000.0] * 5), bad])

@@ -7,7 +7,7 @@ interval: that answers the same night.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -122,8 +122,26 @@ def trace(entries: Iterable[Entry], *, metrics: Sequence[str] = METRICS, seed: i
                 series.setdefault(key, {}).setdefault(place, []).append(one)
     order = {metric: place for place, metric in enumerate(metrics)}
     trends = [_trend(ordered, found, seed) for found in series.values()]
-    trends.sort(key=lambda trend: order[trend.metric])
+    first = {pair: place for place, pair in enumerate(dict.fromkeys(_pairs(trends)))}
+    trends.sort(key=lambda trend: (order[trend.metric], _place(trend.case, first)))
     return History(entries=ordered, trends=tuple(trends), left_out=left_out)
+
+
+def _pairs(trends: Iterable[Trend]) -> Iterator[tuple[str, Parameter]]:
+    for trend in trends:
+        yield from trend.case
+
+
+def _place(
+    case: Iterable[tuple[str, Parameter]], first: Mapping[tuple[str, Parameter], int]
+) -> list[tuple[str, float]]:
+    """Return where a case stands: runs draw the order of their cases, readers want them sorted.
+
+    Numbers stand by their size, names in the order in which runs first had them.
+    """
+    return [
+        (pair[0], pair[1] if isinstance(pair[1], int | float) else first[pair]) for pair in case
+    ]
 
 
 def _is_unusable(label: str) -> bool:
