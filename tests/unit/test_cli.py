@@ -215,6 +215,7 @@ def test_every_list_has_rows(kind: str, capsys: pytest.CaptureFixture[str]) -> N
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) > 3
     assert all(len(row.split()) > 1 for row in rows)
+    assert not any(" Return " in row for row in rows), "a docstring, as code says it"
 
 
 def test_the_settings_of_one_driver_are_told(capsys: pytest.CaptureFixture[str]) -> None:

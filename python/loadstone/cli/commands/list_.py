@@ -71,7 +71,8 @@ def command(
 
 
 def _first_line(documented: object) -> str:
-    return (documented.__doc__ or "").partition("\n")[0].rstrip(".")
+    line = (documented.__doc__ or "").partition("\n")[0].rstrip(".")
+    return line.removeprefix("Return ")
 
 
 def _print_runs(folder: Path) -> None:
