@@ -425,11 +425,16 @@ def test_two_runs_are_compared_from_their_folders_and_refused_when_they_differ(
 
     for trial in manifest["plan"]:
         trial["verify"] = 0.0
+        trial["connections"] = "per_request"
     (second / "manifest.json").write_text(json.dumps(manifest))
     assert main(["compare", str(first), str(second)]) == 1
     message = capfd.readouterr().err
-    assert "not comparable: they differ in get: verify" in message
-    assert "hint:" in message
+    assert "not comparable: they differ in get: " in message
+    hint = message.partition("hint: ")[2].partition(";")[0]
+    pasted = hint[hint.index("--factor") :].split()
+    assert sorted(pasted[1::2]) == ["connections", "verify"]
+    main(["compare", str(first), str(second), *pasted])
+    assert "not comparable" not in capfd.readouterr().err
     assert main(["compare", str(first), str(second), "--insist", "-f", "json"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert document["comparisons"][0]["labels"][-1] == "NONCOMPARABLE"

@@ -1,4 +1,4 @@
-"""One authority for one run, in memory: who has no certificate of it, is no part of the run."""
+"""One authority for one run, in memory: what has no certificate of it is no part of the run."""
 
 import datetime
 import ipaddress

@@ -343,8 +343,9 @@ def _factor_of(field: str) -> str:
 def _refusal(found: Comparison) -> LoadstoneError:
     fields = ", ".join(difference.field for difference in found.refused[:6])
     more = f" and {len(found.refused) - 6} more" if len(found.refused) > 6 else ""
-    name = _factor_of(found.refused[0].field)
-    hint = f"make them agree, or name what is compared, such as --factor {name}"
+    names = dict.fromkeys(_factor_of(difference.field) for difference in found.refused[:6])
+    factors = " ".join(f"--factor {name}" for name in names)
+    hint = f"make them agree, or name all that is compared: {factors}"
     if not (found.only_a and found.refused[0].field in found.only_a[0]):
         hint += "; or say --insist to get ratios labelled NONCOMPARABLE"
     return InputError(

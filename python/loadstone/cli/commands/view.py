@@ -1,7 +1,7 @@
 """Show the runs of a folder in a browser: reports, comparisons, and a run live while it goes on.
 
-The page is served on 127.0.0.1 alone, at an address that holds a token: only who has the address
-sees anything. It reads run folders and writes nothing. A running run is read from its folder, so
+The page is served on 127.0.0.1 alone, at an address that holds a token: only those who have it
+see anything. It reads run folders and writes nothing. A running run is read from its folder, so
 that the load is not disturbed; Ctrl-C ends the page, and never a run.
 
 From another host: ssh -L 8080:127.0.0.1:8080 HOST, and --port 8080 there.
@@ -46,7 +46,7 @@ def command(
             f"cannot listen on 127.0.0.1:{port}: {error.strerror}", "name another --port, or none"
         ) from error
     with server:
-        print(plain(f"showing {folder}, to who has this address:"), file=sys.stderr)
+        print(plain(f"showing {folder} to those who have this address:"), file=sys.stderr)
         print(server.url, flush=True)
         print("Ctrl-C ends it.", file=sys.stderr)
         try:
