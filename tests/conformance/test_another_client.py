@@ -1,9 +1,9 @@
 """Another client of an object store works beside loadstone, at random: what it wrote stays.
 
 The histories of `test_another_user.py`, where places are buckets. Somebody makes buckets under our
-names, empty, with keys of our dataset or with the mark of another run; puts keys into any run's
-bucket, before phases and during them; takes our marks and objects away. Each byte and bucket of
-theirs is looked at after each step.
+names, empty, with keys of our dataset, with the mark of another run or a copy of ours; puts keys
+into any run's bucket, before phases and during them; takes our marks and objects away. Each byte
+and bucket of theirs is looked at after each step.
 
 Two things are no part of it, as the reference of targets says that nothing is known there: keys of
 the dataset in a bucket that carries this run's mark, and, by Swift, such keys in a foreign
@@ -78,6 +78,24 @@ class Client:
         else:
             self._write(bucket, MARK, mark.encode())
 
+    def makes_a_bucket_with_a_copy_of_our_mark(self) -> None:
+        """As a backup of another bucket has it."""
+        source, bucket = self._bucket(), self._bucket()
+        if source in self.buckets or source not in self.view.buckets():
+            return
+        if isinstance(self.view, SwiftView):
+            mark = self.view.client.head_container(source).get(MARK_HEADER, "")
+        elif MARK in self.view.objects(source):
+            mark = self.view.read(source, MARK).decode()
+        else:
+            return
+        if not self._make(bucket, "object-0", "object-1"):
+            return
+        if isinstance(self.view, SwiftView):
+            self.view.client.post_container(bucket, {MARK_HEADER: mark})
+        else:
+            self._write(bucket, MARK, mark.encode())
+
     def puts_a_key_beyond_the_dataset(self) -> None:
         """Into any run's bucket."""
         bucket = self._bucket()
@@ -127,6 +145,8 @@ class Client:
             self.makes_a_bucket,
             self.makes_an_empty_bucket,
             self.makes_a_bucket_with_the_mark_of_another_run,
+            self.makes_a_bucket_with_a_copy_of_our_mark,
+            self.makes_a_bucket_with_a_copy_of_our_mark,
             self.puts_a_key_beyond_the_dataset,
             self.puts_a_key_beyond_the_dataset,
             self.puts_a_key_of_the_dataset,

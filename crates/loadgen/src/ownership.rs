@@ -32,8 +32,8 @@ const FORMAT: u32 = 1;
 /// A new place may take a moment to be seen by all of a store's servers, and by other hosts.
 const TRIES: u32 = 10;
 const TRY_AGAIN_NS: u64 = 300_000_000;
-/// Digits of a target's digest in a mark.
-const TARGET_DIGITS: usize = 16;
+/// Digits of a digest in a mark.
+const DIGITS: usize = 16;
 /// The claim's key, behind the prefix of the dataset's keys.
 const CLAIM: &str = ".loadstone-claim";
 
@@ -56,6 +56,9 @@ pub(crate) struct Mark {
     /// Stands for the name of the run's target: two targets may lead to one store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     target: Option<String>,
+    /// Stands for the name of the place that it marks, so that a copy of it marks no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    place: Option<String>,
 }
 
 impl Mark {
@@ -65,19 +68,27 @@ impl Mark {
         (mark.loadstone == FORMAT).then_some(mark)
     }
 
-    /// Writes the mark of a run's target.
-    pub(crate) fn of(run: &str, target: &str) -> String {
-        let digest = hex_of_sha256(&sha256(target.as_bytes()));
-        let digest = String::from_utf8_lossy(&digest[..TARGET_DIGITS]).into_owned();
-        let mark = Self { loadstone: FORMAT, run: run.to_owned(), target: Some(digest) };
+    /// Writes the mark of a place of a run's target.
+    pub(crate) fn of(run: &str, target: &str, place: &str) -> String {
+        let (target, place) = (Some(digest(target)), Some(digest(place)));
+        let mark = Self { loadstone: FORMAT, run: run.to_owned(), target, place };
         serde_json::to_string(&mark).expect("a number and texts")
     }
 
     /// Tells whether it may be what a target of that name has written: older marks name none.
     pub(crate) fn fits(&self, target: &str) -> bool {
-        let digest = hex_of_sha256(&sha256(target.as_bytes()));
-        self.target.as_ref().is_none_or(|found| found.as_bytes() == &digest[..TARGET_DIGITS])
+        self.target.as_ref().is_none_or(|found| *found == digest(target))
     }
+
+    /// Tells whether it was written for another place: older marks name none.
+    pub(crate) fn is_copy_in(&self, place: &str) -> bool {
+        self.place.as_ref().is_some_and(|found| *found != digest(place))
+    }
+}
+
+/// Returns what stands for a name in a mark: a header of Swift holds no more than 256 bytes.
+fn digest(name: &str) -> String {
+    String::from_utf8_lossy(&hex_of_sha256(&sha256(name.as_bytes()))[..DIGITS]).into_owned()
 }
 
 /// What a trial may take for its own.
@@ -113,18 +124,22 @@ impl Title {
     }
 
     /// Tells whether a place with this mark is this run's on this target, or a named run's.
-    pub(crate) fn takes(&self, mark: &Mark) -> bool {
-        self.is_ours(&mark.run) && (mark.run != self.run || mark.fits(&self.target))
+    pub(crate) fn takes(&self, mark: &Mark, place: &str) -> bool {
+        self.is_ours(&mark.run)
+            && !mark.is_copy_in(place)
+            && (mark.run != self.run || mark.fits(&self.target))
     }
 
-    /// Returns the mark of what this run makes on this target.
-    pub(crate) fn mark(&self) -> String {
-        Mark::of(&self.run, &self.target)
+    /// Returns the mark of a place that this run makes on this target.
+    pub(crate) fn mark(&self, place: &str) -> String {
+        Mark::of(&self.run, &self.target, place)
     }
 
     /// Says whose a mark is that is not taken.
-    fn whose(&self, mark: &Mark) -> String {
-        if mark.run == self.run {
+    fn whose(&self, mark: &Mark, place: &str) -> String {
+        if mark.is_copy_in(place) {
+            "its mark is a copy of another place's".to_owned()
+        } else if mark.run == self.run {
             "another target of this run made it: both lead to the same store".to_owned()
         } else {
             format!("run {} made it", mark.run)
@@ -343,7 +358,7 @@ pub(crate) async fn look<P: Places>(places: &mut P, place: &str) -> Result<Stand
         Look::There(text) => text,
     };
     match text.as_deref().and_then(Mark::parse) {
-        Some(mark) if title.takes(&mark) => return Ok(Standing::Ours),
+        Some(mark) if title.takes(&mark, place) => return Ok(Standing::Ours),
         Some(mark) => return Err(not_taken::<P>(place, &mark, &title)),
         None => {}
     }
@@ -394,7 +409,7 @@ async fn claim<P: Places>(places: &mut P, place: &str, title: &Title) -> Result<
             }
         }
     }
-    places.write(place, &key, &title.mark()).await?;
+    places.write(place, &key, &title.mark(place)).await?;
     // Two runs may claim at once where the store knows no conditional writes: the last one has it.
     match refuse(claim_in(places, place, title).await?)? {
         Some(text) => places.write_beside(place, &key, &text).await,
@@ -418,7 +433,7 @@ async fn claim_in<P: Places>(places: &mut P, place: &str, title: &Title) -> Resu
         return Ok(Claim::Absent);
     };
     Ok(match Mark::parse(&text) {
-        Some(mark) if title.takes(&mark) => Claim::Ours(text),
+        Some(mark) if title.takes(&mark, place) => Claim::Ours(text),
         Some(mark) => Claim::Other(mark),
         None => Claim::Stranger,
     })
@@ -431,8 +446,13 @@ fn taken<P: Places>(place: &str, key: &str) -> Error {
 }
 
 fn not_taken<P: Places>(place: &str, mark: &Mark, title: &Title) -> Error {
-    let error = Error::target(format!("use {} \"{place}\"", P::PLACE), title.whose(mark));
+    let error = Error::target(format!("use {} \"{place}\"", P::PLACE), title.whose(mark, place));
     let run = &mark.run;
+    if mark.is_copy_in(place) {
+        return error.with_hint(
+            "loadstone did not make it: choose another bucket prefix, or delete the copy yourself",
+        );
+    }
     if *run == title.run {
         return error.with_hint("leave one of the two targets out, or run each on its own");
     }
@@ -451,7 +471,7 @@ pub(crate) async fn mark_of<P: Places>(places: &mut P, place: &str) -> Result<St
     match places.look(place).await? {
         Look::Absent => Err(Error::target(what(), "it is not there")),
         Look::There(Some(text)) => match Mark::parse(&text) {
-            Some(mark) if places.title().takes(&mark) => Ok(text),
+            Some(mark) if places.title().takes(&mark, place) => Ok(text),
             Some(mark) => Err(not_taken::<P>(place, &mark, &places.title())),
             None => Err(Error::target(what(), "it does not carry our mark")),
         },
@@ -502,13 +522,13 @@ pub(crate) async fn mark_new<P: Places>(
 
 async fn mark<P: Places>(places: &mut P, place: &str) -> Result<(), Error> {
     let title = places.title();
-    let text = title.mark();
+    let text = title.mark(place);
     for _ in 0..TRIES {
         if places.write_mark(place, &text).await? {
             // Another run may have come at the same moment; one of the two marks stands.
             return match places.look(place).await? {
                 Look::There(Some(found)) => match Mark::parse(&found) {
-                    Some(mark) if title.takes(&mark) => Ok(()),
+                    Some(mark) if title.takes(&mark, place) => Ok(()),
                     Some(mark) => Err(not_taken::<P>(place, &mark, &title)),
                     None => Err(unmarked::<P>(place)),
                 },

@@ -17,7 +17,9 @@ use crate::trial::Trial;
 
 mod world;
 
-use world::{FAULTS, Fault, LISTINGS, Listing, MARK, OTHER, Object, RUN, Target, World};
+use world::{
+    FAULTS, Fault, LISTINGS, Listing, MARK, OTHER, Object, RUN, Target, World, text_for_a_mark,
+};
 
 /// Steps in which a fault is drawn.
 const STEPS_DRAWN: u64 = 60;
@@ -119,12 +121,10 @@ impl History {
             let mut world = self.world.lock().expect("one thread");
             world.places.entry(place.clone()).or_default();
             if kind == 0 {
-                let mark = Object { writer: OTHER, text: Mark::of(OTHER, "places") };
+                let mark = Object { writer: OTHER, text: Mark::of(OTHER, "places", &place) };
                 world.places.get_mut(&place).expect("made").insert(MARK.to_owned(), mark);
             } else if kind == 1 {
-                // What an older loadstone has put there, or a copy of its mark.
-                let text = format!("made by loadstone, run {RUN}\n");
-                let mark = Object { writer: OTHER, text };
+                let mark = Object { writer: OTHER, text: text_for_a_mark(&place) };
                 world.places.get_mut(&place).expect("made").insert(MARK.to_owned(), mark);
                 world.theirs.insert((place.clone(), MARK.to_owned()));
             }

@@ -27,7 +27,7 @@ const IDLE_TIMEOUTS: u64 = 10;
 pub enum LeftKind {
     /// It carries no mark: loadstone did not make it.
     Foreign,
-    /// It carries the mark of a run that the user did not name.
+    /// It carries the mark of a run that the user did not name, or that of another place.
     OtherRun,
     /// It holds objects that the run did not write.
     OtherObjects,
@@ -163,9 +163,12 @@ pub(crate) async fn sweep<P: Places>(places: &mut P, place: &str) -> Result<Swep
         Look::There(text) => text,
     };
     match text.as_deref().and_then(Mark::parse) {
-        Some(mark) if title.takes(&mark) => sweep_ours(places, place).await,
+        Some(mark) if title.takes(&mark, place) => sweep_ours(places, place).await,
         Some(mark) => {
-            let reason = format!("{}; that one's clean-up removes it", title.whose(&mark));
+            let mut reason = title.whose(&mark, place);
+            if !mark.is_copy_in(place) {
+                reason.push_str("; that one's clean-up removes it");
+            }
             let left = Left::new(place, LeftKind::OtherRun, reason);
             Ok(Swept { left: Some(left), ..Swept::default() })
         }
@@ -209,7 +212,7 @@ async fn sweep_unmarked<P: Places>(
         Claim::Absent => return Ok(Swept { is_foreign: true, ..Swept::default() }),
         Claim::Ours(_) => sweep_objects(places, place, Others::MayHaveWritten).await?,
         Claim::Other(mark) => {
-            let reason = format!("the dataset's keys are claimed: {}", title.whose(&mark));
+            let reason = format!("the dataset's keys are claimed: {}", title.whose(&mark, place));
             return left(LeftKind::OtherRun, reason);
         }
         Claim::Stranger => {
@@ -291,7 +294,7 @@ pub(crate) async fn remove<P: Places>(places: &mut P, place: &str) -> Result<Rem
     let _pair = places.reactor().begin_pair().await;
     let mark = match places.look(place).await? {
         Look::There(Some(text)) => text,
-        Look::There(None) => places.title().mark(),
+        Look::There(None) => places.title().mark(place),
         Look::Absent => return Ok(Removed::Gone),
     };
     let removed = match places.delete_mark(place).await {

@@ -115,15 +115,16 @@ impl FileTree {
     }
 
     fn open_bucket(&self, number: u64) -> io::Result<Bucket> {
-        let directory = self.open_below(&self.dataset.bucket(number))?;
-        let standing = self.standing(directory.as_fd())?;
+        let bucket = self.dataset.bucket(number);
+        let directory = self.open_below(&bucket)?;
+        let standing = self.standing(&bucket, directory.as_fd())?;
         let may_make = self.makes_parents && matches!(standing, Standing::Ours { .. });
         let keys = self.open_keys(&directory, may_make)?;
         if let Standing::Ours { owner } = standing {
             return Ok(Bucket { keys, owner, is_guarded: false });
         }
         match self.mark_in(keys.as_fd(), &self.claim_name())? {
-            Some((mark, owner)) if self.is_foreign_allowed && self.takes(&mark) => {
+            Some((mark, owner)) if self.is_foreign_allowed && self.takes(&mark, &bucket) => {
                 Ok(Bucket { keys, owner, is_guarded: true })
             }
             // What is only read may belong to others.
@@ -157,27 +158,31 @@ impl FileTree {
     }
 
     /// Tells whether a mark is this run's on this target, or a named run's.
-    pub(super) fn takes(&self, mark: &Mark) -> bool {
-        self.is_named(&mark.run) && (mark.run != self.run || mark.fits(&self.target))
+    pub(super) fn takes(&self, mark: &Mark, bucket: &str) -> bool {
+        self.is_named(&mark.run)
+            && !mark.is_copy_in(bucket)
+            && (mark.run != self.run || mark.fits(&self.target))
     }
 
     /// Says whose a mark is that is not taken.
-    pub(super) fn whose(&self, mark: &Mark) -> String {
-        if mark.run == self.run {
+    pub(super) fn whose(&self, mark: &Mark, bucket: &str) -> String {
+        if mark.is_copy_in(bucket) {
+            "its mark is a copy of another directory's".to_owned()
+        } else if mark.run == self.run {
             "another target of this run made it: both lead to the same directory".to_owned()
         } else {
             format!("run {} made it", mark.run)
         }
     }
 
-    pub(super) fn standing(&self, directory: BorrowedFd<'_>) -> io::Result<Standing> {
+    pub(super) fn standing(&self, bucket: &str, directory: BorrowedFd<'_>) -> io::Result<Standing> {
         let found = fstat(directory)?;
         match look(directory, MARK) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Standing::Foreign),
             looked => looked?,
         };
         match self.mark_in(directory, MARK)? {
-            Some((mark, _)) if !self.takes(&mark) => Ok(Standing::Another(mark)),
+            Some((mark, _)) if !self.takes(&mark, bucket) => Ok(Standing::Another(mark)),
             Some((_, owner)) if self.is_safe(&found) => Ok(Standing::Ours { owner }),
             _ => Ok(Standing::Unsafe),
         }
@@ -262,7 +267,7 @@ impl FileTree {
         if !self.is_bare(bucket, &directory) {
             return Ok(false);
         }
-        self.write_mark(directory.as_fd(), MARK).map(|()| true)
+        self.write_mark(directory.as_fd(), MARK, bucket).map(|()| true)
     }
 
     /// Tells whether neither a bucket is there nor what it is made from.
@@ -278,7 +283,7 @@ impl FileTree {
     fn make(&self, bucket: &str) -> io::Result<bool> {
         let (root, name, beside) =
             (self.directory.as_fd(), c_name(bucket)?, self.temporary_name()?);
-        self.make_marked(&beside)?;
+        self.make_marked(&beside, bucket)?;
         let renamed = renameat_with(root, &beside, root, &name, RenameFlags::NOREPLACE);
         if renamed.is_ok() {
             return Ok(true);
@@ -290,7 +295,7 @@ impl FileTree {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             // NFS and some others cannot; a kill between the two steps is reported by the next start
             // by the run's journal.
-            Err(error) if is_unknown(&error) => match self.make_marked(&name) {
+            Err(error) if is_unknown(&error) => match self.make_marked(&name, bucket) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
                 made => made.map(|()| true),
             },
@@ -298,11 +303,11 @@ impl FileTree {
         }
     }
 
-    fn make_marked(&self, name: &CStr) -> io::Result<()> {
+    fn make_marked(&self, name: &CStr, bucket: &str) -> io::Result<()> {
         let root = self.directory.as_fd();
         disk::make_directory_at(root, name)?;
         let marked = open_directory(root, name)
-            .and_then(|directory| self.write_mark(directory.as_fd(), MARK));
+            .and_then(|directory| self.write_mark(directory.as_fd(), MARK, bucket));
         if marked.is_err() {
             // Without its mark the next trial would refuse it.
             let _ = unlinkat(root, name, AtFlags::REMOVEDIR);
@@ -310,10 +315,15 @@ impl FileTree {
         marked
     }
 
-    pub(super) fn write_mark(&self, directory: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    pub(super) fn write_mark(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        bucket: &str,
+    ) -> io::Result<()> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
         let file = disk::open_at(directory, name, flags)?;
-        let text = Mark::of(&self.run, &self.target) + "\n";
+        let text = Mark::of(&self.run, &self.target, bucket) + "\n";
         disk::write_at(file.as_fd(), text.as_bytes(), 0)?;
         disk::close(file)
     }
@@ -328,11 +338,11 @@ impl FileTree {
         let refuse = |why: String, hint: &str| {
             Err(Error::target(self.what("use", bucket), why).with_hint(hint))
         };
-        let standing = self.standing(directory.as_fd());
+        let standing = self.standing(bucket, directory.as_fd());
         match standing.map_err(|error| failed("look for the mark in", error))? {
             Standing::Ours { .. } => Ok(Found::Ours),
             Standing::Another(mark) => refuse(
-                self.whose(&mark),
+                self.whose(&mark, bucket),
                 "clean up after that run, name it as one to reuse, or choose another bucket prefix",
             ),
             Standing::Foreign if self.is_bare(bucket, directory) => Ok(Found::Bare),
@@ -364,17 +374,17 @@ impl FileTree {
         let keys = match self.open_keys(directory, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let keys = self.open_keys(directory, true).map_err(failed)?;
-                self.write_mark(keys.as_fd(), &claim).map_err(failed)?;
+                self.write_mark(keys.as_fd(), &claim, bucket).map_err(failed)?;
                 return Ok(Found::Foreign);
             }
             keys => keys.map_err(failed)?,
         };
         match self.mark_in(keys.as_fd(), &claim).map_err(failed)? {
-            Some((mark, _)) if self.takes(&mark) => return Ok(Found::Foreign),
+            Some((mark, _)) if self.takes(&mark, bucket) => return Ok(Found::Foreign),
             Some((mark, _)) => {
                 return Err(Error::target(
                     self.what("write beside what is in", bucket),
-                    format!("these names are claimed: {}", self.whose(&mark)),
+                    format!("these names are claimed: {}", self.whose(&mark, bucket)),
                 )
                 .with_hint("clean up after that run, or choose another object prefix"));
             }
@@ -388,7 +398,7 @@ impl FileTree {
             )
             .with_hint("choose another object prefix"));
         }
-        self.write_mark(keys.as_fd(), &claim).map_err(failed)?;
+        self.write_mark(keys.as_fd(), &claim, bucket).map_err(failed)?;
         Ok(Found::Foreign)
     }
 
@@ -420,7 +430,7 @@ impl FileClient {
         self.at_bucket(request.bucket());
         let bucket = self.tree.dataset.bucket(request.bucket());
         let directory = self.tree.open_below(&bucket)?;
-        match self.tree.standing(directory.as_fd())? {
+        match self.tree.standing(&bucket, directory.as_fd())? {
             Standing::Ours { .. } => match self.tree.remove_bucket(&bucket, &directory)? {
                 true => Ok(()),
                 false => Err(io::Error::from_raw_os_error(libc::ENOTEMPTY)),

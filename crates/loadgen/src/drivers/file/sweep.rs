@@ -64,12 +64,15 @@ impl FileTree {
             },
         };
         let standing = self
-            .standing(directory.as_fd())
+            .standing(bucket, directory.as_fd())
             .map_err(|error| failed("look for the mark in", error))?;
         let (kind, reason) = match standing {
             Standing::Ours { owner } => return self.sweep_ours(bucket, &directory, owner),
             Standing::Another(mark) => {
-                let reason = format!("{}; that one's clean-up removes it", self.whose(&mark));
+                let mut reason = self.whose(&mark, bucket);
+                if !mark.is_copy_in(bucket) {
+                    reason.push_str("; that one's clean-up removes it");
+                }
                 (LeftKind::OtherRun, reason)
             }
             // What a kill left between its making and its mark.
@@ -171,9 +174,10 @@ impl FileTree {
             looked => looked?,
         };
         let owner = match self.mark_in(keys.as_fd(), &claim)? {
-            Some((mark, owner)) if self.takes(&mark) => owner,
+            Some((mark, owner)) if self.takes(&mark, bucket) => owner,
             Some((mark, _)) => {
-                let reason = format!("the dataset's names are claimed: {}", self.whose(&mark));
+                let reason =
+                    format!("the dataset's names are claimed: {}", self.whose(&mark, bucket));
                 return stays(LeftKind::OtherRun, reason);
             }
             None => {
@@ -217,7 +221,7 @@ impl FileTree {
             Ok(()) => Ok(true),
             Err(_) => {
                 // It stays, so it must stay known as ours.
-                self.write_mark(directory.as_fd(), MARK)?;
+                self.write_mark(directory.as_fd(), MARK, bucket)?;
                 Ok(false)
             }
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::super::{
-    Look, Made, Page, Places, Removed, Scope, Standing, Swept, Title, look, ready, sweep,
+    Look, Made, Mark, Page, Places, Removed, Scope, Standing, Swept, Title, look, ready, sweep,
 };
 use crate::clock::Clock;
 use crate::driver::{Client, Driver};
@@ -24,6 +24,15 @@ pub(super) const OTHER: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
 pub(super) const MARK: &str = ".mark";
 /// Steps after which a job does not end.
 const STEPS_MAX: u64 = 20_000;
+
+/// What others put where the mark of a place lies: what an older loadstone has put there, or a copy of
+/// the mark that this run gave to another place.
+pub(super) fn text_for_a_mark(place: &str) -> String {
+    match place.ends_with('1') {
+        true => Mark::of(RUN, "places", "b-made"),
+        false => format!("made by loadstone, run {RUN}\n"),
+    }
+}
 
 /// What befalls one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
