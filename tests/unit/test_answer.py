@@ -157,6 +157,21 @@ def test_cautions_are_one_line_a_kind_the_gravest_first(rounds: tuple[Run, Findi
     assert max(map(len, lines)) <= 80
 
 
+def test_a_caution_with_a_long_reason_leaves_its_count_out(
+    rounds: tuple[Run, Findings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, findings = rounds
+    answer = answer_of(findings)
+    reasons = ("client and store share the host's processors", "the link was full")
+    caution = replace(answer.cautions[0], effect="bound", results=1, reasons=reasons)
+    monkeypatch.setattr(
+        "loadstone.report.answer.answer_of", lambda _: replace(answer, cautions=(caution,))
+    )
+    (line,) = [line for line in shown(run, findings) if line.startswith(" ! ")]
+    assert line.endswith("processors; 1 more")
+    assert len(line) <= 80
+
+
 def test_a_result_with_too_many_failures_says_that_it_must_not_be_used(
     rounds: tuple[Run, Findings],
 ) -> None:

@@ -374,9 +374,14 @@ def _cautions(findings: Findings, answer: Answer, width: int) -> Iterable[Text]:
     for caution in answer.cautions:
         name, meaning, style = EFFECTS[caution.effect]
         some = f" ({caution.results} of {total})" if 0 < caution.results < total else ""
-        text = f"{meaning}{some}: " if meaning else ""
-        line = f" ! {name:<9}  {text}"
-        yield Text(line + _fitting(caution.reasons, width - len(line)), style=style)
+        said = ""
+        # The count gives way to a reason that is long.
+        for text in (f"{meaning}{some}: ", f"{meaning}: ") if meaning else ("",):
+            said = f" ! {name:<9}  {text}"
+            said += _fitting(caution.reasons, width - len(said))
+            if len(said) <= width:
+                break
+        yield Text(said, style=style)
 
 
 def _unwritten(findings: Findings) -> Iterable[Text]:
