@@ -1,22 +1,44 @@
 """Plain tables that line up, for lists and previews; and files that could not be written."""
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from loadstone.errors import ResultError
 
+GAP = "  "
+LAST_MIN = 16
+"""Least width of a last column whose words go on below themselves."""
+
 
 def print_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Collection[int] = ()
 ) -> None:
-    """Print rows under a head, columns as wide as their widest cell; `numbers` line up right."""
+    """Print rows under a head, columns as wide as their widest cell; `numbers` line up right.
+
+    On a terminal that is too narrow the words of the last column go on below themselves. Elsewhere
+    a row is a line, for programs that read it.
+    """
     widths = [max(len(str(row[column])) for row in (head, *rows)) for column in range(len(head))]
+    if sys.stdout.isatty():
+        before = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
+        left = max(LAST_MIN, shutil.get_terminal_size().columns - before)
+        widths[-1] = min(widths[-1], left)
     for row in (head, ["-" * width for width in widths], *rows):
-        cells = [
-            str(cell).rjust(width) if at in numbers else str(cell).ljust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=False))
-        ]
-        print("  ".join(cells).rstrip())
+        first, *more = _wrapped(str(row[-1]), widths[-1])
+        for cells in ((*row[:-1], first), *((*("" for _ in row[:-1]), line) for line in more)):
+            aligned = [
+                str(cell).rjust(width) if at in numbers else str(cell).ljust(width)
+                for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            ]
+            print(GAP.join(aligned).rstrip())
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return lines or [""]
 
 
 def write_file(path: Path, content: bytes) -> None:
