@@ -28,8 +28,8 @@ from loadstone.engines.answers import (
 from loadstone.engines.benchmark import TABLES, text_of
 from loadstone.engines.tables import Mark, TableFile, is_ours, read_mark
 from loadstone.errors import CampaignError, InputError, TargetError
-from loadstone.execution.engine_process import EngineError, EngineProcess, KeptEngines
-from loadstone.execution.query_streams import QueryStreams
+from loadstone.execution.queries.engine_process import EngineError, EngineProcess, KeptEngines
+from loadstone.execution.queries.streams import QueryStreams
 from tests.unit.campaign_drivers import DRIVERS
 
 CAMPAIGN = """
@@ -348,7 +348,9 @@ class Worker:
         program = tmp_path / "python"
         program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}'\n")
         program.chmod(0o755)
-        monkeypatch.setattr("loadstone.execution.engine_process.sys.executable", str(program))
+        monkeypatch.setattr(
+            "loadstone.execution.queries.engine_process.sys.executable", str(program)
+        )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from loadstone.campaign.planning.trial import kind_of
 from loadstone.documents.summary import Summary
 from loadstone.errors import TargetError
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.queries import remove_tables
+from loadstone.execution.queries.trials import remove_tables
 from loadstone.execution.scripts import located
 from loadstone.results.intents import Intents, intended
 from loadstone.results.store import read_begun, read_manifest

@@ -10,7 +10,7 @@ from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.executor import Executor
 from loadstone.execution.operations import Operations
-from loadstone.execution.queries import QueryTrials
+from loadstone.execution.queries.trials import QueryTrials
 
 EXECUTORS: dict[str, Executor] = {
     "operations": Operations(),

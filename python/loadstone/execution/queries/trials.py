@@ -26,11 +26,15 @@ from loadstone.engines.tables import (
 )
 from loadstone.errors import TargetError
 from loadstone.execution import secrets
-from loadstone.execution.engine_process import EngineError, EngineProcess, KeptEngines
 from loadstone.execution.executor import Output
-from loadstone.execution.query_checks import cache_of, check_queries
-from loadstone.execution.query_streams import QueryStreams
-from loadstone.execution.second_rows import SecondRows
+from loadstone.execution.queries.checks import cache_of, check_queries
+from loadstone.execution.queries.engine_process import (
+    EngineError,
+    EngineProcess,
+    KeptEngines,
+)
+from loadstone.execution.queries.second_rows import SecondRows
+from loadstone.execution.queries.streams import QueryStreams
 
 ANSWERS = "answers"
 """The folder of a run in which the expected answers are."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loadstone.engines.benchmark import text_of
-from loadstone.execution.engine_process import EngineError, EngineProcess
+from loadstone.execution.queries.engine_process import EngineError, EngineProcess
 
 
 class QueryStreams:
