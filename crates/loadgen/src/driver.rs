@@ -98,7 +98,7 @@ impl Thread for Rc<Reactor> {
 
 /// One client of a driver: it has at most one request in flight, though perhaps several parts of it.
 pub(crate) trait Client: 'static {
-    /// Whether its requests may spend time on cryptography, which is told apart where it is counted.
+    /// Whether its requests may spend time on cryptography, which actions count apart.
     const HAS_CRYPTOGRAPHY: bool = false;
 
     /// Does one request. What the target does wrong is in the completion's outcome.

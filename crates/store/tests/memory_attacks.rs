@@ -199,7 +199,7 @@ const ATTACKS: &[Attack] = &[
             Client::new(store, head, 4 << 20)
         })
     }),
-    ("listings that nobody reads", |store| {
+    ("listings that stay unread", |store| {
         let key = "k".repeat(900);
         for number in 0..600 {
             let path = format!("/bucket/{key}{number}");

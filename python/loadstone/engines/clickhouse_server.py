@@ -213,8 +213,8 @@ class DatabasePlace(TablePlace):
     def begin(self, mark: Mark) -> None:
         """Make the database and its mark; what an earlier try of this run left is dropped.
 
-        A database is made together with its comment, so that one that a stop left without tables
-        is told from one of somebody else.
+        A database is made together with its comment: after a stop, one without tables still shows
+        that it is ours.
         """
         comment = self._comment()
         if comment is None:
@@ -274,7 +274,7 @@ class DatabasePlace(TablePlace):
             self._do(f"drop {name}", f"DROP TABLE {self._table(name)} SYNC")
         left = [name for name in self._tables() if name != _MARK_TABLE]
         if self._comment() != _MADE_BY_US:
-            # Of an earlier version of loadstone, or made anew by somebody else.
+            # Of an earlier version of loadstone, or made anew by another user.
             return [*left, "the database itself"]
         if not left:
             self._do("drop the mark", f"DROP TABLE {self._table(_MARK_TABLE)} SYNC")
