@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -304,35 +305,120 @@ def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path: Path, ma
     assert list((tmp_path / "data").iterdir()) == []
 
 
-def test_a_bucket_is_read_over_its_connections(tmp_path: Path, made: Path) -> None:
-    keys = {"LOADSTONE_ACCESS_KEY": "me", "LOADSTONE_SECRET_KEY": "a-secret-of-tests"}
+KEYS = {"LOADSTONE_ACCESS_KEY": "me", "LOADSTONE_SECRET_KEY": "a-secret-of-tests"}
+
+
+@pytest.fixture
+def store() -> Iterator[str]:
+    """The address of the embedded store."""
     with subprocess.Popen(
         [sys.executable, "-m", "loadstone", "serve", "--port", "0"],
-        env={**os.environ, **keys},
+        env={**os.environ, **KEYS},
         stdout=subprocess.PIPE,
         text=True,
     ) as server:
         try:
             assert server.stdout is not None
-            url = str(re.search(r"http://[0-9.:]+", server.stdout.readline())[0])  # type: ignore[index]
-            file = campaigns.write(
-                tmp_path,
-                f"name: flash\ntargets: {{s3: {{driver: s3, endpoint: '{url}', access_key: me, "
-                "secret_key: {env: LOADSTONE_SECRET_KEY}}}\n"
-                f"queries: {{scale: 0.01, engine: datafusion, only: [1, 6], loops: 2, data: {made},"
-                " storage: {partitions: 2}}\n",
-            )
-            said = loadstone("run", file, "-o", tmp_path / "run", environment=keys)
-            assert said.code == 0, said.err
-            listed = loadstone("clean", tmp_path / "run", "--yes", environment=keys)
-            assert "nothing is left" in listed.out
+            yield str(re.search(r"http://[0-9.:]+", server.stdout.readline())[0])  # type: ignore[index]
         finally:
             server.terminate()
-    assert_untold(keys["LOADSTONE_SECRET_KEY"], said, tmp_path / "run")
+
+
+def written_for(url: str, folder: Path, queries: str) -> Path:
+    return campaigns.write(
+        folder,
+        f"name: flash\ntargets: {{s3: {{driver: s3, endpoint: '{url}', access_key: me, "
+        "secret_key: {env: LOADSTONE_SECRET_KEY}}}\n"
+        f"queries: {{scale: 0.01, {queries}}}\n",
+    )
+
+
+CUT_OFF = """
+import os
+from loadstone.engines.places import PLACE
+write, count = PLACE.write, 0
+def cut_off(self, name, source):
+    global count
+    write(self, name, source)
+    count += 1
+    if count == 3:
+        os.kill(os.getpid(), 9)
+PLACE.write = cut_off
+"""
+
+
+def cut_off_in_its_load(file: Path, folder: Path, place: str) -> None:
+    """Begin a run that is killed when it has written three of its eight tables."""
+    (folder / "sitecustomize.py").write_text(CUT_OFF.replace("PLACE", place))
+    keys = {**KEYS, "PYTHONPATH": str(folder)}
+    said = loadstone("run", file, "-o", folder / "run", environment=keys)
+    assert said.code == -9, said.err
+
+
+def test_tables_whose_load_was_cut_off_are_gone_on_with(tmp_path: Path, made: Path) -> None:
+    """A file of the right size with other bytes is written again, and so is half a file."""
+    file = written(tmp_path, made, "engine: duckdb, only: [6], loops: 1")
+    cut_off_in_its_load(file, tmp_path, "DirectoryPlace")
+    whole, changed, half = sorted((tmp_path / "data").rglob("*.parquet"))
+    changed.write_bytes(bytes(changed.stat().st_size))
+    half.write_bytes(half.read_bytes()[:-1])
+    at = whole.stat().st_mtime_ns
+    seen = LOOKED_AT.replace("FILE", str(whole)).replace("SEEN", str(tmp_path / "seen"))
+    (tmp_path / "sitecustomize.py").write_text(seen)
+    said = loadstone(
+        "run", file, "-o", tmp_path / "run", "--resume",
+        environment={"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    found = told(tmp_path / "run")["queries"]
+    [load] = found["loads"]
+    assert (load["files"], load["files_kept"]) == (8, 1)
+    assert load["bytes_kept"] < load["bytes"]
+    assert load["seconds"] is not None
+    assert (tmp_path / "seen").read_text() == str(at)
+    assert found["arms"][0]["right"] == 1
+    full = loadstone("report", tmp_path / "run", "--full").out
+    assert "1 file of" in full
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+LOOKED_AT = """
+import os
+from loadstone.engines.duckdb_engine import DuckDb
+run = DuckDb.run
+def looked_at(self, query):
+    if os.path.exists("FILE"):
+        open("SEEN", "w").write(str(os.stat("FILE").st_mtime_ns))
+    return run(self, query)
+DuckDb.run = looked_at
+"""
+
+
+def test_objects_of_a_load_that_was_cut_off_are_kept_by_their_hash(
+    tmp_path: Path, made: Path, store: str
+) -> None:
+    file = written_for(store, tmp_path, f"engine: datafusion, only: [6], loops: 1, data: {made}")
+    cut_off_in_its_load(file, tmp_path, "BucketPlace")
+    said = loadstone("run", file, "-o", tmp_path / "run", "--resume", environment=KEYS)
+    assert said.code == 0, said.err
+    found = told(tmp_path / "run")["queries"]
+    [load] = found["loads"]
+    assert (load["files"], load["files_kept"]) == (8, 3)
+    assert found["arms"][0]["right"] == 1
+
+
+def test_a_bucket_is_read_over_its_connections(tmp_path: Path, made: Path, store: str) -> None:
+    engine = f"engine: datafusion, only: [1, 6], loops: 2, data: {made}, storage: {{partitions: 2}}"
+    file = written_for(store, tmp_path, engine)
+    said = loadstone("run", file, "-o", tmp_path / "run", environment=KEYS)
+    assert said.code == 0, said.err
+    listed = loadstone("clean", tmp_path / "run", "--yes", environment=KEYS)
+    assert "nothing is left" in listed.out
+    assert_untold(KEYS["LOADSTONE_SECRET_KEY"], said, tmp_path / "run")
     [arm] = told(tmp_path / "run")["queries"]["arms"]
     assert arm["right"] == 2
     assert all(one["read_bytes"] > 50_000 for one in arm["queries"])
     refused = loadstone(
-        "run", file, "--dry-run", "--set", "queries.engine=duckdb", environment=keys
+        "run", file, "--dry-run", "--set", "queries.engine=duckdb", environment=KEYS
     )
     assert "reads directories alone" in refused.err

@@ -5,8 +5,10 @@ refused. Only files that the mark lists are deleted, and the place itself once n
 it; what an engine wrote in a format of its own lies in one folder of it, which is ours as a whole.
 """
 
+import hashlib
 import os
 import shutil
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.engines.engine import Bucket
-from loadstone.engines.tables import MARK, Mark, pieces, read_mark
+from loadstone.engines.tables import MARK, PIECE, Mark, TableFile, pieces, read_mark
 from loadstone.errors import TargetError
 
 OWN_FORMAT = "own-format"
@@ -40,6 +42,13 @@ class TablePlace(ABC):
     @abstractmethod
     def write(self, name: str, source: Path) -> None:
         """Write one file, so that it is on the storage when this returns."""
+
+    def holds(self, file: TableFile) -> bool:
+        """Tell whether a file lies here whole, by its hash, and on the storage.
+
+        Places that cannot tell a file's own bytes from others' say no.
+        """
+        return False
 
     @abstractmethod
     def complete(self, mark: Mark) -> None:
@@ -105,6 +114,8 @@ class DirectoryPlace(TablePlace):
             )
         with suppress(FileExistsError):
             self._path.mkdir(mode=0o700)
+        # What an engine was cut off in cannot be gone on with.
+        shutil.rmtree(self._path / OWN_FORMAT, ignore_errors=True)
         self.complete(mark)
 
     def write(self, name: str, source: Path) -> None:
@@ -120,6 +131,23 @@ class DirectoryPlace(TablePlace):
                 os.fsync(file.fileno())
         except OSError as error:
             raise TargetError(f'cannot write "{path}": {error.strerror}') from error
+
+    def holds(self, file: TableFile) -> bool:
+        """Read a file again; what the run that stopped left to the kernel is put on the device."""
+        try:
+            descriptor = os.open(self._path / file.name, os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        with os.fdopen(descriptor, "rb") as there:
+            status = os.fstat(there.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size != file.size_bytes:
+                return False
+            try:
+                is_same = hashlib.file_digest(there, "sha256").hexdigest() == file.sha256
+                os.fsync(there.fileno())
+            except OSError:
+                return False
+        return is_same
 
     def complete(self, mark: Mark) -> None:
         """Write the mark beside the old one, and put it in its place."""
@@ -258,6 +286,24 @@ class BucketPlace(TablePlace):
                     stream.write(piece)
 
         self._asked(f"write {name}", put)
+
+    def holds(self, file: TableFile) -> bool:
+        """Get an object again; one of another size is not asked for."""
+        from pyarrow import fs
+
+        path = self._path(file.name)
+        [known] = self._asked(f"look for {file.name}", lambda: self._files.get_file_info([path]))
+        if known.type != fs.FileType.File or known.size != file.size_bytes:
+            return False
+
+        def get() -> str:
+            found = hashlib.sha256()
+            with self._files.open_input_stream(path) as stream:
+                while piece := stream.read(PIECE):
+                    found.update(piece)
+            return found.hexdigest()
+
+        return bool(self._asked(f"read {file.name} again", get) == file.sha256)
 
     def complete(self, mark: Mark) -> None:
         """Put the mark again."""

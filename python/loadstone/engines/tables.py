@@ -21,7 +21,7 @@ from loadstone.errors import TargetError
 
 MARK = "loadstone-data.json"
 MARK_FORMAT = 1
-_CHUNK = 1 << 20
+PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ def hash_of(path: Path) -> str:
 def pieces(path: Path) -> Iterator[bytes]:
     """Yield the bytes of a file, a MiB at a time."""
     with path.open("rb") as file:
-        while piece := file.read(_CHUNK):
+        while piece := file.read(PIECE):
             yield piece
 
 

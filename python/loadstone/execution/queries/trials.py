@@ -19,6 +19,7 @@ from loadstone.engines.benchmark import text_of
 from loadstone.engines.places import OWN_FORMAT, TablePlace, place_of
 from loadstone.engines.tables import (
     Mark,
+    TableFile,
     describe,
     files_by_table,
     generate,
@@ -94,6 +95,10 @@ def _removed(place: TablePlace, run: str) -> dict[str, Any]:
     }
 
 
+def _account(kept: Sequence[TableFile]) -> dict[str, int]:
+    return {"files_kept": len(kept), "bytes_kept": sum(one.size_bytes for one in kept)}
+
+
 def _added(used: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Add up what processes used; None where one ended without telling."""
     added: dict[str, Any] = {}
@@ -159,7 +164,10 @@ class _Trial:
     # ---- loading ------------------------------------------------------------------------------
 
     def load(self) -> Summary:
-        """Write the tables to the target, file by file; what lies there complete is kept."""
+        """Write the tables to the target, file by file; what lies there complete is kept.
+
+        Of tables that this run began to write and was cut off, files with the right hash are kept.
+        """
         own = self._own
         folder, files = generate(
             cache_of(own), own["benchmark"], own["scale"], own["partitions"], self.tick
@@ -171,18 +179,24 @@ class _Trial:
         there = self._place.mark()
         whole = replace(mark, is_complete=True)
         if there is not None and there.holds(whole):
-            return self._summary(SecondRows("load"), data={**describe(whole), "was_there": True})
+            # Of this run itself, if it was cut off before it could say that all is there.
+            is_own = there.run == mark.run
+            data = {**describe(whole), "was_there": not is_own, **_account(files if is_own else ())}
+            return self._summary(SecondRows("load"), data=data)
         if there is not None and there.run != mark.run:
             raise TargetError(
                 f'"{self._place.name}" has tables of run {there.run[:8]} that are not whole',
                 "loadstone clean with that run's folder removes them",
             )
+        kept = self._kept(files) if there == mark else ()
         self._output.intent([self._place.name])
         self._place.begin(mark)
         self._started_unix_ns, self._started = time.time_ns(), time.monotonic_ns()
         rows = SecondRows("load")
         if own["storage"] in ("parquet", ON_SERVER):
             for one in files:
+                if one in kept:
+                    continue
                 if not self.tick():
                     break
                 if hash_of(folder / one.name) != one.sha256:
@@ -197,7 +211,12 @@ class _Trial:
             self._load_own_format(rows, folder, mark)
         if not self._is_stopped:
             self._place.complete(whole)
-        return self._summary(rows, data={**describe(whole), "was_there": False})
+        data = {**describe(whole), "was_there": False, **_account(kept)}
+        return self._summary(rows, data=data)
+
+    def _kept(self, files: Sequence[TableFile]) -> Sequence[TableFile]:
+        """Return the files that the run had written before it was cut off."""
+        return [one for one in files if self.tick() and self._place.holds(one)]
 
     def _load_own_format(self, rows: SecondRows, folder: Path, mark: Mark) -> None:
         with EngineProcess(self.tick, self._hidden) as process:

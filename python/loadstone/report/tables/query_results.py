@@ -220,10 +220,8 @@ def _loads(results: QueryResults) -> Table:
             str(one["partitions"]),
             f"{one['files']:,}",
             _bytes(one["bytes"]),
-            "was there" if one["seconds"] is None else seconds(one["seconds"]),
-            NOT_KNOWN
-            if not one["seconds"]
-            else units.format_byte_rate(one["bytes"] / one["seconds"]),
+            _loaded_in(one),
+            _rate(one),
             str(one["sha256"])[:12],
         )
         for one in results.loads
@@ -237,6 +235,13 @@ def _loads(results: QueryResults) -> Table:
             *(Column(head=head) for head in heads),
         ),
         rows=tuple(rows),
+        notes=tuple(
+            f"{one['target']}: {units.counted(one['files_kept'], 'file')} of "
+            f"{units.format_bytes(one['bytes_kept'])} had been written before the run was cut off; "
+            "time and rate are of the rest."
+            for one in results.loads
+            if one.get("files_kept")
+        ),
     )
 
 
@@ -263,10 +268,15 @@ def _bytes(value: float | None) -> str:
     return NOT_KNOWN if value is None else units.format_bytes(value)
 
 
+def _loaded_in(load: Mapping[str, Any]) -> str:
+    return "was there" if load["seconds"] is None else seconds(load["seconds"])
+
+
 def _rate(load: Mapping[str, Any]) -> str:
-    if not load["seconds"]:
+    written = load["bytes"] - (load.get("bytes_kept") or 0)
+    if not load["seconds"] or not written:
         return NOT_KNOWN
-    return units.format_byte_rate(load["bytes"] / load["seconds"])
+    return units.format_byte_rate(written / load["seconds"])
 
 
 def _ratio(first: QueryArm, arm: QueryArm) -> str:
