@@ -31,6 +31,8 @@ from loadstone.formats.node_probes import (
 from loadstone.report.formats.terminal import render_tables
 from loadstone.report.options import Options
 from loadstone.report.tables.node_probes import deployment, probe_tables
+from loadstone.results.layout import read_manifest
+from loadstone.results.node_outputs import OUTPUT_BYTES_MAX, NodeOutputs
 from tests.unit.test_survey import write_run
 
 PING = """\
@@ -410,6 +412,38 @@ def test_what_a_run_keeps_is_printed_again(
     assert capsys.readouterr().out.startswith("* Deployment on 2 nodes")
     assert main(["nodes", run, "-f", "html"]) != 0
     assert 'found "html"' in capsys.readouterr().err
+
+
+def test_a_run_keeps_what_the_programs_of_probes_printed(tmp_path: Path, fio: Install) -> None:
+    """A failed one, too; and the reader sees when a file of them is another."""
+    lines = f"[ $kind = randread ] && {{ echo 'fio: out of luck'; exit 1; }}\n{ANSWERS}"
+    fio(WRITES + lines)
+    (tmp_path / "m").mkdir()
+    probe = f"{{kind: mount, path: {tmp_path}/m, duration: 1s, file_size: 4MiB, jobs: 2}}"
+    (tmp_path / "c.yaml").write_text(campaign(f"here: {{probes: [{probe}]}}"))
+    run = tmp_path / "run"
+    assert main(["run", str(tmp_path / "c.yaml"), "-o", str(run), "--quiet"]) == 0
+    (told,) = read_manifest(run)["nodes"]["here"]["probes"]
+    assert "out of luck" in told["failed"]
+    steps = ("lay", "write", "read", "randwrite", "randread")
+    assert told["outputs"] == [f"nodes/N001-{step}.txt" for step in steps]
+    kept = [run / name for name in told["outputs"]]
+    assert json.loads(kept[1].read_text()) == fio_document("write")
+    assert kept[4].read_text() == "fio: out of luck"
+    assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
+    assert main(["report", str(run)]) == 0
+    kept[1].write_text("{}")
+    assert main(["report", str(run)]) == 1
+
+
+def test_a_long_output_of_a_program_loses_its_end_and_says_so(tmp_path: Path) -> None:
+    outputs = NodeOutputs()
+    assert outputs.take({}) == []
+    [name] = outputs.take({"iperf3": "x" * (OUTPUT_BYTES_MAX + 9)})
+    outputs.write(tmp_path)
+    text = (tmp_path / name).read_text()
+    assert text.endswith(f"x\n(the first {OUTPUT_BYTES_MAX} of {OUTPUT_BYTES_MAX + 9} bytes)\n")
+    assert len(text) < OUTPUT_BYTES_MAX + 100
 
 
 def test_a_plan_lists_its_probes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

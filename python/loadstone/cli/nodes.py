@@ -12,12 +12,15 @@ from loadstone.execution import secrets
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs import node_paths, node_probes
 from loadstone.execution.programs.nodes import survey
+from loadstone.results.node_outputs import NodeOutputs
 
 
-def describe(campaign: Campaign, *, with_probes: bool = True) -> dict[str, Any]:
+def describe(
+    campaign: Campaign, *, with_probes: bool = True, outputs: NodeOutputs | None = None
+) -> dict[str, Any]:
     """Return what the campaign's nodes say of themselves, and what their probes measured.
 
-    Those that failed are warned of.
+    Those that failed are warned of. What programs printed goes into `outputs`.
     """
     _say(f"describing {len(campaign.nodes)} nodes")
     secrets.keep_from_programs(campaign.document())
@@ -27,22 +30,28 @@ def describe(campaign: Campaign, *, with_probes: bool = True) -> dict[str, Any]:
         where = f" ({found[name]['host']})" if found[name]["host"] else ""
         _say(f'warning: node "{name}"{where}: {why}')
     if with_probes:
-        _probe(campaign, found, failed)
+        _probe(campaign, found, failed, outputs)
     return found
 
 
-def _probe(campaign: Campaign, found: dict[str, Any], failed: dict[str, str]) -> None:
+def _probe(
+    campaign: Campaign,
+    found: dict[str, Any],
+    failed: dict[str, str],
+    outputs: NodeOutputs | None,
+) -> None:
     seconds = expected_s(campaign.nodes)
     if not seconds:
         return
     lasts = units.format_duration(round(seconds * 1e9))
     _say(f"probing nodes: {lasts} of measurements, and what the files of mounts take to write")
     interrupt = Interrupt()
-    for name, told in node_probes.probe_storage(campaign.nodes, failed, _say, interrupt).items():
+    asked = (campaign.nodes, failed, _say, interrupt, outputs)
+    for name, told in node_probes.probe_storage(*asked).items():
         found[name]["probes"] = told
         for one in told:
             _warn(f'node "{name}", {one["kind"]} {one["path"]}', one)
-    for name, paths in node_paths.probe_paths(campaign.nodes, failed, _say, interrupt).items():
+    for name, paths in node_paths.probe_paths(*asked).items():
         found[name]["paths"] = paths
         for other, one in paths.items():
             _warn(f'network from node "{name}" to "{other}"', one)

@@ -28,6 +28,7 @@ from loadstone.execution.host.memory_group import MemoryGroup, limited
 from loadstone.execution.programs.ceilings import check_programs
 from loadstone.results import calibration
 from loadstone.results.layout import MANIFEST, read_manifest
+from loadstone.results.node_outputs import NodeOutputs
 from loadstone.results.record import Record
 from loadstone.results.store import damaged_logs, read_run
 from loadstone.results.writer import RunWriter, is_only_begun
@@ -88,9 +89,11 @@ def measure(
             group = _limited(campaign, plan.run, folder, stack)
             # A host that is not there leaves no folder behind.
             hosts = stack.enter_context(load_hosts.joined(campaign, plan.run))
-            manifest = _manifest(campaign, plan, text, command) | _described(campaign)
+            outputs = NodeOutputs()
+            manifest = _manifest(campaign, plan, text, command) | _described(campaign, outputs)
             writer = RunWriter.create(folder, manifest)
             stack.enter_context(writer)
+            outputs.write(folder)
         scripts.keep_in(folder)
         if scripts.origins:
             writer.amend({"scripts": scripts.origins})
@@ -285,13 +288,13 @@ def _manifest(
     }
 
 
-def _described(campaign: Campaign) -> dict[str, Any]:
+def _described(campaign: Campaign, outputs: NodeOutputs) -> dict[str, Any]:
     """Return what the campaign's nodes say of themselves, where it names some."""
     if not campaign.nodes:
         return {}
     from loadstone.cli.nodes import describe
 
-    return {"nodes": describe(campaign)}
+    return {"nodes": describe(campaign, outputs=outputs)}
 
 
 def _documents(stores: Mapping[str, StoreSize]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from loadstone.results.layout import (
     read_json,
     read_manifest,
 )
+from loadstone.results.node_outputs import NODES
 from loadstone.results.record import (
     ACTION_SCHEMA,
     INTERRUPTED,
@@ -183,6 +184,7 @@ class RunWriter:
         """Yield the files that never change once the run has ended; records know their tables."""
         yield from (self.path / TRIALS / (trial + RECORD_SUFFIX) for trial in self.finished)
         yield from (self.path / CEILINGS).glob("*")
+        yield from (self.path / NODES).glob("*")
         yield from self.path.glob(HOOKS)
         yield from self.path.glob(INTENTS)
 

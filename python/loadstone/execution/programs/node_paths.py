@@ -22,6 +22,7 @@ from loadstone.execution.programs.reaching import (
 )
 from loadstone.formats.node_probes import read_iperf3, read_ping
 from loadstone.formats.parts import clean, read_parts, why
+from loadstone.results.node_outputs import NodeOutputs
 
 SECOND_NS = 1_000_000_000
 PING_APART_S = 0.2
@@ -52,16 +53,26 @@ def expected_s(nodes: Mapping[str, Node]) -> float:
 
 
 def probe_paths(
-    nodes: Mapping[str, Node], failed: Mapping[str, str], say: Say, interrupt: Interrupt
+    nodes: Mapping[str, Node],
+    failed: Mapping[str, str],
+    say: Say,
+    interrupt: Interrupt,
+    outputs: NodeOutputs | None = None,
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return by node the paths from it to each other one; `failed` nodes are not tried again."""
+    """Return by node the paths from it to each other one; `failed` nodes are not tried again.
+
+    What the programs printed goes into `outputs`.
+    """
     asked = members(nodes)
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for start in asked:
         for end in asked:
             if start != end:
                 say(f'probing the network from node "{start}" to "{end}"')
-                told = _path(nodes, asked, (start, end), failed, interrupt)
+                printed: dict[str, str] = {}
+                told = _path(nodes, asked, (start, end), failed, interrupt, printed)
+                if outputs is not None and printed:
+                    told["outputs"] = outputs.take(printed)
                 found.setdefault(start, {})[end] = told
     return found
 
@@ -72,6 +83,7 @@ def _path(
     ends: tuple[str, str],
     failed: Mapping[str, str],
     interrupt: Interrupt,
+    printed: dict[str, str],
 ) -> dict[str, Any]:
     end = ends[1]
     for name in ends:
@@ -88,7 +100,7 @@ def _path(
     problems = []
     for name, measure in (("ping", _ping), ("bandwidth", _bandwidth)):
         try:
-            told[name] = measure(nodes, asked, ends, address, interrupt)
+            told[name] = measure(nodes, asked, ends, address, interrupt, printed)
         except InputError as error:
             problems.append(f"{name}: {error.message}")
             if error.hint:
@@ -104,6 +116,7 @@ def _ping(
     ends: tuple[str, str],
     address: str,
     interrupt: Interrupt,
+    printed: dict[str, str],
 ) -> dict[str, Any]:
     probe = asked[ends[0]]
     limit_s = probe.pings * PING_APART_S + SPARE_S
@@ -111,6 +124,7 @@ def _ping(
     # Unreachable is an answer, too: exit code 1 with its counts.
     words += ["-w", str(round(limit_s)), address]
     text, code = _run(nodes[ends[0]], words, limit_s, interrupt)
+    printed["ping"] = text
     told = read_ping(text) if code in (0, 1) else None
     if told is None:
         raise InputError(why(text, code), INSTALL if code == 127 else None)
@@ -125,6 +139,7 @@ def _bandwidth(
     ends: tuple[str, str],
     address: str,
     interrupt: Interrupt,
+    printed: dict[str, str],
 ) -> dict[str, Any]:
     probe, port = asked[ends[0]], str(asked[ends[1]].port)
     seconds = max(1, round(probe.duration_ns / SECOND_NS))
@@ -138,6 +153,7 @@ def _bandwidth(
         words = ["iperf3", "-c", address, "-p", port, "-J", "-t", str(seconds)]
         words += ["-P", str(probe.streams), "--connect-timeout", "5000"]
         text, code = _run(nodes[ends[0]], words, limit_s, interrupt)
+        printed["iperf3"] = text
     finally:
         if server.is_running:
             server.stop("stopped")

@@ -25,6 +25,7 @@ from loadstone.execution.programs.reaching import (
 )
 from loadstone.formats.node_probes import is_kind_of, read_fio, read_mount, read_room
 from loadstone.formats.parts import Parts, clean, read_parts, why
+from loadstone.results.node_outputs import NodeOutputs
 
 LOOK_S = 60.0
 LAY_OUT_S = 600
@@ -51,22 +52,36 @@ def expected_s(probe: NodeProbe) -> float:
 
 
 def probe_storage(
-    nodes: Mapping[str, Node], failed: Mapping[str, str], say: Say, interrupt: Interrupt
+    nodes: Mapping[str, Node],
+    failed: Mapping[str, str],
+    say: Say,
+    interrupt: Interrupt,
+    outputs: NodeOutputs | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return what each node's devices and mounts did; `failed` nodes are not tried again."""
+    """Return what each node's devices and mounts did; `failed` nodes are not tried again.
+
+    What the programs printed goes into `outputs`.
+    """
     found: dict[str, list[dict[str, Any]]] = {}
     for name, node in nodes.items():
         for probe in node.probes:
             if probe.kind == "network":
                 continue
             say(f'probing {probe.kind} {probe.path} of node "{name}"')
-            told = _probe_of(node, probe, failed.get(name), interrupt)
+            printed: dict[str, str] = {}
+            told = _probe_of(node, probe, failed.get(name), interrupt, printed)
+            if outputs is not None and printed:
+                told["outputs"] = outputs.take(printed)
             found.setdefault(name, []).append(told)
     return found
 
 
 def _probe_of(
-    node: Node, probe: NodeProbe, failed: str | None, interrupt: Interrupt
+    node: Node,
+    probe: NodeProbe,
+    failed: str | None,
+    interrupt: Interrupt,
+    printed: dict[str, str],
 ) -> dict[str, Any]:
     told: dict[str, Any] = {
         "kind": probe.kind,
@@ -85,7 +100,7 @@ def _probe_of(
     try:
         _look(node, probe, told, interrupt)
         measure = _device if probe.kind == "device" else _mount
-        return told | measure(node, probe, interrupt)
+        return told | measure(node, probe, interrupt, printed)
     except InputError as error:
         hint = {"hint": error.hint} if error.hint else {}
         return told | {"failed": error.message} | hint
@@ -142,7 +157,9 @@ def _room(parts: Parts) -> int | None:
         return None
 
 
-def _device(node: Node, probe: NodeProbe, interrupt: Interrupt) -> dict[str, Any]:
+def _device(
+    node: Node, probe: NodeProbe, interrupt: Interrupt, printed: dict[str, str]
+) -> dict[str, Any]:
     sudo = ["sudo", "-n"] if node.sudo else []
     # --readonly and the refusal to make files: whatever stands at the path, nothing is written.
     fixed = [*sudo, "fio", "--readonly", "--allow_file_create=0", f"--filename={probe.path}"]
@@ -156,10 +173,13 @@ def _device(node: Node, probe: NodeProbe, interrupt: Interrupt) -> dict[str, Any
     mark = new_mark()
     limit_s = len(lines) * (probe.duration_ns / SECOND_NS + SPARE_S) + SPARE_S
     parts = _run(node, "\n".join(lines), {"mark": mark}, mark, limit_s, interrupt)
+    printed |= _printed(parts)
     return _results(parts, words)
 
 
-def _mount(node: Node, probe: NodeProbe, interrupt: Interrupt) -> dict[str, Any]:
+def _mount(
+    node: Node, probe: NodeProbe, interrupt: Interrupt, printed: dict[str, str]
+) -> dict[str, Any]:
     word = chance.token_hex(8)
     folder = f"{str(probe.path).rstrip('/')}/loadstone-probe-{word}"
     fixed = ["fio", f"--directory={folder}", "--filename_format=probe.$jobnum"]
@@ -185,6 +205,7 @@ def _mount(node: Node, probe: NodeProbe, interrupt: Interrupt) -> dict[str, Any]
     limit_s = LAY_OUT_S + len(STEPS) * (probe.duration_ns / SECOND_NS + SPARE_S) + 2 * SPARE_S
     try:
         parts = _run(node, program, settings, mark, limit_s, interrupt)
+        printed |= _printed(parts)
         left = None if _is_removed(parts) else _remove(node, settings, folder)
         _said(parts, "make")
         _said(parts, "lay", read=read_fio, hint=_hint_of_files(probe))
@@ -263,6 +284,10 @@ def _results(parts: Parts, words: Mapping[str, list[str]]) -> dict[str, Any]:
             kept["latency_ns"] = one["latency_ns"]
         told["tool"] = found["tool"]
     return told
+
+
+def _printed(parts: Parts) -> dict[str, str]:
+    return {name: text for name, (text, _) in parts.items() if name not in _PLAIN}
 
 
 def _said(
