@@ -136,7 +136,8 @@ def _wrong_fill(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[Ke
         yield KeyMistake(
             path=path,
             found=f"it with driver {driver.name} (target {case.target})",
-            allowed="fill with a target that keeps objects in places of their own",
+            allowed="fill with a target that keeps objects in places of their own; on a device,"
+            " a dataset as large as the part that is to be full",
         )
     if campaign.keep_data:
         yield KeyMistake(
