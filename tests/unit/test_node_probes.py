@@ -429,7 +429,7 @@ def test_a_run_keeps_what_the_programs_of_probes_printed(tmp_path: Path, fio: In
     assert told["outputs"] == [f"nodes/N001-{step}.txt" for step in steps]
     kept = [run / name for name in told["outputs"]]
     assert json.loads(kept[1].read_text()) == fio_document("write")
-    assert kept[4].read_text() == "fio: out of luck"
+    assert kept[4].read_text() == "fio: out of luck\n"
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
     assert main(["report", str(run)]) == 0
     kept[1].write_text("{}")

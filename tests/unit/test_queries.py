@@ -2,9 +2,7 @@
 
 import datetime
 import decimal
-import os
 import socket
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,8 +26,6 @@ from loadstone.engines.answers import (
 from loadstone.engines.benchmark import TABLES, text_of
 from loadstone.engines.tables import Mark, TableFile, is_ours, read_mark
 from loadstone.errors import CampaignError, InputError, TargetError
-from loadstone.execution.queries.engine_process import EngineError, EngineProcess, KeptEngines
-from loadstone.execution.queries.streams import QueryStreams
 from tests.unit.campaign_drivers import DRIVERS
 
 CAMPAIGN = """
@@ -339,149 +335,3 @@ def test_an_engine_that_is_not_there_names_its_extra() -> None:
             load_engine(name, {})
         except InputError as error:
             assert f"loadstone[{ENGINES[name].extra}]" in str(error.hint)
-
-
-class Worker:
-    """A program in the place of the engine's process."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str) -> None:
-        program = tmp_path / "python"
-        program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}'\n")
-        program.chmod(0o755)
-        monkeypatch.setattr(
-            "loadstone.execution.queries.engine_process.sys.executable", str(program)
-        )
-
-
-@pytest.mark.parametrize(
-    ("code", "kind", "said"),
-    [
-        ("import os; input(); os.kill(os.getpid(), 9)", "engine_died", "SIGKILL.*memory"),
-        ('import sys; input(); sys.exit("out of luck")', "engine_died", "out of luck"),
-        ("import time; time.sleep(60)", "timeout", "no answer"),
-        ('print("""{"failed": "Boom: no"}""", flush=True); input()', "engine_error", "Boom: no"),
-    ],
-)
-def test_an_engine_that_gives_no_answer_says_why(
-    code: str, kind: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    Worker(monkeypatch, tmp_path, code)
-    with EngineProcess(lambda: True, ()) as process:
-        with pytest.raises(EngineError, match=said) as caught:
-            process.ask({"do": "run"}, 2_000_000_000)
-        assert caught.value.kind == kind
-
-
-def test_a_stop_ends_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    Worker(monkeypatch, tmp_path, "import time; time.sleep(60)")
-    with EngineProcess(lambda: False, ()) as process:
-        with pytest.raises(EngineError) as caught:
-            process.ask({"do": "run"}, 10**12)
-        assert caught.value.kind == "stopped"
-
-
-def test_a_kept_engine_serves_the_next_trial_too_unless_it_died(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    code = (
-        "import json, os, sys\n"
-        "for line in sys.stdin:\n"
-        '    task = json.loads(line)["do"]\n'
-        '    if task == "die": os._exit(3)\n'
-        '    key = "failed" if task == "fail" else "pid"\n'
-        "    print(json.dumps({key: str(os.getpid())}), flush=True)\n"
-    )
-    Worker(monkeypatch, tmp_path, code)
-    engines = KeptEngines()
-
-    def ask(task: str, key: str | None = "spark one", group: str | None = None) -> str:
-        with engines.process(lambda: True, (), key=key, group=group) as process:
-            return str(process.ask({"do": task}, 10**10)["pid"])
-
-    try:
-        first = ask("run")
-        with pytest.raises(EngineError):
-            ask("fail")
-        assert ask("run") == first, "a query that failed costs no engine"
-        assert ask("run", None) != first
-        with pytest.raises(EngineError, match="exit code 3"):
-            ask("die")
-        second = ask("run")
-        assert second != first
-        other = ask("run", "spark two")
-        assert ask("run") == second
-        ask("run", "spark three", "spark ")
-        for one in (second, other):
-            with pytest.raises(ProcessLookupError):
-                os.kill(int(one), 0)
-        third = ask("run", "spark three")
-    finally:
-        engines.close()
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(third), 0)
-
-
-STREAMING = """
-import json, os, sys, time
-for line in sys.stdin:
-    streams = json.loads(line)["streams"]
-    now = time.monotonic_ns()
-    def say(**told): print(json.dumps(told), flush=True)
-    def end(stream, name, **more):
-        say(stream=stream, query=name, started_ns=now, ended_ns=time.monotonic_ns(), **more)
-    left = [[name for name, text in one] for one in streams]
-    while any(left):
-        for stream, names in enumerate(left):
-            if names and names[0] == "Q21": FATE
-            if names: end(stream, names.pop(0), rows=0, answer=[])
-    say(cpu_ns=1)
-"""
-
-
-def test_an_engine_that_dies_in_a_query_of_a_stream_fails_those_that_ran_and_no_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    Worker(monkeypatch, tmp_path, STREAMING.replace("FATE", "os.kill(os.getpid(), 9)"))
-    streams = QueryStreams([["Q01", "Q21", "Q06"], ["Q06", "Q01"], ["Q06"]], 1, 10**10)
-    with EngineProcess(lambda: True, ()) as process, pytest.raises(EngineError) as caught:
-        streams.ask(process)
-    assert not streams.are_over
-    streams.lose(caught.value, None)
-    with EngineProcess(lambda: True, ()) as process:
-        assert streams.ask(process) == {"cpu_ns": 1}
-    assert streams.are_over
-    found = {(one["stream"], one["query"]): one["outcome"] for one in streams.ended}
-    assert found == {
-        (1, "Q01"): "ok", (1, "Q21"): "engine_died", (1, "Q06"): "ok",
-        (2, "Q06"): "ok", (2, "Q01"): "engine_died", (3, "Q06"): "ok",
-    }  # fmt: skip
-    said = next(one["message"] for one in streams.ended if one["query"] == "Q21")
-    assert "SIGKILL" in said
-
-
-def test_a_query_that_takes_too_long_is_told_from_those_that_ended_with_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Stream 1 hangs from the start; stream 2 begins its second query a second later."""
-    slow = (
-        "\n                for other in left[1:]:"
-        "\n                    time.sleep(1); end(1, other.pop(0), rows=0, answer=[])"
-    )
-    Worker(
-        monkeypatch, tmp_path, STREAMING.replace("FATE", slow + "\n                time.sleep(60)")
-    )
-    streams = QueryStreams([["Q21"], ["Q06", "Q01"]], 1, 2 * 10**9)
-    with EngineProcess(lambda: True, ()) as process, pytest.raises(EngineError) as caught:
-        streams.ask(process)
-    streams.lose(caught.value, None)
-    found = {(one["stream"], one["query"]): one["outcome"] for one in streams.ended}
-    assert found == {(1, "Q21"): "timeout", (2, "Q06"): "ok", (2, "Q01"): "engine_died"}
-
-
-def test_what_fails_while_an_engine_is_warmed_fails_in_every_stream() -> None:
-    streams = QueryStreams([["Q01", "Q06"], ["Q06", "Q01"]], 1, 10**10)
-    streams.lose(EngineError("engine_died", "gone"), "Q06")
-    assert streams.names_left == ["Q01"]
-    streams.lose(EngineError("engine_error", "no such file"), None)
-    assert streams.are_over
-    assert [one["outcome"] for one in streams.ended] == ["engine_died"] * 2 + ["engine_error"] * 2

@@ -1,22 +1,26 @@
-"""What limited a query: its processors, or what its storage and network do by themselves."""
+"""What limited a query: memory, processors, or what storage and network do by themselves."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from loadstone.analysis.cells.queries import QueryTimes
 from loadstone.analysis.cells.query_bounds import QueryBound, bounds_of_targets
-from loadstone.results.record import Run
+from loadstone.analysis.cells.query_limits import QueryMemory
+from loadstone.results.record import Record, Run
 
 DISK = QueryBound(resource="storage", name="fio", bytes_per_s=400e6)
 WIRE = QueryBound(resource="network", name="iperf3", bytes_per_s=100e6)
+MIB = 1 << 20
 
 
-def times(cpu_s: float, read_bytes: int | None, *bounds: QueryBound) -> QueryTimes:
+def times(cpu_s: float, read_bytes: int | None, *bounds: QueryBound, **more: Any) -> QueryTimes:
+    usual: dict[str, Any] = {"by_block": {1: 2.0}, "failures": {}, "messages": ()}
     return QueryTimes(
-        query="Q01", arm=(("target", "disk"),), by_block={1: 2.0}, cpu_s=cpu_s,
-        read_bytes=read_bytes, rows=1, is_compared=True, failures={}, messages=(), threads=2,
-        bounds=bounds,
+        query="Q01", arm=(("target", "disk"),), cpu_s=cpu_s, read_bytes=read_bytes, rows=1,
+        is_compared=True, threads=2, bounds=bounds, **(usual | more),
     )  # fmt: skip
 
 
@@ -29,6 +33,8 @@ def times(cpu_s: float, read_bytes: int | None, *bounds: QueryBound) -> QueryTim
         (0.2, 190_000_000, (DISK, WIRE), "network bandwidth"),
         (0.2, 100_000_000, (DISK,), "storage latency"),
         (0.2, 500_000_000, (DISK,), "waits for storage"),
+        # It read more than the path was measured to carry, which therefore bounds nothing.
+        (0.2, 700_000_000, (DISK, WIRE), "storage bandwidth"),
         (0.2, 100_000_000, (), "waits for storage"),
         (0.2, 0, (DISK,), ""),
         (0.2, None, (DISK,), ""),
@@ -46,8 +52,73 @@ def test_evidence_has_both_rates_and_what_measured_the_bound() -> None:
     assert found.evidence == "0.1 of 2 processors busy, read 50 MiB/s of 1 GiB/s (fio)"
 
 
+@pytest.mark.parametrize(
+    ("cpu_s", "memory", "limit"),
+    [
+        (0.4, QueryMemory(stalled=0.45, major_faults=1204, peak_bytes=900 * MIB), "memory"),
+        # Looking for free pages takes processor time, too.
+        (3.8, QueryMemory(stalled=0.45), "memory"),
+        (3.8, QueryMemory(stalled=0.05, major_faults=1204), "engine CPU"),
+        (0.4, QueryMemory(stalled=0.05, major_faults=1204), "waits for storage"),
+        (0.4, QueryMemory(stalled=None), "waits for storage"),
+        (1.2, QueryMemory(stalled=0, spilled_bytes=300 * MIB, allowed_bytes=100 * MIB), "memory"),
+        (3.8, QueryMemory(stalled=0, spilled_bytes=300 * MIB), "engine CPU"),
+        (0.4, QueryMemory(stalled=0, reread_bytes=60 * MIB), "memory"),
+        (0.4, QueryMemory(stalled=0, reread_bytes=40 * MIB), "waits for storage"),
+        (0.4, QueryMemory(stalled=0, spilled_bytes=8 * MIB), "waits for storage"),
+    ],
+)
+def test_memory_is_named_where_work_stood_still_for_it_or_was_written_out(
+    cpu_s: float, memory: QueryMemory, limit: str
+) -> None:
+    assert times(cpu_s, 100 * MIB, memory=memory).limit == limit
+
+
+def test_evidence_of_memory_has_what_was_seen() -> None:
+    memory = QueryMemory(
+        stalled=0.45, major_faults=1204, peak_bytes=900 * MIB, allowed_bytes=1024 * MIB
+    )
+    assert times(0.4, 1, memory=memory).evidence == (
+        "work stood still for memory 45% of the time, 1,204 major faults, held 900 MiB of 1 GiB"
+    )
+
+
+def test_a_query_that_ran_out_of_memory_is_limited_by_it() -> None:
+    found = times(0, None, by_block={}, failures={"out_of_memory": 2}, messages=("SIGKILL",))
+    assert (found.limit, found.evidence) == ("memory", "SIGKILL")
+    assert times(0, None, by_block={}, failures={"engine_died": 2}, messages=("x",)).limit == ""
+
+
+@pytest.mark.parametrize(
+    ("ping_us", "read_us", "limit"),
+    [(400, 500, "network latency"), (200, 500, "storage latency"), (400, None, "storage latency")],
+)
+def test_latency_is_the_networks_where_a_ping_takes_half_of_a_small_read(
+    ping_us: int, read_us: int | None, limit: str
+) -> None:
+    disk = QueryBound(
+        resource="storage", name="fio", bytes_per_s=400e6,
+        latency_ns=read_us * 1000 if read_us else None,
+    )  # fmt: skip
+    wire = QueryBound(resource="network", name="ping", bytes_per_s=900e6, latency_ns=ping_us * 1000)
+    found = times(0.2, 100_000_000, disk, wire)
+    assert found.limit == limit
+    assert f"{ping_us} µs a ping (ping)" in found.evidence
+
+
 def probe(path: str, rate: float, **more: object) -> dict[str, object]:
     return {"kind": "mount", "path": path, "direct": True, "read": {"bytes_per_s": rate}, **more}
+
+
+def run_of(targets: dict[str, Any], nodes: dict[str, Any], *loads: dict[str, Any]) -> Run:
+    records = [
+        SimpleNamespace(
+            trial={"phase": "load", "target": {"name": load.pop("target")}}, summary=load
+        )
+        for load in loads
+    ]
+    manifest = {"campaign": {"targets": targets}, "nodes": nodes}
+    return Run(path=Path("r"), manifest=manifest, records=cast("tuple[Record, ...]", records))
 
 
 def test_a_probe_bounds_the_targets_whose_paths_lie_below_its_mount() -> None:
@@ -56,10 +127,43 @@ def test_a_probe_bounds_the_targets_whose_paths_lie_below_its_mount() -> None:
         "n0": {"probes": [probe("/data", 1e6), {"kind": "mount", "path": "/data", "failed": "x"}]},
         "n1": {"probes": [probe("/data/", 3e6), probe("/mnt", 9e9)]},
     }
-    run = Run(
-        path=Path("r"), manifest={"campaign": {"targets": targets}, "nodes": nodes}, records=()
-    )
-    found = bounds_of_targets(run)
+    found = bounds_of_targets(run_of(targets, nodes))
     assert [one.bytes_per_s for one in found["a"]] == [3e6]
     assert "n1" in found["a"][0].name
     assert (found["b"], found["s3"]) == ((), ())
+
+
+def path_to(gbit: float, address: str, ping_ms: float = 0.2) -> dict[str, Any]:
+    bandwidth = {"bits_per_s": gbit * 1e9}
+    return {"address": address, "bandwidth": bandwidth, "ping": {"avg_ms": ping_ms}}
+
+
+def test_the_network_to_the_client_bounds_what_other_hosts_serve() -> None:
+    """From the node of the target's address where there is one, else from the best one."""
+    targets = {
+        "disk": {"path": "/data"},
+        "cephfs": {"path": "/mnt/ceph"},
+        "s3": {"endpoints": ["http://10.0.0.12:7480"]},
+        "here": {"endpoints": ["http://127.0.0.1:7480"]},
+    }
+    one, two, me = "10.0.0.11", "10.0.0.12", "10.0.0.9"
+    nodes = {
+        "one": {"host": "one.a", "paths": {"me": path_to(8, me), "two": path_to(99, two)}},
+        "two": {"host": "two.a", "paths": {"me": path_to(4, me, 0.7), "one": path_to(99, one)}},
+        "me": {"host": None, "paths": {"one": path_to(1, one), "two": {"failed": "x"}}},
+    }
+    found = bounds_of_targets(
+        run_of(
+            targets,
+            nodes,
+            {"target": "disk", "filesystem": "ext4"},
+            {"target": "cephfs", "filesystem": "fuse.ceph-fuse"},
+            {"target": "s3", "target_on_own_host": False},
+            {"target": "here", "target_on_own_host": True},
+        )
+    )
+    assert found["disk"] == found["here"] == ()
+    [cephfs], [s3] = found["cephfs"], found["s3"]
+    assert (cephfs.resource, cephfs.bytes_per_s, cephfs.latency_ns) == ("network", 1e9, 0.2e6)
+    assert (s3.bytes_per_s, s3.latency_ns) == (0.5e9, 0.7e6)
+    assert s3.name == "iperf3 and ping from two to me"

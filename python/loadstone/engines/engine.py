@@ -48,6 +48,10 @@ class Tables:
         return [f"s3://{self.bucket.name}/{name}" for name in self.files[table]]
 
 
+class GoneError(Exception):
+    """What does an engine's work has ended: its process is of no use any more."""
+
+
 class Asked(Protocol):
     """What runs queries, one at a time."""
 
@@ -57,6 +61,8 @@ class Asked(Protocol):
 
 class Engine(Protocol):
     """One engine in its own process. An error of the engine is any exception it raises.
+
+    After a GoneError its process ends, and another one goes on.
 
     One that `has_processes` does its work in others, which it starts in the same session.
     """

@@ -11,15 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
-from loadstone.engines import load_engine
+from loadstone.engines import load_engine, session
 from loadstone.engines.answers import plain_answer
 from loadstone.engines.ending import end_with_parent
-from loadstone.engines.engine import Bucket, Engine, Tables
+from loadstone.engines.engine import Bucket, Engine, GoneError, Tables
 from loadstone.engines.traffic import received_by
 
 MESSAGE_MAX = 2000
@@ -49,11 +48,19 @@ def main() -> None:
             else:
                 assert engine is not None, "a task opens the engine first"
                 told = _run(engine, task["query"], endpoint, is_kept=task["is_kept"])
+        except GoneError as error:
+            _end(error)
         except Exception as error:  # what an engine raises is its own affair
             told = {"failed": f"{type(error).__name__}: {error}"[:MESSAGE_MAX]}
         _say(answers, told)
     if engine is not None:
         engine.close()
+
+
+def _end(error: GoneError) -> NoReturn:
+    """End this process at once, its other threads too; its parent reads why, and ends the rest."""
+    os.write(2, str(error)[:MESSAGE_MAX].encode())
+    os._exit(1)
 
 
 def _say(answers: IO[str], told: dict[str, Any]) -> None:
@@ -99,6 +106,8 @@ def _run_streams(
             started = time.monotonic_ns()
             try:
                 rows = beside[number].run(query)
+            except GoneError as error:
+                _end(error)
             except Exception as error:
                 ended = time.monotonic_ns()
                 told["error"] = f"{type(error).__name__}: {error}"[:MESSAGE_MAX]
@@ -121,35 +130,18 @@ def _run_streams(
 def _measured(engine: Engine, endpoint: str | None) -> Iterator[dict[str, Any]]:
     """Give what the engine used meanwhile, once it is over."""
     measured: dict[str, Any] = {}
-    before = _usage()
+    before = session.begin()
     with received_by(engine.has_processes, endpoint) as received:
         yield measured
-    after = _usage()
-    measured |= {name: after[name] - before[name] for name in before}
+    measured |= session.end(before)
     measured |= {"received_bytes": received[0], "cores": len(os.sched_getaffinity(0))}
-    measured |= engine.account()
-
-
-def _usage() -> dict[str, int]:
-    """Return what the processes of this session used: an engine may have started some."""
-    used = {"cpu_ns": 0, "read_bytes": 0}
-    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
-    own = os.getsid(0)
-    for number in os.listdir("/proc"):
-        if not number.isdigit():
-            continue
-        with suppress(OSError, ValueError, IndexError):
-            if os.getsid(int(number)) != own:
-                continue
-            if int(number) == os.getpid():
-                used["cpu_ns"] += time.process_time_ns()
-            else:
-                fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
-                used["cpu_ns"] += (int(fields[11]) + int(fields[12])) * tick_ns
-            for line in Path(f"/proc/{number}/io").read_text().splitlines():
-                if line.startswith("read_bytes:"):
-                    used["read_bytes"] += int(line.split()[1])
-    return used
+    if engine.has_processes:
+        # They write what they exchange, and not for want of memory alone.
+        measured["spilled_bytes"] = None
+    told = engine.account()
+    if told:
+        # It works elsewhere: what this host's memory did says nothing of it.
+        measured |= {**dict.fromkeys(session.OF_MEMORY), **told}
 
 
 if __name__ == "__main__":

@@ -5,19 +5,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadstone import units
 from loadstone.analysis.cells.query_bounds import QueryBound, bounds_of_targets
+from loadstone.analysis.cells.query_limits import (
+    UNKNOWN_MEMORY,
+    QueryMemory,
+    QueryUse,
+    limit_of,
+)
 from loadstone.analysis.cells.query_streams import StreamRuns, stream_runs
 from loadstone.analysis.judgements.finding import Evidence, Finding
 from loadstone.analysis.judgements.seen import Seen
 from loadstone.analysis.statistics.ratios import Ratio, geometric_mean, paired_ratio
 from loadstone.campaign.planning.query_plan import QUERIES, QUERY, STREAMS
 from loadstone.results.record import Record, Run
-
-BUSY = 0.8
-"""The share of the engine's threads from which on its processors are what a query waits for."""
-IDLE = 0.5
-"""The share of one processor below which a query mostly waits."""
 
 ARM_NAMES = ("target", "engine", "cache", "threads")
 
@@ -45,6 +45,7 @@ class QueryTimes:
     threads: int | None
     bounds: tuple[QueryBound, ...] = ()
     """What its target does by itself, as far as the run measured that."""
+    memory: QueryMemory = UNKNOWN_MEMORY
 
     @property
     def seconds(self) -> list[float]:
@@ -74,28 +75,18 @@ class QueryTimes:
 
     @property
     def _limit(self) -> tuple[str, str]:
-        middle = self.median_s
-        if not middle or self.cpu_s is None:
-            return "", ""
-        busy = self.cpu_s / middle
-        used = f"{busy:.2g} of {self.threads or 1} processors busy"
-        if self.threads and busy >= BUSY * self.threads:
-            return "engine CPU", used
-        rate = (self.read_bytes or 0) / middle
-        slowest = min(self.bounds, key=lambda one: one.bytes_per_s, default=None)
-        share = rate / slowest.bytes_per_s if slowest is not None else 0.0
-        read = f"read {units.format_byte_rate(rate)}"
-        if slowest is not None:
-            read += f" of {units.format_byte_rate(slowest.bytes_per_s)} ({slowest.name})"
-        if slowest is not None and share >= BUSY:
-            return f"{slowest.resource} bandwidth", read
-        if busy < IDLE and self.read_bytes:
-            # Idle processors and a path that could carry more: each read is waited for.
-            is_slack = slowest is not None and share < IDLE
-            return "storage latency" if is_slack else "waits for storage", f"{used}, {read}"
-        if BUSY <= busy <= 1 / BUSY and (self.threads or 0) > 1:
-            return "one CPU", used
-        return "", ""
+        return limit_of(
+            QueryUse(
+                seconds=self.median_s,
+                cpu_s=self.cpu_s,
+                read_bytes=self.read_bytes,
+                threads=self.threads,
+                failures=self.failures,
+                messages=self.messages,
+                bounds=self.bounds,
+                memory=self.memory,
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,10 +227,13 @@ def _times(
     failures: dict[str, int] = {}
     messages: list[str] = []
     compared: list[bool] = []
+    seen: list[Mapping[str, Any]] = []
     threads: int | None = None
+    allowed: int | None = None
     for record in records:
         measured: Mapping[str, Any] = record.summary["query"]
         threads = measured.get("threads") or measured.get("cores") or threads
+        allowed = record.trial["queries"].get("memory_bytes") or allowed
         if record.summary["failed"]:
             examples = record.summary.get("error_examples") or {}
             for outcome, message in (examples.get(QUERY) or {"engine_error": ""}).items():
@@ -251,6 +245,7 @@ def _times(
             cpu_s.append(cpu_ns / 1e9)
         read.append(_read(measured))
         rows.append(measured.get("rows", 0))
+        seen.append(measured)
         compared.append("compared_with" in measured)
     return QueryTimes(
         query=name,
@@ -264,6 +259,24 @@ def _times(
         messages=tuple(dict.fromkeys(messages)),
         threads=threads,
         bounds=bounds,
+        memory=_memory(seen, allowed),
+    )
+
+
+def _memory(seen: Sequence[Mapping[str, Any]], allowed: int | None) -> QueryMemory:
+    """Return what was seen of memory; records of earlier builds tell nothing of it."""
+    stalled = [
+        one["memory_stall_ns"] / max(1, one["time_ns"])
+        for one in seen
+        if one.get("memory_stall_ns") is not None
+    ]
+    return QueryMemory(
+        stalled=statistics.median(stalled) if stalled else None,
+        major_faults=_middle([one.get("major_faults") for one in seen]),
+        peak_bytes=_middle([one.get("memory_peak_bytes") for one in seen]),
+        spilled_bytes=_middle([one.get("spilled_bytes") for one in seen]),
+        reread_bytes=_middle([one.get("reread_bytes") for one in seen]),
+        allowed_bytes=allowed,
     )
 
 
@@ -287,6 +300,9 @@ def _load(record: Record) -> Mapping[str, Any]:
         "target": record.trial["case"]["target"],
         "seconds": None if data["was_there"] else seconds,
         "filesystem": filesystem,
+        # Records of earlier builds do not tell them.
+        "files_kept": 0,
+        "bytes_kept": 0,
         **data,
     }
 

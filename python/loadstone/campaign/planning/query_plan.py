@@ -27,6 +27,9 @@ STREAMS = "streams"
 QUERY_PHASES = (LOAD, CHECK, QUERY, STREAMS)
 MEASURED_PHASES = (QUERY, STREAMS)
 
+OUT_OF_MEMORY = "out_of_memory"
+"""The outcome of a query that was ended, or gave up, for want of memory."""
+
 SERVER = "clickhouse_server"
 ON_SERVER = "server"
 """The format of tables that only a server can reach."""

@@ -11,13 +11,26 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from loadstone.campaign.planning.query_plan import OUT_OF_MEMORY
 from loadstone.errors import LoadstoneError
 from loadstone.execution import secrets
 
 TICK_S = 0.2
 SAID_MAX = 500
+
+
+_SAID_OF_MEMORY = (
+    "OutOfMemory",  # DuckDB, Java
+    "MEMORY_LIMIT_EXCEEDED",  # ClickHouse
+    "Resources exhausted",  # DataFusion
+    "MemoryError",
+    "Cannot allocate memory",
+    "ArrowMemoryError",
+)
+"""What engines say who gave up for want of memory."""
 
 
 class EngineError(LoadstoneError):
@@ -26,6 +39,11 @@ class EngineError(LoadstoneError):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+def outcome_of(message: str) -> str:
+    """Return the outcome of a query that an engine gave up, from what the engine said."""
+    return OUT_OF_MEMORY if any(sign in message for sign in _SAID_OF_MEMORY) else "engine_error"
 
 
 class KeptEngines:
@@ -89,6 +107,7 @@ class EngineProcess:
         self._tick = tick
         self._hidden = hidden
         self._answers: queue.Queue[str] = queue.Queue()
+        self._kills: int | None = None
 
     def __enter__(self) -> "EngineProcess":
         """Start it: without secrets in its environment, and in a session of its own."""
@@ -127,6 +146,7 @@ class EngineProcess:
     def begin(self, task: Mapping[str, Any]) -> None:
         """Give a task that has several answers."""
         assert self._process.stdin is not None, "it has a pipe"
+        self._kills = _memory_kills()
         try:
             self._process.stdin.write(json.dumps(task) + "\n")
             self._process.stdin.flush()
@@ -137,7 +157,8 @@ class EngineProcess:
         """Return the next answer; raise EngineError if there is none, or it is a failure."""
         told: dict[str, Any] = json.loads(self._awaited(timeout_ns))
         if "failed" in told:
-            raise EngineError("engine_error", secrets.hide(told["failed"], self._hidden))
+            message = secrets.hide(told["failed"], self._hidden)
+            raise EngineError(outcome_of(message), message)
         return told
 
     def _awaited(self, timeout_ns: int) -> str:
@@ -165,15 +186,21 @@ class EngineProcess:
             os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         self._end()
         code = self._process.returncode
-        how = f"exit code {code}"
+        kind, how = "engine_died", f"exit code {code}"
         if code < 0:
             how = signal.Signals(-code).name
-            if code == -signal.SIGKILL:
+        if code == -signal.SIGKILL:
+            kills = _memory_kills()
+            if kills is None or self._kills is None:
                 how += ", as of a process that ran out of memory"
+            elif kills > self._kills:
+                kind, how = OUT_OF_MEMORY, f"{how}, and the kernel ended a process for its memory"
+            else:
+                how += ", and the kernel ended no process for its memory"
         self._said.seek(0)
         said = self._said.read().decode(errors="replace").strip()[-SAID_MAX:]
         tail = secrets.hide(f": {said}" if said else "", self._hidden)
-        return EngineError("engine_died", f"the engine's process ended ({how}){tail}")
+        return EngineError(kind, f"the engine's process ended ({how}){tail}")
 
     def _listen(self) -> None:
         assert self._process.stdout is not None, "it has a pipe"
@@ -191,3 +218,13 @@ class EngineProcess:
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
+
+
+def _memory_kills() -> int | None:
+    """Return how many processes of this host the kernel ended for memory; None if it says not."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            name, _, value = line.partition(" ")
+            if name == "oom_kill":
+                return int(value)
+    return None

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loadstone.engines.benchmark import text_of
-from loadstone.execution.queries.engine_process import EngineError, EngineProcess
+from loadstone.execution.queries.engine_process import EngineError, EngineProcess, outcome_of
 
 
 class QueryStreams:
@@ -46,7 +46,7 @@ class QueryStreams:
             self._left[stream].remove(answer["query"])
             self._since_ns[stream] = answer["ended_ns"]
             said = answer.pop("error", None)
-            outcome = "ok" if said is None else "engine_error"
+            outcome = "ok" if said is None else outcome_of(said)
             self.ended.append({**answer, "stream": stream + 1, "outcome": outcome, "message": said})
 
     @property

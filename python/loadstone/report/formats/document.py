@@ -83,6 +83,11 @@ def _queries(results: QueryResults) -> dict[str, Any]:
                         "compared": one.is_compared,
                         "failures": dict(one.failures),
                         "messages": list(one.messages),
+                        "memory_stalled": one.memory.stalled,
+                        "memory_peak_bytes": one.memory.peak_bytes,
+                        "major_faults": one.memory.major_faults,
+                        "spilled_bytes": one.memory.spilled_bytes,
+                        "reread_bytes": one.memory.reread_bytes,
                         "limit": one.limit or None,
                         "limit_evidence": one.evidence or None,
                     }

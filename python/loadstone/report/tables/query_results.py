@@ -240,7 +240,7 @@ def _loads(results: QueryResults) -> Table:
             f"{units.format_bytes(one['bytes_kept'])} had been written before the run was cut off; "
             "time and rate are of the rest."
             for one in results.loads
-            if one.get("files_kept")
+            if one["files_kept"]
         ),
     )
 
@@ -273,7 +273,7 @@ def _loaded_in(load: Mapping[str, Any]) -> str:
 
 
 def _rate(load: Mapping[str, Any]) -> str:
-    written = load["bytes"] - (load.get("bytes_kept") or 0)
+    written = load["bytes"] - load["bytes_kept"]
     if not load["seconds"] or not written:
         return NOT_KNOWN
     return units.format_byte_rate(written / load["seconds"])

@@ -1,0 +1,139 @@
+"""What kept a query from being faster: memory, processors, storage or network, with the evidence.
+
+Named is what the query itself showed, held against what the path does by itself. Where neither
+tells, nothing is named.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from loadstone import units
+from loadstone.analysis.cells.query_bounds import QueryBound
+from loadstone.campaign.planning.query_plan import OUT_OF_MEMORY
+
+BUSY = 0.8
+"""The share of the engine's threads from which on its processors are what a query waits for."""
+IDLE = 0.5
+"""The share of one processor below which a query mostly waits."""
+STALLED = 0.2
+"""The share of a query's time in which work stood still for memory that names memory."""
+LEAST_BYTES = 16 << 20
+"""Fewer bytes than this an engine may write, or read again, for other reasons."""
+EXCEEDED = 1.1
+"""A path that carried this much more than it was measured to do bounds nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryMemory:
+    """Medians of what was seen of memory while a query ran.
+
+    `stalled` is the share of its time in which some work stood still for memory, as the kernel
+    counts it (PSI). `spilled_bytes` are None for an engine that also writes what it has memory for.
+    `reread_bytes` is what the kernel had dropped shortly before it was read; what was made cold
+    does not count. `allowed_bytes` is the campaign's limit for the engine.
+    """
+
+    stalled: float | None = None
+    major_faults: int | None = None
+    peak_bytes: int | None = None
+    spilled_bytes: int | None = None
+    reread_bytes: int | None = None
+    allowed_bytes: int | None = None
+
+    def words(self) -> str:
+        """Return what was seen, in words."""
+        found = []
+        if self.stalled is not None:
+            found.append(f"work stood still for memory {self.stalled:.0%} of the time")
+        if self.major_faults:
+            found.append(units.counted(self.major_faults, "major fault"))
+        if self.spilled_bytes:
+            found.append(f"wrote {units.format_bytes(self.spilled_bytes)}")
+        if self.reread_bytes:
+            found.append(f"read {units.format_bytes(self.reread_bytes)} again")
+        if self.peak_bytes:
+            of = f" of {units.format_bytes(self.allowed_bytes)}" if self.allowed_bytes else ""
+            found.append(f"held {units.format_bytes(self.peak_bytes)}{of}")
+        return ", ".join(found)
+
+
+UNKNOWN_MEMORY = QueryMemory()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryUse:
+    """What a query used in so many seconds; None for seconds where no run gave an answer."""
+
+    seconds: float | None
+    cpu_s: float | None
+    read_bytes: int | None
+    threads: int | None
+    failures: Mapping[str, int]
+    messages: Sequence[str]
+    bounds: Sequence[QueryBound]
+    memory: QueryMemory
+
+
+def limit_of(use: QueryUse) -> tuple[str, str]:
+    """Return what limited a query, and from what that follows; empty where nothing tells."""
+    if use.failures.get(OUT_OF_MEMORY):
+        return "memory", next(iter(use.messages), "")
+    if not use.seconds:
+        return "", ""
+    memory = use.memory
+    if (memory.stalled or 0.0) >= STALLED:
+        return "memory", memory.words()
+    if use.cpu_s is None:
+        return "", ""
+    busy = use.cpu_s / use.seconds
+    used = f"{busy:.2g} of {units.counted(use.threads or 1, 'processor')} busy"
+    if use.threads and busy >= BUSY * use.threads:
+        return "engine CPU", used
+    read_bytes = use.read_bytes or 0
+    needless = max(memory.spilled_bytes or 0, memory.reread_bytes or 0)
+    if needless >= max(LEAST_BYTES, read_bytes / 2):
+        return "memory", f"{used}, read {units.format_bytes(read_bytes)}, {memory.words()}"
+    return _limit_of_path(use, busy, used)
+
+
+def _limit_of_path(use: QueryUse, busy: float, used: str) -> tuple[str, str]:
+    rate = (use.read_bytes or 0) / (use.seconds or 1)
+    bounds = [one for one in use.bounds if rate <= EXCEEDED * one.bytes_per_s]
+    slowest = min(bounds, key=lambda one: one.bytes_per_s, default=None)
+    share = rate / slowest.bytes_per_s if slowest is not None else 0.0
+    read = f"read {units.format_byte_rate(rate)}"
+    if slowest is not None:
+        read += f" of {units.format_byte_rate(slowest.bytes_per_s)} ({slowest.name})"
+    if slowest is not None and share >= BUSY:
+        return f"{slowest.resource} bandwidth", read
+    if busy < IDLE and use.read_bytes:
+        # Idle processors and a path that could carry more: each read is waited for.
+        if slowest is None or share >= IDLE:
+            return "waits for storage", f"{used}, {read}"
+        resource, waits = _slower(bounds)
+        return f"{resource} latency", f"{used}, {read}{waits}"
+    if BUSY <= busy <= 1 / BUSY and (use.threads or 0) > 1:
+        return "one CPU", used
+    return "", ""
+
+
+def _slower(bounds: Sequence[QueryBound]) -> tuple[str, str]:
+    """Return whose latency a read waits for, and both latencies in words.
+
+    What a probe of the storage waits for includes the network's way to it and back, and its own
+    queue. So the network is the greater part for certain where a ping takes half of that.
+    """
+    known = {one.resource: one for one in bounds if one.latency_ns is not None}
+    waits = "".join(
+        f", {units.format_duration(one.latency_ns or 0)} a {_asked(one)} ({one.name})"
+        for one in known.values()
+    )
+    network, storage = known.get("network"), known.get("storage")
+    if network is None or storage is None:
+        return "storage", waits
+    is_network = (network.latency_ns or 0) >= (storage.latency_ns or 0) / 2
+    return "network" if is_network else "storage", waits
+
+
+def _asked(bound: QueryBound) -> str:
+    return "ping" if bound.resource == "network" else "small read"
