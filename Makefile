@@ -107,7 +107,9 @@ ROTATION := $(if $(CI),--rotation "$(shell git rev-parse HEAD 2>/dev/null || ech
 # pytest ends with 2 when it is interrupted, and with 5 when PYTEST_OPTIONS left it no test.
 PYTEST := $(BIN)/python -m pytest -q
 IN_PARTS := status=0; ended() { case $$1 in 2) exit 2;; 5) ;; *) status=1;; esac; };
-PARALLEL := -n logical --dist loadgroup tests
+# Half of what tests take is waiting: for seconds of a load, for the disk, for a host that is lost.
+PROCESSES := $(shell echo $$((2 * $$(nproc))))
+PARALLEL := -n $(PROCESSES) --dist loadgroup tests
 
 # Tests that look at how fast something is have the host to themselves.
 ALONE := tests/rig $(addprefix tests/system/test_,calibrate.py capacity.py stalls.py)

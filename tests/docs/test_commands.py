@@ -162,6 +162,8 @@ def small(words: Sequence[str], store: str, folder: Path) -> list[str]:
     )
     shrunk = [SMALL.get(before, word) for before, word in zip(["", *kept], kept, strict=False)]
     # On a busy host an open load is late, which is no fault of the page.
+    if not {"-n", "--count", "-d", "--duration", "--timelimit"} & set(shrunk):
+        shrunk += ["-n", SMALL["-n"]]
     return [operations, target, *shrunk, "--set", "expect.failures=true"]
 
 

@@ -7,21 +7,22 @@ from pathlib import Path
 # A command that takes longer hangs.
 HANGS_AFTER_S = 600
 
-# Eight trials of half a second on two targets that are none.
+# Eight trials of a fifth of a second on two targets that are none.
 QUICK = """\
 name: quick
 targets:
   one: {driver: "null"}
   two: {driver: "null"}
 dataset: {objects: 1000, size: 4KiB, buckets: 4}
-load: {threads: 4}
+load: {threads: 1}
 rounds: 2
 phases:
-  - {op: put, duration: 500ms}
-  - {op: get, duration: 500ms}
+  - {op: put, duration: 200ms}
+  - {op: get, duration: 200ms}
 """
 
-LONG = QUICK.replace("500ms", "10m")
+# Leaves the machine to other work while tests wait for it.
+LONG = QUICK.replace("200ms", "10m").replace("threads: 1", "rate: 100/s, clients_max: 20")
 
 
 def write(folder: Path, text: str) -> Path:

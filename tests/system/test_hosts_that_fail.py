@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,7 @@ hosts:
   on_lost: {on_lost}
 dataset: {{objects: 1000, size: 4KiB}}
 load: {load}
-rounds: {rounds}
-phases: [{{op: put, duration: {duration}}}]
+phases: {phases}
 """
 CLOSED = "{threads: 1, cores: 1}"
 OPEN = "{rate: 100/s, clients_max: 20, cores: 1}"
@@ -95,12 +94,11 @@ def write(
     folder: Path,
     *,
     load: str,
-    duration: str,
+    durations: Sequence[str],
     on_lost: str,
-    rounds: int = 1,
     on_client2: str = "",
 ) -> Path:
-    """Write a campaign whose agent on client2 has shell commands of its own before it."""
+    """Write a campaign of trials so long, whose agent on client2 has shell commands before it."""
     command = folder / "loadstone-here"
     command.write_text(
         f'#!/bin/sh\nif [ "$(hostname)" = client2 ]; then\n:\n{on_client2}\nfi\n'
@@ -113,8 +111,10 @@ def write(
             command=command,
             listen=CONTROLLER,
             load=load,
-            duration=duration,
-            rounds=rounds,
+            phases=[
+                {"name": f"put{number}", "op": "put", "duration": duration}
+                for number, duration in enumerate(durations)
+            ],
             on_lost=on_lost,
         ),
     )
@@ -174,7 +174,7 @@ throttles = pytest.mark.skipif(
 def test_a_host_that_is_too_slow_to_say_anything_is_lost_as_the_campaign_says(
     network: SshNetwork, tmp_path: Path, on_lost: str
 ) -> None:
-    file = write(tmp_path, load=OPEN, duration="10s", rounds=2, on_lost=on_lost)
+    file = write(tmp_path, load=OPEN, durations=["1s", "10s"], on_lost=on_lost)
     process = network.start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "[2/2]")
     wait_for_figures(process)
@@ -201,8 +201,9 @@ def test_a_host_that_is_too_slow_to_say_anything_is_lost_as_the_campaign_says(
 def test_a_host_that_is_too_slow_ends_with_the_others_and_is_named(
     network: SshNetwork, tmp_path: Path
 ) -> None:
-    file = write(tmp_path, load=CLOSED, duration="8s", rounds=2, on_lost="continue")
+    file = write(tmp_path, load=CLOSED, durations=["1s", "8s"], on_lost="continue")
     process = network.start("run", file, "-o", tmp_path / "run")
+    campaigns.wait_for(process, "[2/2]")
     campaigns.wait_for(process, "%")
     with slowed(network.processes("client2"), SLOW_SHARE):
         _, err = campaigns.end(process)
@@ -246,7 +247,7 @@ def test_a_host_whose_disk_is_full_is_named_before_any_load(
     network: SshNetwork, disk: Path, tmp_path: Path
 ) -> None:
     here = f"export TMPDIR={disk} XDG_STATE_HOME={disk}"
-    file = write(tmp_path, load=OPEN, duration="1s", on_lost="continue", on_client2=here)
+    file = write(tmp_path, load=OPEN, durations=["1s"], on_lost="continue", on_client2=here)
     filler = fill(disk)
     try:
         said = network.loadstone("run", file, "-o", tmp_path / "run")
@@ -265,7 +266,7 @@ def test_a_host_whose_disk_fills_goes_on_for_it_writes_nothing(
     network: SshNetwork, disk: Path, tmp_path: Path
 ) -> None:
     here = f"export TMPDIR={disk} XDG_STATE_HOME={disk}"
-    file = write(tmp_path, load=OPEN, duration="3s", rounds=2, on_lost="stop", on_client2=here)
+    file = write(tmp_path, load=OPEN, durations=["3s", "1s"], on_lost="stop", on_client2=here)
     process = network.start("run", file, "-o", tmp_path / "run")
     campaigns.wait_for(process, "%")
     filler = fill(disk)
@@ -282,7 +283,7 @@ def test_a_host_whose_disk_fills_goes_on_for_it_writes_nothing(
 def test_a_controller_whose_disk_fills_ends_all_load_and_goes_on_when_there_is_room(
     network: SshNetwork, tmp_path: Path
 ) -> None:
-    file = write(tmp_path, load=OPEN, duration="2s", rounds=3, on_lost="continue")
+    file = write(tmp_path, load=OPEN, durations=["1s", "2s", "1s"], on_lost="continue")
     with small_disk(tmp_path) as disk:
         run = disk / "run"
         process = network.start("run", file, "-o", run)
@@ -315,7 +316,7 @@ def test_a_clock_that_is_set_moves_no_figure_and_is_named(
         ["cc", "-shared", "-fPIC", "-O1", "-o", library, tmp_path / "clock.c", "-ldl"], check=True
     )
     here = f"export CLOCK_AHEAD={ahead} LD_PRELOAD={library}"
-    file = write(tmp_path, load=OPEN, duration="6s", rounds=3, on_lost="stop", on_client2=here)
+    file = write(tmp_path, load=OPEN, durations=["6s", "1s", "6s"], on_lost="stop", on_client2=here)
     process = network.start("run", file, "-o", tmp_path / "run")
     wait_for_figures(process)
     set_clock(ahead, 3600.0)

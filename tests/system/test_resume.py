@@ -31,7 +31,7 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long(cpu_s=12)) for seed in r
 def test_finished_trials_outlive_a_kill_at_any_moment_and_are_never_run_again(
     tmp_path: Path, seed: int
 ) -> None:
-    file = campaigns.write(tmp_path, campaigns.QUICK)
+    file = campaigns.write(tmp_path, campaigns.QUICK.replace("200ms", "500ms"))
     folder = tmp_path / "run"
     chance = random.Random(seed)
     process = campaigns.start("run", file, "-o", folder)
@@ -186,7 +186,7 @@ def test_another_campaign_does_not_go_on_with_a_run(tmp_path: Path) -> None:
     campaigns.wait_for(process, "%")
     process.kill()
     process.communicate()
-    file.write_text(campaigns.LONG.replace("threads: 4", "threads: 5"))
+    file.write_text(campaigns.LONG.replace("clients_max: 20", "clients_max: 21"))
     said = loadstone("run", file, "-o", tmp_path / "run", "--resume")
     assert said.code == 1
     assert "was planned differently" in said.err

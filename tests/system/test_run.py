@@ -124,7 +124,7 @@ def no_file_beyond(limit: int) -> None:
 def test_a_full_disk_stops_the_run_and_keeps_what_had_ended(tmp_path: Path) -> None:
     file = campaigns.write(tmp_path, campaigns.LONG.replace("10m", "300ms", 1))
     # Files may not grow past this: the first trial's fit, those of the long one do not.
-    limit = 100_000
+    limit = 50_000
     done = subprocess.run(
         [sys.executable, "-m", "loadstone", "run", str(file), "-o", str(tmp_path / "run")],
         capture_output=True,
@@ -145,7 +145,7 @@ def test_a_full_disk_stops_the_run_and_keeps_what_had_ended(tmp_path: Path) -> N
 
 SMALL_DISK = """
 mkdir -p {disk}
-mount -t tmpfs -o size=256k tmpfs {disk} || exit 77
+mount -t tmpfs -o size=160k tmpfs {disk} || exit 77
 {python} -m loadstone run {file} -o {disk}/run
 code=$?
 cp -r {disk}/run {kept}

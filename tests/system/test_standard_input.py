@@ -12,7 +12,7 @@ import pytest
 from tests.system import campaigns
 from tests.system.command import NO_STATE
 
-SHORT = campaigns.QUICK.replace("500ms", "100ms").replace("rounds: 2", "rounds: 1")
+SHORT = campaigns.QUICK.replace("200ms", "100ms").replace("rounds: 2", "rounds: 1")
 HOOK = "hooks: [{at: before_run, run: [echo, told]}]\n"
 
 
