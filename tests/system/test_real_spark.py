@@ -121,6 +121,81 @@ def test_a_given_cluster_reads_files(tmp_path: Path, made: Path) -> None:
     assert "nothing tells" in found["statement"]
 
 
+KILLS_IN_Q06 = """
+import os
+from pathlib import Path
+from loadstone.engines.spark_engine import Spark
+run = Spark.run
+def killed(self, query):
+    if "l_extendedprice * l_discount" in query:
+        for path in Path("/proc").glob("[0-9]*"):
+            try:
+                is_meant = b"NAME" in (path / "cmdline").read_bytes()
+                if is_meant and os.getsid(int(path.name)) == os.getsid(0):
+                    os.kill(int(path.name), 9)
+            except OSError:
+                continue
+    return run(self, query)
+Spark.run = killed
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("deploy.SparkSubmit", {"Q01": 1, "Q06": 0, "Q14": 1}),
+        # Spark itself starts another executor, and needs no master once it has one.
+        pytest.param(
+            "CoarseGrainedExecutorBackend",
+            {"Q01": 1, "Q06": 1, "Q14": 1},
+            marks=pytest.mark.long(cpu_s=30),
+        ),
+        pytest.param(
+            "deploy.master.Master",
+            {"Q01": 1, "Q06": 1, "Q14": 1},
+            marks=pytest.mark.long(cpu_s=30),
+        ),
+    ],
+)
+def test_what_is_killed_in_a_query_costs_that_query_at_most(
+    tmp_path: Path, made: Path, name: str, right: dict[str, int]
+) -> None:
+    before = of_spark()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "sitecustomize.py").write_text(KILLS_IN_Q06.replace("NAME", name))
+    file = campaigns.write(
+        tmp_path,
+        f"name: spark\ntargets: {{disk: {{driver: file, path: {tmp_path / 'data'}}}}}\n"
+        f"queries: {{scale: 0.01, engine: {{spark: {{conf: {{{CONF}}}}}}}, only: [1, 6, 14], "
+        f"loops: 1, order: rounds, data: {made}}}\n",
+    )
+    said = loadstone("run", file, "-o", tmp_path / "run", environment={"PYTHONPATH": str(tmp_path)})
+    assert said.code == (0 if all(right.values()) else 1), said.err
+    assert of_spark() == before
+    document = loadstone("report", tmp_path / "run", "-f", "json").json()
+    [arm] = document["queries"]["arms"]
+    assert {one["query"]: len(one["seconds"]) for one in arm["queries"]} == right
+    failed = [one["failures"] for one in arm["queries"] if one["failures"]]
+    assert failed == ([] if all(right.values()) else [{"engine_died": 1}])
+
+
+@pytest.mark.long(cpu_s=25)
+def test_streams_share_one_application(tmp_path: Path, made: Path) -> None:
+    (tmp_path / "data").mkdir()
+    file = campaigns.write(
+        tmp_path,
+        f"name: spark\ntargets: {{disk: {{driver: file, path: {tmp_path / 'data'}}}}}\n"
+        f"queries: {{scale: 0.01, engine: {{spark: {{conf: {{{CONF}}}}}}}, only: [1, 6, 14], "
+        f"loops: 1, streams: 2, data: {made}}}\n",
+    )
+    said = loadstone("run", file, "-o", tmp_path / "run")
+    assert said.code == 0, said.err
+    [runs] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["streams"]
+    assert (runs["streams"], runs["right"], runs["asked"]) == (2, 6, 6)
+    assert runs["queries_per_hour"] > 0
+    assert runs["read_bytes"] > 100_000
+
+
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_of_a_cluster_outlives_its_run(tmp_path: Path, made: Path, end: int) -> None:
     before = of_spark()

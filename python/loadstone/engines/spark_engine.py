@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from loadstone.engines import spark_setup
-from loadstone.engines.engine import Bucket, Row, Tables
+from loadstone.engines.engine import Bucket, GoneError, Row, Tables
 
 _QUIET = """\
 rootLogger.level = error
@@ -102,8 +102,24 @@ class Spark:
 
     def run(self, query: str) -> list[Row]:
         """Run a query to its last row."""
-        rows: list[Row] = self._session.sql(query).collect()
+        try:
+            rows: list[Row] = self._session.sql(query).collect()
+        except Exception as error:
+            if self._is_gone():
+                raise GoneError(f"Spark has ended: {error}") from error
+            raise
         return rows
+
+    def _is_gone(self) -> bool:
+        """Tell whether the application, or Java itself, ended beneath the session."""
+        context = self._session.sparkContext
+        java = context._gateway.proc
+        if java is not None and java.poll() is not None:
+            return True
+        try:
+            return bool(context._jsc.sc().isStopped())
+        except Exception:  # Java no longer answers
+            return True
 
     def beside(self) -> "Spark":
         """Return the session itself: jobs of several threads share its processors fairly."""
