@@ -142,7 +142,8 @@ def check_words(words: Sequence[str]) -> None:
 def run(words: Sequence[str]) -> None:
     """Run a command; what a threshold or a check says of a small load is no mistake of the page."""
     code = cli.main(list(words))
-    assert code in (0, 3), f"loadstone {shlex.join(words)} ended with {code}"
+    # 3: a condition that so few requests do not meet; 4: numbers that this host bounds.
+    assert code in (0, 3, 4), f"loadstone {shlex.join(words)} ended with {code}"
 
 
 def small(words: Sequence[str], store: str, folder: Path) -> list[str]:

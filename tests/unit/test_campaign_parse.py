@@ -306,6 +306,23 @@ def test_a_wrong_value_in_a_sweep_is_told_at_its_own_place() -> None:
     ]
 
 
+def test_a_wrong_value_in_a_sweep_is_told_beside_mistakes_that_hide_the_rest() -> None:
+    text = GOOD.replace("size: 4KiB", "sise: 4KiB").replace("threads: 4", "threads: 0")
+    told = mistakes(
+        text
+        + "sweep: {size: [4KiB, 4KX], threads: [1, many], phases.get.duration: [1s, soon]}\n"
+        + "workloads: [{name: own, sweep: {size: [7Z]}}, {name: other}, 3]\n"
+    )
+    keys = [one.split(": ")[1] for one in told]
+    assert [key for key in keys if "sweep" in key] == [
+        "sweep.size.1",
+        "sweep.threads.1",
+        "sweep.phases.get.duration.1",
+        "workloads.0.sweep.size.0",
+    ]
+    assert {"dataset.sise", "load.threads"} <= set(keys)
+
+
 def test_a_sweep_over_the_same_thing_twice_is_refused() -> None:
     told = mistakes(GOOD + "sweep: {threads: [1, 2], load.threads: [3]}\n")
     assert told == [

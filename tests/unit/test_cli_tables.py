@@ -2,7 +2,7 @@
 
 import pytest
 
-from loadstone.cli.screen.output import print_table
+from loadstone.cli.screen.output import print_table, print_words
 
 HEAD = ("driver", "operations")
 ROWS = [("s3", ", ".join(["multipart_put"] * 8)), ("null", "put")]
@@ -26,3 +26,18 @@ def test_words_of_the_last_column_go_on_below_themselves_on_a_terminal(
 def test_a_row_is_one_line_where_no_terminal_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(HEAD, ROWS)
     assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+def test_a_sentence_is_as_wide_as_the_terminal_and_one_line_for_programs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sentence = " ".join(["the client was the limit;"] * 8)
+    print_words(sentence, below="  ")
+    assert capsys.readouterr().out == f"{sentence}\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    print_words(sentence, below="  ")
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert max(map(len, (first, *rest))) <= 80
+    assert all(line.startswith("  ") for line in rest)
+    assert " ".join(" ".join((first, *rest)).split()) == sentence

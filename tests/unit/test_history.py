@@ -131,7 +131,10 @@ def test_a_nightly_job_fails_from_the_change_on_and_for_as_long_as_it_asks(
 ) -> None:
     arguments = ["history", str(nights), "--metric", RATE, "--check"]
     assert main([*arguments, "--recent", "4"]) == 3
-    assert "night-08" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "night-08" in said
+    assert "requests per second (more is better)" in said
+    assert RATE not in said
     assert main([*arguments, "--recent", "3"]) == 0
 
 

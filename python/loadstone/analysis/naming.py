@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from loadstone import units
 from loadstone.units import SIZES, describe_size
 
 __all__ = [
@@ -10,6 +11,8 @@ __all__ = [
     "describe_parameter",
     "describe_parameters",
     "describe_size",
+    "metric_value",
+    "metric_words",
 ]
 
 _WORDINGS: Mapping[str, Callable[[object], str]] = {
@@ -23,6 +26,12 @@ _WORDINGS: Mapping[str, Callable[[object], str]] = {
     "fill_bytes": lambda value: f"{describe_size(int(str(value)))} written before",
     "rate_per_s": lambda value: f"{value:g}/s" if isinstance(value, float) else f"{value}/s",
     "rate": lambda value: f"{value:g}/s" if isinstance(value, float) else f"{value}/s",
+}
+
+METRIC_WORDS = {
+    "requests_per_s": "requests per second",
+    "bytes_per_s": "data per second",
+    "seconds": "seconds",
 }
 
 
@@ -52,3 +61,22 @@ def describe_load(load: Mapping[str, object]) -> str:
         return f"open loop, {shown}/s, {load.get('arrivals', 'poisson')} arrivals"
     clients = load.get("clients")
     return f"closed loop, {clients} client{'' if clients == 1 else 's'}"
+
+
+def metric_words(metric: str) -> str:
+    """Return a metric as people call it: "p99" for "service_ns_p99"."""
+    if metric in METRIC_WORDS:
+        return METRIC_WORDS[metric]
+    kind, is_time, quantile = metric.partition("_ns_")
+    return f"{quantile}, {kind} time" if is_time else metric.replace("_", " ")
+
+
+def metric_value(value: float, metric: str) -> str:
+    """Return a value with its unit."""
+    if "_ns_" in metric:
+        return units.format_duration(value)
+    if metric == "bytes_per_s":
+        return units.format_byte_rate(value)
+    return f"{units.format_number(value)}/s" if metric.endswith("_per_s") else (
+        units.format_number(value)
+    )  # fmt: skip

@@ -7,4 +7,7 @@ USAGE = 2
 WORSE = 3
 """A case crossed a threshold or got slower: a job can tell that from a command that failed."""
 
+UNDECIDED = 4
+"""A comparison in which no case has a ratio: all are void."""
+
 INTERRUPTED = 130

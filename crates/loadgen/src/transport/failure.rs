@@ -157,14 +157,15 @@ impl Refusal {
 pub(crate) fn hint_to_reach(setting: &str, outcome: Outcome) -> String {
     match outcome {
         Outcome::TLS => format!(
-            "{setting} says https: check that its port speaks TLS, and name the authority of its \
-             certificate in tls.ca_file; if it is plain HTTP, say http"
+            "the address ({setting}) says https: check that its port speaks TLS, and name the \
+             authority of its certificate in tls.ca_file; if it is plain HTTP, say http"
         ),
         // Some servers that speak TLS hang up on plain HTTP; others answer with 400.
         Outcome::RESET | Outcome::CLOSED | Outcome::PROTOCOL => format!(
-            "check that {setting} is right and the store is up; if its port speaks TLS, say https"
+            "check the address ({setting}), and that the store is up; if its port speaks TLS, say \
+             https"
         ),
-        _ => format!("check that {setting} is right and the store is up"),
+        _ => format!("check the address ({setting}), and that the store is up"),
     }
 }
 

@@ -26,6 +26,7 @@ __all__ = [
     "checks_of",
     "find_check",
     "find_rule",
+    "label_words",
     "view",
 ]
 
@@ -58,6 +59,12 @@ def find_rule(name: str) -> Rule:
     """Return a rule by its id; a label that another tool gave stands for itself."""
     found = next((rule for rule in RULES if rule.id == name), None)
     return found or replace(UNKNOWN, id=name)
+
+
+def label_words(label: str) -> str:
+    """Return what a label says of a number in a few words; one of another tool is its own."""
+    rule = find_rule(label.partition("(")[0])
+    return rule.short or (label if rule.says == UNKNOWN.says else rule.says)
 
 
 def checks_of(rules: Iterable[Rule]) -> tuple[Callable[..., Any], ...]:

@@ -225,16 +225,41 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
         seen[full] = key
         for index, value in enumerate(values):
             _, wrong = _applied(source.data, {key: value})
-            mistakes += [
-                KeyMistake(
-                    path=(*place, index),
-                    found=mistake.found,
-                    allowed=mistake.allowed,
-                    hint=mistake.hint,
-                )
-                for mistake in wrong
-            ]
+            mistakes += [mistake.at((*place, index)) for mistake in wrong]
     return mistakes
+
+
+def wrong_swept_values(data: Mapping[str, Any]) -> list[KeyMistake]:
+    """Return which values of sweeps are wrong by themselves, in a campaign that is wrong elsewhere.
+
+    Only what is said of the value's own key counts: the rest of the workload may be what is wrong.
+    """
+    shared = {key: data[key] for key in _workload_keys() if key in data}
+    workloads = data.get("workloads")
+    places: list[tuple[Path, Any]] = [((), {})]
+    places += [
+        (("workloads", index), own)
+        for index, own in enumerate(workloads if isinstance(workloads, list) else ())
+    ]
+    mistakes = []
+    for place, own in places:
+        sweep = (own if place else data).get("sweep") if isinstance(own, dict) else None
+        base = {**shared, **own, "name": "any"} if isinstance(own, dict) else {}
+        base.pop("sweep", None)
+        for key, values in sweep.items() if isinstance(sweep, dict) else ():
+            for index, value in enumerate(values if isinstance(values, list) else ()):
+                wrong = _wrong_by_itself(base, str(key), value)
+                mistakes += [one.at((*place, "sweep", key, index)) for one in wrong]
+    return mistakes
+
+
+def _wrong_by_itself(base: Mapping[str, Any], key: str, value: Any) -> list[KeyMistake]:
+    try:
+        _, path = override.with_value(base, override.SHORT_KEYS.get(key, key), value)
+    except override.OverrideError:
+        return []
+    _, wrong = _applied(base, {key: value})
+    return [mistake for mistake in wrong if mistake.path[: len(path)] == path]
 
 
 def _combinations(

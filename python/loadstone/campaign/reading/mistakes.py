@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -42,9 +42,11 @@ class KeyMistake:
 
     def below(self, path: Path) -> "KeyMistake":
         """Return the same mistake, seen from further up."""
-        return KeyMistake(
-            path=(*path, *self.path), found=self.found, allowed=self.allowed, hint=self.hint
-        )
+        return self.at((*path, *self.path))
+
+    def at(self, path: Path) -> "KeyMistake":
+        """Return the same mistake at another place."""
+        return replace(self, path=path)
 
 
 class KeyMistakesError(ValueError):

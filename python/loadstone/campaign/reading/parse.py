@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from loadstone.campaign.checks import check
 from loadstone.campaign.drivers import Drivers, DriverTable, read_drivers
+from loadstone.campaign.planning.case import wrong_swept_values
 from loadstone.campaign.reading import environment, mistakes, override
 from loadstone.campaign.reading import source as campaign_source
 from loadstone.campaign.reading.mistakes import KeyMistake, SourceFile
@@ -63,8 +64,8 @@ def campaign_of(
     data = _with_environment(data, os.environ if environ is None else environ)
     campaign, found = validate(data)
     if campaign is None:
-        # The rest cannot be looked at, but targets can: each stands for itself.
-        found += _wrong_targets(data, table)
+        # The rest cannot be looked at, but these can: each stands for itself.
+        found += [*_wrong_targets(data, table), *wrong_swept_values(data)]
     else:
         campaign = campaign.with_source(source)
         found += check.campaign_mistakes(campaign, table)

@@ -23,6 +23,7 @@ import typer
 from loadstone.analysis.accounts.account import Account, KnownCeiling
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.standards import linter
+from loadstone.cli.screen.output import print_words
 from loadstone.errors import InputError
 
 EVIDENCE_SHOWN = 5
@@ -58,7 +59,8 @@ def command(
         print(json.dumps(shown, indent=2, ensure_ascii=False))
         return
     for account, findings in judged:
-        print(f"{account.name}: {account.title}" if account.title != account.name else account.name)
+        is_titled = account.title != account.name
+        print_words(f"{account.name}: {account.title}" if is_titled else account.name)
         for finding in findings:
             _print_finding(finding, with_evidence=evidence)
         if not findings:
@@ -128,13 +130,15 @@ def _print_finding(finding: Finding, *, with_evidence: bool) -> None:
     marks = ["inferred"] if finding.is_inferred else []
     marks += [f"chance {finding.chance:.0e}"] if finding.chance is not None else []
     mark = f" [{', '.join(marks)}]" if marks else ""
-    print(f"  {finding.severity}: {finding.rule}{mark}\n    {finding.statement}")
+    print(f"  {finding.severity}: {finding.rule}{mark}")
+    print_words(finding.statement, indent="    ")
     if not with_evidence:
         return
     for one in finding.evidence[:EVIDENCE_SHOWN]:
         place = f"  ({one.place})" if one.place else ""
         held = f", held against {_shown(one.threshold)}" if one.threshold is not None else ""
-        print(f"      {one.metric}: {_shown(one.value)} {one.unit}".rstrip() + f"{held}{place}")
+        value = f"{one.metric}: {_shown(one.value)} {one.unit}".rstrip()
+        print_words(f"{value}{held}{place}", indent="      ", below="        ")
     if len(finding.evidence) > EVIDENCE_SHOWN:
         print(f"      and {len(finding.evidence) - EVIDENCE_SHOWN} more")
 
@@ -142,7 +146,11 @@ def _print_finding(finding: Finding, *, with_evidence: bool) -> None:
 def _print_mistakes(account: Account) -> None:
     print("  mistakes:")
     for result in linter.lint(account):
-        print(f"    {result.id} {result.outcome:<14} {result.mistake}: {result.evidence}")
+        print_words(
+            f"{result.id} {result.outcome:<14} {result.mistake}: {result.evidence}",
+            indent="    ",
+            below="        ",
+        )
 
 
 def _document(account: Account, findings: tuple[Finding, ...]) -> dict[str, object]:

@@ -8,6 +8,9 @@ FORMAT:FILE a file of another tool.
 Only what is the same may stand in one ratio: arms that differ in anything but their target are
 refused, and the fields are named. --factor names the one that is compared.
 
+The exit code is 0 when a case has a ratio, 4 when all cases are void, and 1 when the comparison is
+refused or fails.
+
 \b
 Examples:
   loadstone compare runs/monday runs/tuesday
@@ -33,10 +36,11 @@ from typing import Annotated
 import typer
 
 from loadstone.analysis.accounts import claims, comparison
-from loadstone.analysis.accounts.account import Account, Parameter
+from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Parameter
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison
-from loadstone.analysis.naming import describe_parameter
+from loadstone.analysis.naming import describe_parameter, metric_value, metric_words
 from loadstone.analysis.statistics.ratios import TOGETHER
+from loadstone.cli import exit_code
 from loadstone.errors import InputError, LoadstoneError
 from loadstone.units import counted
 
@@ -122,6 +126,20 @@ def command(
             _print(one, is_control=(one.a, one.b) in twins, is_full=full)
     if refused:
         raise _refusal(refused[0])
+    if all(one.verdict == "void" for pair in found for one in pair.comparisons):
+        if form == "terminal":
+            _print_next(runs)
+        raise typer.Exit(exit_code.UNDECIDED)
+
+
+def _print_next(runs: Sequence[str]) -> None:
+    """Say where to look when no case has a ratio."""
+    from loadstone.cli.accounts import split_target
+
+    print(" → next   see what limited each number, or made it invalid:")
+    for name in dict.fromkeys(split_target(run)[0] for run in runs):
+        command = ["report", name, "--full"] if Path(name).is_dir() else ["analyse", name]
+        print(f"   {shlex.join(['loadstone', *command])}")
 
 
 def _give(text: str, output: Path | None) -> None:
@@ -229,9 +247,8 @@ def _varied(whole: Account) -> list[str]:
 
 def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
     unit = claims.plural(found.unit_of_replication)
-    metric = claims.unit_of_metric(found.metric)
-    metric = "seconds" if metric == "s" else metric
-    print(f"{found.b} against {found.a}: {metric}, geometric means over the {unit}")
+    print(f"{found.b} against {found.a}: {metric_words(found.metric)}")
+    print(f"geometric means over the {unit}")
     for factor in found.factors:
         print(f"compared by {factor}")
     if found.refused:
@@ -267,14 +284,14 @@ def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
 
 def _print_cases(found: Comparison, *, is_full: bool) -> None:
     """Print a row for each case that has a ratio; how the ratio is known comes with --full."""
-    from loadstone.cli.screen.output import print_table
+    from loadstone.cli.screen.output import print_table, print_words
 
     shared = _shared_keys(found)
     shown = [one for one in found.comparisons if is_full or one.verdict != "void"]
     if shared and len(shown) > 1:
         print(f"all of {claims.describe(found.comparisons[0], _other_keys(found, shared))}")
     head = ["case", found.a, found.b, f"{found.b} is"]
-    rows = [_row(one, shared, claims.in_words(found, one)) for one in shown]
+    rows = [_row(one, shared, claims.in_words(found, one), found.metric) for one in shown]
     if is_full:
         head += ["ratio", "95 % CI", "n", "p (Holm)"]
         rows = [[*row, *_numbers(one)] for row, one in zip(rows, shown, strict=True)]
@@ -284,7 +301,7 @@ def _print_cases(found: Comparison, *, is_full: bool) -> None:
     if void:
         reasons = "; ".join(claims.reasons(void)) or "bounds, or invalid"
         many = f"{len(void)} of {counted(len(found.comparisons), 'case')}"
-        print(f"{many} void, with no ratio: {reasons}")
+        print_words(f"{many} void, with no ratio: {reasons}", below="  ")
 
 
 def _print_blocks_needed(found: Comparison) -> None:
@@ -311,12 +328,14 @@ def _other_keys(found: Comparison, shared: set[str]) -> set[str]:
     return {key for one in found.comparisons for key in one.case} - shared
 
 
-def _row(one: CaseComparison, shared: set[str], words: str) -> list[str]:
+def _row(one: CaseComparison, shared: set[str], words: str, metric: str) -> list[str]:
     from loadstone import units
 
-    # Means that are hardly ever whole numbers line up by their digits.
     name = claims.describe(one, shared) or "all"
-    return [name, units.format_number(one.a), units.format_number(one.b), words]
+    if metric in (RATE, SECONDS):
+        # The head says the unit; means that are hardly ever whole numbers line up by their digits.
+        return [name, units.format_number(one.a), units.format_number(one.b), words]
+    return [name, metric_value(one.a, metric), metric_value(one.b, metric), words]
 
 
 def _numbers(one: CaseComparison) -> list[str]:

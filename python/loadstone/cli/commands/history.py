@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from loadstone import units
+from loadstone.analysis.naming import metric_value, metric_words
+from loadstone.analysis.rules import label_words
 from loadstone.cli import exit_code
 from loadstone.errors import InputError, LoadstoneError
 
@@ -175,7 +177,7 @@ def _as_text(found: "History") -> str:
                 lines += _lines_of(trend, width)
         lines.append("")
     for label, count in found.left_out.items():
-        lines.append(f"left out: {units.counted(count, 'value')} labelled {label}")
+        lines.append(f"left out: {units.counted(count, 'value')}: {label_words(label)}")
     lines.append(_answer(found))
     return "\n".join(lines) + "\n"
 
@@ -184,7 +186,7 @@ def _heading(metric: str) -> str:
     from loadstone.analysis.accounts.history import is_lower_better
 
     better = "less is better" if is_lower_better(metric) else "more is better"
-    return f"{metric} ({better})"
+    return f"{metric_words(metric)} ({better})"
 
 
 def _lines_of(trend: "Trend", width: int) -> list[str]:
@@ -192,13 +194,13 @@ def _lines_of(trend: "Trend", width: int) -> list[str]:
     drawn = _sparkline(values[-POINTS_SHOWN:])
     word = {"as before": "", "unknown": "too few runs"}.get(trend.newest, f"newest {trend.newest}")
     if trend.expected is not None and trend.newest in ("better", "worse"):
-        low, high = (_value(one, trend.metric) for one in trend.expected)
+        low, high = (metric_value(one, trend.metric) for one in trend.expected)
         word += f" (expected {low} to {high})"
-    head = f"  {trend.name:<{width}}  {_value(values[-1], trend.metric):>9}  {drawn}  {word}"
+    head = f"  {trend.name:<{width}}  {metric_value(values[-1], trend.metric):>11}  {drawn}  {word}"
     lines = [head.rstrip()]
     for change in trend.changes:
         what = "worse" if change.is_worse else "better"
-        before, after = (_value(one, trend.metric) for one in (change.before, change.after))
+        before, after = (metric_value(one, trend.metric) for one in (change.before, change.after))
         lines.append(
             f"    {change.magnitude:+.0%} ({what}) from {change.run}:"
             f" {before} to {after}, p {change.p:.1g}"
@@ -217,10 +219,6 @@ def _answer(found: "History") -> str:
     if max(len(trend.points) for trend in found.trends) < RUNS_FOR_A_CHANGE:
         answer += f"\nchanges of level are found from {RUNS_FOR_A_CHANGE} runs on"
     return answer
-
-
-def _value(value: float, metric: str) -> str:
-    return units.format_duration(value) if "_ns_" in metric else units.format_number(value)
 
 
 def _sparkline(values: list[float]) -> str:

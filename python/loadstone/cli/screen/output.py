@@ -36,6 +36,24 @@ def print_table(
             print(GAP.join(aligned).rstrip())
 
 
+def print_words(text: str, *, indent: str = "", below: str = "") -> None:
+    """Print a sentence, on a terminal in lines as wide as it is; `below` begins those that follow.
+
+    Elsewhere it stays one line, for programs that read it.
+    """
+    lines = [indent + text]
+    if sys.stdout.isatty():
+        lines = textwrap.wrap(
+            text,
+            max(2 * LAST_MIN, shutil.get_terminal_size().columns),
+            initial_indent=indent,
+            subsequent_indent=below or indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    print("\n".join(lines))
+
+
 def _wrapped(text: str, width: int) -> list[str]:
     lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
     return lines or [""]

@@ -12,15 +12,12 @@ from loadstone.analysis.accounts.history import (
     is_lower_better,
 )
 from loadstone.analysis.answers.headline import Tile
+from loadstone.analysis.naming import metric_value, metric_words
+from loadstone.analysis.rules import label_words
 from loadstone.report.pages.frame import render_page
 
 TRENDS_DRAWN = 48
 
-METRIC_WORDS = {
-    "requests_per_s": "requests per second",
-    "bytes_per_s": "data per second",
-    "seconds": "seconds",
-}
 CHIPS = {"worse": "void", "better": "good", "as before": "limit", "unknown": "unknown"}
 
 
@@ -75,32 +72,13 @@ def render_history(found: History, campaign: str) -> bytes:
         changes=[_words(trend, one) for trend in trends for one in reversed(trend.changes)],
         runs=[(one.name, one.started) for one in found.entries],
         left_out=[
-            f"{units.counted(count, 'value')} labelled {label}"
+            f"{units.counted(count, 'value')}: {label_words(label)}"
             for label, count in found.left_out.items()
         ],
         chips=CHIPS,
         least_runs=RUNS_FOR_A_CHANGE,
         is_short=max(len(one.points) for one in found.trends) < RUNS_FOR_A_CHANGE,
     )
-
-
-def metric_words(metric: str) -> str:
-    """Return a metric as people call it: "p99" for "service_ns_p99"."""
-    if metric in METRIC_WORDS:
-        return METRIC_WORDS[metric]
-    kind, is_time, quantile = metric.partition("_ns_")
-    return f"{quantile}, {kind} time" if is_time else metric.replace("_", " ")
-
-
-def metric_value(value: float, metric: str) -> str:
-    """Return a value with its unit."""
-    if "_ns_" in metric:
-        return units.format_duration(value)
-    if metric == "bytes_per_s":
-        return units.format_byte_rate(value)
-    return f"{units.format_number(value)}/s" if metric.endswith("_per_s") else (
-        units.format_number(value)
-    )  # fmt: skip
 
 
 def _urgency(trend: Trend) -> tuple[bool, int, str, str]:

@@ -110,7 +110,17 @@ impl AuthService {
             let text = connection.last_error(&head).unwrap_or_default();
             let error = Error::target("log in", text);
             return Err(match reply.status {
-                401 | 403 => error.with_hint("check user, password, project and domains"),
+                401 | 403 => error.with_hint(match &self.login {
+                    Login::TempAuth { .. } => {
+                        "check user, which is mostly ACCOUNT:USER here, and password (from the \
+                         environment: ST_USER and ST_KEY)"
+                    }
+                    Login::Password { .. } => "check user, password, project and domains",
+                    Login::ApplicationCredential { .. } => {
+                        "check the id and the secret of the application credential, and that it \
+                         has not expired"
+                    }
+                }),
                 300 | 404 => error.with_hint("check that auth_url ends in /auth/v1.0 or /v3"),
                 0 => error.with_hint(hint_to_reach("auth_url", reply.outcome)),
                 _ => error,
