@@ -5,9 +5,8 @@ names, empty, with keys of our dataset, with the mark of another run or a copy o
 into any run's bucket, before phases and during them; takes our marks and objects away. Each byte
 and bucket of theirs is looked at after each step.
 
-Two things are no part of it, as the reference of targets says that nothing is known there: keys of
-the dataset in a bucket that carries this run's mark, and, by Swift, such keys in a foreign
-container that the run has claimed.
+One thing is no part of it, as the reference of targets says that nothing is known there: keys of
+the dataset in a bucket that carries this run's mark.
 """
 
 import json
@@ -28,7 +27,7 @@ from tests.conformance.test_another_user import LONG, SHORT, SLICE, STEPS, meanw
 from tests.conformance.trials import Dataset
 from tests.conformance.views import SwiftView, View
 
-MARK, CLAIM = ".loadstone-mark", "object-.loadstone-claim"
+MARK = ".loadstone-mark"
 MARK_HEADER = "x-container-meta-loadstone"
 REFUSED = (ClientError, BotoCoreError, swiftclient.ClientException, RuntimeError)
 HISTORIES = (
@@ -107,8 +106,7 @@ class Client:
     def puts_a_key_of_the_dataset(self) -> None:
         """Into a bucket of theirs, where it may take the place of one of ours."""
         bucket = self._bucket()
-        is_known = isinstance(self.view, SwiftView) and bucket in self.buckets
-        if bucket in self.buckets and not (is_known and CLAIM in self.view.objects(bucket)):
+        if bucket in self.buckets:
             self._write(bucket, f"object-{self.chance.randrange(6)}", self.chance.randbytes(100))
 
     def takes_an_object_of_ours_away(self) -> None:

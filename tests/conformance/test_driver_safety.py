@@ -11,7 +11,7 @@ from tests.conformance import trials
 from tests.conformance.rados_view import RadosView
 from tests.conformance.targets import PASSWORD, SECRET_KEY, Place
 from tests.conformance.trials import SECOND_NS, Dataset
-from tests.conformance.views import S3View
+from tests.conformance.views import S3View, SwiftView
 
 needs_view = pytest.mark.needs_view
 
@@ -167,12 +167,12 @@ def test_what_others_put_after_the_claim_is_neither_written_over_nor_deleted(
 ) -> None:
     """Puts of a new object are conditional; what is ours may be put again, deleted and put anew."""
     changes = [("put", 1), ("put", 2)]
-    if isinstance(place.view, S3View):
+    if isinstance(place.view, S3View | SwiftView):
         changes += [("multipart_put", 3), ("post", 3)]
     elif isinstance(place.view, RadosView):
         changes += [("write", 2)]
     else:
-        pytest.skip("only S3 and RADOS say whose an object in another's bucket is")
+        pytest.skip("only object stores say whose an object in another's bucket is")
     stranger, _ = dataset.where(1)
     place.view.make_bucket(stranger)
     place.view.write(stranger, "theirs", b"precious")
@@ -200,6 +200,33 @@ def test_what_others_put_after_the_claim_is_neither_written_over_nor_deleted(
     assert {row["kind"] for row in swept.summary["places_left"]} == {"other_objects"}
     assert set(place.view.objects(stranger)) == {"theirs", key}
     assert place.view.read(stranger, key) == b"precious"
+
+
+@needs_view
+def test_what_is_derived_from_our_objects_is_not_written_over_what_others_put_there(
+    place: Place, dataset: Dataset
+) -> None:
+    """Copies, and the segments of Swift, are objects beside the one that they belong to."""
+    if not isinstance(place.view, S3View | SwiftView):
+        pytest.skip("RADOS has neither copies nor segments")
+    stranger, key = dataset.where(1)
+    place.view.make_bucket(stranger)
+    place.view.write(stranger, "theirs", b"precious")
+    trials.prepare(place, dataset, allow_foreign=True)
+    derived = {"copy": f"{key}.copy"}
+    if isinstance(place.view, SwiftView):
+        derived["multipart_put"] = f"{key}.part-0"
+    for name in derived.values():
+        place.view.write(stranger, name, b"precious")
+    for operation in derived:
+        trial = trials.document(place, dataset, operation, allow_foreign=True)
+        trial["options"]["part_bytes"] = place.smallest_part_bytes
+        outcomes = trials.run(trial).outcomes()
+        assert outcomes == {"ok": dataset.objects - 1, "exists": 1}, operation
+    trials.clean_up(place, dataset, allow_foreign=True)
+    assert set(place.view.objects(stranger)) == {"theirs", *derived.values()}
+    for name in derived.values():
+        assert place.view.read(stranger, name) == b"precious"
 
 
 @needs_view

@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::reactor::{Pair, Reactor};
 use crate::trial::{Ownership, Trial};
 
+pub(crate) mod beside;
 mod sweep;
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::facts::Facts;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome, PartEnd};
+use crate::ownership::beside::{Beside, Manner};
 use crate::ownership::{self, BucketState, Standing, Swept, Title};
 use crate::payload::PayloadSpec;
 use crate::payload::sealed::{Opener, SealingKey};
@@ -41,7 +42,6 @@ mod objects;
 mod target;
 mod versions;
 
-use beside::{Beside, Manner};
 use head::{HeadSpec, HeadWriter, S3Thread};
 use target::S3Settings;
 
@@ -159,9 +159,7 @@ impl Driver for S3 {
             sealing: SealingKey::of_trial(trial),
             options: trial.options.clone(),
             title: Arc::new(Title::of(trial, objects::plain_key)),
-            beside: trial
-                .allow_foreign
-                .then(|| Arc::new(Beside::new(&Dataset::new(trial), &trial.run))),
+            beside: Beside::of_trial(trial),
             timeout_ns: trial.timeout_ns,
             is_per_request: trial.connections == Connections::PerRequest,
         })
@@ -230,10 +228,13 @@ impl Client for S3Client {
 
     async fn execute(&mut self, request: &Request) -> Completion {
         self.told = None;
-        let Some(beside) = self.beside(request) else { return self.perform(request).await };
-        let answer = self.perform_beside(request, &beside).await;
-        self.manner = Manner::default();
-        answer
+        let thread = Rc::clone(&self.thread);
+        match &thread.s3.beside {
+            Some(beside) if beside.concerns(request, &thread.dataset) => {
+                ownership::beside::perform(self, request, beside).await
+            }
+            _ => self.perform_plainly(request).await,
+        }
     }
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
@@ -271,7 +272,7 @@ impl Client for S3Client {
 }
 
 impl S3Client {
-    async fn perform(&mut self, request: &Request) -> Completion {
+    async fn perform_plainly(&mut self, request: &Request) -> Completion {
         match request.operation {
             Operation::Put => self.put(request).await,
             Operation::Get => self.get(request).await,

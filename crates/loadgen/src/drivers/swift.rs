@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::facts::Facts;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome, PartEnd};
+use crate::ownership::beside::{Beside, Manner};
 use crate::ownership::{self, BucketState, Standing, Swept, Title};
 use crate::payload::PayloadSpec;
 use crate::payload::sealed::{Opener, Sealer, SealingKey};
@@ -34,6 +35,7 @@ use crate::transport::{
 use crate::trial::{Connections, Options, Trial};
 
 mod auth;
+mod beside;
 mod containers;
 mod facts;
 mod objects;
@@ -60,6 +62,8 @@ pub(super) struct Swift {
     sealing: Option<Arc<SealingKey>>,
     options: Options,
     title: Arc<Title>,
+    /// What is known of others' containers, where the trial may write into them.
+    beside: Option<Arc<Beside>>,
     timeout_ns: u64,
     is_per_request: bool,
 }
@@ -98,6 +102,8 @@ pub(super) struct SwiftClient {
     list_markers: HashMap<u64, String>,
     payload: PayloadSpec,
     opener: Option<Opener>,
+    /// What puts say of themselves.
+    manner: Manner,
     told: Option<String>,
     /// Whether the last answer was that the token is not taken.
     is_refused: bool,
@@ -190,6 +196,7 @@ impl Driver for Swift {
             sealing: SealingKey::of_trial(trial),
             options: trial.options.clone(),
             title: Arc::new(Title::of(trial, objects::plain_name)),
+            beside: Beside::of_trial(trial),
             timeout_ns: trial.timeout_ns,
             is_per_request: trial.connections == Connections::PerRequest,
         })
@@ -242,6 +249,7 @@ impl Swift {
             list_markers: HashMap::new(),
             payload: self.payload,
             opener: self.sealing.as_ref().map(Opener::new),
+            manner: Manner::default(),
             told: None,
             is_refused: false,
         })
@@ -268,7 +276,7 @@ impl Client for SwiftClient {
             // If this fails, the old token may still do; the target will say.
             let _ = self.renew(tokens.generation()).await;
         }
-        let completion = self.perform(request).await;
+        let completion = self.perform_anywhere(request).await;
         if completion.outcome != Outcome::http(401) {
             return completion;
         }
@@ -281,7 +289,7 @@ impl Client for SwiftClient {
             }
         }
         // The time that the new token took belongs to the request that needed it.
-        Completion { sent_ns: completion.sent_ns, ..self.perform(request).await }
+        Completion { sent_ns: completion.sent_ns, ..self.perform_anywhere(request).await }
     }
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {
@@ -345,7 +353,7 @@ impl HeadSpec<'_> {
 }
 
 impl SwiftClient {
-    async fn perform(&mut self, request: &Request) -> Completion {
+    async fn perform_plainly(&mut self, request: &Request) -> Completion {
         match request.operation {
             Operation::Put => self.put(request).await,
             Operation::Get => self.get(request).await,

@@ -8,13 +8,16 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
+use super::beside::Beside;
 use super::{LeftKind, Mark, Title};
 use crate::chance::mix64;
+use crate::dataset::Dataset;
 use crate::error::Error;
 use crate::run::Output;
 use crate::run::buckets::{Buckets, ready_buckets, sweep_buckets};
 use crate::trial::Trial;
 
+mod beside;
 mod world;
 
 use world::{
@@ -43,18 +46,7 @@ impl History {
     }
 
     fn new(seed: u64) -> Self {
-        let world = World {
-            places: BTreeMap::new(),
-            steps: 0,
-            fault: None,
-            intruder: None,
-            listing: Listing::Honest,
-            says_new: false,
-            keys_at_once: 3,
-            hides: false,
-            theirs: BTreeSet::new(),
-        };
-        let world = Arc::new(Mutex::new(world));
+        let world = Arc::new(Mutex::new(World::new()));
         let trial = json!({
             "format": 1, "id": "0001", "run": RUN, "seed": 1, "phase": "put",
             "target": {"name": "places", "driver": "null"},
@@ -121,10 +113,10 @@ impl History {
             let mut world = self.world.lock().expect("one thread");
             world.places.entry(place.clone()).or_default();
             if kind == 0 {
-                let mark = Object { writer: OTHER, text: Mark::of(OTHER, "places", &place) };
+                let mark = Object::unnamed(OTHER, Mark::of(OTHER, "places", &place));
                 world.places.get_mut(&place).expect("made").insert(MARK.to_owned(), mark);
             } else if kind == 1 {
-                let mark = Object { writer: OTHER, text: text_for_a_mark(&place) };
+                let mark = Object::unnamed(OTHER, text_for_a_mark(&place));
                 world.places.get_mut(&place).expect("made").insert(MARK.to_owned(), mark);
                 world.theirs.insert((place.clone(), MARK.to_owned()));
             }
@@ -141,7 +133,8 @@ impl History {
         self.world.lock().expect("one thread").steps = 0;
         let title = Arc::new(Title::of(trial, plain_key));
         let stop = Arc::new(AtomicBool::new(false));
-        Arc::new(Target { world: Arc::clone(&self.world), title, stop })
+        let (world, dataset) = (Arc::clone(&self.world), Dataset::new(trial));
+        Arc::new(Target { world, title, stop, beside: Beside::of_trial(trial), dataset })
     }
 
     fn ready(&mut self) -> Result<bool, Error> {
@@ -180,8 +173,9 @@ impl History {
         for number in numbers {
             let place = trial.dataset.bucket(number % trial.dataset.buckets);
             let key = format!("{}{number}", trial.dataset.object_prefix);
+            let run = world.keeps_metadata.then_some(RUN);
             let objects = world.places.get_mut(&place).expect("it was readied");
-            let object = Object { writer: RUN, text: "payload".to_owned() };
+            let object = Object { writer: RUN, text: "payload".to_owned(), run };
             let before = objects.insert(key.clone(), object.clone());
             let is_named = !trial.ownership.runs.is_empty();
             assert!(
@@ -295,6 +289,7 @@ fn live(
                 history.world.lock().expect("one thread").write_theirs(&place, &key);
             }
         }
+        history.replace_claimed();
     }
     history.break_at(end, listing);
     let first = history.clean_up();

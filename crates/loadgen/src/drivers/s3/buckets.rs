@@ -7,11 +7,11 @@ use loadstone_wire::http1::Method;
 use loadstone_wire::xml;
 
 use super::S3Client;
-use super::beside::{IF_NONE, Manner};
 use super::head::HeadSpec;
 use super::objects;
 use crate::error::Error;
 use crate::outcome::{Completion, Outcome};
+use crate::ownership::beside::{IF_NONE, Manner, keys_of_ours, try_claim};
 use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
 use crate::requests::Request;
@@ -177,11 +177,11 @@ impl Places for S3Client {
     }
 
     async fn write_beside(&mut self, bucket: &str, key: &str, text: &str) -> Result<(), Error> {
-        self.try_claim(bucket, key, text).await
+        try_claim(self, bucket, key, text).await
     }
 
     async fn ours_of(&mut self, bucket: &str, keys: &[String]) -> Result<Vec<String>, Error> {
-        self.keys_of_ours(bucket, keys).await
+        keys_of_ours(self, bucket, keys).await
     }
 
     async fn upload_alike(&mut self, bucket: &str) -> Result<Option<String>, Error> {
@@ -239,8 +239,7 @@ impl S3Client {
     async fn write_text(&mut self, bucket: &str, key: &str, text: &str) -> Reply {
         self.renew_deadline();
         let s3 = Arc::clone(&self.thread.s3);
-        let named = s3.beside.as_ref().map(|beside| beside.headers(Manner::Named));
-        let named = named.unwrap_or_default();
+        let named = s3.headers(Manner::Named);
         let headers: Vec<_> = [IF_NONE].into_iter().chain(named.iter().copied()).collect();
         self.head.at(bucket, key);
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put) };

@@ -34,7 +34,7 @@ impl S3Client {
         let algorithm = self.thread.s3.settings.checksum.of_parts();
         let headers = algorithm.map(|(name, _)| ("x-amz-checksum-algorithm", name.as_bytes()));
         let s3 = Arc::clone(&self.thread.s3);
-        let named = s3.beside.iter().flat_map(|beside| beside.headers(self.manner));
+        let named = s3.headers(self.manner);
         let headers: Vec<_> = headers.into_iter().chain(named).collect();
         let headers = headers.as_slice();
         let spec = HeadSpec { query: b"uploads", headers, ..HeadSpec::new(Method::Post) };

@@ -90,8 +90,7 @@ impl S3Client {
             .then(|| thread.ahead.borrow_mut().sha256((version, index), body, &thread.buffers));
         let upload = body(index);
         self.head.at_object(&thread.dataset, request.object().index);
-        let beside = thread.s3.beside.as_ref();
-        let headers = beside.map(|beside| beside.headers(self.manner)).unwrap_or_default();
+        let headers = thread.s3.headers(self.manner);
         let headers = headers.as_slice();
         let head = HeadSpec { is_object: true, sha256, headers, ..HeadSpec::new(Method::Put) };
         let reply = self.ask(&head, &upload, &[200, 201]).await;
@@ -341,11 +340,10 @@ impl S3Client {
     pub(super) async fn post(&mut self, request: &Request) -> Completion {
         let value = format!("{:016x}", request.chance);
         let thread = Rc::clone(&self.thread);
-        let beside = thread.s3.beside.as_ref();
-        let mut headers = vec![("x-amz-meta-loadstone", value.as_bytes())];
-        headers.extend(beside.into_iter().flat_map(|beside| beside.headers(self.manner)));
-        headers.push(("x-amz-metadata-directive", b"REPLACE".as_slice()));
-        self.copy_to(request, b"", &headers).await
+        let mut all = vec![("x-amz-meta-loadstone", value.as_bytes())];
+        all.extend(thread.s3.headers(self.manner));
+        all.push(("x-amz-metadata-directive", b"REPLACE".as_slice()));
+        self.copy_to(request, b"", &all).await
     }
 
     async fn copy_to(

@@ -11,6 +11,7 @@ use super::objects;
 use super::{HeadSpec, SwiftClient};
 use crate::error::Error;
 use crate::outcome::{Completion, Outcome};
+use crate::ownership::beside::{IF_NONE, Manner, keys_of_ours, try_claim};
 use crate::ownership::{self, Look, Made, Page, Places, Removed, Scope, Title};
 use crate::reactor::Reactor;
 use crate::requests::Request;
@@ -158,7 +159,9 @@ impl Places for SwiftClient {
 
     async fn write(&mut self, container: &str, name: &str, text: &str) -> Result<(), Error> {
         self.renew_deadline();
-        let headers = [("if-none-match", b"*".as_slice())];
+        let thread = Rc::clone(&self.thread);
+        let named = thread.swift.headers(Manner::Named);
+        let headers: Vec<_> = [IF_NONE].into_iter().chain(named).collect();
         self.at(&format!("{container}/{name}"));
         let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201]) };
         let reply = self.ask(&spec, &text.as_bytes()).await;
@@ -166,6 +169,14 @@ impl Places for SwiftClient {
             true => Ok(()),
             false => Err(self.refused(format!("write \"{container}/{name}\""), &reply)),
         }
+    }
+
+    async fn write_beside(&mut self, container: &str, name: &str, text: &str) -> Result<(), Error> {
+        try_claim(self, container, name, text).await
+    }
+
+    async fn ours_of(&mut self, container: &str, names: &[String]) -> Result<Vec<String>, Error> {
+        keys_of_ours(self, container, names).await
     }
 }
 
@@ -218,13 +229,13 @@ impl SwiftClient {
     }
 
     /// Gives each step of a longer job the time of one request.
-    fn renew_deadline(&self) {
+    pub(super) fn renew_deadline(&self) {
         let reactor = self.connection.reactor();
         reactor.set_deadline(reactor.now_ns() + self.thread.swift.timeout_ns);
     }
 
     /// Makes the error of a target that did not do what must be done before load starts.
-    fn refused(&self, what: String, reply: &Reply) -> Error {
+    pub(super) fn refused(&self, what: String, reply: &Reply) -> Error {
         let text = self.connection.last_error(&self.head).unwrap_or_default();
         let error = Error::target(what, text);
         match reply.status {

@@ -43,7 +43,9 @@ impl SwiftClient {
         let sealer = thread.sealer.as_ref();
         let upload = Payload { spec: &spec, sealer, object, start: 0, length: object.length };
         self.at_object(request.object().index);
-        let reply = self.ask(&HeadSpec::new(Method::Put, &[201]), &upload).await;
+        let headers = thread.swift.headers(self.manner);
+        let head = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201]) };
+        let reply = self.ask(&head, &upload).await;
         Completion { bytes: object.length, ..reply.completion() }
     }
 
@@ -280,17 +282,21 @@ impl SwiftClient {
         let mut source = b"/".to_vec();
         write_path(&mut source, &self.name);
         self.name.extend_from_slice(COPY_SUFFIX.as_bytes());
-        let headers = [("x-copy-from", source.as_slice())];
-        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Put, &[201]) };
+        let thread = Rc::clone(&self.thread);
+        let mut all = thread.swift.headers(self.manner);
+        all.push(("x-copy-from", source.as_slice()));
+        let spec = HeadSpec { headers: &all, ..HeadSpec::new(Method::Put, &[201]) };
         self.ask(&spec, &Nothing).await.completion()
     }
 
     /// Replaces an object's metadata.
     pub(super) async fn post(&mut self, request: &Request) -> Completion {
         let value = format!("{:016x}", request.chance);
-        let headers = [("x-object-meta-loadstone", value.as_bytes())];
+        let thread = Rc::clone(&self.thread);
+        let mut all = thread.swift.headers(self.manner);
+        all.push(("x-object-meta-loadstone", value.as_bytes()));
         self.at_object(request.object().index);
-        let spec = HeadSpec { headers: &headers, ..HeadSpec::new(Method::Post, &[200, 202, 204]) };
+        let spec = HeadSpec { headers: &all, ..HeadSpec::new(Method::Post, &[200, 202, 204]) };
         self.ask(&spec, &Nothing).await.completion()
     }
 
@@ -300,6 +306,8 @@ impl SwiftClient {
         let (object, payload) = (self.thread.dataset.id(request.object()), self.payload);
         // A manifest cannot name a segment of no bytes: an object of none has no segments.
         let division = self.division(request);
+        let named = thread.swift.headers(self.manner);
+        let named = named.as_slice();
         let put_segment = async |client: &mut Self, part: u64| {
             let range = division.range(part);
             let length = range.end - range.start;
@@ -309,7 +317,7 @@ impl SwiftClient {
             client.name.extend_from_slice(SEGMENT_SUFFIX.as_bytes());
             write_number(&mut client.name, part);
             let path = format!("/{}", String::from_utf8_lossy(&client.name));
-            let spec = HeadSpec::new(Method::Put, &[201]);
+            let spec = HeadSpec { headers: named, ..HeadSpec::new(Method::Put, &[201]) };
             let reply = client.ask_for_body(&spec, &upload, &["etag"]).await;
             let completion = Completion { bytes: length, ..reply.completion() };
             let etag = client.collect.header("etag").unwrap_or_default().trim_matches('"');
@@ -323,8 +331,11 @@ impl SwiftClient {
         }
         let manifest = segment_manifest(&whole.values);
         self.at_object(request.object().index);
-        let spec =
-            HeadSpec { query: b"multipart-manifest=put", ..HeadSpec::new(Method::Put, &[201]) };
+        let spec = HeadSpec {
+            query: b"multipart-manifest=put",
+            headers: named,
+            ..HeadSpec::new(Method::Put, &[201])
+        };
         let last = self.ask(&spec, &manifest.as_slice()).await.completion();
         let first = if division.count() > 0 { segments } else { last };
         Completion { outcome: last.outcome, ended_ns: last.ended_ns, ..first }

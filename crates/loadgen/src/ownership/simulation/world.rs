@@ -5,10 +5,12 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::super::beside::{Beside, Manner, keys_of_ours, try_claim};
 use super::super::{
     Look, Made, Mark, Page, Places, Removed, Scope, Standing, Swept, Title, look, ready, sweep,
 };
 use crate::clock::Clock;
+use crate::dataset::Dataset;
 use crate::driver::{Client, Driver};
 use crate::error::Error;
 use crate::operation::Operation;
@@ -75,6 +77,15 @@ pub(super) const LISTINGS: [Listing; 6] = [
 pub(super) struct Object {
     pub(super) writer: &'static str,
     pub(super) text: String,
+    /// The run that its metadata names.
+    pub(super) run: Option<&'static str>,
+}
+
+impl Object {
+    /// One whose metadata names no run.
+    pub(super) fn unnamed(writer: &'static str, text: String) -> Self {
+        Self { writer, text, run: None }
+    }
 }
 
 pub(super) type Objects = BTreeMap<String, Object>;
@@ -92,13 +103,43 @@ pub(super) struct World {
     pub(super) keys_at_once: usize,
     /// Whether places that list nothing are said not to be empty.
     pub(super) hides: bool,
+    /// Another user puts this key into that place, at that step.
+    pub(super) neighbour: Option<(u64, String, String)>,
+    /// Whether it keeps the metadata of objects.
+    pub(super) keeps_metadata: bool,
+    /// Whether it heeds that a put must be the first.
+    pub(super) heeds_conditions: bool,
     /// What the others have written and must find again.
     pub(super) theirs: BTreeSet<(String, String)>,
 }
 
 impl World {
+    /// An empty one, of a store that does all that may be asked of it.
+    pub(super) fn new() -> Self {
+        Self {
+            places: BTreeMap::new(),
+            steps: 0,
+            fault: None,
+            intruder: None,
+            neighbour: None,
+            keeps_metadata: true,
+            heeds_conditions: true,
+            listing: Listing::Honest,
+            says_new: false,
+            keys_at_once: 3,
+            hides: false,
+            theirs: BTreeSet::new(),
+        }
+    }
+
+    /// Others put a key, whatever was there.
+    pub(super) fn write_theirs_over(&mut self, place: &str, key: &str) {
+        self.places.get_mut(place).map(|objects| objects.remove(key));
+        self.write_theirs(place, key);
+    }
+
     pub(super) fn write_theirs(&mut self, place: &str, key: &str) {
-        let object = Object { writer: OTHER, text: format!("precious {key}") };
+        let object = Object::unnamed(OTHER, format!("precious {key}"));
         let objects = self.places.entry(place.to_owned()).or_default();
         if !objects.contains_key(key) {
             objects.insert(key.to_owned(), object);
@@ -112,11 +153,14 @@ pub(super) struct Target {
     pub(super) world: Arc<Mutex<World>>,
     pub(super) title: Arc<Title>,
     pub(super) stop: Arc<AtomicBool>,
+    pub(super) beside: Option<Arc<Beside>>,
+    pub(super) dataset: Dataset,
 }
 
 pub(super) struct TargetClient {
-    target: Arc<Target>,
+    pub(super) target: Arc<Target>,
     reactor: Rc<Reactor>,
+    pub(super) manner: Manner,
 }
 
 impl Driver for Target {
@@ -140,7 +184,8 @@ impl Driver for Target {
     }
 
     fn client(self: &Arc<Self>, reactor: &Rc<Reactor>, _: u32) -> Result<TargetClient, Error> {
-        Ok(TargetClient { target: Arc::clone(self), reactor: Rc::clone(reactor) })
+        let (target, reactor) = (Arc::clone(self), Rc::clone(reactor));
+        Ok(TargetClient { target, reactor, manner: Manner::default() })
     }
 }
 
@@ -164,7 +209,7 @@ impl Client for TargetClient {
 
 impl TargetClient {
     /// Does one step of a job on the world, or what befalls it.
-    async fn step<T>(&self, effect: impl FnOnce(&mut World) -> T) -> Result<T, Error> {
+    pub(super) async fn step<T>(&self, effect: impl FnOnce(&mut World) -> T) -> Result<T, Error> {
         self.reactor.sleep_until(self.reactor.now_ns() + 1_000_000).await;
         let fault = {
             let mut world = self.target.world.lock().expect("one thread");
@@ -174,6 +219,9 @@ impl TargetClient {
             if let Some((_, place, key)) = world.intruder.take_if(|(step, ..)| *step == steps)
                 && !world.places.contains_key(&place)
             {
+                world.write_theirs(&place, &key);
+            }
+            if let Some((_, place, key)) = world.neighbour.take_if(|(step, ..)| *step == steps) {
                 world.write_theirs(&place, &key);
             }
             world.fault.filter(|(at, _)| *at == steps).map(|(_, fault)| fault)
@@ -233,7 +281,7 @@ impl Places for TargetClient {
     async fn write_mark(&mut self, place: &str, text: &str) -> Result<bool, Error> {
         self.step(|world| {
             let Some(objects) = world.places.get_mut(place) else { return false };
-            let mark = Object { writer: RUN, text: text.to_owned() };
+            let mark = Object::unnamed(RUN, text.to_owned());
             objects.entry(MARK.to_owned()).or_insert(mark);
             true
         })
@@ -321,11 +369,20 @@ impl Places for TargetClient {
 
     async fn write(&mut self, place: &str, key: &str, text: &str) -> Result<(), Error> {
         self.step(|world| {
+            let run = world.keeps_metadata.then_some(RUN);
             if let Some(objects) = world.places.get_mut(place) {
-                let object = Object { writer: RUN, text: text.to_owned() };
+                let object = Object { writer: RUN, text: text.to_owned(), run };
                 objects.entry(key.to_owned()).or_insert(object);
             }
         })
         .await
+    }
+
+    async fn write_beside(&mut self, place: &str, key: &str, text: &str) -> Result<(), Error> {
+        try_claim(self, place, key, text).await
+    }
+
+    async fn ours_of(&mut self, place: &str, keys: &[String]) -> Result<Vec<String>, Error> {
+        keys_of_ours(self, place, keys).await
     }
 }

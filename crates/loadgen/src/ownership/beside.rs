@@ -1,0 +1,320 @@
+//! In another's place, as load: nothing that others have written is written over or deleted.
+//!
+//! What the run writes there carries its name, where the store keeps metadata. The first put of an
+//! object is conditional where the store heeds it, and follows a look where not. To look whose an
+//! object is takes a request of its own, which is not measured; another's makes the request that
+//! wanted it a failure.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::{Places, Title};
+use crate::dataset::Dataset;
+use crate::error::Error;
+use crate::operation::Operation;
+use crate::outcome::{Completion, Outcome};
+use crate::requests::{Request, Subject};
+use crate::trial::Trial;
+
+/// The condition that nothing is there, of HTTP.
+pub(crate) const IF_NONE: Header<'static> = ("if-none-match", b"*");
+/// Objects of which a trial remembers that it has put them: 16 MiB, in another's place alone.
+const REMEMBERED_MAX: u64 = 1 << 27;
+
+/// A header's name and value.
+pub(crate) type Header<'a> = (&'a str, &'a [u8]);
+
+/// What a trial that may write into others' places knows of them.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    run: Vec<u8>,
+    /// Which of the dataset's places are others'.
+    places: Box<[AtomicBool]>,
+    /// Whether the store has taken a claim without its metadata.
+    loses_metadata: AtomicBool,
+    /// Whether the store has written over a claim that it was not to write over.
+    lacks_conditions: AtomicBool,
+    /// Objects that the trial has put, a bit for each.
+    put: Box<[AtomicU64]>,
+}
+
+/// What a put says of itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Nothing: the place is ours.
+    #[default]
+    Plain,
+    /// Whose the object is.
+    Named,
+    /// That, and that it must be the first.
+    First,
+}
+
+/// Who an object says has written it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Writer {
+    /// There is no object.
+    Absent,
+    /// It names no run.
+    Unnamed,
+    Run(String),
+}
+
+/// Whose an object in another's place is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Nobodys,
+    Ours,
+    Theirs,
+}
+
+/// What a driver can do in another's place whose store may keep metadata and heed conditions.
+pub(crate) trait Neighbour: Places {
+    /// Returns what is known of others' places, if the trial may write into them.
+    fn known(&self) -> Option<&Arc<Beside>>;
+    fn dataset(&self) -> &Dataset;
+    /// Has what is put from now on say that of itself.
+    fn put_as(&mut self, manner: Manner);
+    async fn perform(&mut self, request: &Request) -> Completion;
+    /// Ends a request with a failure, without having asked for anything.
+    fn refuse(&mut self, kind: Outcome, text: String) -> Completion;
+    /// Returns what is added to the object's key, for each object that a copy or an upload in parts
+    /// makes.
+    fn derived(&self, request: &Request) -> Vec<Vec<u8>>;
+    /// Asks who has written an object of the dataset, or what is derived from it.
+    ///
+    /// # Errors
+    /// The answer that did not say so.
+    async fn writer_of(&mut self, index: u64, suffix: &[u8]) -> Result<Writer, Completion>;
+    /// Asks who has written what lies under a key.
+    async fn writer_at(&mut self, place: &str, key: &str) -> Result<Writer, Error>;
+    /// Writes a small object that is there, on the condition that it is not; tells whether the store
+    /// did it all the same.
+    async fn writes_over(&mut self, place: &str, key: &str, text: &str) -> Result<bool, Error>;
+}
+
+impl Beside {
+    /// Returns what a trial has to know, if it may write into others' places.
+    pub(crate) fn of_trial(trial: &Trial) -> Option<Arc<Self>> {
+        trial.allow_foreign.then(|| Arc::new(Self::new(&Dataset::new(trial), &trial.run)))
+    }
+
+    pub(super) fn new(dataset: &Dataset, run: &str) -> Self {
+        let spec = dataset.spec();
+        let words = spec.objects.min(REMEMBERED_MAX).div_ceil(64);
+        Self {
+            run: run.as_bytes().to_vec(),
+            places: (0..spec.buckets).map(|_| AtomicBool::new(false)).collect(),
+            loses_metadata: AtomicBool::new(false),
+            lacks_conditions: AtomicBool::new(false),
+            put: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Returns the headers of a put, sorted; `name` is that of the metadata.
+    pub(crate) fn headers(&self, manner: Manner, name: &'static str) -> Vec<Header<'_>> {
+        let first = (manner == Manner::First).then_some(IF_NONE);
+        let named = (manner != Manner::Plain).then_some((name, self.run.as_slice()));
+        first.into_iter().chain(named).collect()
+    }
+
+    /// Tells whether a request may change something in another's place.
+    #[inline]
+    pub(crate) fn concerns(&self, request: &Request, dataset: &Dataset) -> bool {
+        let index = match request.subject {
+            Subject::Object(object) | Subject::Block { object, .. } => object.index,
+            Subject::Batch { first, .. } => first,
+            Subject::Bucket(_) | Subject::Listing(_) => return false,
+        };
+        let at = usize::try_from(dataset.bucket_of(index)).unwrap_or(usize::MAX);
+        self.places.get(at).is_some_and(|is_theirs| is_theirs.load(Ordering::Relaxed))
+    }
+
+    fn keeps_metadata(&self) -> bool {
+        !self.loses_metadata.load(Ordering::Relaxed)
+    }
+
+    fn word(&self, index: u64) -> Option<&AtomicU64> {
+        self.put.get(usize::try_from(index / 64).unwrap_or(usize::MAX))
+    }
+
+    fn is_put(&self, index: u64) -> bool {
+        self.word(index).is_some_and(|word| word.load(Ordering::Relaxed) & 1 << (index % 64) != 0)
+    }
+
+    fn note_put(&self, index: u64) {
+        if let Some(word) = self.word(index) {
+            word.fetch_or(1 << (index % 64), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Does a request in another's place.
+pub(crate) async fn perform<N: Neighbour>(
+    own: &mut N,
+    request: &Request,
+    beside: &Beside,
+) -> Completion {
+    let manner = if beside.keeps_metadata() { Manner::Named } else { Manner::Plain };
+    own.put_as(manner);
+    let answer = match request.operation {
+        Operation::Put => put(own, request, beside, manner).await,
+        _ if manner == Manner::Plain => own.perform(request).await,
+        _ => match refusal(own, request).await {
+            Some(refusal) => refusal,
+            None => own.perform(request).await,
+        },
+    };
+    own.put_as(Manner::Plain);
+    answer
+}
+
+/// Returns the answer to a request that would change an object of another's, or one that cannot be
+/// asked for.
+async fn refusal<N: Neighbour>(own: &mut N, request: &Request) -> Option<Completion> {
+    let (kind, changed) = match request.operation {
+        Operation::Post => (Outcome::EXISTS, vec![(request.object().index, Vec::new())]),
+        Operation::Delete => (Outcome::DENIED, vec![(request.object().index, Vec::new())]),
+        Operation::BulkDelete => {
+            let ((first, keys), step) = (request.batch(), own.dataset().spec().buckets);
+            let numbers = (0..u64::from(keys)).map(|number| (first + number * step, Vec::new()));
+            (Outcome::DENIED, numbers.collect())
+        }
+        Operation::Copy | Operation::MultipartPut => {
+            let index = request.object().index;
+            let changed = own.derived(request).into_iter().map(|suffix| (index, suffix));
+            (Outcome::EXISTS, changed.collect())
+        }
+        _ => return None,
+    };
+    for (index, suffix) in changed {
+        match whose(own, index, &suffix).await {
+            Ok(Whose::Theirs) => return Some(refuse(own, kind)),
+            Ok(_) => {}
+            Err(failed) => return Some(failed),
+        }
+    }
+    None
+}
+
+async fn put<N: Neighbour>(
+    own: &mut N,
+    request: &Request,
+    beside: &Beside,
+    named: Manner,
+) -> Completion {
+    let object = request.object();
+    let is_conditional = !beside.lacks_conditions.load(Ordering::Relaxed);
+    let is_again = beside.is_put(object.index);
+    // What was put before is asked for: a condition that fails would cost the bytes of the put.
+    let is_likely_there = is_again || object.version > 1;
+    let found = match named == Manner::Named && (is_likely_there || !is_conditional) {
+        true => whose(own, object.index, b"").await,
+        false if is_again => Ok(Whose::Ours),
+        false => Ok(Whose::Nobodys),
+    };
+    let is_first = match found {
+        Ok(Whose::Nobodys) => is_conditional,
+        Ok(Whose::Ours) => false,
+        Ok(Whose::Theirs) => return refuse(own, Outcome::EXISTS),
+        Err(failed) => return failed,
+    };
+    if is_first {
+        own.put_as(Manner::First);
+    }
+    let mut answer = own.perform(request).await;
+    if is_first && answer.outcome == Outcome::http(412) {
+        // A trial that is repeated comes to what it put before it was stopped.
+        let found = match named {
+            Manner::Named => whose(own, object.index, b"").await,
+            _ => Ok(Whose::Theirs),
+        };
+        answer = match found {
+            // To some stores a key with a delete marker is there.
+            Ok(Whose::Ours | Whose::Nobodys) => {
+                own.put_as(named);
+                own.perform(request).await
+            }
+            Ok(Whose::Theirs) => refuse(own, Outcome::EXISTS),
+            Err(failed) => failed,
+        };
+    }
+    if answer.outcome.is_ok() {
+        beside.note_put(object.index);
+    }
+    answer
+}
+
+#[cold]
+fn refuse<N: Neighbour>(own: &mut N, kind: Outcome) -> Completion {
+    own.refuse(kind, "the object is there, and this run did not write it".to_owned())
+}
+
+async fn whose<N: Neighbour>(own: &mut N, index: u64, suffix: &[u8]) -> Result<Whose, Completion> {
+    let writer = own.writer_of(index, suffix).await?;
+    Ok(whose_by(&writer, &own.title()))
+}
+
+fn whose_by(writer: &Writer, title: &Title) -> Whose {
+    match writer {
+        Writer::Absent => Whose::Nobodys,
+        Writer::Run(run) if title.is_ours(run) => Whose::Ours,
+        Writer::Unnamed | Writer::Run(_) => Whose::Theirs,
+    }
+}
+
+/// Finds out what the store makes of a claim: whether it keeps whose it is, and whether it heeds
+/// that a put must be the first.
+pub(crate) async fn try_claim<N: Neighbour>(
+    own: &mut N,
+    place: &str,
+    key: &str,
+    text: &str,
+) -> Result<(), Error> {
+    let Some(beside) = own.known().map(Arc::clone) else { return Ok(()) };
+    let dataset = own.dataset().spec();
+    let number = (0..dataset.buckets).find(|number| dataset.bucket(*number) == place);
+    let Some(number) = number.and_then(|number| usize::try_from(number).ok()) else {
+        return Ok(());
+    };
+    if !says_whose(own, place, key).await? {
+        beside.loses_metadata.store(true, Ordering::Relaxed);
+    }
+    if own.writes_over(place, key, text).await? {
+        beside.lacks_conditions.store(true, Ordering::Relaxed);
+    }
+    beside.places[number].store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Tells whether a claim names the run that has written it.
+async fn says_whose<N: Neighbour>(own: &mut N, place: &str, key: &str) -> Result<bool, Error> {
+    match own.writer_at(place, key).await? {
+        Writer::Run(_) => Ok(true),
+        Writer::Unnamed => Ok(false),
+        Writer::Absent => {
+            let what = format!("look at \"{key}\" in {} \"{place}\"", N::PLACE);
+            Err(Error::target(what, "it was there, and is gone"))
+        }
+    }
+}
+
+/// Returns those of some keys whose objects are ours, or gone.
+pub(crate) async fn keys_of_ours<N: Neighbour>(
+    own: &mut N,
+    place: &str,
+    keys: &[String],
+) -> Result<Vec<String>, Error> {
+    let title = own.title();
+    // Where the claim does not say whose it is, nothing does.
+    if keys.is_empty() || !says_whose(own, place, &title.claim_key()).await? {
+        return Ok(keys.to_vec());
+    }
+    let mut ours = Vec::with_capacity(keys.len());
+    for key in keys {
+        if whose_by(&own.writer_at(place, key).await?, &title) != Whose::Theirs {
+            ours.push(key.clone());
+        }
+    }
+    Ok(ours)
+}
