@@ -95,7 +95,9 @@ impl Account {
         let mut buckets = self.buckets.write().unwrap_or_else(PoisonError::into_inner);
         for kept in found.buckets {
             let (name, created_us) = (kept.record.name, kept.record.created_us);
-            let bucket = Bucket::new(&name, kept.id, created_us, kept.record.settings);
+            let settings = kept.record.settings;
+            let record = self.restored_record(settings.record_bytes(&name))?;
+            let bucket = Bucket::new(&name, kept.id, created_us, settings, record);
             for object in kept.objects {
                 let (sidecar, body) = (object.sidecar, object.body);
                 let restored = Object {
@@ -115,7 +117,10 @@ impl Account {
             for found in kept.uploads {
                 let record = self.restored_record(found.facts.record_bytes())?;
                 let upload = Upload::new(found.number, found.facts, record);
-                upload.parts().extend(found.parts);
+                for (number, part) in found.parts {
+                    let record = self.restored_record(part.record_bytes())?;
+                    upload.insert(number, part, record);
+                }
                 bucket.uploads().insert(upload.place(), upload);
             }
             buckets.insert(name.into(), bucket);
@@ -162,8 +167,16 @@ impl Account {
         self.metadata.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn change_metadata(&self, change: impl FnOnce(&mut Vec<(String, String)>)) {
-        change(&mut self.metadata.write().unwrap_or_else(PoisonError::into_inner));
+    /// Changes the account's metadata, of which Swift allows 4 KiB, unless the change is refused.
+    pub(crate) fn change_metadata<E>(
+        &self,
+        change: impl FnOnce(&mut Vec<(String, String)>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut metadata = self.metadata.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = metadata.clone();
+        change(&mut changed)?;
+        *metadata = changed;
+        Ok(())
     }
 
     /// Makes a bucket; one of that name that is there already is refused.
@@ -176,7 +189,9 @@ impl Account {
         if buckets.contains_key(name) {
             return Err(Refusal::BucketExists);
         }
-        let bucket = Bucket::new(name, self.storage.next_id(), clock::now_us(), settings);
+        let record = self.storage.budget.reserve(settings.record_bytes(name))?;
+        let id = self.storage.next_id();
+        let bucket = Bucket::new(name, id, clock::now_us(), settings, record);
         self.write_bucket(&bucket, bucket.settings())?;
         buckets.insert(name.into(), bucket.clone());
         Ok(bucket)
@@ -211,7 +226,7 @@ impl Account {
         change: impl FnOnce(&mut Settings),
     ) -> Result<(), Refusal> {
         let _turn = bucket.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let settings = bucket.change_settings(change);
+        let settings = bucket.change_settings(change)?;
         self.write_bucket(bucket, settings)
     }
 

@@ -34,7 +34,7 @@ impl Budget {
 
     /// Takes `bytes` for what the store keeps, until the reservation is dropped.
     pub(crate) fn reserve(self: &Arc<Budget>, bytes: u64) -> Result<Reservation, Refusal> {
-        self.reserve_below(self.bytes_max - 2 * self.share(), bytes)
+        self.reserve_below(self.kept_bytes_max(), bytes)
     }
 
     /// Takes `bytes` for a request that is under way: a store that is full answers it all the same.
@@ -62,6 +62,10 @@ impl Budget {
         }
         let reservation = self.reserve_in_passing(bytes.len() as u64)?;
         Ok(reservation.of(bytes))
+    }
+
+    fn kept_bytes_max(&self) -> u64 {
+        self.bytes_max - 2 * self.share()
     }
 
     fn share(&self) -> u64 {
@@ -116,6 +120,17 @@ impl Reservation {
         Ok(())
     }
 
+    /// Takes more, or gives back, so that it is `bytes` for what the store keeps.
+    pub(crate) fn resize(&mut self, bytes: u64) -> Result<(), Refusal> {
+        let more = bytes.saturating_sub(self.bytes);
+        if more > 0 {
+            self.budget.take(self.budget.kept_bytes_max(), more)?;
+            self.bytes += more;
+        }
+        self.shrink(bytes);
+        Ok(())
+    }
+
     /// Gives back what exceeds `bytes`, when less was needed than reserved.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let surplus = self.bytes.saturating_sub(bytes);
@@ -155,7 +170,8 @@ mod tests {
         let budget = Budget::new(160);
         let mut first = budget.reserve(110).unwrap();
         assert!(budget.reserve(31).is_err());
-        first.shrink(90);
+        assert!(first.resize(141).is_err());
+        first.resize(90).unwrap();
         let second = budget.reserve(50).unwrap();
         drop(first);
         drop(second);

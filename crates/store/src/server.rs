@@ -1,6 +1,6 @@
 //! The server: threads that accept connections, and what happens to each request on them.
 
-use std::io::{self, Write};
+use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,6 +24,7 @@ use crate::config::StoreConfig;
 use crate::directory::Directory;
 use crate::error::StoreError;
 use crate::exchange::failure::failure;
+use crate::exchange::no_room::Waiting;
 use crate::exchange::reply::{Reply, ReplyBody};
 use crate::exchange::request_body::RequestBody;
 use crate::exchange::route::{self, Api};
@@ -219,6 +220,7 @@ fn accept(
     runtime.block_on(async {
         let Ok(listener) = TcpListener::from_std(listener) else { return };
         let mut sweep = tokio::time::interval(SWEEP_INTERVAL);
+        let waiting = Waiting::default();
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -228,13 +230,14 @@ fn accept(
                     continue;
                 }
             };
-            match accepted.and_then(|(stream, _)| stream.into_std()) {
-                Ok(stream) => {
+            match accepted {
+                Ok((stream, _)) => {
                     service.connections.fetch_add(1, Ordering::Relaxed);
                     let Ok(memory) = service.account.storage.budget.reserve_connection() else {
-                        refuse(stream);
+                        waiting.refuse(stream);
                         continue;
                     };
+                    let Ok(stream) = stream.into_std() else { continue };
                     let load = |thread: &usize| service.open[*thread].load(Ordering::Relaxed);
                     let thread = (0..inboxes.len()).min_by_key(load).unwrap_or(0);
                     service.open[thread].fetch_add(1, Ordering::Relaxed);
@@ -251,20 +254,6 @@ fn accept(
 
 /// A connection, with the memory that it takes.
 type Accepted = (StdStream, Reservation);
-
-/// Answers a connection that the store has no memory for, whatever it asks, and closes it.
-fn refuse(mut stream: StdStream) {
-    let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\
-                <Error><Code>SlowDown</Code><Message>memory_bytes_max has no room for another \
-                connection: close some, or raise it</Message></Error>";
-    let length = text.len();
-    let head = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/xml\r\n\
-         content-length: {length}\r\nconnection: close\r\n\r\n"
-    );
-    // It never waits: what does not fit into the socket at once is not sent.
-    let _ = stream.write(format!("{head}{text}").as_bytes());
-}
 
 /// Serves the connections of one thread.
 fn serve(

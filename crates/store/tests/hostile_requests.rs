@@ -95,6 +95,36 @@ fn half_sent_heads_hold_no_more_memory_than_the_store_may_take() {
 }
 
 #[test]
+fn a_connection_without_room_is_refused_in_the_words_of_its_api() {
+    const MEMORY: u64 = 1 << 20;
+    let store = start_with(StoreConfig { memory_bytes_max: MEMORY, ..StoreConfig::default() });
+    let idle: Vec<_> = (0..30).map(|_| TcpStream::connect(store.address()).unwrap()).collect();
+    until("all are open, or were refused", || store.counters().connections == idle.len() as u64);
+    let ask_unsigned = |path: &str| {
+        let mut stream = TcpStream::connect(store.address()).unwrap();
+        stream
+            .write_all(
+                format!("GET {path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").as_bytes(),
+            )
+            .unwrap();
+        std::io::read_to_string(stream).unwrap()
+    };
+    for path in ["/v1/AUTH_test/container", "/auth/v1.0", "/v3/auth/tokens"] {
+        let answer = ask_unsigned(path);
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{path}: {answer}");
+        assert!(answer.contains("text/html") && answer.contains("memory_bytes_max"), "{answer}");
+        assert!(!answer.contains("<Error>"), "{path}: {answer}");
+    }
+    let (status, answer) = ask(&store, Method::Get, "/bucket", "", "");
+    assert!(status == 503 && answer.contains("<Code>SlowDown</Code>"), "{answer}");
+    // One that says nothing is closed, and takes no others' place for long.
+    let silent = TcpStream::connect(store.address()).unwrap();
+    assert!(std::io::read_to_string(silent).unwrap().contains("<Code>SlowDown</Code>"));
+    drop(idle);
+    until("there is room again", || ask_unsigned("/healthcheck").starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
 fn half_a_head_is_waited_for_no_longer_than_the_store_was_told() {
     let store = start_with(StoreConfig { head_seconds: 1, ..StoreConfig::default() });
     let mut stream = half_a_head(&store, 100);

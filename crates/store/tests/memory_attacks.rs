@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
-use loadstone_store::{Store, StoreConfig};
+use loadstone_store::{Secret, Store, StoreConfig};
 use loadstone_wire::digest::sha256;
 use loadstone_wire::encode::hex_of_sha256;
 use loadstone_wire::http1::Method;
@@ -105,6 +105,36 @@ fn ask(store: &Store, head: &[u8], body: &[u8]) -> String {
     stream.write_all(head).unwrap();
     stream.write_all(body).unwrap();
     std::io::read_to_string(stream).unwrap()
+}
+
+/// Asks for more and more to be kept, until the store says that it is full.
+fn fill(store: &Store, request: impl Fn(usize) -> (Vec<u8>, Vec<u8>)) -> Vec<Client> {
+    for number in 0..600 {
+        let (head, body) = request(number);
+        let answer = ask(store, &head, &body);
+        let is_refused =
+            ["HTTP/1.1 503 ", "HTTP/1.1 507 "].iter().any(|begin| answer.starts_with(begin));
+        if is_refused {
+            return Vec::new();
+        }
+        assert!(answer.starts_with("HTTP/1.1 20"), "{answer}");
+    }
+    panic!("the store takes all of it");
+}
+
+/// Logs in to Swift; returns the field that says so.
+fn token(store: &Store) -> String {
+    let head = "GET /auth/v1.0 HTTP/1.1\r\nhost: a\r\nx-auth-user: test:tester\r\n\
+                x-auth-key: testing\r\nconnection: close\r\n\r\n";
+    let answer = ask(store, head.as_bytes(), b"");
+    let token = answer.lines().find(|line| line.starts_with("x-auth-token:"));
+    format!("{}\r\n", token.expect("it knows us"))
+}
+
+fn swift_head(store: &Store, line: &str, token: &str, more: &str) -> Vec<u8> {
+    let host = store.address();
+    format!("{line} HTTP/1.1\r\nhost: {host}\r\n{token}{more}connection: close\r\n\r\n")
+        .into_bytes()
 }
 
 /// The head of a PUT whose body comes in chunks of its own.
@@ -229,13 +259,54 @@ const ATTACKS: &[Attack] = &[
         }
         readers
     }),
+    ("objects of long types", |store| {
+        let long = "a".repeat(58 << 10);
+        fill(store, |number| {
+            let more = format!("content-length: 0\r\ncontent-type: {long}\r\n");
+            (put(store, &format!("/bucket/{number}"), &more), Vec::new())
+        })
+    }),
+    ("containers with long lists of readers", |store| {
+        let (token, long) = (token(store), "a".repeat(58 << 10));
+        fill(store, |number| {
+            let line = format!("PUT /v1/AUTH_test/container-{number}");
+            let more = format!("content-length: 0\r\nx-container-read: {long}\r\n");
+            (swift_head(store, &line, &token, &more), Vec::new())
+        })
+    }),
+    ("long lists of readers of containers that are there", |store| {
+        let (token, long) = (token(store), "a".repeat(58 << 10));
+        let line = |what: &str, number| format!("{what} /v1/AUTH_test/container-{number}");
+        for number in 0..400 {
+            let head = swift_head(store, &line("PUT", number), &token, "content-length: 0\r\n");
+            ask(store, &head, b"");
+        }
+        fill(store, |number| {
+            let more = format!("content-length: 0\r\nx-container-read: {long}\r\n");
+            (swift_head(store, &line("POST", number), &token, &more), Vec::new())
+        })
+    }),
+    ("application credentials", |store| {
+        let (token, long) = (token(store), "a".repeat(58 << 10));
+        let body = format!("{{\"application_credential\": {{\"name\": \"{long}\"}}}}").into_bytes();
+        fill(store, |_| {
+            let more = format!("content-length: {}\r\n", body.len());
+            let line = "POST /v3/users/a/application_credentials";
+            (swift_head(store, line, &token, &more), body.clone())
+        })
+    }),
 ];
 
 #[test]
 fn whatever_clients_make_a_store_hold_stays_below_what_it_may_take() {
     let chosen = std::env::var("LOADSTONE_ATTACK").unwrap_or_default();
     for (name, attack) in ATTACKS.iter().filter(|(name, _)| name.contains(&chosen)) {
-        let store = start_with(StoreConfig { memory_bytes_max: MEMORY, ..StoreConfig::default() });
+        let store = start_with(StoreConfig {
+            memory_bytes_max: MEMORY,
+            user: Some("tester".to_owned()),
+            password: Some(Secret::Literal("testing".to_owned())),
+            ..StoreConfig::default()
+        });
         ask(&store, &put(&store, "/bucket", "content-length: 0\r\n"), b"");
         let before = resident_bytes();
         let mut clients = attack(&store);
@@ -251,6 +322,9 @@ fn whatever_clients_make_a_store_hold_stays_below_what_it_may_take() {
         );
         assert!(counters.memory_bytes <= MEMORY, "{name}: {counters:?}");
         assert!(taken <= MEMORY + BESIDES, "{name}: {} KiB", taken >> 10);
+        if clients.is_empty() {
+            continue;
+        }
         drop(clients);
         until("what the clients held is free again", || {
             store.counters().memory_bytes < MEMORY / 2 && store.counters().connections_open == 0

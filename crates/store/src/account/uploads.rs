@@ -43,12 +43,13 @@ impl Account {
             if *is_closed {
                 return Err(Refusal::NoSuchUpload);
             }
+            let record = account.storage.budget.reserve(part.record_bytes())?;
             let _turn = account.turn(upload.number, &number.to_string());
             let directory = account.storage.directory.as_ref();
             if let Some(directory) = directory {
                 directory.write_part(bucket.id, upload.number, number, &part)?;
             }
-            let replaced = upload.parts().insert(number, part);
+            let replaced = upload.insert(number, part, record);
             if let (Some(_), Some(old)) = (directory, replaced) {
                 old.body.let_go();
             }
@@ -108,5 +109,40 @@ impl Account {
         *is_closed = true;
         bucket.uploads().remove(&upload.place());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::Storage;
+    use crate::budget::Budget;
+    use crate::stored::body::Body;
+    use crate::stored::bucket::Settings;
+    use crate::stored::object::{About, Checksums};
+
+    #[test]
+    fn parts_of_no_bytes_take_memory_too_and_give_it_back() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let account = Arc::new(Account::new(Storage::new(Budget::new(1 << 20), None), None));
+        let bucket = account.create_bucket("bucket", Settings::default()).unwrap();
+        let before = account.storage.budget.bytes();
+        runtime.block_on(async {
+            let about = About::default();
+            let facts = UploadFacts { key: "key".into(), started_us: 0, about, rule: None };
+            let upload = account.open_upload(&bucket, facts).await.unwrap();
+            let mut numbers = 1..10_000;
+            let refusal = loop {
+                let number = numbers.next().expect("the store takes all of them");
+                let checksums = Checksums::default();
+                let part = Part { body: Body::empty(), md5: [0; 16], modified_us: 0, checksums };
+                if let Err(refusal) = account.add_part(&bucket, &upload, number, part).await {
+                    break refusal;
+                }
+            };
+            assert!(refusal.is_full(), "{refusal}");
+            account.abort_upload(&bucket, &upload).await.unwrap();
+        });
+        assert_eq!(account.storage.budget.bytes(), before);
     }
 }

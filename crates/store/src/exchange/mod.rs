@@ -2,6 +2,7 @@
 //! that goes.
 
 pub(crate) mod failure;
+pub(crate) mod no_room;
 pub(crate) mod reply;
 pub(crate) mod request_body;
 pub(crate) mod route;

@@ -5,9 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Reservation;
 use crate::error::Refusal;
 use crate::stored::index::{Index, Versioning};
 use crate::stored::upload::Upload;
+
+/// What a bucket takes besides its name and the texts of its settings: itself, its index, its place in
+/// the tree of buckets.
+const BUCKET_BYTES: usize = 1024;
 
 /// A bucket.
 #[derive(Debug)]
@@ -17,6 +22,8 @@ pub(crate) struct Bucket {
     pub(crate) id: u64,
     pub(crate) created_us: u64,
     settings: RwLock<Settings>,
+    /// The memory of the bucket and of its settings.
+    record: Mutex<Reservation>,
     /// Held while the settings change on the disk as well.
     pub(crate) turn: Mutex<()>,
     index: RwLock<Index>,
@@ -39,13 +46,31 @@ pub(crate) struct Settings {
     pub(crate) write_acl: Option<String>,
 }
 
+impl Settings {
+    /// Returns the bytes to reserve for a bucket of this name with these settings.
+    pub(crate) fn record_bytes(&self, name: &str) -> u64 {
+        let pairs = self.metadata.iter().chain(&self.tags);
+        let pairs: usize = pairs.map(|(name, value)| name.len() + value.len() + 48).sum();
+        let texts = [&self.policy, &self.read_acl, &self.write_acl];
+        let texts: usize = texts.into_iter().flatten().map(String::len).sum();
+        (BUCKET_BYTES + 2 * name.len() + pairs + texts) as u64
+    }
+}
+
 impl Bucket {
-    pub(crate) fn new(name: &str, id: u64, created_us: u64, settings: Settings) -> Arc<Bucket> {
+    pub(crate) fn new(
+        name: &str,
+        id: u64,
+        created_us: u64,
+        settings: Settings,
+        record: Reservation,
+    ) -> Arc<Bucket> {
         Arc::new(Bucket {
             name: name.into(),
             id,
             created_us,
             settings: RwLock::new(settings),
+            record: Mutex::new(record),
             turn: Mutex::default(),
             index: RwLock::default(),
             uploads: Mutex::default(),
@@ -60,11 +85,18 @@ impl Bucket {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).versioning
     }
 
-    /// Changes the settings and returns them as they are now.
-    pub(crate) fn change_settings(&self, change: impl FnOnce(&mut Settings)) -> Settings {
+    /// Changes the settings, if there is memory for them, and returns them as they are now.
+    pub(crate) fn change_settings(
+        &self,
+        change: impl FnOnce(&mut Settings),
+    ) -> Result<Settings, Refusal> {
         let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
-        change(&mut settings);
-        settings.clone()
+        let mut changed = settings.clone();
+        change(&mut changed);
+        let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        record.resize(changed.record_bytes(&self.name))?;
+        *settings = changed;
+        Ok(settings.clone())
     }
 
     pub(crate) fn index(&self) -> RwLockReadGuard<'_, Index> {

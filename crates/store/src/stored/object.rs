@@ -250,6 +250,7 @@ impl About {
         };
         let checksums: usize = self.part_checksums.iter().map(|text| text.len() + 24).sum();
         let parts = self.part_bytes.len() * 8 + checksums;
-        (RECORD_BYTES + key.len() + text + form + parts) as u64
+        let content_type = self.content_type.as_ref().map_or(0, |text| text.len());
+        (RECORD_BYTES + key.len() + content_type + text + form + parts) as u64
     }
 }

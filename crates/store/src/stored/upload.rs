@@ -12,6 +12,9 @@ use crate::hex::hex;
 use crate::stored::body::Body;
 use crate::stored::object::{About, ChecksumRule, Checksums};
 
+/// What a part takes besides its content: itself, the count of its memory, their places in two trees.
+const PART_BYTES: usize = 384;
+
 /// What is known of an upload from its beginning; kept on the disk as it is here.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct UploadFacts {
@@ -30,6 +33,8 @@ pub(crate) struct Upload {
     pub(crate) id: Box<str>,
     pub(crate) facts: UploadFacts,
     parts: Mutex<BTreeMap<i32, Part>>,
+    /// The memory of what is known of each part.
+    part_records: Mutex<BTreeMap<i32, Reservation>>,
     /// It was completed or aborted. Parts arrive side by side; it ends when none is arriving.
     pub(crate) is_closed: RwLock<bool>,
     _record: Reservation,
@@ -42,6 +47,17 @@ pub(crate) struct Part {
     pub(crate) md5: [u8; 16],
     pub(crate) modified_us: u64,
     pub(crate) checksums: Checksums,
+}
+
+impl Part {
+    /// Returns the bytes to reserve for what is known of the part besides its content.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        let sums = &self.checksums;
+        let texts = [&sums.crc32, &sums.crc32c, &sums.crc64nvme, &sums.sha1, &sums.sha256];
+        let texts: usize = texts.into_iter().flatten().map(|text| text.len() + 24).sum();
+        let extents = size_of_val(self.body.extents());
+        (PART_BYTES + texts + extents) as u64
+    }
 }
 
 /// The parts of a finished upload, joined.
@@ -66,6 +82,7 @@ impl Upload {
             id: format!("{number:016x}").into(),
             facts,
             parts: Mutex::default(),
+            part_records: Mutex::default(),
             is_closed: RwLock::default(),
             _record: record,
         })
@@ -78,6 +95,13 @@ impl Upload {
 
     pub(crate) fn parts(&self) -> MutexGuard<'_, BTreeMap<i32, Part>> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a part in, for which room was made; returns the one whose place it takes.
+    pub(crate) fn insert(&self, number: i32, part: Part, record: Reservation) -> Option<Part> {
+        let mut records = self.part_records.lock().unwrap_or_else(PoisonError::into_inner);
+        records.insert(number, record);
+        self.parts().insert(number, part)
     }
 
     /// Joins the parts that the client names, each by number and entity tag.

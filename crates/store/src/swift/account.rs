@@ -59,9 +59,9 @@ fn list(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
 pub(super) fn change(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
     let (set, removed) =
         (call.metadata("x-account-meta-")?, call.prefixed("x-remove-account-meta-"));
-    let mut merged = swift.account.metadata();
-    merge(&mut merged, set.clone(), removed.clone());
-    check_metadata(&merged)?;
-    swift.account.change_metadata(|metadata| merge(metadata, set, removed));
+    swift.account.change_metadata(|metadata| {
+        merge(metadata, set, removed);
+        check_metadata(metadata)
+    })?;
     Ok(empty(StatusCode::NO_CONTENT))
 }

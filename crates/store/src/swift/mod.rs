@@ -47,12 +47,12 @@ impl Swift {
         config: &StoreConfig,
     ) -> Swift {
         Swift {
-            account,
             user,
             project: config.project.clone(),
             region: config.region.clone(),
-            tokens: Tokens::new(config.token_seconds),
+            tokens: Tokens::new(config.token_seconds, account.storage.budget.clone()),
             application_credentials: RwLock::default(),
+            account,
         }
     }
 
@@ -169,8 +169,9 @@ impl Swift {
         hex(&Md5::digest(format!("project {}", self.project)))
     }
 
-    fn credentials(&self) -> Vec<ApplicationCredential> {
-        self.application_credentials.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn knows_credential(&self, is_it: impl Fn(&ApplicationCredential) -> bool) -> bool {
+        let known = &self.application_credentials;
+        known.read().unwrap_or_else(PoisonError::into_inner).iter().any(is_it)
     }
 
     fn add_credential(&self, credential: ApplicationCredential) {

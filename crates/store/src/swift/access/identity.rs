@@ -4,6 +4,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::token::{Token, random_name};
+use crate::budget::Reservation;
 use crate::clock;
 use crate::exchange::reply::Reply;
 use crate::swift::Swift;
@@ -14,12 +15,16 @@ use crate::swift::call::Call;
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 
 /// An application credential.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(in crate::swift) struct ApplicationCredential {
     id: String,
     name: String,
     secret: String,
+    _record: Reservation,
 }
+
+/// What a credential takes besides its name and its secret.
+const CREDENTIAL_BYTES: usize = 256;
 
 fn unauthorized() -> Failure {
     Failure::new(StatusCode::UNAUTHORIZED, "the request you have made requires authentication")
@@ -138,17 +143,16 @@ fn is_default_domain(domain: &Value) -> bool {
 
 fn check_credential(swift: &Swift, given: &Value) -> Result<(), Failure> {
     let secret = given["secret"].as_str().unwrap_or_default();
-    let known = swift.credentials();
-    let found = match (given["id"].as_str(), given["name"].as_str()) {
-        (Some(id), _) => known.iter().find(|credential| credential.id == id),
-        (None, Some(name)) => known.iter().find(|credential| credential.name == name),
-        (None, None) => None,
-    };
-    if found.is_some_and(|credential| credential.secret == secret) {
-        Ok(())
-    } else {
-        Err(unauthorized())
-    }
+    let (id, name) = (given["id"].as_str(), given["name"].as_str());
+    let is_known = swift.knows_credential(|credential| {
+        let is_named = match (id, name) {
+            (Some(id), _) => credential.id == id,
+            (None, Some(name)) => credential.name == name,
+            (None, None) => false,
+        };
+        is_named && credential.secret == secret
+    });
+    if is_known { Ok(()) } else { Err(unauthorized()) }
 }
 
 /// Refuses a scope that is not the one project; no scope means that project.
@@ -174,7 +178,7 @@ fn validate(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
 
 fn revoke(swift: &Swift, call: &Call) -> Result<Reply, Failure> {
     authenticated(swift, call)?;
-    if swift.tokens.revoke(call.header("x-subject-token").unwrap_or_default()) {
+    if swift.tokens.revoke(call.header("x-subject-token").unwrap_or_default())? {
         return Ok(empty(StatusCode::NO_CONTENT));
     }
     Err(Failure::new(StatusCode::NOT_FOUND, "the token is not known"))
@@ -186,11 +190,11 @@ async fn create_credential(swift: &Swift, call: &mut Call) -> Result<Reply, Fail
     let document: Value = serde_json::from_slice(&text)
         .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "the body is not JSON"))?;
     let given = &document["application_credential"];
-    let credential = ApplicationCredential {
-        id: random_name(),
-        name: given["name"].as_str().unwrap_or_default().to_owned(),
-        secret: given["secret"].as_str().map_or_else(random_name, str::to_owned),
-    };
+    let name = given["name"].as_str().unwrap_or_default().to_owned();
+    let secret = given["secret"].as_str().map_or_else(random_name, str::to_owned);
+    let bytes = CREDENTIAL_BYTES + name.len() + secret.len();
+    let record = swift.account.storage.budget.reserve(bytes as u64)?;
+    let credential = ApplicationCredential { id: random_name(), name, secret, _record: record };
     let shown = json!({
         "id": credential.id, "name": credential.name, "secret": credential.secret,
         "project_id": swift.project_id(), "unrestricted": false, "roles": [{"name": "member"}],
