@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from loadstone.engines import worker
 from loadstone.engines.engine import Row, Tables
+from loadstone.engines.traffic import Route
 
 ANSWER: list[Row] = [("A name", 12345, 678.9)] * 100
 
@@ -50,14 +51,14 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=10)
     asked = parser.parse_args()
     print("target     engine's processes  query s  CPU ms  share of the query")
-    for name, endpoint in (("directory", None), ("bucket", "http://127.0.0.1:9")):
+    for name, route in (("directory", Route()), ("bucket", Route(endpoint="http://127.0.0.1:9"))):
         for has_processes in (False, True):
             for seconds in asked.seconds:
                 engine = Waiting(seconds, has_processes=has_processes)
-                worker._run(engine, "", endpoint, is_kept=True)
+                worker._run(engine, "", route, is_kept=True)
                 before = time.process_time_ns()
                 for _ in range(asked.repeat):
-                    worker._run(engine, "", endpoint, is_kept=True)
+                    worker._run(engine, "", route, is_kept=True)
                 cpu_ms = (time.process_time_ns() - before) / asked.repeat / 1e6
                 processes = "several" if has_processes else "one"
                 print(

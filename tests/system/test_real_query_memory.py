@@ -37,11 +37,11 @@ with limited(limit, f"memory-{os.getpid()}", file.parent / "run"):
         for at in order:
             pages[at]
         random.Random(1).shuffle(order)
-        before, started = session.begin(), time.monotonic_ns()
+        before, started = session.begin(None), time.monotonic_ns()
         for _ in range(2):
             for at in order:
                 pages[at]
-        told = session.end(before)
+        told = session.end(before, None)
 print(json.dumps({**told, "time_ns": time.monotonic_ns() - started}))
 """
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from loadstone.engines import traffic
-from loadstone.engines.traffic import received_by
+from loadstone.engines.traffic import Route, received_by
 
 SIZE = 100_000
 SERVER = f"""
@@ -44,7 +44,7 @@ def take(port: int) -> None:
 
 @pytest.mark.parametrize("has_processes", [False, True])
 def test_connections_that_end_between_two_looks_count(port: int, has_processes: bool) -> None:
-    with received_by(has_processes, f"http://127.0.0.1:{port}") as received:
+    with received_by(has_processes, Route(endpoint=f"http://127.0.0.1:{port}")) as received:
         for _ in range(20):
             take(port)
     # The end of each connection counts as a byte.
@@ -54,7 +54,7 @@ def test_connections_that_end_between_two_looks_count(port: int, has_processes: 
 def test_a_connection_that_stays_counts_what_it_received_meanwhile(port: int) -> None:
     with socket.create_connection(("localhost", port)) as kept:
         assert kept.recv(SIZE, socket.MSG_WAITALL)
-        with received_by(False, f"http://localhost:{port}") as received:
+        with received_by(False, Route(endpoint=f"http://localhost:{port}")) as received:
             take(port)
     assert SIZE <= received[0] <= SIZE + 2
 
@@ -65,7 +65,7 @@ def test_a_kernel_that_tells_of_no_end_leaves_what_is_seen_meanwhile(
     """A connection that is open for longer than between two looks, and gone at the end."""
     monkeypatch.setattr(traffic._Ends, "__enter__", lambda self: self)
     with (
-        received_by(False, f"http://127.0.0.1:{port}") as received,
+        received_by(False, Route(endpoint=f"http://127.0.0.1:{port}")) as received,
         socket.create_connection(("127.0.0.1", port)) as client,
     ):
         assert client.recv(SIZE, socket.MSG_WAITALL)
@@ -80,13 +80,15 @@ def test_nothing_is_looked_at_while_a_query_runs(
     """Looks every 20 ms cost 13 ms of each second of a query."""
     looks = []
     monkeypatch.setattr(traffic, "_of_process", lambda: looks.append(1) or {})
-    with received_by(False, endpoint):
+    with received_by(False, Route(endpoint=endpoint)):
         time.sleep(0.5)
     assert len(looks) == 2
 
 
 def test_other_programs_and_their_servers_do_not_count(port: int) -> None:
     other = f"import socket; socket.create_connection(('127.0.0.1', {port})).recv({SIZE}, 0x100)"
-    with received_by(True, f"http://127.0.0.1:{port + 1 if port < 65535 else 1}") as received:
+    with received_by(
+        True, Route(endpoint=f"http://127.0.0.1:{port + 1 if port < 65535 else 1}")
+    ) as received:
         subprocess.run([sys.executable, "-c", other], check=True, start_new_session=True)
     assert received[0] == 0

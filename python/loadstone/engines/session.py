@@ -38,17 +38,20 @@ class Use:
     reread_bytes: int
 
 
-def begin() -> Use:
-    """Return what was used so far; peaks of memory count from now on."""
+def begin(server: int | None) -> Use:
+    """Return what was used so far; peaks of memory count from now on.
+
+    `server` is a process that reads for this session (`mounts.py`): its bytes from devices count.
+    """
     for number in _processes():
         with suppress(OSError), open(f"/proc/{number}/clear_refs", "w") as file:
             file.write(_FORGET_PEAK)
-    return _use()
+    return _use(server)
 
 
-def end(before: Use) -> dict[str, int | None]:
+def end(before: Use, server: int | None) -> dict[str, int | None]:
     """Return what was used since, as a record has it."""
-    after = _use()
+    after = _use(server)
     read_bytes = after.read_bytes - before.read_bytes
     is_known = before.stall_ns is not None and after.stall_ns is not None
     return {
@@ -62,8 +65,9 @@ def end(before: Use) -> dict[str, int | None]:
     }
 
 
-def _use() -> Use:
-    cpu_ns = read = written = faults = 0
+def _use(server: int | None) -> Use:
+    cpu_ns = written = faults = 0
+    read = _device_bytes(str(server))[0] if server is not None else 0
     for number in _processes():
         with suppress(OSError, ValueError, IndexError):
             fields = _text(f"/proc/{number}/stat").rpartition(")")[2].split()

@@ -48,22 +48,37 @@ End = tuple[bytes, bytes]
 """An address as IPv6 has it, and a port."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """How an engine reaches its tables: by a bucket's endpoint, or a mount that `server` serves.
+
+    What that process (`mounts.py`) reads and receives counts as the engine's.
+    """
+
+    endpoint: str | None = None
+    server: int | None = None
+
+
 @contextmanager
-def received_by(has_processes: bool, endpoint: str | None) -> Iterator[list[int]]:
-    """Count what is received meanwhile, also by connections that end; `endpoint` is a bucket's.
+def received_by(has_processes: bool, route: Route) -> Iterator[list[int]]:
+    """Count what is received meanwhile, also by connections to a bucket's endpoint that end.
 
     Of an engine with processes of its own these are the connections of this session's processes,
     without those among themselves. Whose a connection to the endpoint was that ended meanwhile is
     not known: it counts, as if no other program of this host asked that endpoint.
     """
-    look: Callable[[], Totals] = _of_session if has_processes else _of_process
+    own: Callable[[], Totals] = _of_session if has_processes else _of_process
+
+    def look() -> Totals:
+        return own() if route.server is None else {**own(), **_of_server(route.server)}
+
     count, seen = [0], Totals()
-    if endpoint is None:
+    if route.endpoint is None:
         before = look()
         yield count
         seen = look()
     else:
-        with _Ends(endpoint) as ends:
+        with _Ends(route.endpoint) as ends:
             before = look()
             every_s = _ALL_EVERY_S if has_processes else _OWN_EVERY_S
             hear = ends.hear_on if ends.are_told else partial(_look_on, look, seen, every_s)
@@ -172,28 +187,36 @@ def _of_process() -> Totals:
 
 
 def _of_session() -> Totals:
-    ours = set(_inodes())
-    connections = [
-        one
-        for family in (socket.AF_INET, socket.AF_INET6)
-        for one in _connections(family)
-        if one.inode in ours
-    ]
+    connections = list(_connections_of(set(_inodes())))
     ends = {one.own for one in connections}
     return {one.cookie: one.received for one in connections if one.other not in ends}
+
+
+def _of_server(number: int) -> Totals:
+    ours = set(_inodes_of(str(number)))
+    return {one.cookie: one.received for one in _connections_of(ours)}
+
+
+def _connections_of(inodes: set[int]) -> Iterator["_Connection"]:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        yield from (one for one in _connections(family) if one.inode in inodes)
 
 
 def _inodes() -> Iterator[int]:
     own = os.getsid(0)
     for number in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
-            if os.getsid(int(number)) != own:
-                continue
-            for descriptor in os.listdir(f"/proc/{number}/fd"):
-                with suppress(OSError):
-                    target = os.readlink(f"/proc/{number}/fd/{descriptor}")
-                    if target.startswith("socket:["):
-                        yield int(target[8:-1])
+            if os.getsid(int(number)) == own:
+                yield from _inodes_of(number)
+
+
+def _inodes_of(number: str) -> Iterator[int]:
+    with suppress(OSError):
+        for descriptor in os.listdir(f"/proc/{number}/fd"):
+            with suppress(OSError):
+                target = os.readlink(f"/proc/{number}/fd/{descriptor}")
+                if target.startswith("socket:["):
+                    yield int(target[8:-1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from loadstone.engines import load_engine, session
 from loadstone.engines.answers import plain_answer
 from loadstone.engines.ending import end_with_parent
 from loadstone.engines.engine import Bucket, Engine, GoneError, Tables
-from loadstone.engines.traffic import received_by
+from loadstone.engines.mounts import server_of
+from loadstone.engines.traffic import Route, received_by
 
 MESSAGE_MAX = 2000
 
@@ -30,24 +31,24 @@ def main() -> None:
     os.dup2(2, 1)
     end_with_parent()
     engine: Engine | None = None
-    endpoint: str | None = None
+    route = Route()
     for line in sys.stdin:
         task = json.loads(line)
         try:
             if task["do"] == "open":
                 engine = engine or load_engine(task["engine"], task["settings"])
                 tables = _tables(task)
-                endpoint = tables.bucket.endpoint if tables.bucket else None
+                route = _route(tables)
                 told = {"version": engine.open(tables, **task["limits"])}
             elif task["do"] == "load":
                 engine = load_engine(task["engine"], task["settings"])
                 told = _load(engine, _tables(task), task["source"])
             elif task["do"] == "streams":
                 assert engine is not None, "a task opens the engine first"
-                told = _run_streams(engine, task["streams"], endpoint, partial(_say, answers))
+                told = _run_streams(engine, task["streams"], route, partial(_say, answers))
             else:
                 assert engine is not None, "a task opens the engine first"
-                told = _run(engine, task["query"], endpoint, is_kept=task["is_kept"])
+                told = _run(engine, task["query"], route, is_kept=task["is_kept"])
         except GoneError as error:
             _end(error)
         except Exception as error:  # what an engine raises is its own affair
@@ -74,6 +75,12 @@ def _tables(task: dict[str, Any]) -> Tables:
     return Tables(**told, bucket=Bucket(**bucket) if bucket else None)
 
 
+def _route(tables: Tables) -> Route:
+    if tables.bucket is not None:
+        return Route(endpoint=tables.bucket.endpoint)
+    return Route(server=server_of(tables.directory) if tables.directory else None)
+
+
 def _load(engine: Engine, tables: Tables, source: str) -> dict[str, Any]:
     started = time.monotonic_ns()
     engine.load(tables, source)
@@ -81,8 +88,8 @@ def _load(engine: Engine, tables: Tables, source: str) -> dict[str, Any]:
     return {"time_ns": time.monotonic_ns() - started}
 
 
-def _run(engine: Engine, query: str, endpoint: str | None, *, is_kept: bool) -> dict[str, Any]:
-    with _measured(engine, endpoint) as measured:
+def _run(engine: Engine, query: str, route: Route, *, is_kept: bool) -> dict[str, Any]:
+    with _measured(engine, route) as measured:
         started = time.monotonic_ns()
         rows = engine.run(query)
         time_ns = time.monotonic_ns() - started
@@ -93,7 +100,7 @@ def _run(engine: Engine, query: str, endpoint: str | None, *, is_kept: bool) -> 
 def _run_streams(
     engine: Engine,
     streams: Sequence[Sequence[tuple[str, str]]],
-    endpoint: str | None,
+    route: Route,
     say: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     """Run streams beside each other; say each answer at once, and at the end what all used."""
@@ -118,7 +125,7 @@ def _run_streams(
                 say({**told, "started_ns": started, "ended_ns": ended})
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(len(streams))]
-    with _measured(engine, endpoint) as measured:
+    with _measured(engine, route) as measured:
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -127,13 +134,13 @@ def _run_streams(
 
 
 @contextmanager
-def _measured(engine: Engine, endpoint: str | None) -> Iterator[dict[str, Any]]:
+def _measured(engine: Engine, route: Route) -> Iterator[dict[str, Any]]:
     """Give what the engine used meanwhile, once it is over."""
     measured: dict[str, Any] = {}
-    before = session.begin()
-    with received_by(engine.has_processes, endpoint) as received:
+    before = session.begin(route.server)
+    with received_by(engine.has_processes, route) as received:
         yield measured
-    measured |= session.end(before)
+    measured |= session.end(before, route.server)
     measured |= {"received_bytes": received[0], "cores": len(os.sched_getaffinity(0))}
     if engine.has_processes:
         # They write what they exchange, and not for want of memory alone.

@@ -179,7 +179,7 @@ class Cluster:
         """Mount the file system with ceph-fuse."""
         options = ["-c", self.conf, "-n", "client.admin", "--client_fs", "lsfs"]
         command: list[str | Path] = ["ceph-fuse", *options, "-f", directory]
-        return self._mounted("ceph-fuse", command, directory)
+        return self._mounted(f"ceph-fuse.{directory.name}", command, directory)
 
     def mount_images(self, directory: Path) -> contextlib.AbstractContextManager[Path]:
         """Mount the pool `rbd` with rbd-fuse: each image is a file there."""
