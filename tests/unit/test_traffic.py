@@ -1,5 +1,6 @@
 """What an engine receives is counted whole, also by connections that no look at them meets."""
 
+import select
 import socket
 import subprocess
 import sys
@@ -83,6 +84,17 @@ def test_nothing_is_looked_at_while_a_query_runs(
     with received_by(False, Route(endpoint=endpoint)):
         time.sleep(0.5)
     assert len(looks) == 2
+
+
+def test_the_kernel_tells_of_ends_at_the_endpoints_port_alone(port: int) -> None:
+    """Others would wake this process for each connection of any program."""
+    other = port + 1 if port < 65535 else 1
+    with traffic._Ends(f"http://127.0.0.1:{other}") as ends:
+        take(port)
+        assert not select.select([ends._kernel], [], [], 0.2)[0]
+    with traffic._Ends(f"http://127.0.0.1:{port}") as ends:
+        take(port)
+        assert select.select([ends._kernel], [], [], 60)[0]
 
 
 def test_other_programs_and_their_servers_do_not_count(port: int) -> None:

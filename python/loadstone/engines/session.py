@@ -5,7 +5,7 @@ Processor time, bytes from and to devices, and what the kernel tells of their me
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -43,15 +43,17 @@ def begin(server: int | None) -> Use:
 
     `server` is a process that reads for this session (`mounts.py`): its bytes from devices count.
     """
-    for number in _processes():
+    processes = list(_processes())
+    for number in processes:
         with suppress(OSError), open(f"/proc/{number}/clear_refs", "w") as file:
             file.write(_FORGET_PEAK)
-    return _use(server)
+    return _use(processes, server)
 
 
 def end(before: Use, server: int | None) -> dict[str, int | None]:
     """Return what was used since, as a record has it."""
-    after = _use(server)
+    processes = list(_processes())
+    after = _use(processes, server)
     read_bytes = after.read_bytes - before.read_bytes
     is_known = before.stall_ns is not None and after.stall_ns is not None
     return {
@@ -61,14 +63,14 @@ def end(before: Use, server: int | None) -> dict[str, int | None]:
         "spilled_bytes": after.written_bytes - before.written_bytes,
         "major_faults": after.major_faults - before.major_faults,
         "memory_stall_ns": (after.stall_ns or 0) - (before.stall_ns or 0) if is_known else None,
-        "memory_peak_bytes": sum(map(_peak_bytes, _processes())),
+        "memory_peak_bytes": sum(map(_peak_bytes, processes)),
     }
 
 
-def _use(server: int | None) -> Use:
+def _use(processes: Iterable[str], server: int | None) -> Use:
     cpu_ns = written = faults = 0
     read = _device_bytes(str(server))[0] if server is not None else 0
-    for number in _processes():
+    for number in processes:
         with suppress(OSError, ValueError, IndexError):
             fields = _text(f"/proc/{number}/stat").rpartition(")")[2].split()
             faults += int(fields[9])

@@ -5,6 +5,7 @@ kernel tells of every connection that ends. Where it does not, open ones are loo
 again, which costs 1 % of a processor, and misses what begins and ends between two looks.
 """
 
+import ctypes
 import ipaddress
 import os
 import select
@@ -12,7 +13,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +28,7 @@ _SETTLED_S = 0.02
 
 # From linux/inet_diag.h, sock_diag.h, netlink.h and asm-generic/socket.h.
 _SOCK_DIAG = 4
-_BY_FAMILY = 20
+_TCP = 18
 _DUMP_REQUEST = 0x301
 _DONE, _ERROR = 3, 2
 _TCP_INFO = 2
@@ -35,8 +36,12 @@ _STATES = sum(1 << state for state in (1, 4, 5, 8, 9, 11))
 """Connections that have received something; neither listening ones nor those that only wait."""
 _MESSAGE = 72
 """The size of `struct inet_diag_msg`, after which attributes follow."""
-_OTHER_PORT = slice(6, 8)
-"""Where the other end's port stands in it."""
+_HEAD = 16
+"""The size of `struct nlmsghdr`, which is before it."""
+_PORT_AT = _HEAD + 6
+"""Where the other end's port stands in a message with its head."""
+_SO_ATTACH_FILTER = 26
+_LOAD_HALF, _JUMP_IF_EQUAL, _RETURN = 0x28, 0x15, 0x06
 _ENDED = 1 << 0 | 1 << 2
 """The groups that receive each TCP connection's end, over IPv4 and IPv6."""
 _SO_COOKIE = 57
@@ -123,6 +128,7 @@ class _Ends:
 
     def __enter__(self) -> "_Ends":
         with suppress(OSError):
+            _let_through(self._kernel, [int.from_bytes(port) for port in self._ports])
             self._kernel.bind((0, _ENDED))
             self.are_told = True
         return self
@@ -144,12 +150,23 @@ class _Ends:
         with suppress(OSError):
             while True:
                 for _, message in _messages(self._kernel.recv(1 << 18)):
-                    # Most ends are other programs', and are looked at no further.
-                    if message[_OTHER_PORT] not in self._ports:
-                        continue
                     one = _connection(message)
                     if one.other in self._servers:
                         self.totals[one.cookie] = one.received
+
+
+def _let_through(kernel: socket.socket, ports: Sequence[int]) -> None:
+    """Have the kernel drop what it tells of connections to other ports: most are other programs'.
+
+    A filter of instructions (linux/filter.h): load the port, compare it with each, take or drop.
+    """
+    steps = [(_LOAD_HALF, 0, 0, _PORT_AT)]
+    for number, port in enumerate(ports):
+        steps.append((_JUMP_IF_EQUAL, len(ports) - number, 0, port))
+    steps += [(_RETURN, 0, 0, 0), (_RETURN, 0, 0, 0xFFFFFFFF)]
+    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *one) for one in steps))
+    described = struct.pack("@HP", len(steps), ctypes.addressof(program))
+    kernel.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, described)
 
 
 def _resolve(endpoint: str) -> set[End]:
@@ -187,19 +204,14 @@ def _of_process() -> Totals:
 
 
 def _of_session() -> Totals:
-    connections = list(_connections_of(set(_inodes())))
+    connections = list(_connections(set(_inodes())))
     ends = {one.own for one in connections}
     return {one.cookie: one.received for one in connections if one.other not in ends}
 
 
 def _of_server(number: int) -> Totals:
     ours = set(_inodes_of(str(number)))
-    return {one.cookie: one.received for one in _connections_of(ours)}
-
-
-def _connections_of(inodes: set[int]) -> Iterator["_Connection"]:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        yield from (one for one in _connections(family) if one.inode in inodes)
+    return {one.cookie: one.received for one in _connections(ours)}
 
 
 def _inodes() -> Iterator[int]:
@@ -221,42 +233,46 @@ def _inodes_of(number: str) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Connection:
-    """One end of a TCP connection; without an inode where its program has closed it."""
+    """One end of a TCP connection."""
 
     cookie: bytes
-    inode: int
     own: End
     other: End
     received: int
 
 
-def _connections(family: int) -> Iterator[_Connection]:
-    """Yield each open TCP connection of the host."""
+def _connections(inodes: set[int]) -> Iterator[_Connection]:
+    """Yield the open TCP connections of the host that have one of these inodes.
+
+    The older request names no family: the newer one walks the kernel's whole table for each.
+    """
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
-        # Of struct inet_diag_req_v2 the attributes wanted are a mask: the bit before each number.
+        # Of struct inet_diag_req the attributes wanted are a mask: the bit before each number.
         asked = struct.pack(
-            "=BBBBI48s", family, socket.IPPROTO_TCP, 1 << (_TCP_INFO - 1), 0, _STATES, bytes(48)
+            "=BBBB48sII", socket.AF_UNSPEC, 0, 0, 1 << (_TCP_INFO - 1), bytes(48), _STATES, 0
         )
-        kernel.send(struct.pack("=IHHII", 16 + len(asked), _BY_FAMILY, _DUMP_REQUEST, 1, 0) + asked)
+        kernel.send(struct.pack("=IHHII", _HEAD + len(asked), _TCP, _DUMP_REQUEST, 1, 0) + asked)
         while True:
             for kind, message in _messages(kernel.recv(1 << 18)):
                 if kind == _DONE:
                     return
                 if kind == _ERROR:
                     raise OSError(-struct.unpack_from("=i", message)[0], "sock_diag")
-                yield _connection(message)
+                # Most are other programs', and are looked at no further.
+                if _inode(message) in inodes:
+                    yield _connection(message)
 
 
 def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the kind and the content of each message of a datagram."""
-    while answer:
-        length, kind = struct.unpack_from("=IH", answer)
-        yield kind, answer[16:length]
-        answer = answer[(length + 3) & ~3 :]
+    at = 0
+    while at < len(answer):
+        length, kind = struct.unpack_from("=IH", answer, at)
+        yield kind, answer[at + _HEAD : at + length]
+        at += (length + 3) & ~3
 
 
 def _connection(message: bytes) -> _Connection:
-    (inode,) = struct.unpack_from("=I", message, _MESSAGE - 4)
     received, at = 0, _MESSAGE
     while at + 4 <= len(message):
         length, kind = struct.unpack_from("=HH", message, at)
@@ -265,11 +281,16 @@ def _connection(message: bytes) -> _Connection:
         at += (length + 3) & ~3
     return _Connection(
         cookie=message[44:52],
-        inode=inode,
         own=_end(message, 8, 4),
         other=_end(message, 24, 6),
         received=received,
     )
+
+
+def _inode(message: bytes) -> int:
+    """Return the inode of a connection; 0 where its program has closed it."""
+    (inode,) = struct.unpack_from("=I", message, _MESSAGE - 4)
+    return int(inode)
 
 
 def _end(message: bytes, address_at: int, port_at: int) -> End:
