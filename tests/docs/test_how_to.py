@@ -42,4 +42,4 @@ def test_every_piece_of_a_campaign_on_a_how_to_page_can_be_planned(
         campaign, wrong = validate({**around, **written})
         assert wrong == []
         assert campaign is not None
-        assert make_plan(campaign, DRIVERS, scripts=ScriptMaker(tmp_path)).trials
+        assert make_plan(campaign, DRIVERS, scripts=ScriptMaker(tmp_path, beside=tmp_path)).trials

@@ -198,6 +198,11 @@ def test_bench_runs_sessions_from_one_line(tmp_path: Path) -> None:
         words = ("bench", "sessions", url, "-t", "2", "-n", "40")
         planned = loadstone(*words, "--dry-run", environment=keys)
         assert planned.code == 0, planned.err
+    # Both rates, of users too, who are made by one client: not × the threads.
+    made = [line.split("\t") for line in printed.splitlines() if line.startswith("CREATE_USER\t")]
+    factors = [float(cells[-1]) for cells in made if len(cells) == 6]
+    assert len(factors) == 2
+    assert all(1 <= factor < 3 for factor in factors)
         said = loadstone(*words, "-o", tmp_path / "run", environment=keys)
         assert said.code == 0, said.err
         assert store_under_test.s3(url).list_buckets()["Buckets"] == []
@@ -216,7 +221,8 @@ def test_a_log_of_a_server_is_replayed_at_its_times(tmp_path: Path) -> None:
     )  # fmt: skip
     assert converted.code == 0, converted.err
     text = LONG.format(folder=folder, actions=1)
-    text = text[: text.index("generator:")] + f"file: {script}\n      speed: 2\n"
+    # Its path begins at the campaign's folder, wherever this runs.
+    text = text[: text.index("generator:")] + f"file: {script.name}\n      speed: 2\n"
     said = loadstone("run", campaigns.write(tmp_path, text), "-o", tmp_path / "run")
     assert said.code == 0, said.err
     assert list(folder.iterdir()) == []

@@ -46,7 +46,7 @@ SMALLER = {
 def planned(path: Path, overrides: list[str] | None = None) -> Plan:
     campaign = read_campaign(path, overrides or [], drivers=DRIVERS, environ=ENVIRON)
     with tempfile.TemporaryDirectory() as folder:
-        return make_plan(campaign, DRIVERS, scripts=ScriptMaker(Path(folder)))
+        return make_plan(campaign, DRIVERS, scripts=ScriptMaker(Path(folder), beside=Path(folder)))
 
 
 def example(name: str) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loadstone.campaign.planning.scripted import PlannedScript, WantedScript
+from loadstone.campaign.schema.campaign import Campaign
 from loadstone.documents.script import ScriptOrigin
 from loadstone.errors import ResultError
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 class CampaignScripts:
     """Makes scripts when a plan asks for the first, and hands their files to a run folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, beside: Path) -> None:
         """Use `making_scripts`."""
-        self._folder = folder
+        self._folder, self._beside = folder, beside
         self._maker: ScriptMaker | None = None
 
     def __call__(self, wanted: WantedScript) -> PlannedScript:
@@ -29,7 +30,7 @@ class CampaignScripts:
             # It imports Parquet, which campaigns without scripts do not need.
             from loadstone.script.planned import ScriptMaker
 
-            self._maker = ScriptMaker(self._folder)
+            self._maker = ScriptMaker(self._folder, beside=self._beside)
         return self._maker(wanted)
 
     @property
@@ -55,7 +56,8 @@ class CampaignScripts:
 
 
 @contextlib.contextmanager
-def making_scripts() -> Iterator[CampaignScripts]:
-    """Yield a maker of scripts. Its files are deleted at the end unless a run keeps them."""
+def making_scripts(campaign: Campaign) -> Iterator[CampaignScripts]:
+    """Yield a maker of a campaign's scripts. Its files are deleted at the end unless a run keeps them."""
+    beside = Path(campaign.source.origin).parent
     with tempfile.TemporaryDirectory(prefix="loadstone-scripts-") as folder:
-        yield CampaignScripts(Path(folder))
+        yield CampaignScripts(Path(folder), beside)

@@ -78,7 +78,7 @@ def measure(
         return _finished(campaign, folder, form, thresholds)
     with contextlib.ExitStack() as stack:
         plan: Plan
-        scripts = stack.enter_context(making_scripts())
+        scripts = stack.enter_context(making_scripts(campaign))
         if resume:
             writer, plan = _take_up(campaign, folder, text, allow_commands, scripts)
             stack.enter_context(writer)

@@ -16,10 +16,14 @@ FOLDER = "scripts"
 
 
 class ScriptMaker:
-    """Makes the scripts that a plan asks for, each once, in the folder `scripts` of another."""
+    """Makes the scripts that a plan asks for, each once, in the folder `scripts` of another.
 
-    def __init__(self, base: Path) -> None:
+    Files that a campaign names lie beside it, in its own folder, unless their paths are absolute.
+    """
+
+    def __init__(self, base: Path, *, beside: Path) -> None:
         self._folder = base / FOLDER
+        self._beside = beside
         self._made: dict[str, PlannedScript] = {}
 
     @property
@@ -40,19 +44,15 @@ class ScriptMaker:
         if wanted.script.generator is not None:
             known += f" {wanted.threads} {wanted.seed}"
         if known not in self._made:
-            made = _planned(_checked(wanted), self._folder)
-            file = wanted.script.file
-            origin = read_origin(Path(file)) if file is not None else None
-            self._made[known] = replace(made, origin=origin)
+            file, origin = wanted.script.file, None
+            if file is None:
+                checked = check(_generated(wanted), str(wanted.script.generator))
+            else:
+                path, mistakes = self._beside / file, Mistakes(file)
+                checked = check(read_actions(path, mistakes), file, mistakes)
+                origin = read_origin(path)
+            self._made[known] = replace(_planned(checked, self._folder), origin=origin)
         return self._made[known]
-
-
-def _checked(wanted: WantedScript) -> Checked:
-    script = wanted.script
-    if script.file is not None:
-        mistakes = Mistakes(script.file)
-        return check(read_actions(Path(script.file), mistakes), script.file, mistakes)
-    return check(_generated(wanted), str(script.generator))
 
 
 def _generated(wanted: WantedScript) -> Iterator[Action]:

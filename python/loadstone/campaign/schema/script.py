@@ -64,7 +64,8 @@ class Script(BaseModel):
     file: str | None = Field(
         default=None,
         min_length=1,
-        description="A script in Parquet or CSV instead, such as loadstone script writes.",
+        description="A script in Parquet or CSV instead, such as loadstone script writes; its path"
+        " begins at the campaign's folder.",
     )
     speed: PositiveNumber | None = Field(
         default=None,

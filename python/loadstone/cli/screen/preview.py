@@ -43,7 +43,7 @@ def preview(
     are_trials_listed: bool = False,
 ) -> None:
     """Plan a campaign and print what it would do; nothing of the plan is kept."""
-    with making_scripts() as scripts:
+    with making_scripts(campaign) as scripts:
         plan = make_plan(
             campaign, reused=reused_by(campaign), starts=1, scripts=scripts,
             stores=store_sizes(campaign),

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.actions import OUT_OF_LINE, ActionCell
+from loadstone.analysis.cells.actions import ActionCell
 from loadstone.analysis.naming import describe_parameters
 from loadstone.errors import InputError
 from loadstone.report.options import Options
@@ -37,6 +37,13 @@ ONE_BUCKET, BUCKETS = "Datasafe", "MultiBucket"
 OF_LOAD = ("threads", "size")
 NAMED_SIZES = {100 * 1024: "100kb", 1024 * 1024: "1mb", 10 * 1024 * 1024: "10mb"}
 
+ALONE = "CREATE_USER"
+"""What one client does by itself, before all else."""
+
+MADE_ALONE = (
+    "CREATE_USER: users are made one by one, before all else; × 1, and completed from the begin of the"
+    " first to the end of the last. The published tables of rates have no such action."
+)
 FORMULA = (
     "Rates above: n · 1000 / Σ duration in milliseconds, for each thread; × threads in the tables."
     " A thread that does nothing else does so many: they do not add up to what the store did."
@@ -200,15 +207,19 @@ def _boxes(loads: _Loads) -> str:
 
 
 def _both_rates(loads: _Loads) -> str:
-    lines = ["Both rates in 1/s: by the sum of durations × threads, and completed by wall time"]
+    lines = ["Both rates in 1/s: by the sum of durations × clients, and completed by wall time"]
     lines.append("\t".join(["Action", "Threads", "Size", "Durations", "Completed", "Factor"]))
     factors = []
-    for load, own, name in _in_line(loads):
-        by_sum, completed = busy_rate(own, load[0]), own.completed_per_s or 0
-        factors.append(by_sum / completed)
-        cells = [f"{by_sum:.4g}", f"{completed:.4g}", f"{factors[-1]:.3g}"]
+    for load, own, name in _completed(loads):
+        by_sum, completed = busy_rate(own, 1 if name == ALONE else load[0]), own.completed_per_s
+        assert completed, "these alone are yielded"
+        if name != ALONE:
+            factors.append(by_sum / completed)
+        cells = [f"{by_sum:.4g}", f"{completed:.4g}", f"{by_sum / completed:.3g}"]
         lines.append("\t".join([name, str(load[0]), _size_name(load[1]), *cells]))
     lines.append(FORMULA)
+    if any(ALONE in own for own in loads.values()):
+        lines.append(MADE_ALONE)
     if factors:
         low, high = min(factors), max(factors)
         lines.append(
@@ -219,10 +230,10 @@ def _both_rates(loads: _Loads) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _in_line(loads: _Loads) -> Iterator[tuple[_Load, ActionCell, str]]:
+def _completed(loads: _Loads) -> Iterator[tuple[_Load, ActionCell, str]]:
     for load, own in loads.items():
-        for name in TABLED:
-            if name in own and name not in OUT_OF_LINE and own[name].completed_per_s:
+        for name in LOGGED:
+            if name in own and own[name].completed_per_s:
                 yield load, own[name], name
 
 
