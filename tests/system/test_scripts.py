@@ -1,13 +1,17 @@
 """A campaign whose phase runs a script, from file to report; and scripts that are refused."""
 
+import base64
 import re
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from cryptography.hazmat.primitives.keywrap import InvalidUnwrap
 
 from tests.conformance import store_under_test
+from tests.conformance.envelopes import Keys, opened
 from tests.system import campaigns
 from tests.system.command import loadstone, trials_of
 
@@ -97,12 +101,13 @@ def test_a_report_says_what_share_of_an_action_is_the_clients_cryptography(tmp_p
         for action in report["actions"]
     }
     for encryption in ("none", "aes-256-cbc", "aes-256-gcm"):
-        write, read, listed = (found[encryption, name] for name in ("WRITE", "READ", "LIST"))
+        names = ("WRITE", "READ", "LIST", "SHARE")
+        write, read, listed, share = (found[encryption, name] for name in names)
         # What is put is hashed for its signature, encrypted or not.
         assert write["hashing_ns"]["count"] == write["good_actions"]
         # The bodies of the others are empty, and signed too.
         assert read["hashing_ns"]["mean"] < write["hashing_ns"]["mean"] / 10
-        assert listed["encryption_ns"] is None
+        assert listed["encryption_ns"] is listed["wrapping_ns"] is None
         assert listed["crypto_share"] < write["crypto_share"]
         for action in (write, read):
             spent = action["encryption_ns"]
@@ -111,8 +116,74 @@ def test_a_report_says_what_share_of_an_action_is_the_clients_cryptography(tmp_p
                 assert spent["count"] == action["good_actions"]
                 assert 0 < spent["mean"] < action["service_ns"]["mean"]
                 assert 0 < action["crypto_share"] < 1
+            wrapping = action["wrapping_ns"]
+            assert (wrapping is None) == (encryption == "none")
+            if wrapping is not None:
+                assert wrapping["count"] == action["good_actions"]
+                assert 0 < wrapping["mean"] < action["service_ns"]["mean"]
+        if encryption != "none":
+            # By a public key for each recipient; of what one keeps by one's own key.
+            assert share["wrapping_ns"]["mean"] > 2 * write["wrapping_ns"]["mean"]
     assert "Crypto" in said.out
     assert "Crypto" in loadstone("report", tmp_path / "run", "-f", "markdown").out
+
+
+SHARED = """\
+session,action,user,space,object,size,recipients
+0,CREATE_USER,alice,,,,
+0,CREATE_USER,bob,,,,
+1,WRITE,alice,private,mine,70000,
+1,READ,alice,private,mine,,
+2,SHARE,alice,,letter,5000,bob;alice
+2,READ,bob,inbox,letter,,
+2,WRITE,,,plain,3000,
+"""
+
+
+@pytest.mark.parametrize("cipher", ["aes-256-cbc", "aes-256-gcm"])
+def test_keys_are_wrapped_for_the_user_whose_space_it_is(tmp_path: Path, cipher: str) -> None:
+    """What is stored opens elsewhere, by the reader's keys alone; no file of the run has a key."""
+    (tmp_path / "shared.csv").write_text(SHARED)
+    script = tmp_path / "shared.csv"
+    with store_under_test.store() as url:
+        text = USERS.format(url=url, folder=tmp_path)
+        text = re.sub(r"  folder: .*\n", "", text)
+        text = re.sub(r"script: .*\}\}\}", f"script: {{file: {script}}}}}", text)
+        text = text.replace("size: 4KiB, buckets: 2", f"buckets: 1, encryption: {cipher}")
+        file = campaigns.write(tmp_path, text + "keep_data: true\nseed: 11\n")
+        said = loadstone("run", file, "-o", tmp_path / "run", environment=SECRETS)
+        assert said.code == 0, said.err
+        s3 = store_under_test.s3(url)
+        (bucket,) = (one["Name"] for one in s3.list_buckets()["Buckets"])
+        stored = {
+            one["Key"]: s3.get_object(Bucket=bucket, Key=one["Key"])["Body"].read()
+            for one in s3.list_objects_v2(Bucket=bucket)["Contents"]
+        }
+    keys = Keys(trials_of(tmp_path / "run")[0]["trial"]["run"], seed=11)
+    alice, bob = 0, 1
+    readers = {
+        "alice/private/mine": keys.of_owner(alice),
+        "alice/keystore": keys.of_owner(alice),
+        "bob/profile/public": keys.of_owner(bob),
+        "bob/inbox/letter": keys.of_inbox(bob),
+        "alice/inbox/letter": keys.of_inbox(alice),
+        "plain": keys.of_run(),
+    }
+    for name, reader in readers.items():
+        (found,) = (body for key, body in stored.items() if key.endswith(name))
+        assert opened(found, cipher, reader)[:4] == b"LDS\x01", name
+        for other in readers.values():
+            is_alike = bool(other.inbox) == bool(reader.inbox)
+            if is_alike and (other.own, other.inbox) != (reader.own, reader.inbox):
+                with pytest.raises(InvalidUnwrap):
+                    opened(found, cipher, replace(other, number=reader.number))
+    secrets = {one.own or one.inbox for one in readers.values()}
+    for path in (tmp_path / "run").rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        for secret in secrets:
+            assert secret is not None
+            for form in (secret, secret.hex().encode(), base64.b64encode(secret)):
+                assert form not in content, path
 
 
 def assert_is_like_the_published_log(printed: str) -> None:
@@ -127,6 +198,11 @@ def assert_is_like_the_published_log(printed: str) -> None:
             assert shape(ours) == shape(published)
     rates = [line for line in printed.splitlines() if line.startswith("Threads\t")]
     assert rates == ["Threads\t4kb"] * 10
+    # Both rates, of users too, who are made by one client: not × the threads.
+    made = [line.split("\t") for line in printed.splitlines() if line.startswith("CREATE_USER\t")]
+    factors = [float(cells[-1]) for cells in made if len(cells) == 6]
+    assert len(factors) == 2
+    assert all(1 <= factor < 3 for factor in factors)
 
 
 def shape(line: str) -> str:
@@ -198,11 +274,6 @@ def test_bench_runs_sessions_from_one_line(tmp_path: Path) -> None:
         words = ("bench", "sessions", url, "-t", "2", "-n", "40")
         planned = loadstone(*words, "--dry-run", environment=keys)
         assert planned.code == 0, planned.err
-    # Both rates, of users too, who are made by one client: not × the threads.
-    made = [line.split("\t") for line in printed.splitlines() if line.startswith("CREATE_USER\t")]
-    factors = [float(cells[-1]) for cells in made if len(cells) == 6]
-    assert len(factors) == 2
-    assert all(1 <= factor < 3 for factor in factors)
         said = loadstone(*words, "-o", tmp_path / "run", environment=keys)
         assert said.code == 0, said.err
         assert store_under_test.s3(url).list_buckets()["Buckets"] == []

@@ -1,13 +1,14 @@
 //! Prints how fast payload is made and verified, and segments are sealed and opened, on one core, in
-//! bytes per second of CPU time.
+//! bytes per second of CPU time, and how many nanoseconds an envelope takes its writer and its reader.
 //!
 //! `cargo run --release --example payload_speed -- 1048576` works on objects of so many bytes; the
 //! output is one JSON object.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use loadstone_loadgen::payload::sealed::{SEGMENT_BYTES, SealingKey};
-use loadstone_loadgen::payload::{ObjectId, PayloadSpec, Verdict, Verifier, fill};
+use loadstone_loadgen::payload::sealed::{Opener, SEGMENT_BYTES, Sealer, SealingKey};
+use loadstone_loadgen::payload::{ObjectId, PayloadSpec, Reader, Verdict, Verifier, fill};
 use loadstone_loadgen::thread_cpu_ns;
 use loadstone_loadgen::trial::Cipher;
 use serde_json::{Map, Value, json};
@@ -35,7 +36,7 @@ fn bytes_per_s(bytes: usize, mut work: impl FnMut(u64)) -> f64 {
 fn ciphers(spec: &PayloadSpec, bytes: usize) -> Map<String, Value> {
     let mut speeds = Map::new();
     for cipher in [Cipher::Aes256Gcm, Cipher::Aes256Cbc] {
-        let key = SealingKey::new(spec, cipher);
+        let key = SealingKey::new(spec, cipher, 0).content_key(&ObjectId::new(1, 1, 0));
         let mut data = vec![7; bytes];
         let sealed = bytes_per_s(bytes, |_| {
             data.chunks_mut(SEGMENT_BYTES).for_each(|segment| key.seal(segment));
@@ -54,6 +55,30 @@ fn ciphers(spec: &PayloadSpec, bytes: usize) -> Map<String, Value> {
         speeds.insert(format!("{}_opened_per_s", cipher.name()), json!(1.0 / opened_s));
     }
     speeds
+}
+
+/// Makes and opens objects of 128 bytes, most of whose cost is their envelope.
+fn envelopes(spec: &PayloadSpec) -> Map<String, Value> {
+    let mut told = Map::new();
+    let cipher = Cipher::Aes256Gcm;
+    let keys = Arc::new(SealingKey::new(spec, cipher, 1));
+    for (name, reader) in [("own", Reader::Owner(0)), ("inbox", Reader::Inbox(0))] {
+        let object = |number| ObjectId { reader, ..ObjectId::new(number, 1, 128) };
+        let mut bytes = [0; 128];
+        let mut sealer = Sealer::new(&keys);
+        let per_object_ns = |per_s: f64| 16_384.0 * 1e9 / per_s;
+        let wrapped = bytes_per_s(16_384, |number| sealer.write(&object(number), 0, &mut bytes));
+        sealer.write(&object(0), 0, &mut bytes);
+        let mut opener = Opener::new(&keys);
+        let unwrapped = bytes_per_s(16_384, |_| {
+            opener.start(&object(0), false);
+            opener.update(&bytes);
+            assert_eq!(opener.finish(), Verdict::Ok);
+        });
+        told.insert(format!("{name}_made_ns"), json!(per_object_ns(wrapped)));
+        told.insert(format!("{name}_opened_ns"), json!(per_object_ns(unwrapped)));
+    }
+    told
 }
 
 fn main() {
@@ -78,6 +103,7 @@ fn main() {
         assert_eq!(verifier.finish(), Verdict::Ok);
     });
     let mut told = ciphers(&spec, bytes);
+    told.extend(envelopes(&spec));
     told.insert("bytes".to_owned(), json!(bytes));
     told.insert("made_per_s".to_owned(), json!(made));
     told.insert("verified_per_s".to_owned(), json!(verified));

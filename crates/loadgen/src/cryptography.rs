@@ -14,6 +14,8 @@ use crate::clock::monotonic_ns;
 pub(crate) enum Kind {
     /// Encrypting what is sent and decrypting what comes back.
     Encryption,
+    /// Making the keys of contents and of users, wrapping and unwrapping the former by the latter.
+    Wrapping,
     /// Digests of bodies: the payload's hash in a signature, checksums.
     Hashing,
 }
@@ -22,12 +24,14 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Spent {
     pub(crate) encryption_ns: u64,
+    pub(crate) wrapping_ns: u64,
     pub(crate) hashing_ns: u64,
 }
 
 impl AddAssign for Spent {
     fn add_assign(&mut self, other: Self) {
         self.encryption_ns += other.encryption_ns;
+        self.wrapping_ns += other.wrapping_ns;
         self.hashing_ns += other.hashing_ns;
     }
 }
@@ -38,6 +42,7 @@ impl Sub for Spent {
     fn sub(self, other: Self) -> Self {
         Self {
             encryption_ns: self.encryption_ns - other.encryption_ns,
+            wrapping_ns: self.wrapping_ns - other.wrapping_ns,
             hashing_ns: self.hashing_ns - other.hashing_ns,
         }
     }
@@ -62,6 +67,7 @@ pub(crate) fn spend<T>(kind: Kind, work: impl FnOnce() -> T) -> T {
     let took_ns = monotonic_ns() - began_ns;
     match kind {
         Kind::Encryption => spent.encryption_ns += took_ns,
+        Kind::Wrapping => spent.wrapping_ns += took_ns,
         Kind::Hashing => spent.hashing_ns += took_ns,
     }
     SPENT.set(Some(spent));

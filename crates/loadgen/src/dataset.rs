@@ -166,7 +166,11 @@ impl Dataset {
     /// Returns what the payload of an object is made by.
     #[inline]
     pub(crate) fn id(&self, object: Object) -> ObjectId {
-        ObjectId::new(self.key_hash(object.index), object.version, self.length(object))
+        let id = ObjectId::new(self.key_hash(object.index), object.version, self.length(object));
+        match &self.script {
+            None => id,
+            Some(script) => ObjectId { reader: script.subjects.reader(object.index), ..id },
+        }
     }
 
     /// Returns the size of an object, in the version that it has, in bytes.

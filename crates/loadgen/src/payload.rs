@@ -34,6 +34,7 @@ mod random;
 pub mod sealed;
 mod verifier;
 
+pub use crate::script::Reader;
 pub use blocks::{SECTOR_BYTES, check_blocks};
 pub use held::Held;
 pub use verifier::{Evidence, Verdict, Verifier};
@@ -77,13 +78,15 @@ pub struct ObjectId {
     pub length: u64,
     /// Who wrote it. A reader need not know: checks pass over it.
     pub writer: u32,
+    /// Whom it is encrypted for, where objects are encrypted.
+    pub reader: Reader,
 }
 
 impl ObjectId {
-    /// Names an object that writer 0 writes.
+    /// Names an object that writer 0 writes, for any client of the run.
     #[must_use]
     pub fn new(key_hash: u64, version: u64, length: u64) -> Self {
-        Self { key_hash, version, length, writer: 0 }
+        Self { key_hash, version, length, writer: 0, reader: Reader::Run }
     }
 }
 
@@ -229,7 +232,7 @@ impl Header {
     }
 
     fn duplicate(spec: &PayloadSpec, place: u64) -> Self {
-        let no_one = ObjectId { key_hash: 0, version: 0, length: 0, writer: 0 };
+        let no_one = ObjectId::new(0, 0, 0);
         Self { is_duplicate: true, ..Self::own(spec, &no_one, place) }
     }
 

@@ -8,16 +8,16 @@ use std::sync::mpsc::{Receiver, Sender};
 use hdrhistogram::Histogram;
 
 use crate::cryptography::Spent;
-use crate::operation::{OPERATIONS, Operation};
 use crate::outcome::{Completion, Outcome, PartEnd};
-use crate::script::ACTIONS_MAX;
 
 pub(crate) mod batch;
 mod collector;
+mod doing;
 pub mod encoded;
 
 pub use batch::encode;
 pub(crate) use collector::{Collector, Second};
+pub(crate) use doing::Doing;
 
 /// Largest latency that is distinguished from larger ones: one hour.
 pub(crate) const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
@@ -67,41 +67,6 @@ pub(crate) struct RowKey {
     pub outcome: Outcome,
 }
 
-/// What is counted: requests of one operation, or actions of one name. In one byte, for it is
-/// compared with every request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Doing(u8);
-
-/// Where the numbers of actions begin: as many as a script may name fit behind it.
-const FIRST_ACTION: u8 = (u8::MAX as usize - ACTIONS_MAX) as u8;
-
-impl Doing {
-    /// Requests of an operation.
-    #[inline]
-    pub(crate) fn request(operation: Operation) -> Self {
-        Self(operation as u8)
-    }
-
-    /// Actions by their number in a script.
-    pub(crate) fn action(number: u8) -> Self {
-        Self(FIRST_ACTION + number)
-    }
-
-    /// Returns the number of an action, or nothing for requests.
-    #[must_use]
-    pub(crate) fn action_number(self) -> Option<usize> {
-        self.0.checked_sub(FIRST_ACTION).map(usize::from)
-    }
-
-    /// Returns the name of an operation, or of one of these actions.
-    pub(crate) fn name(self, actions: &[String]) -> &str {
-        match self.action_number() {
-            None => OPERATIONS[usize::from(self.0)].name,
-            Some(number) => actions.get(number).map_or("", String::as_str),
-        }
-    }
-}
-
 /// What one thread saw of one row in one second.
 #[derive(Debug)]
 pub(crate) struct Row {
@@ -126,6 +91,8 @@ pub(crate) struct Row {
     pub parts_failed: u64,
     /// What actions spent on encryption, of those that spent any.
     pub encryption: Option<Box<Histogram<u64>>>,
+    /// The same of wrapping keys.
+    pub wrapping: Option<Box<Histogram<u64>>>,
     /// The same of hashing.
     pub hashing: Option<Box<Histogram<u64>>>,
     /// When the first of these actions began and the last ended, since the trial's start.
@@ -147,6 +114,7 @@ impl Row {
             part: None,
             parts_failed: 0,
             encryption: None,
+            wrapping: None,
             hashing: None,
             span: None,
         }
@@ -169,6 +137,7 @@ impl Row {
             (&mut self.lag, &other.lag),
             (&mut self.part, &other.part),
             (&mut self.encryption, &other.encryption),
+            (&mut self.wrapping, &other.wrapping),
             (&mut self.hashing, &other.hashing),
         ] {
             if let Some(theirs) = theirs {
@@ -190,6 +159,7 @@ impl Row {
             &mut self.lag,
             &mut self.part,
             &mut self.encryption,
+            &mut self.wrapping,
             &mut self.hashing,
         ];
         optional.into_iter().flatten().for_each(|histogram| histogram.reset());
@@ -368,9 +338,11 @@ impl Recorder {
         let span = Some((since(whole.sent_ns), since(whole.ended_ns)));
         let row = self.row(key);
         row.span = wider(row.span, span);
-        for (kind, spent_ns) in
-            [(&mut row.encryption, spent.encryption_ns), (&mut row.hashing, spent.hashing_ns)]
-        {
+        for (kind, spent_ns) in [
+            (&mut row.encryption, spent.encryption_ns),
+            (&mut row.wrapping, spent.wrapping_ns),
+            (&mut row.hashing, spent.hashing_ns),
+        ] {
             if spent_ns > 0 {
                 kind.get_or_insert_with(|| Box::new(histogram())).saturating_record(spent_ns);
             }
@@ -461,6 +433,7 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Operation;
 
     fn key(outcome: Outcome) -> RowKey {
         RowKey {

@@ -16,6 +16,7 @@ mod subjects;
 
 pub(crate) use progress::Progress;
 pub(crate) use requests::{Expected, Row, Rows};
+pub use subjects::Reader;
 pub(crate) use subjects::{Found, Listing, SetVerdict, Subjects};
 
 /// Bits of an object's version that hold its length.

@@ -1,20 +1,25 @@
-//! Encrypted objects: any part can be made by itself, and every kind of damage has its name.
+//! Encrypted objects: any part can be made by itself, only its reader can unwrap one's key, and every
+//! kind of damage has its name.
 
 use std::sync::Arc;
 
 use loadstone_loadgen::payload::sealed::{Opener, SEGMENT_BYTES, Sealer, SealingKey};
-use loadstone_loadgen::payload::{ObjectId, PayloadSpec, Verdict, fill};
+use loadstone_loadgen::payload::{ObjectId, PayloadSpec, Reader, Verdict, fill};
 use loadstone_loadgen::trial::{Cipher, Trial};
 use serde_json::{Value, json};
 
 const CIPHERS: [Cipher; 2] = [Cipher::Aes256Gcm, Cipher::Aes256Cbc];
-const LENGTHS: [u64; 18] = [
-    0, 1, 15, 16, 17, 27, 28, 29, 31, 32, 33, 4096, 65_535, 65_536, 65_537, 65_563, 131_072,
-    200_000,
+const READERS: [Reader; 3] = [Reader::Run, Reader::Owner(1), Reader::Inbox(1)];
+/// Users of the keys that these tests make.
+const USERS: u32 = 3;
+/// Around the least that has room for a plaintext: 76 and 108 bytes with GCM, 144 and 176 with CBC.
+const LENGTHS: [u64; 23] = [
+    0, 1, 15, 16, 17, 75, 76, 77, 107, 108, 143, 144, 145, 175, 176, 4096, 65_535, 65_536, 65_537,
+    65_563, 65_600, 131_072, 200_000,
 ];
 
 fn key_of(run: u8, seed: u64, cipher: Cipher) -> Arc<SealingKey> {
-    Arc::new(SealingKey::new(&PayloadSpec::new([run; 16], seed, 0.0, 0.0), cipher))
+    Arc::new(SealingKey::new(&PayloadSpec::new([run; 16], seed, 0.0, 0.0), cipher, USERS))
 }
 
 fn key(cipher: Cipher) -> Arc<SealingKey> {
@@ -41,6 +46,15 @@ fn unverified(key: &Arc<SealingKey>, object: &ObjectId, bytes: &[u8]) -> Verdict
     opener.finish()
 }
 
+/// Every cipher with every kind of reader.
+fn cases() -> impl Iterator<Item = (Cipher, Reader)> {
+    CIPHERS.into_iter().flat_map(|cipher| READERS.map(|reader| (cipher, reader)))
+}
+
+fn object_for(reader: Reader, length: u64) -> ObjectId {
+    ObjectId { reader, ..ObjectId::new(5, 3, length) }
+}
+
 /// A sequence of numbers that looks like chance.
 struct Chance(u64);
 
@@ -54,11 +68,11 @@ impl Chance {
 #[test]
 fn what_is_sealed_opens_however_it_is_cut() {
     let mut chance = Chance(1);
-    for cipher in CIPHERS {
+    for (cipher, reader) in cases() {
         let key = key(cipher);
         let mut opener = Opener::new(&key);
         for length in LENGTHS {
-            let object = ObjectId::new(5, 3, length);
+            let object = object_for(reader, length);
             let bytes = made(&key, &object);
             assert_eq!(verdict(&key, &object, &bytes), Verdict::Ok, "{length} at once");
             assert_eq!(unverified(&key, &object, &bytes), Verdict::Ok, "{length} unverified");
@@ -81,12 +95,14 @@ fn what_is_sealed_opens_however_it_is_cut() {
 #[test]
 fn any_part_is_what_it_is_in_the_whole() {
     let mut chance = Chance(2);
-    for cipher in CIPHERS {
+    for (cipher, reader) in cases() {
         let key = key(cipher);
         // One sealer for several objects, as the clients of a thread have.
         let mut sealer = Sealer::new(&key);
         let lengths = LENGTHS.into_iter().filter(|length| *length > 0);
-        let objects: Vec<_> = lengths.map(|length| ObjectId::new(length, 3, length)).collect();
+        let objects: Vec<_> = lengths
+            .map(|length| ObjectId { key_hash: length, ..object_for(reader, length) })
+            .collect();
         let whole: Vec<_> = objects.iter().map(|object| made(&key, object)).collect();
         for _ in 0..3000 {
             let place = chance.below(objects.len());
@@ -99,51 +115,126 @@ fn any_part_is_what_it_is_in_the_whole() {
     }
 }
 
+/// Layouts of the reference: envelope, nonce, what stands behind the plaintext.
+fn layout(cipher: Cipher, reader: Reader) -> (usize, usize, usize) {
+    let public_key = if matches!(reader, Reader::Inbox(_)) { 32 } else { 0 };
+    match cipher {
+        Cipher::Aes256Gcm => (8 + public_key + 40, 12, 16),
+        Cipher::Aes256Cbc => (8 + public_key + 72, 16, 16 + 32),
+    }
+}
+
 #[test]
 fn what_is_inside_is_the_payload_of_a_shorter_object() {
-    for (cipher, overhead) in [(Cipher::Aes256Gcm, 28), (Cipher::Aes256Cbc, 32)] {
+    for (cipher, reader) in cases() {
         let key = key(cipher);
-        let object = ObjectId::new(5, 3, 2 * SEGMENT_BYTES as u64);
+        let object = object_for(reader, 2 * SEGMENT_BYTES as u64);
         let plain = key.plain_object(&object);
-        assert_eq!(plain.length, 2 * (SEGMENT_BYTES as u64 - overhead));
+        let (envelope, nonce, behind) = layout(cipher, reader);
+        let overhead = envelope + 2 * (nonce + behind);
+        assert_eq!(plain.length, (2 * SEGMENT_BYTES - overhead) as u64, "{cipher:?} {reader:?}");
         let mut expected = vec![0; usize::try_from(plain.length).expect("small")];
         fill(&PayloadSpec::new([7; 16], 42, 0.0, 0.0), &plain, 0, &mut expected);
         let mut bytes = made(&key, &object);
+        let content = key.content_key(&object);
         let mut found = Vec::new();
-        for segment in bytes.chunks_mut(SEGMENT_BYTES) {
-            let range = key.open(segment).expect("the tag fits");
-            found.extend_from_slice(&segment[range]);
+        for (number, segment) in bytes.chunks_mut(SEGMENT_BYTES).enumerate() {
+            let piece = if number == 0 { &mut segment[envelope..] } else { segment };
+            let range = content.open(piece).expect("the tag fits");
+            found.extend_from_slice(&piece[range]);
         }
-        assert!(found == expected, "{cipher:?}");
+        assert!(found == expected, "{cipher:?} {reader:?}");
     }
 }
 
 #[test]
-fn every_flipped_bit_of_a_gcm_object_is_corrupt_even_unverified() {
-    let key = key(Cipher::Aes256Gcm);
-    for length in [28, 29, 100, 4096, 65_600] {
-        let object = ObjectId::new(5, 3, length);
-        let bytes = made(&key, &object);
-        for place in (0..bytes.len()).step_by(1 + bytes.len() / 300) {
-            let mut damaged = bytes.clone();
-            damaged[place] ^= 1 << (place % 8);
-            assert_eq!(verdict(&key, &object, &damaged), Verdict::Corrupt, "{place} of {length}");
-            let unverified = unverified(&key, &object, &damaged);
-            assert_eq!(unverified, Verdict::Corrupt, "{place} of {length}, unverified");
+fn every_flipped_bit_is_corrupt_even_unverified_but_for_filler() {
+    for (cipher, reader) in cases() {
+        let key = key(cipher);
+        let (envelope, nonce, behind) = layout(cipher, reader);
+        let least = envelope + nonce + behind;
+        for length in [least, least + 1, least + 60, 4099, SEGMENT_BYTES + 50] {
+            let object = object_for(reader, length as u64);
+            let bytes = made(&key, &object);
+            // What CBC has no whole block for, and a last segment without room for a plaintext.
+            let (filler, is_cut) = (length % 16, length > SEGMENT_BYTES);
+            let filler = if is_cut { length - SEGMENT_BYTES } else { filler };
+            for place in (0..bytes.len()).step_by(1 + bytes.len() / 300) {
+                let mut damaged = bytes.clone();
+                damaged[place] ^= 1 << (place % 8);
+                let what = format!("{place} of {length}, {cipher:?} {reader:?}");
+                assert_eq!(verdict(&key, &object, &damaged), Verdict::Corrupt, "{what}");
+                let is_filler = cipher == Cipher::Aes256Cbc && place >= length - filler;
+                let expected = if is_filler { Verdict::Ok } else { Verdict::Corrupt };
+                assert_eq!(unverified(&key, &object, &damaged), expected, "{what}, unverified");
+            }
         }
     }
 }
 
 #[test]
-fn every_flipped_bit_of_a_cbc_object_is_corrupt_when_verified() {
+fn a_swapped_mac_is_corrupt() {
     let key = key(Cipher::Aes256Cbc);
-    for length in [1, 31, 64, 100, 4099, 65_600] {
-        let object = ObjectId::new(5, 3, length);
+    let object = ObjectId::new(5, 3, 2 * SEGMENT_BYTES as u64);
+    let mut bytes = made(&key, &object);
+    // Both MACs are right ones, but of the other's ciphertext.
+    let (first, second) = bytes.split_at_mut(SEGMENT_BYTES);
+    first[SEGMENT_BYTES - 32..].swap_with_slice(&mut second[SEGMENT_BYTES - 32..]);
+    assert_eq!(unverified(&key, &object, &bytes), Verdict::Corrupt);
+}
+
+#[test]
+fn only_its_reader_unwraps_the_key_of_an_object() {
+    for (cipher, reader) in cases() {
+        let key = key(cipher);
+        let mut bytes = made(&key, &object_for(reader, 4096));
+        for other in
+            [Reader::Run, Reader::Owner(1), Reader::Owner(2), Reader::Inbox(1), Reader::Inbox(2)]
+        {
+            let object = object_for(other, 4096);
+            let expected = if other == reader { Verdict::Ok } else { Verdict::Corrupt };
+            // Even where the envelope says that it is the other's.
+            bytes[..8].copy_from_slice(&made(&key, &object)[..8]);
+            assert_eq!(verdict(&key, &object, &bytes), expected, "{reader:?} by {other:?}");
+            assert_eq!(unverified(&key, &object, &bytes), expected, "{reader:?} by {other:?}");
+        }
+    }
+}
+
+/// A key that agrees with every other on the same secret, and a wrapped key of nothing.
+#[test]
+fn an_envelope_that_a_stranger_made_is_corrupt() {
+    for cipher in CIPHERS {
+        let (key, object) = (key(cipher), object_for(Reader::Inbox(1), 4096));
         let bytes = made(&key, &object);
-        for place in (0..bytes.len()).step_by(1 + bytes.len() / 300) {
+        for public in [[0; 32], [255; 32], {
+            let mut one = [0; 32];
+            one[0] = 1;
+            one
+        }] {
             let mut damaged = bytes.clone();
-            damaged[place] ^= 1 << (place % 8);
-            assert_eq!(verdict(&key, &object, &damaged), Verdict::Corrupt, "{place} of {length}");
+            damaged[8..40].copy_from_slice(&public);
+            assert_eq!(verdict(&key, &object, &damaged), Verdict::Corrupt, "{public:?}");
+        }
+        let mut damaged = bytes.clone();
+        damaged[40..80].fill(0);
+        assert_eq!(verdict(&key, &object, &damaged), Verdict::Corrupt);
+    }
+}
+
+#[test]
+fn every_object_and_version_has_a_key_of_its_own() {
+    for cipher in CIPHERS {
+        let key = key(cipher);
+        let object = ObjectId::new(5, 3, 4096);
+        let sealed =
+            |object: &ObjectId| made(&key, object)[layout(cipher, Reader::Run).0..].to_vec();
+        for other in
+            [ObjectId::new(6, 3, 4096), ObjectId::new(5, 4, 4096), ObjectId::new(5, 3, 4112)]
+        {
+            let mut piece = sealed(&object);
+            assert!(key.content_key(&other).open(&mut piece).is_none(), "{other:?}");
+            assert!(key.content_key(&object).open(&mut sealed(&object)).is_some());
         }
     }
 }
@@ -164,7 +255,7 @@ fn another_seed_or_run_cannot_open() {
 fn what_the_plaintext_shows_comes_out_as_without_encryption() {
     for cipher in CIPHERS {
         let key = key(cipher);
-        for length in [100, 4096, 65_536, 200_000, 200_003] {
+        for length in [200, 4096, 65_536, 200_000, 200_003] {
             let object = ObjectId::new(5, 3, length);
             let of = |other: ObjectId| verdict(&key, &object, &made(&key, &other));
             assert_eq!(of(ObjectId::new(5, 2, length)), Verdict::Stale, "{cipher:?} {length}");
@@ -218,8 +309,10 @@ fn no_two_segments_have_the_same_nonce() {
         for hash in 0..10 {
             for version in 0..10 {
                 let object = ObjectId::new(hash, version, 3 * SEGMENT_BYTES as u64);
-                for segment in made(&key, &object).chunks(SEGMENT_BYTES) {
-                    assert!(seen.insert(segment[..nonce_bytes].to_vec()), "{hash} {version}");
+                let envelope = layout(cipher, Reader::Run).0;
+                for (number, segment) in made(&key, &object).chunks(SEGMENT_BYTES).enumerate() {
+                    let piece = if number == 0 { &segment[envelope..] } else { segment };
+                    assert!(seen.insert(piece[..nonce_bytes].to_vec()), "{hash} {version}");
                 }
             }
         }

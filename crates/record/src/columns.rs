@@ -9,11 +9,13 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 pub const LATER: [&str; 2] = ["part", "parts_failed"];
 
 /// Columns of actions that the first builds did not write.
-pub const LATER_OF_ACTIONS: [&str; 4] = ["encryption", "hashing", "began_ns", "ended_ns"];
+pub const LATER_OF_ACTIONS: [&str; 5] =
+    ["encryption", "wrapping", "hashing", "began_ns", "ended_ns"];
 
 /// What only actions have.
-const ACTIONS: [(&str, DataType); 4] = [
+const ACTIONS: [(&str, DataType); 5] = [
     ("encryption", DataType::Binary),
+    ("wrapping", DataType::Binary),
     ("hashing", DataType::Binary),
     ("began_ns", DataType::Int64),
     ("ended_ns", DataType::Int64),

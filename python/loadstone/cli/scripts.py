@@ -57,7 +57,7 @@ class CampaignScripts:
 
 @contextlib.contextmanager
 def making_scripts(campaign: Campaign) -> Iterator[CampaignScripts]:
-    """Yield a maker of a campaign's scripts. Its files are deleted at the end unless a run keeps them."""
+    """Yield a maker of a campaign's scripts. Its files are deleted unless a run keeps them."""
     beside = Path(campaign.source.origin).parent
     with tempfile.TemporaryDirectory(prefix="loadstone-scripts-") as folder:
         yield CampaignScripts(Path(folder), beside)

@@ -35,7 +35,7 @@ from loadstone.script.expected import Expected, expect
 from loadstone.script.mistakes import Mistakes
 from loadstone.script.table import Action
 
-FORMAT = 1
+FORMAT = 2
 BATCH_ROWS = 65_536
 TEXT_BYTES_MAX = 2**31 - 1
 DEALT_SESSIONS = 64
@@ -53,8 +53,6 @@ REQUESTS = pa.schema(
         pa.field("expect", pa.uint8(), nullable=False),
         pa.field("entries", pa.uint32()),
         pa.field("entries_hash", pa.uint64()),
-        pa.field("wrap", pa.uint8(), nullable=False),
-        pa.field("user", pa.uint32(), nullable=False),
         pa.field("due_ns", pa.uint64()),
     ]
 )
@@ -122,7 +120,7 @@ def compile_script(checked: Checked, folder: Path) -> CompiledScript:
         measured = _write(_measured(requests, expected), requests, known, folder, count)
         prepare = None
         if expected.prepared:
-            puts = _puts(requests, expected)
+            puts = _puts(expected)
             prepare = _write_dealt(puts, "PREPARE", known, folder, count)
         clean_up = _write_dealt(_deletes(expected), "CLEAN_UP", known, folder, count)
     except OSError as error:
@@ -156,8 +154,6 @@ def _measured(requests: Requests, expected: Expected) -> dict[str, pa.Array]:
         "expect": _arrow(requests.expect),
         "entries": _present(expected.entries, pa.uint32()),
         "entries_hash": _arrow(expected.entries_hash),
-        "wrap": _arrow(requests.wrap),
-        "user": _arrow(requests.user),
         "due_ns": _present(requests.due_ns, pa.uint64()),
     }
 
@@ -173,17 +169,14 @@ def _present(column: Words, kind: pa.DataType) -> pa.Array:
     return pc.if_else(pc.equal(values, NONE), absent, values).cast(kind)
 
 
-def _puts(requests: Requests, expected: Expected) -> dict[str, pa.Array]:
+def _puts(expected: Expected) -> dict[str, pa.Array]:
     """Return a put of each object that must be there before the script begins."""
     order = _deal(expected.prepared)
-    at = [expected.prepared_at[one] for one in order]
     return {
         "operation": _same(PUT, pa.uint8(), len(order)),
         "subject": _arrow(array("I", (expected.prepared[one] for one in order))),
         "size": pa.array((expected.prepared_sizes[one] for one in order), pa.uint64()),
         "version": _same(1, pa.uint32(), len(order)),
-        "wrap": pa.array((requests.wrap[one] for one in at), pa.uint8()),
-        "user": pa.array((requests.user[one] for one in at), pa.uint32()),
     }
 
 
@@ -195,8 +188,6 @@ def _deletes(expected: Expected) -> dict[str, pa.Array]:
         "subject": _arrow(array("I", (expected.objects[one] for one in order))),
         "size": _same(0, pa.uint64(), len(order)),
         "version": _same(0, pa.uint32(), len(order)),
-        "wrap": _same(0, pa.uint8(), len(order)),
-        "user": _same(0, pa.uint32(), len(order)),
     }
 
 
@@ -280,6 +271,7 @@ def _write_subjects(subjects: Subjects, expected: Expected, folder: Path) -> str
         [
             pa.field("place", pa.uint32(), nullable=False),
             pa.field("space", pa.uint32(), nullable=False),
+            pa.field("wrap", pa.uint8(), nullable=False),
             pa.field("key", text, nullable=False),
         ],
         metadata={"format": str(FORMAT)},
@@ -293,6 +285,7 @@ def _write_subjects(subjects: Subjects, expected: Expected, folder: Path) -> str
                 [
                     _arrow(subjects.places[start:end]),
                     _arrow(expected.spaces[start:end]),
+                    _arrow(subjects.wraps[start:end]),
                     pa.array([one[one.index("/") + 1 :] for one in coded], text),
                 ],
                 schema=schema,

@@ -31,9 +31,10 @@ ANY, EXISTS, ABSENT, DERIVED = range(4)
 """What is expected of a subject; derived is what follows from the script."""
 
 NO_WRAP, OWN, INBOX = range(3)
+"""Whom the key of an encrypted object is wrapped for: any client, or the user of its place."""
 
-PROFILE = (("keystore", 4096, OWN), ("profile/private", 1024, OWN), ("profile/public", 1024, OWN))
-"""What a user is made of: objects, their sizes in bytes, and how they are sealed."""
+PROFILE = (("keystore", 4096), ("profile/private", 1024), ("profile/public", 1024))
+"""What a user is made of: objects and their sizes in bytes. They are encrypted for the user."""
 
 KEY_BYTES_MAX = 1024
 ONE_OPERATION = {"WRITE": PUT, "READ": GET, "HEAD": HEAD, "DELETE": DELETE, "LIST": LIST,
@@ -60,7 +61,6 @@ class Requests:
     size: Words = field(default_factory=lambda: array("q"))
     expect: Words = field(default_factory=lambda: array("B"))
     wrap: Words = field(default_factory=lambda: array("B"))
-    user: Words = field(default_factory=lambda: array("I"))
     due_ns: Words = field(default_factory=lambda: array("q"))
     entries: Words = field(default_factory=lambda: array("q"))
     subject: Words = field(default_factory=lambda: array("i"))
@@ -86,12 +86,14 @@ class Subjects:
     coded: pa.ChunkedArray
     places_named: int
     has_spaces_only: bool
+    wraps: Words
+    """Whom each is encrypted for."""
     doubtful: frozenset[str] = frozenset()
     """Keys that wrong rows may have meant; only a script that is refused has some."""
 
 
-_COLUMNS = ("session", "row", "action", "is_last", "operation", "size", "expect", "wrap", "user",
-            "due_ns", "entries", "subject")  # fmt: skip
+_COLUMNS = ("session", "row", "action", "is_last", "operation", "size", "expect", "wrap", "due_ns",
+            "entries", "subject")  # fmt: skip
 
 
 class _Keys:
@@ -262,18 +264,18 @@ class _Expansion:
         if one.user in self.created:
             row = self.created[one.user][0]
             self.mistakes.add(one.row, "user", f'"{one.user}", whom row {row} makes', "users once")
-            self.doubtful.update(f"{one.user}/{name}" for name, _, _ in PROFILE)
+            self.doubtful.update(f"{one.user}/{name}" for name, _ in PROFILE)
         self.created.setdefault(one.user, (one.row, session))
         user = self.users.setdefault(one.user, len(self.users))
-        self._append(one, session, HEAD, user, f"{one.user}/{PROFILE[-1][0]}", user, expect=ABSENT)
-        for name, size, wrap in PROFILE:
-            self._append(one, session, PUT, user, f"{one.user}/{name}", user, size=size, wrap=wrap)
+        self._append(one, session, HEAD, user, f"{one.user}/{PROFILE[-1][0]}", expect=ABSENT)
+        for name, size in PROFILE:
+            self._append(one, session, PUT, user, f"{one.user}/{name}", size=size, wrap=OWN)
 
     def _share(self, one: Action, session: int) -> None:
         for recipient in one.recipients or ():
             user = self._user(one, session, recipient, "recipients")
             self._append(
-                one, session, PUT, user, f"{recipient}/inbox/{one.object}", user,
+                one, session, PUT, user, f"{recipient}/inbox/{one.object}",
                 size=one.size or 0, wrap=INBOX,
             )  # fmt: skip
         self._user(one, session, one.user or "", "user")
@@ -286,7 +288,7 @@ class _Expansion:
         place = user if one.space is not None else one.place or 0
         wrap = {None: NO_WRAP, "private": OWN, "inbox": INBOX}[one.space]
         self._append(
-            one, session, operation, place, one.key, user,
+            one, session, operation, place, one.key,
             size=NONE if one.size is None else one.size,
             wrap=wrap if operation in (PUT, GET) else NO_WRAP,
             expect=DERIVED if one.expect is None else EXPECTATIONS.index(one.expect),
@@ -312,8 +314,8 @@ class _Expansion:
                     )  # fmt: skip
 
     def _append(
-        self, one: Action, session: int, operation: int, place: int, key: str, user: int,
-        *, size: int = NONE, wrap: int = NO_WRAP, expect: int = DERIVED,
+        self, one: Action, session: int, operation: int, place: int, key: str, *,
+        size: int = NONE, wrap: int = NO_WRAP, expect: int = DERIVED,
     ) -> None:  # fmt: skip
         requests = self.requests
         requests.session.append(session)
@@ -324,7 +326,6 @@ class _Expansion:
         requests.size.append(size)
         requests.expect.append(expect)
         requests.wrap.append(wrap)
-        requests.user.append(user)
         requests.due_ns.append(NONE if one.due_ns is None else one.due_ns)
         requests.entries.append(NONE if one.entries is None else one.entries)
         self.keys.add(place, "p" if operation == LIST else "o", key)
@@ -344,11 +345,21 @@ class _Expansion:
             places.extend(int(text[1 : text.index("/")]) for text in texts)
         return requests, Subjects(
             places=places, coded=coded, places_named=1 + max(self.keys.places, default=0),
-            has_spaces_only=not self.has_plain_keys, doubtful=frozenset(self.doubtful),
+            has_spaces_only=not self.has_plain_keys, wraps=_wraps(requests, len(coded)),
+            doubtful=frozenset(self.doubtful),
         )  # fmt: skip
 
 
 OF_USERS = ("CREATE_USER", "SHARE")
+
+
+def _wraps(requests: Requests, subjects: int) -> Words:
+    """Return whom each subject is encrypted for; a space that one row names says it for all."""
+    wraps = array("B", bytes(subjects))
+    for subject, wrap in zip(requests.subject, requests.wrap, strict=True):
+        if wrap:
+            wraps[subject] = wrap
+    return wraps
 
 
 def expand(actions: Iterable[Action], mistakes: Mistakes) -> tuple[Requests, Subjects]:

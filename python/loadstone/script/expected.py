@@ -34,8 +34,7 @@ class Expected:
     """What is expected of each request, and of the target before the first.
 
     `spaces` are the listed prefixes that objects lie under, by subject. `prepared` are the objects
-    that must be there before the script begins, `prepared_at` the request that first asks for each.
-    Lists that are not checked have -1 entries.
+    that must be there before the script begins. Lists that are not checked have -1 entries.
     """
 
     version: Words
@@ -43,7 +42,6 @@ class Expected:
     entries_hash: Words
     spaces: Words
     prepared: Words
-    prepared_at: Words
     prepared_sizes: Words
     objects: Words
     lists_checked: int = 0
@@ -70,7 +68,6 @@ class _Walk:
             entries_hash=array("Q", bytes(8 * length)),
             spaces=array("I", [NO_SPACE]) * count,
             prepared=array("I"),
-            prepared_at=array("I"),
             prepared_sizes=array("q"),
             objects=array("I"),
         )
@@ -148,7 +145,6 @@ class _Walk:
                 "the size of an object that is there before the script begins",
             )  # fmt: skip
         self.result.prepared.append(subject)
-        self.result.prepared_at.append(at)
         self.result.prepared_sizes.append(max(0, size))
         self._come(subject, max(0, size))
         self.version[subject] = 1

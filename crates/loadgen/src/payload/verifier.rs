@@ -377,7 +377,7 @@ impl Verifier {
         let spec =
             PayloadSpec::new(found.run, found.seed, self.spec.compressible, self.spec.duplicate);
         let Header { key_hash, version, length, writer, .. } = found;
-        let other = ObjectId { key_hash, version, length, writer };
+        let other = ObjectId { writer, ..ObjectId::new(key_hash, version, length) };
         if self.is_piece_of(&spec, &other, u64::from(found.page), &piece) {
             self.judge(&found, page, offset);
         } else {

@@ -57,8 +57,8 @@ struct SecondColumns {
     numbers: [Int64Builder; 5],
     began: Int64Builder,
     ended: Int64Builder,
-    /// Response, service, first byte, lag, part, encryption, hashing.
-    histograms: [BinaryBuilder; 7],
+    /// Response, service, first byte, lag, part, encryption, wrapping, hashing.
+    histograms: [BinaryBuilder; 8],
 }
 
 impl SecondColumns {
@@ -93,6 +93,7 @@ impl SecondColumns {
             row.lag.as_deref(),
             row.part.as_deref(),
             row.encryption.as_deref(),
+            row.wrapping.as_deref(),
             row.hashing.as_deref(),
         ];
         for (builder, histogram) in self.histograms.iter_mut().zip(histograms) {
@@ -105,7 +106,8 @@ impl SecondColumns {
     /// Never: the columns grow together, so they have one length.
     fn finish(mut self, of: Of<'_>) -> RecordBatch {
         let [second, requests, objects, bytes, parts_failed] = &mut self.numbers;
-        let [response, service, first_byte, lag, part, encryption, hashing] = &mut self.histograms;
+        let [response, service, first_byte, lag, part, encryption, wrapping, hashing] =
+            &mut self.histograms;
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(self.agents.finish()),
             Arc::new(self.stages.finish()),
@@ -131,6 +133,7 @@ impl SecondColumns {
                 record::columns::actions(),
                 vec![
                     Arc::new(encryption.finish()),
+                    Arc::new(wrapping.finish()),
                     Arc::new(hashing.finish()),
                     Arc::new(self.began.finish()),
                     Arc::new(self.ended.finish()),

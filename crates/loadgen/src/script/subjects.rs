@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::UInt32Type;
-use arrow_array::{LargeStringArray, RecordBatch, StringArray, UInt32Array};
+use arrow_array::types::{UInt8Type, UInt32Type};
+use arrow_array::{LargeStringArray, RecordBatch, StringArray, UInt8Array, UInt32Array};
 use loadstone_wire::digest::sha256;
 
 use super::{Hashed, file};
@@ -12,6 +12,22 @@ use crate::error::Error;
 
 /// No prefix that the script lists holds this subject.
 const NO_SPACE: u32 = u32::MAX;
+
+/// Whom a subject's key is wrapped for: its user, who is the one of its place.
+const FOR_OWNER: u8 = 1;
+const FOR_INBOX: u8 = 2;
+
+/// Who can unwrap the key of an encrypted object. Users have numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reader {
+    /// Any client of the run: a key of the run's wraps it.
+    #[default]
+    Run,
+    /// The user who wrote it: a key of the user's own wraps it.
+    Owner(u32),
+    /// The user in whose inbox it is: it is wrapped by what the user has published.
+    Inbox(u32),
+}
 
 /// The subjects by their numbers.
 #[derive(Debug)]
@@ -29,6 +45,7 @@ pub(crate) struct Subjects {
 struct Batch {
     place: UInt32Array,
     space: UInt32Array,
+    wrap: UInt8Array,
     key: Keys,
 }
 
@@ -82,6 +99,27 @@ impl Subjects {
         self.at(subject).map_or(0, |(batch, at)| u64::from(batch.place.value(at)))
     }
 
+    /// Returns whom a subject is encrypted for, where objects are encrypted.
+    #[inline]
+    pub(crate) fn reader(&self, subject: u64) -> Reader {
+        let Some((batch, at)) = self.at(subject) else { return Reader::Run };
+        match batch.wrap.value(at) {
+            FOR_OWNER => Reader::Owner(batch.place.value(at)),
+            FOR_INBOX => Reader::Inbox(batch.place.value(at)),
+            _ => Reader::Run,
+        }
+    }
+
+    /// Returns how many users subjects are encrypted for: one more than the highest number.
+    pub(crate) fn users(&self) -> u32 {
+        let rows = self
+            .batches
+            .iter()
+            .flat_map(|batch| batch.place.values().iter().zip(batch.wrap.values()));
+        let users = rows.filter(|(_, wrap)| matches!(**wrap, FOR_OWNER | FOR_INBOX));
+        users.map(|(place, _)| place.saturating_add(1)).max().unwrap_or(0)
+    }
+
     /// Returns the longest listed prefix that a subject lies under.
     pub(crate) fn space(&self, subject: u32) -> Option<u32> {
         let (batch, at) = self.at(u64::from(subject))?;
@@ -126,7 +164,8 @@ impl Batch {
         let key = batch.column_by_name("key")?;
         let short = key.as_string_opt::<i32>().cloned().map(Keys::Short);
         let key = short.or_else(|| key.as_string_opt::<i64>().cloned().map(Keys::Long))?;
-        Some(Self { place: word("place")?, space: word("space")?, key })
+        let wrap = batch.column_by_name("wrap")?.as_primitive_opt::<UInt8Type>()?.clone();
+        Some(Self { place: word("place")?, space: word("space")?, wrap, key })
     }
 }
 

@@ -90,7 +90,7 @@ pub enum Cipher {
     /// AES with a key of 256 bits in Galois/counter mode: encrypted and authenticated.
     #[serde(rename = "aes-256-gcm")]
     Aes256Gcm,
-    /// AES with a key of 256 bits in cipher block chaining mode, padded: encrypted only.
+    /// AES with a key of 256 bits in cipher block chaining mode, padded, with an HMAC-SHA-256 behind.
     #[serde(rename = "aes-256-cbc")]
     Aes256Cbc,
 }

@@ -19,7 +19,7 @@ from loadstone.results.record import Record
 OUT_OF_LINE = ("CREATE_USER", "AUDIT")
 """Actions of sessions that run before all others, and after them."""
 
-CRYPTOGRAPHY = ("encryption", "hashing")
+CRYPTOGRAPHY = ("encryption", "wrapping", "hashing")
 """What a client spends time on that is not the store's: columns of an action's histograms."""
 
 
@@ -42,14 +42,15 @@ class ActionCell:
 
     The rates of `cell` are by the time of the measured part; of actions that have only the begin or
     the end of it (`OUT_OF_LINE`), by that from the begin of the first to the end of the last.
-    `cell.objects` are the requests that good actions were made of. `encryption` and `hashing` are
-    what good actions spent on them, of those that spent any.
+    `cell.objects` are the requests that good actions were made of. `encryption`, `wrapping` and
+    `hashing` are what good actions spent on them, of those that spent any.
     """
 
     action: str
     cell: Cell
     span_s: float | None
     encryption: Latency | None
+    wrapping: Latency | None
     hashing: Latency | None
 
     @property
@@ -70,7 +71,8 @@ class ActionCell:
         service = self.cell.service
         if self.span_s is None or service is None:
             return None
-        spent_ns = sum(_total_ns(one) for one in (self.encryption, self.hashing))
+        spent = (self.encryption, self.wrapping, self.hashing)
+        spent_ns = sum(_total_ns(one) for one in spent)
         return spent_ns / _total_ns(service)
 
     @property
@@ -134,7 +136,7 @@ def summarise_actions(
 def _action(cell: Cell, parts: Sequence[ActionPart]) -> ActionCell:
     spans = [part.span_ns for part in parts if part.good]
     known = [span for span in spans if span is not None]
-    encryption, hashing = (
+    encryption, wrapping, hashing = (
         latency(merge(part.cryptography[kind] for part in parts)) for kind in CRYPTOGRAPHY
     )
     span_s = sum(known) / SECOND_NS if known and len(known) == len(spans) else None
@@ -143,6 +145,7 @@ def _action(cell: Cell, parts: Sequence[ActionPart]) -> ActionCell:
         cell=_by_spans(cell, parts) if span_s and cell.operation in OUT_OF_LINE else cell,
         span_s=span_s,
         encryption=encryption,
+        wrapping=wrapping,
         hashing=hashing,
     )
 

@@ -153,6 +153,7 @@ def _action(action: ActionCell) -> dict[str, Any]:
         "service_ns": _latency(cell.service),
         "lag_ns": _latency(cell.lag),
         "encryption_ns": _latency(action.encryption),
+        "wrapping_ns": _latency(action.wrapping),
         "hashing_ns": _latency(action.hashing),
     }
 

@@ -13,8 +13,8 @@ NOTES = (
     " meanwhile.",
 )
 CRYPTO_NOTE = (
-    "Crypto: what of an action's time its client spent on encryption, decryption and hashing; the"
-    " rest is the store's, the network's and the other work of the client."
+    "Crypto: what of an action's time its client spent on encryption, decryption, the wrapping of"
+    " keys and hashing; the rest is the store's, the network's and the other work of the client."
 )
 
 

@@ -1,8 +1,9 @@
 //! Decrypts what was read, segment by segment, and has it checked.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::{SEGMENT_BYTES, SealingKey, segment_bytes};
+use super::{ContentKey, SEGMENT_BYTES, SealingKey, segment_bytes};
 use crate::cryptography::{Kind, spend};
 use crate::payload::{Evidence, ObjectId, Verdict, Verifier};
 
@@ -12,6 +13,8 @@ use crate::payload::{Evidence, ObjectId, Verdict, Verifier};
 pub struct Opener {
     key: Arc<SealingKey>,
     stored: ObjectId,
+    /// The key of the content, once the envelope has come and its key was unwrapped.
+    content: Option<ContentKey>,
     segment: Vec<u8>,
     /// Bytes of the segment that have come.
     filled: usize,
@@ -30,6 +33,7 @@ impl Opener {
         Self {
             key: Arc::clone(key),
             stored: ObjectId::new(0, 0, 0),
+            content: None,
             segment: Vec::new(),
             filled: 0,
             at: 0,
@@ -44,7 +48,7 @@ impl Opener {
     pub fn start(&mut self, stored: &ObjectId, is_verified: bool) {
         let plain = self.key.plain_object(stored);
         self.verifier = is_verified.then(|| Verifier::new(&self.key.spec, &plain, 0));
-        self.stored = *stored;
+        (self.stored, self.content) = (*stored, None);
         (self.filled, self.at, self.extra_bytes) = (0, 0, 0);
         (self.worst, self.evidence) = (Verdict::Ok, None);
         let needed = segment_bytes(stored.length, 0);
@@ -79,23 +83,33 @@ impl Opener {
             // Nothing is worse, and the verifier has lost its place.
             return;
         }
-        let bytes = &mut self.segment[..whole_bytes];
-        let has_plaintext = self.key.plain_range(whole_bytes).is_some();
-        let plain = match has_plaintext {
-            true => spend(Kind::Encryption, || self.key.open(bytes)),
-            false => None,
-        };
+        let has_plaintext = self.key.plain_range(&self.stored, segment, whole_bytes).is_some();
+        let plain = if has_plaintext { self.open(segment, whole_bytes) } else { None };
         let mut is_sound = plain.is_some() == has_plaintext;
         if let Some(verifier) = &mut self.verifier {
-            let filler = &bytes[self.key.filler_range(whole_bytes)];
-            is_sound &= self.key.is_filler(&self.stored, segment, filler);
+            let filler = self.key.filler_range(&self.stored, segment, whole_bytes);
+            is_sound &= self.key.is_filler(&self.stored, segment, &self.segment[filler]);
             if let Some(plain) = plain {
-                verifier.update(&bytes[plain]);
+                verifier.update(&self.segment[plain]);
             }
         }
         if !is_sound {
             self.blame(Verdict::Corrupt, segment * SEGMENT_BYTES as u64);
         }
+    }
+
+    /// Decrypts a segment of so many bytes in place, the first one by the key in its envelope; returns
+    /// where its plaintext stands, or `None` if it has none, the key does not unwrap, or it is not sound.
+    fn open(&mut self, segment: u64, stored_bytes: usize) -> Option<Range<usize>> {
+        let room = self.key.room(&self.stored, segment, stored_bytes);
+        let (envelope, sealed) = self.segment[..stored_bytes].split_at_mut(room.start);
+        if segment == 0 {
+            let ring = &self.key.ring;
+            self.content = spend(Kind::Wrapping, || ring.unwrap(self.stored.reader, envelope));
+        }
+        let content = self.content.as_ref()?;
+        let plain = spend(Kind::Encryption, || content.open(sealed))?;
+        Some(room.start + plain.start..room.start + plain.end)
     }
 
     fn blame(&mut self, verdict: Verdict, offset: u64) {
@@ -109,7 +123,7 @@ impl Opener {
     pub fn finish(&mut self) -> Verdict {
         if self.filled > 0 && self.worst < Verdict::Corrupt {
             // A shorter object's last segment may end here. If not, the read was cut off.
-            if let Some(plain) = self.key.open(&mut self.segment[..self.filled])
+            if let Some(plain) = self.open(self.at / SEGMENT_BYTES as u64, self.filled)
                 && let Some(verifier) = &mut self.verifier
             {
                 verifier.update(&self.segment[plain]);

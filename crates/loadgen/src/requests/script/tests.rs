@@ -106,6 +106,7 @@ fn script_in(name: &str, lines: &[Line], first: u32, last: u32, spaces: [u32; 4]
         vec![
             ("place", Arc::new(UInt32Array::from(vec![0; 4]))),
             ("space", Arc::new(UInt32Array::from(spaces.to_vec()))),
+            ("wrap", Arc::new(UInt8Array::from(vec![0; 4]))),
             ("key", Arc::new(StringArray::from(KEYS.to_vec()))),
         ],
         &[],

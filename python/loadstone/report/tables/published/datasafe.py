@@ -41,8 +41,8 @@ ALONE = "CREATE_USER"
 """What one client does by itself, before all else."""
 
 MADE_ALONE = (
-    "CREATE_USER: users are made one by one, before all else; × 1, and completed from the begin of the"
-    " first to the end of the last. The published tables of rates have no such action."
+    "CREATE_USER: users are made one by one, before all else; × 1, and completed from the begin of"
+    " the first to the end of the last. The published tables of rates have no such action."
 )
 FORMULA = (
     "Rates above: n · 1000 / Σ duration in milliseconds, for each thread; × threads in the tables."

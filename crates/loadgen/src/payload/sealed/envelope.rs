@@ -1,0 +1,200 @@
+//! What an encrypted object begins with: the key of its content, wrapped for its one reader.
+//!
+//! | bytes | |
+//! |---|---|
+//! | 4 | `LSK`, and 1 for a key of the reader's own, 2 for an inbox |
+//! | 4 | the reader's number, little-endian; all ones for a key of the run |
+//! | 32 | for an inbox alone: the public key on X25519 that the writer made for this object |
+//! | 40 or 72 | the content's key (of CBC the MAC's and AES's), wrapped by AES-256 as RFC 3394 says |
+//!
+//! What wraps for an inbox is HKDF-SHA-256 of what X25519 agrees on between the writer's key and the
+//! reader's, with both public keys in its info: key agreement with key wrap, as CMS does it (RFC 8418).
+//! That the writer's key follows from the object is what allows any part of an upload to be made again.
+
+use std::sync::OnceLock;
+
+use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
+use aws_lc_rs::digest;
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrap};
+
+use super::content::{CONTENT_KEY_BYTES_MAX, ContentKey, key_bytes};
+use crate::payload::{ObjectId, PayloadSpec, Reader};
+use crate::trial::Cipher;
+
+const MAGIC: [u8; 3] = *b"LSK";
+const FORM_OWN: u8 = 1;
+const FORM_INBOX: u8 = 2;
+const FORM_BYTES: usize = 8;
+/// The number of the reader that is no user.
+const RUN: u32 = u32::MAX;
+const PUBLIC_KEY_BYTES: usize = 32;
+const WRAPPING_KEY_BYTES: usize = 32;
+/// What RFC 3394 adds to a key.
+const WRAP_BYTES: usize = 8;
+pub(super) const ENVELOPE_BYTES_MAX: usize =
+    FORM_BYTES + PUBLIC_KEY_BYTES + CONTENT_KEY_BYTES_MAX + WRAP_BYTES;
+
+/// Returns how long the envelope of an object for this reader is.
+#[inline]
+pub(super) fn envelope_bytes(cipher: Cipher, reader: Reader) -> usize {
+    let public_key = if matches!(reader, Reader::Inbox(_)) { PUBLIC_KEY_BYTES } else { 0 };
+    FORM_BYTES + public_key + key_bytes(cipher) + WRAP_BYTES
+}
+
+/// The keys of all readers of a trial, and those that contents are encrypted with. All follow from the
+/// run and the seed; a reader's are made when they are first needed.
+pub(super) struct KeyRing {
+    cipher: Cipher,
+    source: Prk,
+    run: [u8; WRAPPING_KEY_BYTES],
+    users: Vec<OnceLock<Box<UserKeys>>>,
+}
+
+/// What one user has: a key that wraps for the user, and a pair for the inbox.
+struct UserKeys {
+    own: [u8; WRAPPING_KEY_BYTES],
+    inbox: PrivateKey,
+    inbox_public: [u8; PUBLIC_KEY_BYTES],
+}
+
+/// Bytes to derive.
+struct Length(usize);
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+impl KeyRing {
+    pub(super) fn new(spec: &PayloadSpec, cipher: Cipher, users: u32) -> Self {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(b"loadstone test key");
+        context.update(&spec.run);
+        context.update(&spec.seed.to_le_bytes());
+        let source = Prk::new_less_safe(HKDF_SHA256, context.finish().as_ref());
+        let run = derive(&source, b"loadstone run", [0; 3]);
+        let users = (0..users).map(|_| OnceLock::new()).collect();
+        Self { cipher, source, run, users }
+    }
+
+    /// # Panics
+    /// When the trial has no user of this number.
+    fn user(&self, number: u32) -> &UserKeys {
+        self.users[number as usize].get_or_init(|| {
+            let numbers = [u64::from(number), 0, 0];
+            let private: [u8; 32] = derive(&self.source, b"loadstone inbox", numbers);
+            let (inbox, inbox_public) = pair_of(&private);
+            let own = derive(&self.source, b"loadstone own", numbers);
+            Box::new(UserKeys { own, inbox, inbox_public })
+        })
+    }
+
+    /// Returns the bytes of the key that an object's content has.
+    fn content_bytes(&self, object: &ObjectId) -> [u8; CONTENT_KEY_BYTES_MAX] {
+        derive(&self.source, b"loadstone content", numbers_of(object))
+    }
+
+    pub(super) fn content_key(&self, object: &ObjectId) -> ContentKey {
+        ContentKey::new(self.cipher, &self.content_bytes(object)[..key_bytes(self.cipher)])
+    }
+
+    /// Makes an object's envelope.
+    pub(super) fn wrap(&self, object: &ObjectId) -> Vec<u8> {
+        let content = self.content_bytes(object);
+        let content = &content[..key_bytes(self.cipher)];
+        let mut envelope = vec![0; envelope_bytes(self.cipher, object.reader)];
+        envelope[..FORM_BYTES].copy_from_slice(&form_of(object.reader));
+        let out = &mut envelope[FORM_BYTES..];
+        match object.reader {
+            Reader::Run => wrap_by(&self.run, content, out),
+            Reader::Owner(user) => wrap_by(&self.user(user).own, content, out),
+            Reader::Inbox(user) => {
+                let private: [u8; 32] =
+                    derive(&self.source, b"loadstone writer", numbers_of(object));
+                let (writer, public) = pair_of(&private);
+                let reader = self.user(user).inbox_public;
+                let key = agreed(&writer, &reader, &public, &reader).expect("keys of our own");
+                out[..PUBLIC_KEY_BYTES].copy_from_slice(&public);
+                wrap_by(&key, content, &mut out[PUBLIC_KEY_BYTES..]);
+            }
+        }
+        envelope
+    }
+
+    /// Returns the key of a content for a reader, if the envelope that came has one for this reader.
+    pub(super) fn unwrap(&self, reader: Reader, envelope: &[u8]) -> Option<ContentKey> {
+        let rest = envelope.strip_prefix(&form_of(reader))?;
+        let (key, wrapped) = match reader {
+            Reader::Run => (self.run, rest),
+            Reader::Owner(user) => (self.user(user).own, rest),
+            Reader::Inbox(user) => {
+                let (public, wrapped) = rest.split_first_chunk::<PUBLIC_KEY_BYTES>()?;
+                let user = self.user(user);
+                (agreed(&user.inbox, public, public, &user.inbox_public).ok()?, wrapped)
+            }
+        };
+        let mut content = [0; CONTENT_KEY_BYTES_MAX];
+        let kek = AesKek::new(&AES_256, &key).expect("32 bytes");
+        let content = kek.unwrap(wrapped, &mut content).ok()?;
+        (content.len() == key_bytes(self.cipher)).then(|| ContentKey::new(self.cipher, content))
+    }
+}
+
+/// Returns what an envelope for this reader begins with.
+fn form_of(reader: Reader) -> [u8; FORM_BYTES] {
+    let (form, number) = match reader {
+        Reader::Run => (FORM_OWN, RUN),
+        Reader::Owner(user) => (FORM_OWN, user),
+        Reader::Inbox(user) => (FORM_INBOX, user),
+    };
+    let mut bytes = [0; FORM_BYTES];
+    bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
+    bytes[MAGIC.len()] = form;
+    bytes[MAGIC.len() + 1..].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+fn numbers_of(object: &ObjectId) -> [u64; 3] {
+    [object.key_hash, object.version, object.length]
+}
+
+fn derive<const BYTES: usize>(source: &Prk, label: &[u8], numbers: [u64; 3]) -> [u8; BYTES] {
+    let numbers = numbers.map(u64::to_le_bytes);
+    let info = [label, &numbers[0], &numbers[1], &numbers[2]];
+    let mut out = [0; BYTES];
+    let made = source.expand(&info, Length(BYTES)).and_then(|made| made.fill(&mut out));
+    made.expect("a few hashes' worth");
+    out
+}
+
+/// Returns the key of these bytes, any of which are a key on this curve, and its public half.
+fn pair_of(private: &[u8; 32]) -> (PrivateKey, [u8; PUBLIC_KEY_BYTES]) {
+    let key = PrivateKey::from_private_key(&X25519, private).expect("32 bytes");
+    let public = key.compute_public_key().expect("it has one");
+    let public = public.as_ref().try_into().expect("32 bytes");
+    (key, public)
+}
+
+/// Returns the key that wraps between two, which have made these public keys.
+fn agreed(
+    mine: &PrivateKey,
+    theirs: &[u8; PUBLIC_KEY_BYTES],
+    writer: &[u8; PUBLIC_KEY_BYTES],
+    reader: &[u8; PUBLIC_KEY_BYTES],
+) -> Result<[u8; WRAPPING_KEY_BYTES], Unspecified> {
+    agree(mine, UnparsedPublicKey::new(&X25519, theirs), Unspecified, |secret| {
+        let source = Salt::none(HKDF_SHA256).extract(secret);
+        let mut key = [0; WRAPPING_KEY_BYTES];
+        let info: [&[u8]; 3] = [b"loadstone wrap", writer, reader];
+        source.expand(&info, Length(WRAPPING_KEY_BYTES))?.fill(&mut key)?;
+        Ok(key)
+    })
+}
+
+fn wrap_by(key: &[u8; WRAPPING_KEY_BYTES], content: &[u8], out: &mut [u8]) {
+    let kek = AesKek::new(&AES_256, key).expect("32 bytes");
+    kek.wrap(content, out).expect("room for the key and 8 bytes");
+}
