@@ -10,10 +10,11 @@ import os
 import shutil
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from loadstone.engines.engine import Bucket
 from loadstone.engines.tables import MARK, PIECE, Mark, TableFile, pieces, read_mark
@@ -21,6 +22,8 @@ from loadstone.errors import TargetError
 
 OWN_FORMAT = "own-format"
 """The folder in which an engine keeps tables in its own format."""
+
+_T = TypeVar("_T")
 
 
 class TablePlace(ABC):
@@ -232,7 +235,7 @@ class BucketPlace(TablePlace):
                 request_timeout=60,
             )
 
-    def _asked(self, what: str, ask: Any) -> Any:
+    def _asked(self, what: str, ask: Callable[[], _T]) -> _T:
         try:
             return ask()
         except OSError as error:
@@ -242,12 +245,13 @@ class BucketPlace(TablePlace):
         from pyarrow import fs
 
         assert self.bucket is not None, "it is made with one"
-        selector = fs.FileSelector(self.bucket.name, allow_not_found=True, recursive=True)
-        known = self._asked("look for it", lambda: self._files.get_file_info(self.bucket.name))
+        name = self.bucket.name
+        selector = fs.FileSelector(name, allow_not_found=True, recursive=True)
+        known = self._asked("look for it", lambda: self._files.get_file_info(name))
         if known.type == fs.FileType.NotFound:
             return None
         found = self._asked("list it", lambda: self._files.get_file_info(selector))
-        prefix = f"{self.bucket.name}/"
+        prefix = f"{name}/"
         return [one.path.removeprefix(prefix) for one in found if one.type == fs.FileType.File]
 
     def mark(self) -> Mark | None:
@@ -303,7 +307,7 @@ class BucketPlace(TablePlace):
                     found.update(piece)
             return found.hexdigest()
 
-        return bool(self._asked(f"read {file.name} again", get) == file.sha256)
+        return self._asked(f"read {file.name} again", get) == file.sha256
 
     def complete(self, mark: Mark) -> None:
         """Put the mark again."""
@@ -320,9 +324,7 @@ class BucketPlace(TablePlace):
         there = self._names() or []
         ours = {one.name for one in mark.files}
         for name in sorted(ours & set(there)):
-            self._asked(
-                f"delete {name}", lambda name=name: self._files.delete_file(self._path(name))
-            )
+            self._asked(f"delete {name}", partial(self._files.delete_file, self._path(name)))
         left = sorted(set(self._names() or []) - {MARK})
         if not left:
             self._asked("delete the mark", lambda: self._files.delete_file(self._path(MARK)))

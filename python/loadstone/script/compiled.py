@@ -11,11 +11,11 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
+from typing_extensions import Buffer
 
 from loadstone.errors import ResultError
 from loadstone.script.expansion import (
@@ -197,7 +197,7 @@ def _deal(chosen: Words) -> Words:
     return array("I", itertools.chain(*(range(one, len(chosen), count) for one in range(count))))
 
 
-def _same(value: Any, kind: pa.DataType, length: int) -> pa.Array:
+def _same(value: int, kind: pa.DataType, length: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), length)
 
 
@@ -302,7 +302,7 @@ class _Hashing:
         self.digest = hashlib.sha256()
         self.closed = False
 
-    def write(self, content: Any) -> int:
+    def write(self, content: Buffer) -> int:
         self.digest.update(content)
         return self._file.write(content)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -109,7 +109,7 @@ ACTIONS: Mapping[str, ActionKind] = {
 class ScriptWriter:
     """Writes actions to a file, a batch at a time; `row` is not kept, it is the row's place."""
 
-    def __init__(self, stream: Any, *, is_csv: bool) -> None:
+    def __init__(self, stream: BinaryIO, *, is_csv: bool) -> None:
         """Use `writing`."""
         self._stream = stream
         self._rows: list[Action] = []
@@ -249,7 +249,7 @@ def _column(batch: pa.RecordBatch, field: pa.Field, row: int, mistakes: Mistakes
             if cell is None:
                 mistakes.add(row + place, field.name, "nothing", "a value")
         cells = [_MISSING[field.name] if cell is None else cell for cell in cells]
-    return cells  # type: ignore[no-any-return]
+    return cells
 
 
 _MISSING: Mapping[str, Any] = {"session": 0, "action": ""}

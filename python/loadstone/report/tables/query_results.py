@@ -47,24 +47,13 @@ def arms_table(results: QueryResults) -> Table:
                 answers_cell(arm),
             )
         )
-    return Table(
-        title="Queries",
-        columns=(
-            *(Column(head=name.capitalize(), align="left") for name in names),
-            Column(head="Total"),
-            Column(head="Geo mean"),
-            Column(head="× first"),
-            Column(head="CPU"),
-            Column(head="Read"),
-            Column(head="Slowest", align="left"),
-            Column(head="Right", align="left"),
-        ),
-        rows=tuple(rows),
-        notes=(
-            "Total and geometric mean of each query's median. × first: geometric mean of the "
-            "ratios, query by query, with its 95 % CI over the queries. Read: bytes from storage.",
-            DERIVED,
-        ),
+    return _by_arm(
+        "Queries",
+        [*names, "total", "geo mean", "× first"],
+        rows,
+        "Total and geometric mean of each query's median. × first: geometric mean of the "
+        "ratios, query by query, with its 95 % CI over the queries. Read: bytes from storage.",
+        named=len(names),
     )
 
 
@@ -86,25 +75,34 @@ def streams_table(results: QueryResults) -> Table:
                 f"{one.right}/{one.asked}{'' if one.is_compared else ', not compared'}",
             )
         )
+    return _by_arm(
+        "Streams beside each other",
+        [*results.names, "streams", "queries/h", "elapsed"],
+        rows,
+        "Queries/h: all queries of all streams by wall time, geometric mean of the runs with "
+        "its 95 % CI; runs with a failed or wrong query have none. Times of queries are those "
+        "beside the other streams, not comparable with a query by itself.",
+        named=len(results.names),
+    )
+
+
+def _by_arm(
+    title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], note: str, *, named: int
+) -> Table:
+    """Return a row for each arm, whose first cells name it and whose last say what it used."""
+    first = (Column(head=head[0].upper() + head[1:]) for head in heads[named:])
     return Table(
-        title="Streams beside each other",
+        title=title,
         columns=(
-            *(Column(head=name.capitalize(), align="left") for name in results.names),
-            Column(head="Streams"),
-            Column(head="Queries/h"),
-            Column(head="Elapsed"),
+            *(Column(head=name.capitalize(), align="left") for name in heads[:named]),
+            *first,
             Column(head="CPU"),
             Column(head="Read"),
             Column(head="Slowest", align="left"),
             Column(head="Right", align="left"),
         ),
         rows=tuple(rows),
-        notes=(
-            "Queries/h: all queries of all streams by wall time, geometric mean of the runs with "
-            "its 95 % CI; runs with a failed or wrong query have none. Times of queries are those "
-            "beside the other streams, not comparable with a query by itself.",
-            DERIVED,
-        ),
+        notes=(note, DERIVED),
     )
 
 
