@@ -98,7 +98,7 @@ test: test-rust test-python ## run all tests that need no real servers
 CHECKED := --release $(addprefix --config profile.release.,opt-level=1 debug-assertions=true overflow-checks=true)
 .PHONY: test-rust
 test-rust: $(STAMPS)/extension ## run the tests of the Rust crates
-	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test $(CHECKED) --workspace --quiet $(CARGO_TEST_OPTIONS)
+	@PYO3_PYTHON="$$PWD/$(BIN)/python" cargo test $(CHECKED) --workspace --tests --quiet $(CARGO_TEST_OPTIONS)
 
 # CI also runs the long tests that its commit draws (tests/rotation.py).
 NOT_LONG := $(if $(CI),, and not long)
@@ -112,7 +112,7 @@ PROCESSES := $(shell echo $$((2 * $$(nproc))))
 PARALLEL := -n $(PROCESSES) --dist loadgroup tests
 
 # Tests that look at how fast something is have the host to themselves.
-ALONE := tests/rig $(addprefix tests/system/test_,calibrate.py capacity.py stalls.py)
+ALONE := tests/rig $(addprefix tests/system/test_,calibrate.py stalls.py)
 .PHONY: test-python
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
 	@$(IN_PARTS) run() { $(PYTEST) -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
