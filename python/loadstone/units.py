@@ -227,6 +227,12 @@ def format_number(value: float, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}"
 
 
+def format_spread(share: float) -> str:
+    """Return a spread in per cent; two trials may agree to digits that mean nothing."""
+    percent = 100 * share
+    return "< 0.1 %" if 0 < percent < 0.1 else f"{format_number(percent, 2)} %"
+
+
 def _decimal(digits: str) -> Decimal:
     try:
         return Decimal(digits.replace("_", ""))

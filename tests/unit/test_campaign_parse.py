@@ -323,6 +323,14 @@ def test_a_wrong_value_in_a_sweep_is_told_beside_mistakes_that_hide_the_rest() -
     assert {"dataset.sise", "load.threads"} <= set(keys)
 
 
+def test_a_load_may_come_from_the_sweep_alone() -> None:
+    swept = GOOD.replace("load: {threads: 4}\n", "")
+    swept += "hosts: {launch: local, count: 2}\nsweep: {hosts: [1, 2], threads: [1, 4]}\n"
+    assert parsed(swept).sweep["hosts"] == (1, 2)
+    alone = swept.replace(", threads: [1, 4]", "")
+    assert any("sweep.hosts.0: found neither" in one for one in mistakes(alone))
+
+
 def test_a_sweep_over_the_same_thing_twice_is_refused() -> None:
     told = mistakes(GOOD + "sweep: {threads: [1, 2], load.threads: [3]}\n")
     assert told == [

@@ -1,8 +1,11 @@
 """The first screen's sentence and tiles, from runs whose truth is known."""
 
+from dataclasses import replace
+
 import pytest
 
 from loadstone.analysis import analyse
+from loadstone.analysis.answers import headline
 from loadstone.analysis.answers.answer import answer_of
 from loadstone.analysis.answers.headline import headline_of
 from loadstone.results.store import read_run
@@ -107,3 +110,12 @@ def test_a_case_whose_rounds_are_all_void_is_void(tmp_path):
     (result,) = answer_of(findings).results
     assert result.is_void
     assert headline_of(findings, answer_of(findings)).standing == "void"
+
+
+def test_a_ratio_against_its_medians_does_not_say_which_target_is_faster(tmp_path):
+    found = first_screen(write_rounds(tmp_path / "run", seconds=4))
+    ratio = replace(found.ratio, ratio=0.99)
+    first, *_ = headline._main_sentence(found.best, ratio, None, None)
+    assert first.startswith("The get rates of hummingbird and ceph cannot be told apart: ")
+    assert "ratio 0.990×" in first
+    assert "reached" not in first

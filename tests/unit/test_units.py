@@ -169,3 +169,8 @@ def test_a_size_written_exactly_reads_back_the_same(size_bytes: int) -> None:
 @given(st.floats(min_value=1e-9, max_value=1e15))
 def test_a_shown_number_is_within_half_a_percent(value: float) -> None:
     assert float(units.format_number(value).replace(",", "")) == pytest.approx(value, rel=0.0051)
+
+
+def test_a_spread_has_no_digits_that_mean_nothing() -> None:
+    shown = [units.format_spread(share) for share in (0.0, 0.000018, 0.0048, 0.24, 1.23)]
+    assert shown == ["0 %", "< 0.1 %", "0.48 %", "24 %", "123 %"]

@@ -50,14 +50,15 @@ def screen_of(run: Run, findings: Findings, *, width: int) -> Screen:
     answer = answer_of(findings)
     cautions = [*_cautions(findings, answer, width), *_unwritten(findings)]
     foot = [*cautions, *_next_step(run, findings, answer), *_paths(run)]
-    left = LINES_MAX - 2 - len(foot) - 1
+    title = summary_words(run, findings, answer)
+    left = LINES_MAX - 2 - len(foot) - 1 - (len(title) - 1) // width
     body = _body(answer, left - 3 * len(findings.searches), width)
     if findings.queries is not None:
         body = _queries(findings.queries, left, width)
     elif findings.actions:
         body = _actions(findings, left, width)
     return Screen(
-        title=Text(summary_words(run, findings, answer), style="bold"),
+        title=Text(title, style="bold"),
         body=(*_capacities(findings), *body),
         foot=tuple(foot),
     )
@@ -91,7 +92,8 @@ def summary_words(run: Run, findings: Findings, answer: Answer) -> str:
     words.append(f"{units.format_duration(shown * 1e9)} under load")
     if run.state != "finished":
         words.append(run.state)
-    return " · ".join(word for word in words if word)
+    # A run may be called what its one operation is called.
+    return " · ".join(dict.fromkeys(word for word in words if word))
 
 
 def _load(load: Mapping[str, object]) -> str:
@@ -279,12 +281,14 @@ def _value(name: str, value: object) -> str:
 def _rate(one: Result, *, is_large: bool) -> str:
     if one.is_void and not one.cell.good:
         return NOT_KNOWN
-    shown = units.format_byte_rate(one.bytes_per_s) if is_large else units.format_rate(one.rate)
+    # A delete moves no data, among however large objects.
+    is_data = is_large and one.bytes_per_s > 0
+    shown = units.format_byte_rate(one.bytes_per_s) if is_data else units.format_rate(one.rate)
     return f"{'≥ ' if one.is_bound else ''}{shown}{' void' if one.is_void else ''}"
 
 
 def _spread(one: Result) -> str:
-    return NOT_KNOWN if one.spread is None else f"{100 * one.spread:.2g} %"
+    return NOT_KNOWN if one.spread is None else units.format_spread(one.spread)
 
 
 def _failed(one: Result) -> str:

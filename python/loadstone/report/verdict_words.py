@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from loadstone import units
 from loadstone.analysis.judgements.finding import Evidence
+from loadstone.analysis.limits.cell_verdicts import NO_SUCH_LABEL
 from loadstone.analysis.limits.verdict import Verdict
-from loadstone.analysis.rules import limit_in_words
+from loadstone.analysis.rules import label_words, limit_in_words
 
 LIMIT_NOTES = (
     "Limit: what kept the rate from being higher, with the grade of its proof: A confirmed by an"
@@ -27,6 +28,8 @@ def evidence_words(evidence: Sequence[Evidence]) -> str:
 
 
 def _one(one: Evidence) -> str:
+    if one.threshold == NO_SUCH_LABEL:
+        return f"labelled: {label_words(one.metric)}"
     unit = f" {one.unit}" if one.unit else ""
     threshold = "" if one.threshold is None else f" (threshold {_shown(one.threshold)}{unit})"
     place = f" on {one.place}" if one.place else ""

@@ -22,6 +22,7 @@ Standing = Literal["void", "bound", "first look", "good"]
 OPERATIONS_FIRST = ("get", "read", "put", "write")
 TRIALS_FOR_CONFIDENCE = 5
 REASON_MAX = 140
+NOT_RESOLVED = ", so not resolved"
 NOT_KNOWN = find_rule("UNDETERMINED").short
 
 
@@ -50,6 +51,11 @@ class TargetRatio:
     low: float | None
     high: float | None
     pairs: int
+
+    @property
+    def is_resolved(self) -> bool:
+        """Whether the interval, if there is one, leaves 1 out."""
+        return self.low is None or self.high is None or not self.low < 1 < self.high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,11 +228,20 @@ def _main_sentence(
         return
     operation = best.cell.operation
     if ratio is not None:
-        yield (
-            f"{ratio.over.cell.target} reached {units.format_number(ratio.ratio)}× the {operation}"
-            f" rate of {ratio.under.cell.target}: {_rate(ratio.over)} against"
-            f" {_rate(ratio.under)}{_at(ratio.over)}; {ratio_words(ratio)}."
-        )
+        over, under = ratio.over.cell.target, ratio.under.cell.target
+        times = f"{units.format_number(ratio.ratio)}×"
+        rates = f"{_rate(ratio.over)} against {_rate(ratio.under)}{_at(ratio.over)}"
+        if ratio.is_resolved or ratio.ratio >= 1:
+            yield (
+                f"{over} reached {times} the {operation} rate of {under}: {rates};"
+                f" {ratio_words(ratio)}."
+            )
+        else:
+            # Pairs and medians disagree which is faster, as chance has it.
+            yield (
+                f"The {operation} rates of {over} and {under} cannot be told apart: {rates};"
+                f" ratio {times}, {ratio_words(ratio).removesuffix(NOT_RESOLVED)}."
+            )
         if best not in (ratio.over, ratio.under):
             yield f"The most was {_rate(best)} by {best.cell.target}{_at(best)}."
         return
@@ -244,7 +259,7 @@ def ratio_words(ratio: TargetRatio) -> str:
     if ratio.low is None or ratio.high is None:
         return "ratio of medians, without an interval"
     low, high = units.format_number(ratio.low), units.format_number(ratio.high)
-    open_ = ", so not resolved" if ratio.low < 1 < ratio.high else ""
+    open_ = "" if ratio.is_resolved else NOT_RESOLVED
     return f"95 % interval {low} to {high}, {units.counted(ratio.pairs, 'pair')}{open_}"
 
 
@@ -353,7 +368,7 @@ def _confidence_tile(answer: Answer, best: Result | None, confidence: int) -> Ti
     if best is not None:
         notes.append(units.counted(len(best.cell.trial_rates), "trial") + " per number")
         if best.spread is not None:
-            notes.append(f"± {units.format_number(100 * best.spread, 2)} %")
+            notes.append(f"± {units.format_spread(best.spread)}")
         notes += ["each short"] if "SHORT" in best.cell.labels else []
     return Tile(
         name="Confidence",

@@ -25,6 +25,8 @@ Flags = Mapping[str, Mapping[str, Sequence[Evidence]]]
 NullRates = Mapping[tuple[str, int | None, int | None], float]
 """Requests per second of a null target, by operation, size and requests in flight."""
 
+NO_SUCH_LABEL = "no such label"
+
 THROTTLES = ("throttled", "http_429")
 """What drivers take for being asked for fewer requests, each by its own protocol; records of before
 they did have the status."""
@@ -127,7 +129,7 @@ def _gates(cell: Cell) -> Iterator[Gate]:
                 name=label,
                 outcome="fail",
                 value=None,
-                wanted="no such label",
+                wanted=NO_SUCH_LABEL,
                 statement=find_rule(label).says,
             )
 

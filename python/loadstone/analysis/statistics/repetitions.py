@@ -92,7 +92,9 @@ def advice_findings(advice: Sequence[Advice]) -> Iterator[Finding]:
 def describe(one: Advice, *, of: int) -> str:
     """Return advice as a sentence."""
     subject = f"{one.cell.name}" if of == 1 else f"the widest of {of}, {one.cell.name},"
-    reached = f"{subject} is known within ±{one.half_width:.1%} after {len(one.cell.trials)} blocks"
+    known = f"known within ±{one.half_width:.1%}"
+    known = known if one.half_width < 1 else "not even known within ±100%"
+    reached = f"{subject} is {known} after {len(one.cell.trials)} blocks"
     if one.half_width <= HALF_WIDTH:
         return f"{reached}: enough for ±{HALF_WIDTH:.0%}"
     if one.blocks is None:

@@ -185,6 +185,7 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
     """Look at each value by itself, so that a mistake is reported once and at its own place."""
     mistakes: list[KeyMistake] = []
     seen: dict[str, str] = {}
+    firsts = {key: values[0] for key, values in source.sweep.items()}
     for key, values in source.sweep.items():
         full = override.SHORT_KEYS.get(key, key)
         place = source.path(("sweep", key))
@@ -225,6 +226,9 @@ def _wrong_sweep(source: WorkloadSource, facts: Collection[str]) -> list[KeyMist
         seen[full] = key
         for index, value in enumerate(values):
             _, wrong = _applied(source.data, {key: value})
+            # What is swept beside it may be what it lacks: threads beside hosts.
+            if wrong and _applied(source.data, {**firsts, key: value})[0] is not None:
+                continue
             mistakes += [mistake.at((*place, index)) for mistake in wrong]
     return mistakes
 

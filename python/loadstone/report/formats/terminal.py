@@ -70,7 +70,7 @@ def _answer(run: Run, findings: Findings, options: Options) -> bytes:
     screen = screen_of(run, findings, width=options.width)
     # A command or a path is there to be copied: it is never broken.
     pieces: list[tuple[object, bool]] = [
-        (screen.title, True),
+        (screen.title, False),
         ("", True),
         *((one, False) for one in screen.body),
     ]

@@ -1,5 +1,6 @@
 """What limited the results of a run, each distinct reason once, with the evidence it rests on."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from loadstone.analysis.rules import find_rule, limit_in_words
 from loadstone.report.verdict_words import evidence_words
 
 CASES_MAX = 6
+_LABEL = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,7 @@ def _reason(own: Sequence[tuple[Cell, Verdict]]) -> Reason:
     return Reason(
         limit=limit_in_words(verdict.limit),
         grade=verdict.grade or "",
-        reason=verdict.reason.replace(name, limit_in_words(name)),
+        reason=_LABEL.sub(lambda found: limit_in_words(found[0]), verdict.reason),
         means=find_rule(name).means,
         evidence=evidence_words(verdict.evidence),
         cases=tuple(names[:CASES_MAX]),

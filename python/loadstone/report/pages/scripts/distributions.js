@@ -1,7 +1,8 @@
 // Latency distributions: one line for each result, the rarer the farther to the right.
 
 import { AXIS, colorScale, legendOf, put } from "./charts.js";
-import { results, unique } from "./selection.js";
+import { facetMargin } from "./overview.js";
+import { namesOf, results, unique } from "./selection.js";
 import { axisDuration, duration, share } from "./words.js";
 
 const SERIES_MAX = 8;
@@ -16,17 +17,17 @@ export function drawDistributions() {
   const section = document.getElementById("latency");
   section.hidden = shown.length === 0;
   if (!shown.length) { put("distribution", "", null); return; }
-  const words = unique(shown.map((one) => one.words));
+  const named = namesOf(found);
   const rows = shown.flatMap((one, line) => one.curve.map(([x, value]) => ({
     x, value, line, operation: one.operation, target: one.target,
-    series: words.length > 1 ? `${one.target}, ${one.words}` : one.target,
+    series: named[found.indexOf(one)],
   })));
   const names = unique(rows.map((row) => row.series));
   const operations = unique(rows.map((row) => row.operation));
   const place = { x: "x", y: "value", ...(operations.length > 1 ? { fy: "operation" } : {}) };
   const most = Math.max(...rows.map((row) => row.x));
   put("distribution", `Percentiles of ${shown.length} results`, {
-    height: Math.max(300, operations.length * 190), marginLeft: 66, marginBottom: 40, marginTop: 28, marginRight: operations.length > 1 ? 60 : 24,
+    height: Math.max(300, operations.length * 190), marginLeft: 66, marginBottom: 40, marginTop: 28, marginRight: facetMargin(operations, 24),
     x: { ...AXIS, type: "log", label: "share of the requests", labelAnchor: "center", grid: true,
       ticks: [2, 10, 100, 1000, 1e4, 1e5, 1e6].filter((tick) => tick <= most * 2), tickFormat: share },
     y: { ...AXIS, type: "log", label: "took at most (logarithmic)", tickFormat: axisDuration, ticks: 5, grid: true },

@@ -1,7 +1,7 @@
 // The first screen's charts: rates with their intervals, and latency beside them.
 
 import { AXIS, colorScale, legendOf, put } from "./charts.js";
-import { data, results, sortedBy, unique } from "./selection.js";
+import { data, namesOf, results, sortedBy, unique } from "./selection.js";
 import { axisDuration, byteRate, duration, number, rate, shortRate } from "./words.js";
 
 const BARS_MAX = 60;
@@ -26,9 +26,12 @@ export function tipOf(one) {
 }
 
 function labelled(shown) {
-  // A bar is named by what differs: the target, and the parameters where they vary.
-  const words = unique(shown.map((one) => one.words));
-  return shown.map((one) => ({ ...one, bar: words.length > 1 ? `${one.target}, ${one.words}` : one.target }));
+  const names = namesOf(shown);
+  return shown.map((one, place) => ({ ...one, bar: names[place] }));
+}
+
+export function facetMargin(operations, single = 20) {
+  return operations.length > 1 ? Math.min(140, 16 + 7 * Math.max(...operations.map((one) => one.length))) : single;
 }
 
 function barFrame(bars) {
@@ -38,7 +41,7 @@ function barFrame(bars) {
   const rows = operations.reduce((sum, operation) => sum + new Set(bars.filter((one) => one.operation === operation).map((one) => one.bar)).size, 0);
   return {
     height: Math.max(110, Math.min(rows, BARS_MAX) * (rows > 16 ? 18 : 22) + operations.length * 8 + 50),
-    marginLeft: Math.min(240, 22 + 7 * longest), marginRight: operations.length > 1 ? 64 : 20,
+    marginLeft: Math.min(240, 22 + 7 * longest), marginRight: facetMargin(operations),
     marginBottom: 40, marginTop: 8,
     y: { ...AXIS, label: null, domain: names, padding: 0.15, tickSize: 0 },
     fy: { label: null, domain: operations, padding: 0.06 },
@@ -96,22 +99,17 @@ function drawLatencies(shown) {
 export function alongLoad(shown) {
   // One line for each target and what else differs.
   const points = shown.filter((one) => typeof one.parameters[data.load] === "number").map((one) => {
-    const others = Object.entries(one.parameters).filter(([name]) => name !== data.load);
-    return { ...one, load: one.parameters[data.load], others };
+    return { ...one, load: one.parameters[data.load] };
   });
-  const varied = unique(points.flatMap((one) => one.others.map(([name]) => name)))
-    .filter((name) => unique(points.map((one) => String(one.parameters[name]))).length > 1);
-  const severalTargets = unique(points.map((one) => one.target)).length > 1;
-  const severalSizes = unique(points.map((one) => one.size)).length > 1;
-  for (const one of points) {
-    const words = [
-      ...(severalTargets ? [one.target] : []),
-      ...(severalSizes ? [one.size_words] : []),
-      ...varied.map((name) => `${name.replaceAll("_", " ")} ${one.parameters[name]}`),
-    ];
-    one.line = words.join(", ") || one.target;
-  }
+  const names = namesOf(points, { without: data.load });
+  for (const [place, one] of points.entries()) one.line = names[place];
   return sortedBy(points, (one) => one.load);
+}
+
+export function lineNames(points) {
+  // As they stand in the table, whichever of them a chart leaves out: a line keeps its colour.
+  const place = new Map(data.results.map((one, at) => [one.trials[0], at]));
+  return unique(sortedBy(points, (one) => place.get(one.trials[0]) ?? 0).map((one) => one.line));
 }
 
 export function loadAxis(points) {
@@ -146,22 +144,24 @@ function ceilingsOf(points) {
 function drawRateAlongLoad(shown) {
   const points = alongLoad(shown);
   if (!points.length) { put("throughput", "", null); return; }
-  const names = unique(points.map((one) => one.line));
+  const names = lineNames(points);
   const facet = facetOf(points);
   const usable = points.filter((one) => !one.is_void);
   const place = { x: "load", y: "rate", ...facet };
   const operations = unique(points.map((one) => one.operation));
   const ceilings = ceilingsOf(points);
+  // An interval of two trials may be wider than any chart: it is cut off then.
+  const top = 1.15 * Math.max(...points.map((one) => one.rate), ...ceilings.map((one) => one.rate));
   put("throughput", `Rate against ${data.load} of ${names.length} series`, {
-    height: Math.max(270, operations.length * 170), marginBottom: 40, marginRight: operations.length > 1 ? 60 : 16, marginTop: 14,
+    height: Math.max(270, operations.length * 170), marginBottom: 40, marginRight: facetMargin(operations, 16), marginTop: 14,
     x: loadAxis(points),
-    y: { ...AXIS, label: null, zero: true, tickFormat: shortRate, ticks: 5, grid: true },
+    y: { ...AXIS, label: null, domain: [0, top], tickFormat: shortRate, ticks: 5, grid: true },
     fy: { label: null, domain: operations }, color: colorScale(names),
     marks: [
       Plot.ruleY([0], { strokeOpacity: 0.3 }),
       Plot.ruleY(ceilings, { y: "rate", ...facet, stroke: "currentColor", strokeDasharray: "6 3" }),
       Plot.text(ceilings, { y: "rate", ...facet, text: (one) => `ceiling: ${one.name}`, frameAnchor: "left", dx: 4, dy: -7, fill: "currentColor" }),
-      Plot.ruleX(points.filter((one) => one.low), { x: "load", y1: "low", y2: "high", ...facet, stroke: "line", strokeWidth: 1.5 }),
+      Plot.ruleX(points.filter((one) => one.low), { x: "load", y1: "low", y2: (one) => Math.min(one.high, top), ...facet, stroke: "line", strokeWidth: 1.5 }),
       Plot.lineY(usable, { ...place, stroke: "line", strokeWidth: 2, z: "line" }),
       Plot.dot(points, { ...place, fill: "line", r: 3.5, fillOpacity: (one) => (one.is_void ? 0.25 : 1) }),
       rings(points, place),
@@ -171,14 +171,15 @@ function drawRateAlongLoad(shown) {
 }
 
 function drawLatencyAlongLoad(shown) {
-  const points = alongLoad(shown).filter((one) => one.p50 !== null);
+  const all = alongLoad(shown);
+  const points = all.filter((one) => one.p50 !== null);
   if (!points.length) { put("latency-overview", "", null); return; }
-  const names = unique(points.map((one) => one.line));
+  const names = lineNames(all);
   const facet = facetOf(points);
   const operations = unique(points.map((one) => one.operation));
   const late = points.filter((one) => one.p99 !== null);
   put("latency-overview", `Median and p99 against ${data.load} of ${names.length} series`, {
-    height: Math.max(270, operations.length * 170), marginBottom: 40, marginRight: operations.length > 1 ? 60 : 16, marginTop: 28,
+    height: Math.max(270, operations.length * 170), marginBottom: 40, marginRight: facetMargin(operations, 16), marginTop: 28,
     x: loadAxis(points),
     y: { ...AXIS, type: "log", label: "full: median, dashed: p99 (logarithmic)", tickFormat: axisDuration, ticks: 5, grid: true },
     fy: { label: null, domain: operations }, color: colorScale(names),

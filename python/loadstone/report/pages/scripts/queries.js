@@ -3,7 +3,7 @@
 import { AXIS, colorScale, legendOf, put } from "./charts.js";
 import { openPage } from "./frame.js";
 import { data, unique } from "./selection.js";
-import { axisDuration, byteRate, duration } from "./words.js";
+import { axisBytes, axisDuration, byteRate, duration } from "./words.js";
 
 const bytes = (value) => byteRate(value).replace("/s", "");
 
@@ -29,10 +29,13 @@ function drawBytes() {
   const shown = data.queries.filter((one) => one.median_ns !== null && one.read_bytes !== null);
   if (!shown.some((one) => one.read_bytes > 0)) { put("query-bytes", "", null); return; }
   const arms = unique(shown.map((one) => one.arm));
+  const most = Math.max(...shown.map((one) => one.read_bytes));
+  const step = 2 ** Math.max(0, Math.ceil(Math.log2(most / 3)));
+  const ticks = [0, 1, 2, 3].map((one) => one * step).filter((one) => one <= most);
   put("query-bytes", `Bytes read by ${unique(shown.map((one) => one.query)).length} queries`, {
     height: 60 + 90 * arms.length, marginBottom: 32, marginTop: 24, marginLeft: 70, marginRight: 20,
     x: { ...AXIS, type: "band", label: null, domain: unique(shown.map((one) => one.query)).sort(), padding: 0.2 },
-    y: { ...AXIS, label: null, tickFormat: bytes, ticks: 3, grid: true, zero: true },
+    y: { ...AXIS, label: null, tickFormat: axisBytes, ticks, grid: true, zero: true },
     fy: { axis: null, domain: arms, padding: 0.25 },
     color: colorScale(arms),
     marks: [

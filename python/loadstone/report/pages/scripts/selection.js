@@ -1,5 +1,7 @@
 // What is shown: the data of the page, and the filters that act on all of it.
 
+import { parameterWords } from "./words.js";
+
 export const data = JSON.parse(document.getElementById("data").textContent);
 
 const chosen = { target: "", operation: "", size: "", round: "" };
@@ -40,6 +42,19 @@ export function makeFilters(form) {
     form.append(label);
   }
   form.addEventListener("submit", (event) => event.preventDefault());
+}
+
+export function namesOf(shown, { without = null } = {}) {
+  // What tells each result from the others shown: its target, its size, and parameters that vary.
+  const keys = unique(shown.flatMap((one) => Object.keys(one.parameters))).filter((name) => name !== without)
+    .filter((name) => unique(shown.map((one) => String(one.parameters[name]))).length > 1);
+  const severalTargets = unique(shown.map((one) => one.target)).length > 1;
+  const severalSizes = unique(shown.map((one) => one.size)).length > 1;
+  return shown.map((one) => [
+    ...(severalTargets ? [one.target] : []),
+    ...(severalSizes ? [one.size_words] : []),
+    ...keys.filter((name) => one.parameters[name] !== undefined).map((name) => parameterWords(name, one.parameters[name])),
+  ].filter(Boolean).join(", ") || one.target);
 }
 
 export function unique(values) { return [...new Set(values)]; }

@@ -1,7 +1,7 @@
 // A sweep: latency against rate with the knee, and a field for each size and load.
 
 import { AXIS, colorScale, legendOf, put } from "./charts.js";
-import { alongLoad, rings, tipOf } from "./overview.js";
+import { alongLoad, facetMargin, lineNames, rings, tipOf } from "./overview.js";
 import { chosenRound, data, results, sortedBy, unique } from "./selection.js";
 import { axisDuration, byteRate, rate, shortRate } from "./words.js";
 
@@ -10,7 +10,7 @@ export function drawSweep() {
   section.hidden = data.load === null;
   if (data.load === null) return;
   const points = alongLoad(results().filter((one) => one.rate > 0));
-  drawRateLatency(points.filter((one) => one.p99 !== null && !one.is_void));
+  drawRateLatency(points.filter((one) => one.p99 !== null && !one.is_void), lineNames(points));
   drawHeatmap(points);
 }
 
@@ -20,13 +20,12 @@ function knees(points) {
   return points.filter((one) => found.some((result) => result.trials[0] === one.trials[0] && result.operation === one.operation));
 }
 
-function drawRateLatency(points) {
+function drawRateLatency(points, names) {
   if (points.length < 3) { put("rate-latency", "", null); return; }
-  const names = unique(points.map((one) => one.line));
   const operations = unique(points.map((one) => one.operation));
   const place = { x: "rate", y: "p99", ...(operations.length > 1 ? { fy: "operation" } : {}) };
   put("rate-latency", `p99 against rate of ${names.length} series`, {
-    height: Math.max(320, operations.length * 200), marginBottom: 40, marginTop: 28, marginRight: operations.length > 1 ? 60 : 30,
+    height: Math.max(320, operations.length * 200), marginBottom: 40, marginTop: 28, insetTop: 18, insetBottom: 8, marginRight: facetMargin(operations, 30),
     x: { ...AXIS, label: "good requests per second", labelAnchor: "center", tickFormat: shortRate, grid: true, zero: true },
     y: { ...AXIS, type: "log", label: "p99 (logarithmic)", tickFormat: axisDuration, ticks: 5, grid: true },
     fy: { label: null, domain: operations }, color: colorScale(names),

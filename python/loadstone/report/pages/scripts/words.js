@@ -15,8 +15,8 @@ export function rate(value) { return `${number(value)}/s`; }
 
 export function shortRate(value) {
   if (value >= 1e6) return `${+(value / 1e6).toPrecision(3)}M`;
-  if (value >= 1e4) return `${+(value / 1e3).toPrecision(3)}k`;
-  return `${+value.toPrecision(4)}`;
+  if (value >= 1e3) return `${+(value / 1e3).toPrecision(3)}k`;
+  return `${+value.toPrecision(3)}`;
 }
 
 export function duration(ns) {
@@ -39,6 +39,20 @@ export function byteRate(value) {
     if (value >= size) return `${number(value / size)} ${unit}`;
   }
   return `${number(value)} B/s`;
+}
+
+export function axisBytes(value) {
+  for (const [unit, size] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) {
+    if (value >= size) return `${+(value / size).toPrecision(3)} ${unit}`;
+  }
+  return `${+value.toPrecision(3)} B`;
+}
+
+const COUNTED = new Set(["threads", "clients", "hosts", "buckets", "containers"]);
+
+export function parameterWords(name, value) {
+  if (COUNTED.has(name)) return `${value} ${value === 1 ? name.slice(0, -1) : name}`;
+  return `${name.replaceAll("_", " ")} ${value}`;
 }
 
 export function seconds(value) { return `${+value.toPrecision(4)} s`; }
