@@ -190,7 +190,10 @@ class Control:
         """Tell a trial that waits for its start when to start, by this host's clock since 1970."""
 
     def lease(self, seconds: float) -> None:
-        """Let the trial go on for so long from now, and stop it then; 0 is for ever."""
+        """Let the trial go on for so long from now, and interrupt it then; 0 is for ever.
+
+        A lease that has run out is not renewed. The summary says so in `reason`.
+        """
 
 @final
 class Histogram:

@@ -203,13 +203,12 @@ fn hold(control: &Control, shared: &Shared, sink: &mut OutputSink<'_>) -> Option
     None
 }
 
-/// Stops a trial whose lease has run out.
+/// Interrupts a trial whose lease has run out.
 fn end_with_lease(control: &Control, shared: &Shared) {
     if let Some(lease) = control.hold.lease_run_out() {
-        shared.stop_because(format!(
-            "the process that started the trial was silent for {} s",
-            lease.as_secs_f64()
-        ));
+        shared.interrupt_because(|| {
+            format!("nothing was heard of the controller for {} s", lease.as_secs_f64())
+        });
     }
 }
 
@@ -418,12 +417,7 @@ fn summary(
     // Where a common start was given, the trial's times count from it.
     let start_error_ns =
         control.hold.started().and_then(|_| iterations.first()).map(|first| first.start_ns);
-    let reason = shared.stopped_by();
-    let state = match (&reason, shared.stop.load(Ordering::Relaxed)) {
-        (Some(_), _) => State::Stopped,
-        (None, true) => State::Interrupted,
-        (None, false) => State::Finished,
-    };
+    let (state, reason) = shared.state();
     let mut traffic = Traffic::default();
     ends.iter().for_each(|end| traffic.add(end.tally.traffic));
     let per_client = || ends.iter().flat_map(|end| end.tally.client_requests.iter().copied());

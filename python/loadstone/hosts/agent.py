@@ -176,7 +176,7 @@ class Agent:
         """End all load when nothing is heard of the controller, whatever the loop does."""
         while time.monotonic() - self._heard < self._lease_s:
             time.sleep(LEASE_CHECK_S)
-        why = unheard(self._lease_s)
+        why = f"nothing was heard of the controller for {self._lease_s:g} s"
         if self._work is not None:
             self._work.leave(why)
         with contextlib.suppress(RuntimeError):
@@ -200,21 +200,11 @@ class _Work:
         self._is_stopped = False
         self._left: str | None = None
         self._lease_s = lease_s
-        self._renewed = time.monotonic()
         self._control.lease(lease_s)
 
     def renew(self) -> None:
         """Let the load go on for another lease, unless the last one has run out."""
-        if self._has_run_out():
-            # The load generator may have ended the load by it already.
-            self.leave(unheard(self._lease_s))
-            return
-        # In this order: what ran out for the load generator has run out here, too.
-        self._renewed = time.monotonic()
         self._control.lease(self._lease_s)
-
-    def _has_run_out(self) -> bool:
-        return time.monotonic() - self._renewed >= self._lease_s
 
     def go(self, at_unix_ns: int) -> None:
         """Start the load at a time of the agent's clock."""
@@ -238,9 +228,9 @@ class _Work:
             with self._probes:
                 told = self._load()
         except (_loadgen.TargetError, ValueError, OSError) as error:
-            self._say("failed", error=str(error), left=self._why_left())
+            self._say("failed", error=str(error), left=self._left)
         except Exception as error:
-            self._say("failed", error=f"{type(error).__name__}: {error}", left=self._why_left())
+            self._say("failed", error=f"{type(error).__name__}: {error}", left=self._left)
         else:
             self._say_probes()
             now_ns = self._clock.step_ns()
@@ -249,14 +239,18 @@ class _Work:
             self._say(
                 "end",
                 summary=summary,
-                left=None if summary["state"] == "finished" else self._why_left(),
+                left=self._why_left(summary),
                 clock_step_ns=now_ns - before_ns,
                 absent_probes=self._probes.absent,
             )
 
-    def _why_left(self) -> str | None:
+    def _why_left(self, summary: Mapping[str, Any]) -> str | None:
         """Return why the load ended without the controller's asking, if it did."""
-        return self._left or (unheard(self._lease_s) if self._has_run_out() else None)
+        if summary["state"] == "finished":
+            return None
+        # An interruption that was asked for has no reason.
+        reason: str | None = summary["reason"] if summary["state"] == "interrupted" else None
+        return self._left or reason
 
     def _load(self) -> str:
         return _loadgen.run_trial(
@@ -296,11 +290,6 @@ class _Work:
 
     def _on_unmade(self, names: list[str]) -> None:
         self._say("unmade", names=list(names))
-
-
-def unheard(lease_s: float) -> str:
-    """Return why load ends with a lease."""
-    return f"nothing was heard of the controller for {lease_s:g} s"
 
 
 def on_steady_clock(summary: Mapping[str, Any], step_ns: int) -> dict[str, Any]:

@@ -55,8 +55,11 @@ impl Hold {
         (start_ns != 0).then(|| (start_ns, self.start_unix_ns.load(Ordering::Relaxed)))
     }
 
-    /// Lets the load go on for so long from now; 0 is for ever.
+    /// Lets the load go on for so long from now; 0 is for ever. What has run out stays so.
     pub(crate) fn lease(&self, lease_ns: u64) {
+        if self.lease_run_out().is_some() {
+            return;
+        }
         let end_ns = if lease_ns == 0 { 0 } else { monotonic_ns().saturating_add(lease_ns) };
         self.lease_ns.store(lease_ns, Ordering::Relaxed);
         self.lease_end_ns.store(end_ns, Ordering::Release);
@@ -128,12 +131,22 @@ mod tests {
     fn a_lease_runs_out_unless_it_is_renewed() {
         let hold = Hold::default();
         assert_eq!(hold.lease_run_out(), None);
-        hold.lease(1);
-        assert_eq!(hold.lease_run_out(), Some(Duration::from_nanos(1)));
         hold.lease(3_600_000_000_000);
         assert_eq!(hold.lease_run_out(), None);
-        hold.lease(1);
         hold.lease(0);
         assert_eq!(hold.lease_run_out(), None);
+        hold.lease(1);
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(hold.lease_run_out(), Some(Duration::from_nanos(1)));
+    }
+
+    #[test]
+    fn a_lease_that_has_run_out_is_not_renewed() {
+        let hold = Hold::default();
+        hold.lease(1);
+        std::thread::sleep(Duration::from_millis(1));
+        // A process that stood still hears of its renewal before its load looks at the lease.
+        hold.lease(3_600_000_000_000);
+        assert_eq!(hold.lease_run_out(), Some(Duration::from_nanos(1)));
     }
 }

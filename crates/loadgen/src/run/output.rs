@@ -31,8 +31,8 @@ impl Control {
         self.hold.start(at_unix_ns);
     }
 
-    /// Lets the trial go on for so long from now; unless that is renewed, it is stopped then. 0
-    /// nanoseconds are for ever.
+    /// Lets the trial go on for so long from now; unless that is renewed before, it is interrupted
+    /// then, and says so. 0 nanoseconds are for ever.
     pub fn lease(&self, lease_ns: u64) {
         self.hold.lease(lease_ns);
     }

@@ -11,6 +11,7 @@ use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::recorder::Stage;
 use crate::requests::{Tickets, bulk_requests};
+use crate::run::summary::State;
 use crate::run::unwritten::Unwritten;
 use crate::secrecy::foreign_text;
 use crate::trial::{Load, Order, Trial};
@@ -121,7 +122,7 @@ pub(crate) struct Shared {
     requests_max: u64,
     failures: AtomicU64,
     failures_max: u64,
-    stopped_by: Mutex<Option<String>>,
+    ended_early: Mutex<Option<(State, String)>>,
     examples: Mutex<BTreeMap<Outcome, String>>,
     /// Objects of the dataset whose put failed, in this trial or before it.
     pub(crate) unwritten: Unwritten,
@@ -172,7 +173,7 @@ impl Shared {
             requests_max,
             failures: AtomicU64::new(0),
             failures_max: trial.on_error.failures_max(),
-            stopped_by: Mutex::default(),
+            ended_early: Mutex::default(),
             examples: Mutex::default(),
             unwritten: Unwritten::after(&trial.ownership.unwritten),
             objects: dataset.objects,
@@ -200,12 +201,29 @@ impl Shared {
 
     /// Stops all threads for a reason that the summary names.
     pub(crate) fn stop_because(&self, reason: String) {
-        self.stopped_by.lock().expect("the lock is not poisoned").get_or_insert(reason);
+        self.end_early(State::Stopped, reason);
+    }
+
+    /// Ends a load that has not been stopped yet, for a reason that lies outside of it.
+    pub(crate) fn interrupt_because(&self, reason: impl FnOnce() -> String) {
+        if !self.stop.load(Ordering::Relaxed) {
+            self.end_early(State::Interrupted, reason());
+        }
+    }
+
+    fn end_early(&self, state: State, reason: String) {
+        self.ended_early.lock().expect("the lock is not poisoned").get_or_insert((state, reason));
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn stopped_by(&self) -> Option<String> {
-        self.stopped_by.lock().expect("the lock is not poisoned").clone()
+    /// Returns how the trial ended, and why if that is known.
+    pub(crate) fn state(&self) -> (State, Option<String>) {
+        let ended_early = self.ended_early.lock().expect("the lock is not poisoned").clone();
+        match (ended_early, self.stop.load(Ordering::Relaxed)) {
+            (Some((state, reason)), _) => (state, Some(reason)),
+            (None, true) => (State::Interrupted, None),
+            (None, false) => (State::Finished, None),
+        }
     }
 
     #[cold]

@@ -17,7 +17,7 @@ use crate::run::shared::IterationTimes;
 pub enum State {
     /// As planned.
     Finished,
-    /// It was stopped from outside.
+    /// It was ended from outside, or because nothing was heard from there any more.
     Interrupted,
     /// Too many requests failed.
     Stopped,
@@ -29,7 +29,7 @@ pub enum State {
 pub struct Summary {
     /// How it ended.
     pub state: State,
-    /// Why it was stopped, if it was.
+    /// Why it ended early, if it did and that is known.
     pub reason: Option<String>,
     /// When its load began, since 1970.
     pub started_unix_ns: u64,
