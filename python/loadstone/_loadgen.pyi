@@ -195,6 +195,13 @@ class Control:
         A lease that has run out is not renewed. The summary says so in `reason`.
         """
 
+    def begin_turn(self, turn: int, doubts: bytes | None, lost: list[int]) -> None:
+        """Have a script that several hosts run go on to a turn, 1 or 2.
+
+        `doubts` are the subjects that other hosts have in doubt, four bytes each, or None for all;
+        `lost` the hosts, by the numbers of their portions, that had not ended the turn before.
+        """
+
 @final
 class Histogram:
     """Counts of nanoseconds, 1 to one hour, with three significant digits."""
@@ -316,6 +323,7 @@ def run_trial(
     on_unmade: Callable[[list[str]], object] | None = None,
     on_ready: Callable[[], object] | None = None,
     on_actions: Callable[[Any], object] | None = None,
+    on_turn_end: Callable[[int, bytes | None], object] | None = None,
 ) -> str:
     """Run a trial and return its summary as JSON.
 
@@ -324,5 +332,8 @@ def run_trial(
     before places are made that are not there. What a callback raises interrupts the trial and is
     raised again at its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets
     those of these places that the target refused to make. With `on_ready` the load waits when all
-    is ready, `on_ready()` is called, and `control.start` tells when it begins.
+    is ready, `on_ready()` is called, and `control.start` tells when it begins. Where several hosts
+    run a script, `on_turn_end(turn, doubts)` is called when this one's part of a turn has ended:
+    `doubts` are the subjects in doubt that other hosts do not know of, four bytes each, or None for
+    all. The next turn begins with `control.begin_turn`.
     """

@@ -116,3 +116,16 @@ def test_the_load_generator_names_the_agent_of_its_document() -> None:
 
     _loadgen.run_trial(json.dumps(trial), keep)
     assert {name for rows in seen for name in rows["agent"]} == {"client-7"}
+
+
+def test_a_load_whose_lease_runs_out_says_so_itself() -> None:
+    trial = synthetic_run.trial(1, "nothing", "put", clients=1) | {
+        "target": {"name": "nothing", "driver": "null", "settings": {}},
+        "load": {"kind": "open", "rate_per_s": 10.0, "clients_max": 1},
+        "stop": {"requests": None, "duration_ns": 3600 * 10**9},
+    }
+    control = _loadgen.Control()
+    control.lease(0.3)
+    told = json.loads(_loadgen.run_trial(json.dumps(trial), None, control))
+    assert told["state"] == "interrupted"
+    assert told["reason"] == "nothing was heard of the controller for 0.3 s"

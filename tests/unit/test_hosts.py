@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import json
 import os
 import queue
 import ssl
@@ -17,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadstone import _loadgen
 from loadstone.analysis.rules.of_trials import RULES
 from loadstone.analysis.rules.rule import Rule
 from loadstone.campaign.planning.plan import make_plan
@@ -35,7 +33,6 @@ from loadstone.hosts.scratch import scratch
 from loadstone.hosts.session import refusal
 from loadstone.results.record import Record
 from loadstone.steady_clock import SteadyClock
-from tests.unit import synthetic_run
 
 CAMPAIGN = """\
 name: many
@@ -113,7 +110,6 @@ def test_a_campaign_without_hosts_is_planned_as_ever() -> None:
         ("hosts={launch: local, count: 2, secrets: shout}", "hosts.secrets"),
         ("load={threads: 1, hosts: 5}", "found 5 hosts, allowed up to 4"),
         ("sweep={hosts: [2, 9]}", "found 9 hosts"),
-        ("phases=[{name: u, script: {generator: users}}]", "nothing between hosts would know"),
     ],
 )
 def test_what_cannot_be_is_refused_with_its_place(change: str, said: str) -> None:
@@ -154,19 +150,6 @@ def test_failures_are_counted_over_all_hosts() -> None:
     document = whole(hosts=2) | {"on_error": {"action": "stop", "limit": 5}}
     shares = divide(document, ["a", "b"]).shares
     assert all(one["on_error"] == {"action": "continue", "limit": None} for one in shares.values())
-
-
-def test_a_load_whose_lease_runs_out_says_so_itself() -> None:
-    trial = synthetic_run.trial(1, "nothing", "put", clients=1) | {
-        "target": {"name": "nothing", "driver": "null", "settings": {}},
-        "load": {"kind": "open", "rate_per_s": 10.0, "clients_max": 1},
-        "stop": {"requests": None, "duration_ns": 3600 * 10**9},
-    }
-    control = _loadgen.Control()
-    control.lease(0.3)
-    told = json.loads(_loadgen.run_trial(json.dumps(trial), None, control))
-    assert told["state"] == "interrupted"
-    assert told["reason"] == "nothing was heard of the controller for 0.3 s"
 
 
 def whole(

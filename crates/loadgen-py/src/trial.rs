@@ -6,7 +6,7 @@ use loadstone_loadgen::run::{self, Live, Output};
 use loadstone_loadgen::trial::Trial;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::record::Table;
 
@@ -48,6 +48,21 @@ impl Control {
         self.inner.lease(u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX));
         Ok(())
     }
+
+    /// Has a script that several hosts run go on to a turn: with the numbers of subjects that other
+    /// hosts have in doubt, four bytes each, or None for all, and the hosts that were lost in the turn
+    /// before.
+    fn begin_turn(&self, turn: u32, doubts: Option<Vec<u8>>, lost: Vec<u32>) {
+        self.inner.begin_turn(turn, doubts.map(|packed| unpack(&packed)), lost);
+    }
+}
+
+fn pack(subjects: &[u32]) -> Vec<u8> {
+    subjects.iter().flat_map(|subject| subject.to_le_bytes()).collect()
+}
+
+fn unpack(packed: &[u8]) -> Vec<u32> {
+    packed.as_chunks::<4>().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
 }
 
 fn raise(error: Error) -> PyErr {
@@ -72,11 +87,13 @@ pub(crate) fn check(trial_json: &str) -> PyResult<()> {
 /// are made that are not there yet. What one of them raises interrupts the trial and is raised
 /// again at its end; when `on_intent` raises, nothing has been made. `on_unmade(names)` gets those of
 /// these places that the target refused to make. With `on_ready()` the load waits when everything is
-/// ready, and that is called; it starts when `control.start` tells a time.
+/// ready, and that is called; it starts when `control.start` tells a time. Where several hosts run a
+/// script, `on_turn_end(turn, doubts)` is called when this one's part of a turn has ended, and
+/// `control.begin_turn` begins the next.
 #[pyfunction]
 #[pyo3(signature = (
     trial_json, on_interval = None, control = None, on_requests = None, on_intent = None,
-    on_unmade = None, on_ready = None, on_actions = None
+    on_unmade = None, on_ready = None, on_actions = None, on_turn_end = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "one for each callback, all optional")]
 pub(crate) fn run_trial(
@@ -89,6 +106,7 @@ pub(crate) fn run_trial(
     on_unmade: Option<Py<PyAny>>,
     on_ready: Option<Py<PyAny>>,
     on_actions: Option<Py<PyAny>>,
+    on_turn_end: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let trial = Trial::parse(trial_json).map_err(raise)?;
     let control = control.map_or_else(Control::default, |control| control.get().clone());
@@ -107,6 +125,9 @@ pub(crate) fn run_trial(
                     }
                     Output::Seconds(rows, live) => tell(py, on_interval.as_ref(), rows, live),
                     Output::Actions(rows) => tell_rows(py, on_actions.as_ref(), rows),
+                    Output::TurnEnded(turn, doubts) => {
+                        tell_turn(py, on_turn_end.as_ref(), turn, doubts)
+                    }
                     Output::Requests(rows) => tell_rows(py, on_requests.as_ref(), rows),
                     Output::Intent(names) => tell_names(py, on_intent.as_ref(), names),
                     Output::Unmade(names) => tell_names(py, on_unmade.as_ref(), names),
@@ -133,6 +154,21 @@ pub(crate) fn run_trial(
 fn tell_names(py: Python<'_>, listener: Option<&Py<PyAny>>, names: &[String]) -> PyResult<()> {
     let Some(listener) = listener else { return Ok(()) };
     listener.call1(py, (names,))?;
+    Ok(())
+}
+
+fn tell_turn(
+    py: Python<'_>,
+    listener: Option<&Py<PyAny>>,
+    turn: u32,
+    doubts: Option<&[u32]>,
+) -> PyResult<()> {
+    let Some(listener) = listener else {
+        // The load would wait for ever.
+        return Err(PyValueError::new_err("a portion of a script needs on_turn_end"));
+    };
+    let packed = doubts.map(|doubts| PyBytes::new(py, &pack(doubts)));
+    listener.call1(py, (turn, packed))?;
     Ok(())
 }
 

@@ -25,6 +25,7 @@ mod cryptography;
 mod driver;
 mod outcome;
 mod ownership;
+mod portion;
 mod reactor;
 mod requests;
 mod schedule;

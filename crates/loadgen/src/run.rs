@@ -9,6 +9,7 @@ mod output;
 mod published;
 mod shared;
 mod summary;
+mod turns;
 mod unwritten;
 mod worker;
 
@@ -26,6 +27,7 @@ pub use self::output::{Control, Output, OutputSink};
 pub use self::shared::IterationTimes;
 use self::shared::{Shared, Window};
 pub use self::summary::{State, Summary};
+use self::turns::Turns;
 use self::worker::{Tally, Worker};
 use crate::clock::{ClockFacts, monotonic_ns, thread_cpu_ns, thread_run_delay_ns, unix_ns};
 use crate::driver::{Driver, LogIns, Thread, Traffic};
@@ -222,8 +224,12 @@ fn watch(
     sink: &mut OutputSink<'_>,
 ) {
     let mut next_tell_ns = 0;
+    let mut turns = Turns::of(trial, &control.begins);
     loop {
         end_with_lease(control, shared);
+        if turns.as_mut().is_some_and(|turns| !turns.look(sink)) {
+            shared.stop.store(true, Ordering::Relaxed);
+        }
         let is_over = collector.is_over();
         let seconds = collector.collect();
         // Nothing comes after the last second, so the load ended somewhere within it.
@@ -258,7 +264,10 @@ fn watch(
         if is_over {
             return;
         }
-        std::thread::sleep(TICK);
+        match &turns {
+            Some(turns) => turns.sleep(TICK),
+            None => std::thread::sleep(TICK),
+        }
     }
 }
 
@@ -335,6 +344,7 @@ impl<D: Driver> LoadThread<'_, D> {
                     && let Some(hold) = self.hold
                 {
                     hold.await_start(&self.shared.stop);
+                    self.begin_script(hold);
                 }
                 self.shared.begin_iteration();
                 self.begin(iteration, reactor.now_ns());
@@ -358,6 +368,13 @@ impl<D: Driver> LoadThread<'_, D> {
         let awake_ns = reactor.awake_ns();
         let cpu_ns = (thread_cpu_ns() - cpu_ns).saturating_sub(awake_ns);
         Ok(ThreadEnd { tally, cpu_ns, awake_ns, run_delay_ns })
+    }
+
+    /// A script's times count from the common start, whenever its first action is done here.
+    fn begin_script(&self, hold: &Hold) {
+        if let (Some(script), Some((start_ns, _))) = (&self.trial.open_script, hold.started()) {
+            script.begun_ns(start_ns);
+        }
     }
 
     fn start_ns(&self) -> u64 {
@@ -417,7 +434,13 @@ fn summary(
     // Where a common start was given, the trial's times count from it.
     let start_error_ns =
         control.hold.started().and_then(|_| iterations.first()).map(|first| first.start_ns);
-    let (state, reason) = shared.state();
+    let ended_early = shared.ended_early();
+    let state = match (&ended_early, shared.stop.load(Ordering::Relaxed)) {
+        (Some(end), _) if !end.is_from_outside => State::Stopped,
+        (Some(_), _) | (None, true) => State::Interrupted,
+        (None, false) => State::Finished,
+    };
+    let reason = ended_early.map(|end| end.reason);
     let mut traffic = Traffic::default();
     ends.iter().for_each(|end| traffic.add(end.tally.traffic));
     let per_client = || ends.iter().flat_map(|end| end.tally.client_requests.iter().copied());

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Error;
 use crate::operation::Operation;
+use crate::portion::Portion;
 
 mod file;
 mod progress;
 mod requests;
 mod subjects;
 
-pub(crate) use progress::Progress;
+pub(crate) use progress::{Progress, Turn};
 pub(crate) use requests::{Expected, Row, Rows};
 pub use subjects::Reader;
 pub(crate) use subjects::{Found, Listing, SetVerdict, Subjects};
@@ -54,7 +55,7 @@ pub(crate) struct Script {
     pub(crate) subjects: Subjects,
     /// Absent in a trial that only cleans up.
     pub(crate) rows: Option<Rows>,
-    /// How far all load threads together are.
+    /// How far all load threads of this host together are.
     pub(crate) progress: Progress,
     /// Time in the script over time of the trial; nothing where actions are not due at times.
     pub(crate) speed: Option<f64>,
@@ -63,7 +64,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Opens a script's files and checks that they are the ones meant.
+    /// Opens a script's files, of which this host runs a portion, and checks that they are the ones meant.
     ///
     /// # Errors
     /// A file is missing, another one than the planner wrote, or no script.
@@ -72,6 +73,7 @@ impl Script {
         rows: Option<Hashed<'_>>,
         speed: Option<f64>,
         key_prefix: &str,
+        portion: Portion,
     ) -> Result<Self, Error> {
         let sha256 = subjects.sha256.to_owned();
         let subjects = Subjects::open(subjects, key_prefix)?;
@@ -79,7 +81,7 @@ impl Script {
             Some(rows) => Some(Rows::open(rows, &sha256, subjects.len())?),
             None => None,
         };
-        let progress = Progress::new(rows.as_ref());
+        let progress = Progress::new(rows.as_ref(), portion);
         Ok(Self { subjects, rows, progress, speed, begun_ns: AtomicU64::new(u64::MAX) })
     }
 

@@ -11,12 +11,11 @@ use crate::script::Script;
 mod dataset;
 mod mistakes;
 mod planned;
-mod portion;
 mod script;
 
+pub use crate::portion::Portion;
 pub use dataset::{Cipher, DatasetSpec, Origin, SizeLaw};
 pub use planned::{Case, Goal, Intervention, Kind, Loads, Search};
-pub use portion::Portion;
 pub use script::{ScriptFile, ScriptSpec};
 
 /// The version of the document that this code reads.

@@ -39,7 +39,11 @@ fn run(trial: &Trial) -> Ran {
         match output {
             Output::Seconds(batch, _) => rows.extend(batch),
             Output::Requests(batch) => log.push(batch),
-            Output::Ready | Output::Actions(_) | Output::Intent(_) | Output::Unmade(_) => {}
+            Output::Ready
+            | Output::Actions(_)
+            | Output::TurnEnded(..)
+            | Output::Intent(_)
+            | Output::Unmade(_) => {}
         }
         true
     })

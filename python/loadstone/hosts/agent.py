@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
+import queue
 import select
 import socket
 import ssl
@@ -17,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
 from loadstone import _loadgen
@@ -26,6 +28,7 @@ from loadstone.hosts.address import split_address
 from loadstone.hosts.identity import Identity
 from loadstone.hosts.invitation import Invitation
 from loadstone.hosts.scratch import scratch
+from loadstone.hosts.sent_files import SentFiles, named_in
 from loadstone.probes import Collector
 from loadstone.results.layout import state_folder
 from loadstone.steady_clock import SteadyClock
@@ -34,6 +37,9 @@ CONNECT_S = 20.0
 SAY_ALIVE_S = 1.0
 LEASE_CHECK_S = 0.5
 HOLD_TRIES = 40
+PIECE_LOOK_S = 0.2
+"""How often who waits for a piece of a file looks whether the trial was stopped."""
+
 END_S = 5.0
 """How long a load may take to stop before the process ends all the same."""
 
@@ -64,7 +70,8 @@ async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
             heartbeat_interval="5s", death_timeout=CONNECT_S, local_directory=folder,
             dashboard=False,
         )  # fmt: skip
-        agent = Agent(invitation, worker, asyncio.get_running_loop())
+        files = SentFiles(Path(folder) / "files")
+        agent = Agent(invitation, worker, asyncio.get_running_loop(), files)
         worker.stream_handlers[carriage.MESSAGE] = agent.on_ask
         try:
             await worker
@@ -90,8 +97,15 @@ async def _serve(invitation: Invitation, *, until_input_ends: bool) -> str:
 class Agent:
     """One host's part in a run: one trial after another, each in a thread of its own."""
 
-    def __init__(self, invitation: Invitation, worker: Any, loop: asyncio.AbstractEventLoop):
+    def __init__(
+        self,
+        invitation: Invitation,
+        worker: Any,
+        loop: asyncio.AbstractEventLoop,
+        files: SentFiles,
+    ) -> None:
         """Use `serve`."""
+        self.files = files
         self.reason = "the connection to the controller broke"
         self.clock = SteadyClock()
         self._host = invitation.host
@@ -149,6 +163,10 @@ class Agent:
                 self._work.thread.start()
             case "go" if work is not None:
                 work.go(body["at_unix_ns"])
+            case "piece" if work is not None:
+                work.pieces.put(body)
+            case "begin" if work is not None:
+                work.begin_turn(body)
             case "noted" if work is not None:
                 work.noted.set()
             case "stop" if work is not None:
@@ -191,6 +209,7 @@ class _Work:
     def __init__(self, agent: Agent, host: str, trial: str, attempt: int, lease_s: float) -> None:
         self.thread = threading.Thread(target=self._run, name="load", daemon=True)
         self.noted = threading.Event()
+        self.pieces: queue.SimpleQueue[Mapping[str, Any]] = queue.SimpleQueue()
         self._agent = agent
         self._trial = trial
         self._attempt = attempt
@@ -210,6 +229,11 @@ class _Work:
         """Start the load at a time of the agent's clock."""
         # The load generator goes by the host's own, and by the monotonic one from then on.
         self._control.start(at_unix_ns + self._clock.step_ns())
+
+    def begin_turn(self, body: Mapping[str, Any]) -> None:
+        """Go on to a turn of a script: all hosts have ended the one before."""
+        if body["attempt"] == self._attempt:
+            self._control.begin_turn(body["turn"], body["doubts"], list(body["lost"]))
 
     def stop(self) -> None:
         """End the load, or what waits for its start, as the controller asks."""
@@ -254,14 +278,37 @@ class _Work:
 
     def _load(self) -> str:
         return _loadgen.run_trial(
-            self._trial,
+            self._with_files(),
             self._on_interval,
             self._control,
             self._on_requests,
             self._on_intent,
             self._on_unmade,
             on_ready=self._on_ready,
+            on_actions=self._on_actions,
+            on_turn_end=self._on_turn_end,
         )
+
+    def _with_files(self) -> str:
+        """Return the trial with its files where they are on this host."""
+        document = json.loads(self._trial)
+        files = named_in(document)
+        for file in files:
+            needed = [one["sha256"] for one in files]
+            path = self._agent.files.take(file["sha256"], needed, self._ask_for_piece)
+            file["path"] = str(path)
+        return json.dumps(document) if files else self._trial
+
+    def _ask_for_piece(self, sha256: str, offset: int) -> tuple[int, bytes]:
+        self._say("want", sha256=sha256, offset=offset)
+        while not self._is_stopped:
+            with contextlib.suppress(queue.Empty):
+                body = self.pieces.get(timeout=PIECE_LOOK_S)
+                if (body["attempt"], body["sha256"], body["offset"]) == (
+                    self._attempt, sha256, offset,
+                ):  # fmt: skip
+                    return int(body["size"]), bytes(body["piece"])
+        raise InterruptedError("the trial was stopped before its script was there")
 
     def _say(self, what: str, **body: Any) -> None:
         self._agent.say_from_thread(what, attempt=self._attempt, **body)
@@ -277,6 +324,12 @@ class _Work:
         rows = None if batch is None else batch.pack()
         self._say("rows", rows=rows, live=dict(live))
         self._say_probes()
+
+    def _on_actions(self, batch: Any) -> None:
+        self._say("actions", rows=batch.pack())
+
+    def _on_turn_end(self, turn: int, doubts: bytes | None) -> None:
+        self._say("turn", turn=turn, doubts=doubts)
 
     def _on_requests(self, batch: Any) -> None:
         self._say("requests", rows=batch.pack())

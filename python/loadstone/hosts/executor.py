@@ -7,19 +7,24 @@ import json
 import queue
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any, cast
 
-from loadstone._loadgen import Histogram, Table
+from loadstone._loadgen import Table
 from loadstone.documents.summary import Live, Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
 from loadstone.execution.executor import Executor, Output
+from loadstone.execution.scripts import located
 from loadstone.hosts import secrets
 from loadstone.hosts.carrier import Carrier, Heard
 from loadstone.hosts.clock import Clock
 from loadstone.hosts.division import clients_of, divide, failures_max
-from loadstone.hosts.merging import OWN_FIGURES, LiveFigures, merge_summaries
+from loadstone.hosts.merging import LiveFigures, merge_summaries
+from loadstone.hosts.sent_files import named_in, read_piece
+from loadstone.hosts.trial_host import TrialHost, count, end_ns
+from loadstone.hosts.turns import Turns
 from loadstone.results.record import PROBE_SCHEMA
 
 SILENT_S = 3.0
@@ -29,6 +34,8 @@ OWN_REST_S = 1.0
 """A controller that was itself stalled for this long gives its hosts as much time again."""
 
 READY_S = 180.0
+"""How long hosts may take to get ready, after the last piece of a file that one asked for."""
+
 LEAD_S = 0.5
 """How far ahead the common start lies: every host must have heard of it by then."""
 
@@ -39,42 +46,6 @@ TICK_S = 0.1
 TELL_S = 0.5
 STOP_S = 15.0
 """How long hosts may take to end what was stopped."""
-
-
-@dataclass(slots=True)
-class _Host:
-    """How one host stands in one trial."""
-
-    name: str
-    state: str = "waiting"
-    reason: str | None = None
-    heard: float = field(default_factory=time.monotonic)
-    requests: int = 0
-    failed: int = 0
-    bytes: int = 0
-    clients: int | None = None
-    lost_ns: int | None = None
-    clock: Clock | None = None
-    clock_step_ns: int = 0
-    summary: Mapping[str, Any] | None = None
-
-    def document(self) -> dict[str, Any]:
-        """Return it as the record keeps it."""
-        told = self.summary or {}
-        return {
-            "name": self.name,
-            "state": self.state,
-            "reason": self.reason,
-            "clients": self.clients,
-            "requests": told.get("requests", self.requests),
-            "failed": told.get("failed", self.failed),
-            "bytes": told.get("bytes", self.bytes),
-            "lost_ns": self.lost_ns,
-            "start_error_ns_max": told.get("start_error_ns"),
-            **{name: told[name] for name in OWN_FIGURES if name in told},
-            **(self.clock.document() if self.clock is not None else {}),
-            **({"clock_step_ns": self.clock_step_ns} if self.clock_step_ns else {}),
-        }
 
 
 class OnHosts:
@@ -146,10 +117,12 @@ class _TrialOnHosts:
         self._attempt = attempt
         self._division = divide(document, here)
         self._hosts = {
-            name: _Host(name, clients=clients_of(share["load"]))
+            name: TrialHost(name, clients=clients_of(share["load"]))
             for name, share in self._division.shares.items()
         }
         self._live = LiveFigures(self._hosts)
+        self._turns = Turns(tuple(self._hosts)) if document.get("script") else None
+        self._ready_end = 0.0
         self._failures_max = failures_max(document)
         self._reason: str | None = None
         self._stopped_at: float | None = None
@@ -186,10 +159,10 @@ class _TrialOnHosts:
             self._carrier.ask(
                 (name,), "trial", trial=trial, attempt=self._attempt, secrets=self.secrets
             )
-        end = time.monotonic() + READY_S
+        self._ready_end = time.monotonic() + READY_S
         while any(host.state == "preparing" for host in self._hosts.values()):
             self._turn()
-            if time.monotonic() > end:
+            if time.monotonic() > self._ready_end:
                 slow = [host.name for host in self._hosts.values() if host.state == "preparing"]
                 raise TargetError(
                     f"trial {self._document['id']}: client host {', '.join(slow)} was not ready"
@@ -226,7 +199,7 @@ class _TrialOnHosts:
         self._started_ns = monotonic_ns
         return at_ns, monotonic_ns
 
-    def _working(self) -> list[_Host]:
+    def _working(self) -> list[TrialHost]:
         return [host for host in self._hosts.values() if host.state in ("ready", "loading")]
 
     def _turn(self) -> None:
@@ -256,6 +229,7 @@ class _TrialOnHosts:
                 self._lose(host, f"it did not stop within {STOP_S:g} s")
         if self._is_asked and self._stopped_at is None:
             self._stop(None)
+        self._begin_turn()
         if now - self._told >= TELL_S:
             self._told = now
             live = self._live.all()
@@ -284,6 +258,12 @@ class _TrialOnHosts:
                 self._take_rows(host, body["rows"], body["live"])
             case "probes":
                 self._output.probe_rows(_on_our_clock(Table.unpack(body["rows"]), host.clock))
+            case "actions":
+                self._output.actions(Table.unpack(body["rows"]))
+            case "turn" if self._turns is not None:
+                self._turns.end(host.name, body["turn"], body["doubts"])
+            case "want":
+                self._send_piece(host, body["sha256"], body["offset"])
             case "requests":
                 self._output.requests(Table.unpack(body["rows"]))
             case "intent":
@@ -303,7 +283,36 @@ class _TrialOnHosts:
             case "failed" if not self._has_left(host, body["left"]):
                 self._fail(host, body["error"])
 
-    def _has_left(self, host: _Host, why: str | None) -> bool:
+    def _begin_turn(self) -> None:
+        """Let a script go on when all hosts that still take part have ended its turn."""
+        if self._turns is None:
+            return
+        working = [host.name for host in self._working()]
+        lost = [host.name for host in self._hosts.values() if host.state == "lost"]
+        begin = self._turns.next(working, lost)
+        if begin is not None:
+            self._carrier.ask(working, "begin", attempt=self._attempt, **asdict(begin))
+
+    def _send_piece(self, host: TrialHost, sha256: str, offset: int) -> None:
+        """Send a part of a script's file; of files that the trial does not name, none."""
+        located_here = located(self._document, self._output.folder)
+        paths = {file["sha256"]: file["path"] for file in named_in(dict(located_here))}
+        if sha256 not in paths:
+            return
+        try:
+            size, piece = read_piece(Path(paths[sha256]), offset)
+        except OSError as error:
+            raise TargetError(
+                f'trial {self._document["id"]}: read "{paths[sha256]}": {error.strerror}',
+                "the run folder has its scripts in the folder scripts",
+            ) from error
+        self._ready_end = time.monotonic() + READY_S
+        self._carrier.ask(
+            (host.name,), "piece", attempt=self._attempt, sha256=sha256, offset=offset, size=size,
+            piece=piece,
+        )  # fmt: skip
+
+    def _has_left(self, host: TrialHost, why: str | None) -> bool:
         """Lose a host that ended its load without being asked to; say whether it did."""
         if why is None or self._stopped_at is not None:
             return False
@@ -311,12 +320,12 @@ class _TrialOnHosts:
         self._lose(host, f"it ended its load: {why}", keeps_agent=True)
         return True
 
-    def _take_rows(self, host: _Host, packed: bytes | None, live: Mapping[str, Any]) -> None:
+    def _take_rows(self, host: TrialHost, packed: bytes | None, live: Mapping[str, Any]) -> None:
         times = None
         if packed is not None:
             rows = Table.unpack(packed)
             self._output.intervals(rows)
-            times = _count(host, rows)
+            times = count(host, rows)
         self._live.note(host.name, live, times)
         most = self._failures_max
         if most is None or not host.failed or self._reason is not None:
@@ -325,7 +334,7 @@ class _TrialOnHosts:
         if failed > most:
             self._stop(f"{failed} requests failed on all hosts, allowed {most}")
 
-    def _fail(self, host: _Host, error: str) -> None:
+    def _fail(self, host: TrialHost, error: str) -> None:
         """A host could not begin: none begins, for the others would make another load."""
         if self._stopped_at is not None:
             host.state = "finished"
@@ -334,7 +343,7 @@ class _TrialOnHosts:
         message, _, hint = error.partition("\nhint: ")
         raise TargetError(f'target "{name}": host {host.name}: {message}', hint or None)
 
-    def _lose(self, host: _Host, reason: str, *, keeps_agent: bool = False) -> None:
+    def _lose(self, host: TrialHost, reason: str, *, keeps_agent: bool = False) -> None:
         host.state, host.reason = "lost", reason
         if self._started_ns is not None:
             host.lost_ns = max(0, time.monotonic_ns() - self._started_ns)
@@ -368,7 +377,7 @@ class _TrialOnHosts:
             reason = "all client hosts were lost" if lost else "stopped before its start"
             merged = {"state": "interrupted", "reason": reason,
                       "iterations": [], "requests": 0, "failed": 0, "bytes": 0}  # fmt: skip
-        ended_ns = max((_end_ns(host) for host in self._hosts.values()), default=None)
+        ended_ns = max((end_ns(host) for host in self._hosts.values()), default=None)
         merged["started_unix_ns"], merged["started_monotonic_ns"] = started_ns, monotonic_ns
         merged["ended_unix_ns"] = ended_ns or self._carrier.clock.unix_ns()
         for host in lost:
@@ -379,38 +388,10 @@ class _TrialOnHosts:
             merged["state"], merged["reason"] = "stopped", self._reason
         merged.pop("start_error_ns", None)
         merged["hosts"] = [host.document() for host in self._hosts.values()]
-        merged["hosts"] += [_Host(name, "idle").document() for name in self._division.idle]
+        merged["hosts"] += [TrialHost(name, "idle").document() for name in self._division.idle]
         why = "it was lost before this trial"
-        merged["hosts"] += [_Host(name, "lost", why).document() for name in self.absent]
+        merged["hosts"] += [TrialHost(name, "lost", why).document() for name in self.absent]
         return cast(Summary, merged)
-
-
-def _end_ns(host: _Host) -> int:
-    """Return when a host ended, on the controller's clock; 0 where it told nothing."""
-    if host.summary is None:
-        return 0
-    offset_ns = host.clock.offset_ns if host.clock is not None else 0
-    return int(host.summary["ended_unix_ns"]) - offset_ns
-
-
-def _count(host: _Host, rows: Table) -> Histogram | None:
-    """Add rows to a host's counts, and return the response times of their last second."""
-    last: int | None = None
-    times: Histogram | None = None
-    names = ("outcome", "second", "requests", "bytes", "response")
-    for outcome, second, requests, size, response in zip(
-        *(rows[name] for name in names), strict=True
-    ):
-        host.requests += requests
-        host.bytes += size
-        if outcome not in ("ok", "unwritten"):
-            host.failed += requests
-        if response is not None:
-            if last is None or second > last:
-                last, times = second, Histogram()
-            if second == last and times is not None:
-                times.add(response)
-    return times
 
 
 def _on_our_clock(rows: Table, clock: Clock | None) -> Table:

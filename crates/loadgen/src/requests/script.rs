@@ -1,9 +1,10 @@
 //! A script's requests: each session's in their order, one at a time, sessions beside each other.
 //!
-//! Session s belongs to load thread s modulo the number of threads. A free client takes the next
-//! action of one of its thread's sessions: a random one, or, where actions have times, the one that
-//! is due first. It sends all requests of the action. Sessions that make users run first, one by one,
-//! on the first thread; audits run last, after the sessions of all threads.
+//! Session s belongs to host s modulo the number of hosts, and there to load thread s divided by it,
+//! modulo the number of threads. A free client takes the next action of one of its thread's sessions: a
+//! random one, or, where actions have times, the one that is due first. It sends all requests of the
+//! action. Sessions that make users run first, one by one, on the first host's first thread; audits run
+//! last, after the sessions of all threads of all hosts.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,11 +16,13 @@ use crate::dataset::Object;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::requests::{Next, Request, Subject};
-use crate::script::{self, Expected, Row, Rows};
-use crate::trial::Trial;
+use crate::script::{self, Expected, Row, Rows, Turn};
+use crate::trial::{Portion, Trial};
 
 /// How long a client that waits for other threads' sessions sleeps before it looks again.
 const LOOK_NS: u64 = 1_000_000;
+/// The same where only other hosts' sessions are waited for, which may take long.
+const LOOK_AT_HOSTS_NS: u64 = 5_000_000;
 
 /// An action that has ended.
 #[derive(Debug, Clone, Copy)]
@@ -38,23 +41,17 @@ pub(crate) struct EndedAction {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     script: Arc<script::Script>,
+    portion: Portion,
     thread: u32,
     threads: u32,
     verify: f64,
     seed: u64,
     drawn: u64,
+    /// Which sessions' turn it is, as this thread has seen it.
     turn: Turn,
     ready: Ready,
     /// The action under way of each client of the thread.
     under_way: Vec<Option<UnderWay>>,
-}
-
-/// Which sessions' turn it is, as this thread has seen it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    First,
-    Middle,
-    Last,
 }
 
 /// A session that waits for a client: its next row, and its end.
@@ -105,12 +102,14 @@ impl Sessions {
             None => Ready::Whenever(Vec::new()),
             Some(_) => Ready::AtTimes(BinaryHeap::new()),
         };
+        let portion = script.progress.portion();
         let mut sessions = Self {
             script,
+            portion,
             thread: thread as u32,
             threads: threads as u32,
             verify: trial.verify,
-            seed: mix64(trial.chance_seed() ^ mix64(thread as u64)),
+            seed: mix64(trial.chance_seed() ^ mix64(portion.number(thread as u64))),
             drawn: 0,
             turn: Turn::First,
             ready,
@@ -146,24 +145,20 @@ impl Sessions {
 
     /// Goes on to the sessions whose turn it is now.
     fn turn_on(&mut self) {
-        let (first, all, last) = {
-            let rows = self.rows();
-            (rows.first_sessions, rows.sessions(), rows.sessions() - rows.last_sessions)
-        };
-        if self.turn == Turn::First && self.script.progress.first_left() == 0 {
-            self.turn = Turn::Middle;
-            self.await_mine(first, last);
-        }
-        if self.turn == Turn::Middle && self.script.progress.middle_left() == 0 {
-            self.turn = Turn::Last;
-            self.await_mine(last, all);
+        for (turn, next) in [(Turn::First, Turn::Middle), (Turn::Middle, Turn::Last)] {
+            if self.turn == turn && self.script.progress.may_follow(turn) {
+                self.turn = next;
+                self.await_mine(next);
+            }
         }
     }
 
-    fn await_mine(&mut self, first: u32, end: u32) {
-        let (thread, threads) = (self.thread, self.threads);
-        for session in (first..end).filter(|session| session % threads == thread) {
-            self.await_turn(session);
+    fn await_mine(&mut self, turn: Turn) {
+        let (Portion { index, of }, thread, threads) = (self.portion, self.thread, self.threads);
+        for session in self.rows().sessions_of(turn) {
+            if session % of == index && session / of % threads == thread {
+                self.await_turn(session);
+            }
         }
     }
 
@@ -215,8 +210,12 @@ impl Sessions {
             Turn::Middle => self.rows().last_sessions > 0,
             Turn::Last => false,
         };
-        // Each session under way has a client that continues it.
-        if is_to_come { Next::Later(now_ns + LOOK_NS) } else { Next::Busy }
+        if !is_to_come {
+            // Each session under way has a client that continues it.
+            return Next::Busy;
+        }
+        let is_alone = self.script.progress.has_ended(self.turn);
+        Next::Later(now_ns + if is_alone { LOOK_AT_HOSTS_NS } else { LOOK_NS })
     }
 
     fn request(&self, number: u64) -> Request {

@@ -68,12 +68,18 @@ impl Progress {
     pub(crate) fn new(trial: &Trial, start_ns: u64) -> Self {
         let iterations = u64::from(trial.iterations);
         let outside_ns = trial.warm_up_ns + trial.cool_down_ns;
+        let rows = trial.open_script.as_ref().and_then(|script| script.rows.as_ref());
+        let portion = trial.portion();
+        let of_whole = |requests| portion.share(requests);
         Self {
             start_ns,
             requests_planned: trial
                 .stop
                 .requests
-                .map(|requests| trial.portion().share(requests) * iterations),
+                .map(|requests| {
+                    rows.map_or_else(|| of_whole(requests), |rows| rows.requests_of(portion))
+                })
+                .map(|requests| requests * iterations),
             duration_planned_ns: trial
                 .stop
                 .duration_ns

@@ -1,7 +1,8 @@
 //! What a running trial gives out, and the handle by which it is stopped.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::RecordBatch;
 
@@ -13,6 +14,7 @@ use crate::run::live::Live;
 pub struct Control {
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) hold: Arc<Hold>,
+    pub(crate) begins: Arc<Begins>,
 }
 
 impl Control {
@@ -36,7 +38,28 @@ impl Control {
     pub fn lease(&self, lease_ns: u64) {
         self.hold.lease(lease_ns);
     }
+
+    /// Has a script that several hosts run go on to a turn, by its number. `doubts` are the subjects
+    /// that other hosts have in doubt, nothing is all of them; `lost` are the hosts, by the numbers of
+    /// their portions, that were lost before they had ended the turn before.
+    pub fn begin_turn(&self, turn: u32, doubts: Option<Vec<u32>>, lost: Vec<u32>) {
+        let mut begins = self.begins.lock().expect("no holder of this lock panics");
+        begins.push_back(Begin { turn, doubts, lost });
+    }
 }
+
+/// A turn that all hosts begin, and what they must know of each other for it.
+#[derive(Debug)]
+pub(crate) struct Begin {
+    pub(crate) turn: u32,
+    /// What other hosts have in doubt; nothing in particular is everything.
+    pub(crate) doubts: Option<Vec<u32>>,
+    /// Hosts that were lost before they had ended the turn before, by their numbers.
+    pub(crate) lost: Vec<u32>,
+}
+
+/// Turns that a controller has told of and that have not begun here.
+pub(crate) type Begins = Mutex<VecDeque<Begin>>;
 
 /// What a running trial gives out.
 #[derive(Debug)]
@@ -47,6 +70,10 @@ pub enum Output<'a> {
     Seconds(Option<RecordBatch>, &'a Live),
     /// Rows of actions of complete seconds, where a trial follows a script.
     Actions(RecordBatch),
+    /// This host's part of a turn of a script has ended, that is the turn of this number, and these
+    /// subjects are in doubt that other hosts do not know of; nothing is all of them. The next turn
+    /// begins when [`Control::begin_turn`] says so; only where several hosts run the script.
+    TurnEnded(u32, Option<&'a [u32]>),
     /// Requests one by one, when they are logged.
     Requests(RecordBatch),
     /// Places that do not exist and are made as soon as this returns: a caller with a journal writes

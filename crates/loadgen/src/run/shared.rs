@@ -11,7 +11,6 @@ use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::recorder::Stage;
 use crate::requests::{Tickets, bulk_requests};
-use crate::run::summary::State;
 use crate::run::unwritten::Unwritten;
 use crate::secrecy::foreign_text;
 use crate::trial::{Load, Order, Trial};
@@ -105,6 +104,14 @@ impl Window {
     }
 }
 
+/// Why a trial ended before its time.
+#[derive(Debug, Clone)]
+pub(crate) struct EndedEarly {
+    pub(crate) reason: String,
+    /// Whether the reason lies outside of the load.
+    pub(crate) is_from_outside: bool,
+}
+
 /// The state that threads share. Only the tickets and the stop are touched for every request.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -122,7 +129,7 @@ pub(crate) struct Shared {
     requests_max: u64,
     failures: AtomicU64,
     failures_max: u64,
-    ended_early: Mutex<Option<(State, String)>>,
+    ended_early: Mutex<Option<EndedEarly>>,
     examples: Mutex<BTreeMap<Outcome, String>>,
     /// Objects of the dataset whose put failed, in this trial or before it.
     pub(crate) unwritten: Unwritten,
@@ -201,29 +208,23 @@ impl Shared {
 
     /// Stops all threads for a reason that the summary names.
     pub(crate) fn stop_because(&self, reason: String) {
-        self.end_early(State::Stopped, reason);
+        self.end_early(EndedEarly { reason, is_from_outside: false });
     }
 
     /// Ends a load that has not been stopped yet, for a reason that lies outside of it.
     pub(crate) fn interrupt_because(&self, reason: impl FnOnce() -> String) {
         if !self.stop.load(Ordering::Relaxed) {
-            self.end_early(State::Interrupted, reason());
+            self.end_early(EndedEarly { reason: reason(), is_from_outside: true });
         }
     }
 
-    fn end_early(&self, state: State, reason: String) {
-        self.ended_early.lock().expect("the lock is not poisoned").get_or_insert((state, reason));
+    fn end_early(&self, end: EndedEarly) {
+        self.ended_early.lock().expect("the lock is not poisoned").get_or_insert(end);
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Returns how the trial ended, and why if that is known.
-    pub(crate) fn state(&self) -> (State, Option<String>) {
-        let ended_early = self.ended_early.lock().expect("the lock is not poisoned").clone();
-        match (ended_early, self.stop.load(Ordering::Relaxed)) {
-            (Some((state, reason)), _) => (state, Some(reason)),
-            (None, true) => (State::Interrupted, None),
-            (None, false) => (State::Finished, None),
-        }
+    pub(crate) fn ended_early(&self) -> Option<EndedEarly> {
+        self.ended_early.lock().expect("the lock is not poisoned").clone()
     }
 
     #[cold]

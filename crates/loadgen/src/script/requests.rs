@@ -7,9 +7,10 @@ use arrow_array::types::{UInt8Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, BooleanArray, RecordBatch, UInt8Array, UInt32Array, UInt64Array};
 use arrow_schema::Schema;
 
-use super::{ACTIONS_MAX, Hashed, LENGTH_MAX, Listing, OPERATIONS, VERSION_MAX, file};
+use super::{ACTIONS_MAX, Hashed, LENGTH_MAX, Listing, OPERATIONS, Turn, VERSION_MAX, file};
 use crate::error::Error;
 use crate::operation::Operation;
+use crate::portion::Portion;
 
 /// What must come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,6 +166,31 @@ impl Rows {
 
     pub(crate) fn sessions(&self) -> u32 {
         (self.starts.len() - 1) as u32
+    }
+
+    /// Returns the sessions of a turn.
+    pub(crate) fn sessions_of(&self, turn: Turn) -> Range<u32> {
+        let (first, all) = (self.first_sessions, self.sessions());
+        let last = all - self.last_sessions;
+        match turn {
+            Turn::First => 0..first,
+            Turn::Middle => first..last,
+            Turn::Last => last..all,
+        }
+    }
+
+    /// Returns which of so many hosts runs a session. The first runs all that make users.
+    pub(crate) fn host_of(&self, session: u32, hosts: u32) -> u32 {
+        if session < self.first_sessions { 0 } else { session % hosts }
+    }
+
+    /// Returns how many requests the sessions of one host have.
+    pub(crate) fn requests_of(&self, portion: Portion) -> u64 {
+        (0..self.sessions())
+            .filter(|session| self.host_of(*session, portion.of) == portion.index)
+            .map(|session| self.of_session(session))
+            .map(|rows| rows.end - rows.start)
+            .sum()
     }
 
     /// Returns the rows of a session.

@@ -107,7 +107,7 @@ impl Trial {
         }
     }
 
-    /// A script runs once, from its begin to its end, on one host.
+    /// A script runs once, from its begin to its end.
     fn check_script(&self, mistakes: &mut Vec<String>) {
         let Some(script) = &self.script else { return };
         let mut demand = |holds: bool, text: &str| {
@@ -140,7 +140,6 @@ impl Trial {
                 self.warm_up_ns == 0 && self.cool_down_ns == 0 && self.iterations == 1,
                 "allowed: no warm_up, no cool_down, and one iteration",
             );
-            demand(self.portion.is_none_or(|portion| portion.of == 1), "allowed: one host");
             demand(self.stop.requests.is_some(), "stop.requests is how many requests it has");
         }
     }

@@ -58,7 +58,10 @@ impl Trial {
         let Some(spec) = &self.script else { return Ok(None) };
         let rows = spec.requests.as_ref().map(ScriptFile::hashed);
         let prefix = &self.dataset.object_prefix;
-        Script::open(spec.subjects.hashed(), rows, spec.speed, prefix).map(Arc::new).map(Some)
+        let portion = self.portion();
+        Script::open(spec.subjects.hashed(), rows, spec.speed, prefix, portion)
+            .map(Arc::new)
+            .map(Some)
     }
 
     /// Tells whether a script says what is asked for, and not the mix.

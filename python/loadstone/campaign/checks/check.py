@@ -187,7 +187,7 @@ def _wrong_case(case: Case) -> Iterator[KeyMistake]:
 
 
 def _wrong_script(case: Case) -> Iterator[KeyMistake]:
-    """A script has its objects for itself, and one host that knows what has become of them."""
+    """A script has its objects for itself."""
     workload, path = case.workload, case.source.path
     for index, phase in enumerate(workload.phases):
         if phase.script is None:
@@ -197,15 +197,6 @@ def _wrong_script(case: Case) -> Iterator[KeyMistake]:
                 path=path(("phases", index, "script")),
                 found="it beside other phases",
                 allowed="a workload of its own, under workloads",
-            )
-        if case.hosts_all is not None:
-            yield KeyMistake(
-                path=path(("phases", index, "script")),
-                found="it with hosts",
-                allowed="a campaign without: what one user reads or lists, another may have"
-                " written on another host, and nothing between hosts would know",
-                hint="leave out hosts: this host runs the script, and the verdict says whether its"
-                " processors were the limit",
             )
         if case.load(phase).rate_per_s is not None:
             yield KeyMistake(

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::run::{Control, Output, Summary, run_trial};
 use crate::script::{Hashed, Script};
-use crate::trial::Trial;
+use crate::trial::{Portion, Trial};
 
 const PUT: u8 = 0;
 const GET: u8 = 1;
@@ -158,6 +158,19 @@ fn run(
     script: &Value,
     requests: u64,
 ) -> Result<(Summary, Actions), Error> {
+    run_portion(name, phase, script, requests, Portion::default(), |_, _| {})
+}
+
+/// The same for one host's portion; `on_turn_end` is called with the number of a turn that has ended,
+/// and has to begin the next.
+fn run_portion(
+    name: &str,
+    phase: &str,
+    script: &Value,
+    requests: u64,
+    portion: Portion,
+    mut on_turn_end: impl FnMut(&Control, u32),
+) -> Result<(Summary, Actions), Error> {
     let document = json!({
         "format": 1, "id": "0001", "run": "0123456789abcdef0123456789abcdef", "seed": 7,
         "phase": phase,
@@ -166,10 +179,15 @@ fn run(
                     "size": {"kind": "fixed", "bytes": 100}},
         "mix": [{"operation": "put"}, {"operation": "get"}], "script": script,
         "load": {"kind": "closed", "clients": 3}, "stop": {"requests": requests}, "cores": 2,
+        "portion": portion,
     });
     let trial = Trial::parse(&document.to_string())?;
     let mut actions = Actions::new();
-    let summary = run_trial(&trial, &Control::default(), &mut |output| {
+    let control = Control::default();
+    let summary = run_trial(&trial, &control, &mut |output| {
+        if let Output::TurnEnded(turn, _) = output {
+            on_turn_end(&control, turn);
+        }
         if let Output::Actions(rows) = output {
             let text = |name: &str| {
                 rows.column_by_name(name).expect("a column").as_string::<i32>().clone()
@@ -244,6 +262,94 @@ fn what_is_not_as_the_script_expects_is_an_outcome_with_a_name() {
 }
 
 #[test]
+fn hosts_together_do_what_one_host_would_have_done() {
+    let script = script("portions", &lines(), 1, 1);
+    let (_, whole) = run("portions-whole", "users", &script, 10).expect("a sound script");
+    for of in 2..5 {
+        let map = format!("portions-{of}");
+        let all_wait = std::sync::Barrier::new(of as usize);
+        let run_host = &|index| {
+            run_portion(&map, "users", &script, 10, Portion { index, of }, |control, turn| {
+                all_wait.wait();
+                control.begin_turn(turn + 1, Some(Vec::new()), Vec::new());
+            })
+            .expect("a sound script")
+        };
+        let ends: Vec<_> = std::thread::scope(|scope| {
+            let hosts: Vec<_> = (0..of).map(|index| scope.spawn(move || run_host(index))).collect();
+            hosts.into_iter().map(|host| host.join().expect("no host panics")).collect()
+        });
+        for (summary, _) in &ends {
+            assert_eq!(summary.failed, 0, "{of} hosts: {:?}", summary.error_examples);
+        }
+        let together: Actions = ends.into_iter().flat_map(|(_, actions)| actions).collect();
+        assert_eq!(totals(&together), totals(&whole), "{of} hosts");
+    }
+}
+
+/// Adds up what became of actions, by name and outcome.
+fn totals(actions: &Actions) -> std::collections::BTreeMap<(String, String), (i64, i64)> {
+    let mut totals = std::collections::BTreeMap::new();
+    for (name, outcome, count, requests) in actions {
+        let total: &mut (i64, i64) = totals.entry((name.clone(), outcome.clone())).or_default();
+        *total = (total.0 + count, total.1 + requests);
+    }
+    totals
+}
+
+#[test]
+fn what_another_host_has_in_doubt_or_a_lost_one_may_have_changed_is_not_found_missing() {
+    // The other host of two writes u/b, and runs no request of it here.
+    let lines = [line(0, PUT, 0, 1, ANY), line(1, PUT, 1, 1, ANY), list(2, &["u/a", "u/b"])];
+    let script = script("doubts", &lines, 0, 1);
+    for (told, lost, outcome) in [
+        (Some(vec![]), vec![], "missing"),
+        (Some(vec![1, 3]), vec![], "ok"),
+        (None, vec![], "ok"),
+        (Some(vec![]), vec![1], "ok"),
+    ] {
+        let map = format!("doubts-{told:?}-{lost:?}");
+        let first = Portion { index: 0, of: 2 };
+        let (_, actions) = run_portion(&map, "users", &script, 3, first, |control, turn| {
+            let is_last = turn == 1;
+            let doubts = if is_last { told.clone() } else { Some(Vec::new()) };
+            let lost = if is_last { lost.clone() } else { Vec::new() };
+            control.begin_turn(turn + 1, doubts, lost);
+        })
+        .expect("a sound script");
+        let of_list: Vec<&str> = actions
+            .iter()
+            .filter(|(name, ..)| name == "LIST")
+            .map(|(_, outcome, ..)| outcome.as_str())
+            .collect();
+        assert_eq!(of_list, [outcome], "{told:?} {lost:?}");
+    }
+}
+
+#[test]
+fn hosts_are_told_of_what_is_in_doubt_once_and_of_too_much_as_of_all() {
+    let written = script("told", &lines(), 1, 1);
+    let path = PathBuf::from(written["subjects"]["path"].as_str().expect("a text"));
+    let sha256 = written["subjects"]["sha256"].as_str().expect("a text");
+    let of_two = Portion { index: 0, of: 2 };
+    let open = || {
+        let hashed = Hashed { path: &path, sha256 };
+        Script::open(hashed, None, None, "o-", of_two).expect("a script")
+    };
+    let opened = open();
+    opened.progress.doubt(0, &opened.subjects);
+    opened.progress.doubt(1, &opened.subjects);
+    opened.progress.settle(1);
+    assert_eq!(opened.progress.take_untold(), Some(vec![0, 3]));
+    opened.progress.doubt_told(Some(&[2]));
+    assert!(opened.progress.is_doubted(2));
+    assert_eq!(opened.progress.take_untold(), Some(vec![]));
+    opened.progress.doubt_told(None);
+    assert!(opened.progress.is_doubted(1));
+    assert_eq!(opened.progress.take_untold(), None);
+}
+
+#[test]
 fn files_that_are_not_those_meant_are_refused() {
     let good = script("files", &lines(), 1, 1);
     let refused = |changed: &Value| {
@@ -267,7 +373,8 @@ fn a_prefix_that_lies_under_itself_is_put_in_doubt_once() {
     let written = script_in("cycle", &lines(), 1, 1, [3, 3, 3, 3]);
     let path = PathBuf::from(written["subjects"]["path"].as_str().expect("a text"));
     let sha256 = written["subjects"]["sha256"].as_str().expect("a text");
-    let opened = Script::open(Hashed { path: &path, sha256 }, None, None, "o-").expect("a script");
+    let opened = Script::open(Hashed { path: &path, sha256 }, None, None, "o-", Portion::default())
+        .expect("a script");
     opened.progress.doubt(0, &opened.subjects);
     assert!(opened.progress.is_doubted(0) && opened.progress.is_doubted(3));
     assert!(!opened.progress.is_doubted(1));

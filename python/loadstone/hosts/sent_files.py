@@ -1,0 +1,98 @@
+"""Files that trials name by their SHA-256: a host asks for them piece by piece, and keeps them.
+
+One piece is under way at a time. What a host has is not sent again.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+PIECE_BYTES = 1 << 20
+KEPT_BYTES_MAX = 4 << 30
+"""How much a host keeps of files; those of earlier trials make room first."""
+
+Ask = Callable[[str, int], tuple[int, bytes]]
+"""Asks for a file by its SHA-256 from a place on; returns its whole size and the piece there."""
+
+
+def read_piece(path: Path, offset: int) -> tuple[int, bytes]:
+    """Return the size of a file and the piece that begins at a place."""
+    with open(path, "rb") as file:
+        file.seek(offset)
+        return os.fstat(file.fileno()).st_size, file.read(PIECE_BYTES)
+
+
+class SentFiles:
+    """The files that a host was sent, in a folder of its agent."""
+
+    def __init__(self, folder: Path, bytes_max: int = KEPT_BYTES_MAX) -> None:
+        """Keep `bytes_max` at most, in a folder that is made when the first file comes."""
+        self._folder = folder
+        self._bytes_max = bytes_max
+
+    def take(self, sha256: str, needed: Collection[str], ask: Ask) -> Path:
+        """Return a file, which is asked for if it is not there; those that are `needed` stay.
+
+        Raises ValueError for what is not the file, and where it cannot be written.
+        """
+        if not re.fullmatch("[0-9a-f]{64}", sha256):
+            raise ValueError(f'a file is named "{sha256}", which is no SHA-256')
+        path = self._folder / sha256
+        if not path.exists():
+            partial = path.with_suffix(".part")
+            try:
+                self._folder.mkdir(exist_ok=True)
+                self._receive(partial, sha256, needed, ask)
+                partial.rename(path)
+            except InterruptedError:
+                raise
+            except OSError as error:
+                raise ValueError(
+                    f'write "{partial}": {error.strerror}\nhint: files of scripts are kept there:'
+                    " make room, or name another folder in TMPDIR on that host"
+                ) from error
+            finally:
+                with contextlib.suppress(OSError):
+                    partial.unlink()
+        return path
+
+    def _receive(self, path: Path, sha256: str, needed: Collection[str], ask: Ask) -> None:
+        size, piece = ask(sha256, 0)
+        self._make_room(size, needed)
+        digest, received = hashlib.sha256(), 0
+        with open(path, "wb") as file:
+            while piece and received < size:
+                file.write(piece)
+                digest.update(piece)
+                received += len(piece)
+                if received < size:
+                    _, piece = ask(sha256, received)
+        if received != size or digest.hexdigest() != sha256:
+            raise ValueError(
+                f"a script's file came as {received} of {size} bytes with SHA-256"
+                f" {digest.hexdigest()}, the trial names {sha256}"
+            )
+
+    def _make_room(self, size: int, needed: Collection[str]) -> None:
+        kept = {path: path.stat().st_size for path in self._folder.iterdir()}
+        for path in sorted(kept, key=lambda path: path.stat().st_mtime):
+            if sum(kept.values()) + size <= self._bytes_max:
+                return
+            if path.name not in needed:
+                path.unlink()
+                del kept[path]
+        if sum(kept.values()) + size > self._bytes_max:
+            raise ValueError(
+                f"a script's files take {sum(kept.values()) + size} bytes, a host keeps"
+                f" {self._bytes_max} at most"
+            )
+
+
+def named_in(document: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the files that a trial names: path and SHA-256 of each, as they stand in it."""
+    script = document.get("script") or {}
+    return [script[name] for name in ("subjects", "requests") if script.get(name)]

@@ -1,0 +1,74 @@
+"""How one host stands in one trial, and what of it the record keeps."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from loadstone._loadgen import Histogram, Table
+from loadstone.hosts.clock import Clock
+from loadstone.hosts.merging import OWN_FIGURES
+
+
+@dataclass(slots=True)
+class TrialHost:
+    """How one host stands in one trial."""
+
+    name: str
+    state: str = "waiting"
+    reason: str | None = None
+    heard: float = field(default_factory=time.monotonic)
+    requests: int = 0
+    failed: int = 0
+    bytes: int = 0
+    clients: int | None = None
+    lost_ns: int | None = None
+    clock: Clock | None = None
+    clock_step_ns: int = 0
+    summary: Mapping[str, Any] | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return it as the record keeps it."""
+        told = self.summary or {}
+        return {
+            "name": self.name,
+            "state": self.state,
+            "reason": self.reason,
+            "clients": self.clients,
+            "requests": told.get("requests", self.requests),
+            "failed": told.get("failed", self.failed),
+            "bytes": told.get("bytes", self.bytes),
+            "lost_ns": self.lost_ns,
+            "start_error_ns_max": told.get("start_error_ns"),
+            **{name: told[name] for name in OWN_FIGURES if name in told},
+            **(self.clock.document() if self.clock is not None else {}),
+            **({"clock_step_ns": self.clock_step_ns} if self.clock_step_ns else {}),
+        }
+
+
+def end_ns(host: TrialHost) -> int:
+    """Return when a host ended, on the controller's clock; 0 where it told nothing."""
+    if host.summary is None:
+        return 0
+    offset_ns = host.clock.offset_ns if host.clock is not None else 0
+    return int(host.summary["ended_unix_ns"]) - offset_ns
+
+
+def count(host: TrialHost, rows: Table) -> Histogram | None:
+    """Add rows to a host's counts, and return the response times of their last second."""
+    last: int | None = None
+    times: Histogram | None = None
+    names = ("outcome", "second", "requests", "bytes", "response")
+    for outcome, second, requests, size, response in zip(
+        *(rows[name] for name in names), strict=True
+    ):
+        host.requests += requests
+        host.bytes += size
+        if outcome not in ("ok", "unwritten"):
+            host.failed += requests
+        if response is not None:
+            if last is None or second > last:
+                last, times = second, Histogram()
+            if second == last and times is not None:
+                times.add(response)
+    return times

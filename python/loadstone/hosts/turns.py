@@ -1,0 +1,59 @@
+"""A script on several hosts: when all have ended a turn, and what they must know of each other.
+
+Sessions of one turn touch nothing of each other, so hosts share two things only: that a turn is
+over everywhere, and which objects are in doubt, because a request that changes them failed or
+because the host that changes them was lost.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+DOUBTS_BYTES_MAX = 4 << 20
+"""Of more subjects in doubt than fit, four bytes each, nothing is expected any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """What hosts are told when a turn begins, as `Control.begin_turn` takes it."""
+
+    turn: int
+    doubts: bytes | None
+    lost: list[int]
+
+
+class Turns:
+    """How far the hosts of a trial are in its script."""
+
+    def __init__(self, hosts: Sequence[str]) -> None:
+        """`hosts` are in the order of their portions."""
+        self._hosts = tuple(hosts)
+        self._turn = 0
+        self._ended: set[str] = set()
+        self._doubts: bytes | None = b""
+
+    def end(self, host: str, turn: int, doubts: bytes | None) -> None:
+        """Note that a host has ended its part of a turn; without `doubts` all is in doubt."""
+        if turn != self._turn or host in self._ended:
+            return
+        self._ended.add(host)
+        if self._doubts is None or doubts is None:
+            self._doubts = None
+        else:
+            joined = self._doubts + doubts
+            self._doubts = joined if len(joined) <= DOUBTS_BYTES_MAX else None
+
+    def next(self, working: Collection[str], lost: Collection[str]) -> Begin | None:
+        """Return the turn that begins now, if every host that still takes part waits for it."""
+        if not working or not self._ended.issuperset(working):
+            return None
+        begin = Begin(
+            turn=self._turn + 1,
+            doubts=self._doubts,
+            lost=[
+                index
+                for index, host in enumerate(self._hosts)
+                if host in lost and host not in self._ended
+            ],
+        )
+        self._turn, self._ended, self._doubts = begin.turn, set(), b""
+        return begin
