@@ -107,16 +107,16 @@ ROTATION := $(if $(CI),--rotation "$(shell git rev-parse HEAD 2>/dev/null || ech
 # pytest ends with 2 when it is interrupted, and with 5 when PYTEST_OPTIONS left it no test.
 PYTEST := $(BIN)/python -m pytest -q
 IN_PARTS := status=0; ended() { case $$1 in 2) exit 2;; 5) ;; *) status=1;; esac; };
+PARALLEL := --dist loadgroup tests -n
 # Half of what tests take is waiting: for seconds of a load, for the disk, for a host that is lost.
-PROCESSES := $(shell echo $$((2 * $$(nproc))))
-PARALLEL := -n $(PROCESSES) --dist loadgroup tests
+TWICE := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 # Tests that look at how fast something is have the host to themselves.
 ALONE := tests/rig $(addprefix tests/system/test_,calibrate.py stalls.py)
 .PHONY: test-python
 test-python: $(STAMPS)/extension ## run the Python tests that need no real servers
 	@$(IN_PARTS) run() { $(PYTEST) -m 'not real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),30) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
-	run $(PARALLEL) $(ALONE:%=--ignore=%); \
+	run $(PARALLEL) $(TWICE) $(ALONE:%=--ignore=%); \
 	run $(ALONE); \
 	exit $$status
 
@@ -161,11 +161,12 @@ golden: $(STAMPS)/extension ## write the golden reports and the reference of fin
 	$(BIN)/python -m pytest -q --renew-golden tests/unit/test_report.py tests/unit/test_rules.py
 
 # The tests of one server follow each other in one process (tests/conftest.py), beside those of others.
+# Here the servers work while a test waits.
 REAL_ALONE := tests/calibration tests/rig $(addprefix tests/system/test_real_,ceilings.py skyhook.py)
 .PHONY: test-real
 test-real: $(STAMPS)/extension servers ## install and start real servers, and test against them
 	@$(IN_PARTS) run() { $(PYTEST) -m 'real$(NOT_LONG)' $(ROTATION) $(if $(ROTATION),200) $(PYTEST_OPTIONS) "$$@" || ended $$?; }; \
-	run $(PARALLEL) $(REAL_ALONE:%=--ignore=%); \
+	run $(PARALLEL) logical $(REAL_ALONE:%=--ignore=%); \
 	run $(REAL_ALONE); \
 	exit $$status
 

@@ -38,7 +38,7 @@ phases:
 
 @pytest.mark.parametrize(
     "hosts",
-    ["", pytest.param("hosts: {launch: local, count: 2}\n", marks=pytest.mark.long(cpu_s=25))],
+    ["", pytest.param("hosts: {launch: local, count: 2}\n", marks=pytest.mark.long(cpu_s=7))],
 )
 def test_a_search_finds_the_limit_of_a_store(tmp_path: Path, hosts: str) -> None:
     """Two hosts find the one limit that the store has, not two of them."""
