@@ -118,7 +118,8 @@ def test_users_find_what_they_wrote_for_half_an_hour(tmp_path: Path) -> None:
     report = loadstone("report", run, "-f", "json").json()
     assert all(one["errors"] == {} for one in report["actions"])
     whole = [one for one in read_run(run).records if one.is_whole and one.trial["measured"]]
-    assert len({one.trial["block"] for one in whole}) >= SOAK_S / 120
+    # How many starts half an hour has is the host's speed; memory is compared over three or more.
+    assert len({one.trial["block"] for one in whole}) >= 3
     peaks = [max(_memory(one), default=0.0) for one in whole]
     third = len(peaks) // 3
     assert min(peaks) > 0
