@@ -81,7 +81,7 @@ def run_on(folder: Path, hosts: int) -> tuple[dict[str, str], Mapping[tuple[str,
     data.mkdir(parents=True)
     campaign = parse_campaign(USERS.format(data=data, hosts=hosts), environ={})
     assert campaign.hosts is not None
-    plan = make_plan(campaign, run="5" * 32, scripts=ScriptMaker(folder))
+    plan = make_plan(campaign, run="5" * 32, scripts=ScriptMaker(folder, beside=folder))
     manifest = {"run": plan.run, "name": "users", "plan": plan.documents(), "seed": plan.seed,
                 **runner.circumstances()}  # fmt: skip
     with (
