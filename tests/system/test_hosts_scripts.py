@@ -164,7 +164,7 @@ def test_an_audit_finds_what_was_deleted_behind_its_back(tmp_path: Path) -> None
 def test_a_failed_request_of_one_host_puts_no_false_finding_into_anothers_audit(
     tmp_path: Path,
 ) -> None:
-    faults = {"seed": 7, "errors": {"put": {"rate": 0.05}}}
+    faults = {"seed": 7, "errors": {"put": {"rate": 0.3}}}
     with store_under_test.store(faults=faults) as url:
         keys = "access_key: {env: KEY}, secret_key: {env: SECRET}"
         target = f'{{driver: s3, endpoint: "{url}", {keys}}}'
