@@ -5,7 +5,10 @@
 
 use std::cell::Cell;
 use std::ops::{AddAssign, Sub};
-use std::pin::pin;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
 
 use crate::clock::monotonic_ns;
 
@@ -74,24 +77,39 @@ pub(crate) fn spend<T>(kind: Kind, work: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Runs a client's work to its end, and returns what it spent beside what it returned.
-pub(crate) async fn spent_by<T>(work: impl Future<Output = T>) -> (T, Spent) {
-    let mut work = pin!(work);
-    let mut own = Spent::default();
-    let now = || SPENT.get().unwrap_or_default();
-    let made = std::future::poll_fn(|context| {
+pin_project! {
+    /// A client's work that is counted: it returns what it spent beside what the work returns.
+    pub(crate) struct SpentBy<F> {
+        #[pin]
+        work: F,
+        own: Spent,
+    }
+}
+
+/// Runs a client's work to its end, and counts what it spends. Written out, since an `async fn` would hold the work
+/// twice: as its argument, and pinned.
+pub(crate) fn spent_by<F: Future>(work: F) -> SpentBy<F> {
+    SpentBy { work, own: Spent::default() }
+}
+
+impl<F: Future> Future for SpentBy<F> {
+    type Output = (F::Output, Spent);
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let now = || SPENT.get().unwrap_or_default();
+        let this = self.project();
         let before = now();
-        let polled = work.as_mut().poll(context);
-        own += now() - before;
-        polled
-    })
-    .await;
-    (made, own)
+        let polled = this.work.poll(context);
+        *this.own += now() - before;
+        polled.map(|made| (made, *this.own))
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::{Context, Poll, Waker};
+    use std::pin::pin;
+    use std::task::Waker;
 
     use super::*;
 

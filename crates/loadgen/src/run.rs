@@ -28,6 +28,8 @@ pub use self::shared::IterationTimes;
 use self::shared::{Shared, Window};
 pub use self::summary::{State, Summary};
 use self::turns::Turns;
+#[cfg(test)]
+pub(crate) use self::worker::loop_bytes;
 use self::worker::{Tally, Worker};
 use crate::clock::{ClockFacts, monotonic_ns, thread_cpu_ns, thread_run_delay_ns, unix_ns};
 use crate::driver::{Driver, LogIns, Thread, Traffic};

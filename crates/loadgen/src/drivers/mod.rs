@@ -163,3 +163,18 @@ impl DriverInfo {
         self.operations.iter().map(|operation| operation.name()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::run::loop_bytes;
+
+    /// Of 10,000 connections each holds so much, beside what the kernel has for it.
+    #[test]
+    fn a_client_of_an_object_store_takes_at_most_4_kib() {
+        for bytes in
+            [loop_bytes::<super::s3::S3Client>(), loop_bytes::<super::swift::SwiftClient>()]
+        {
+            assert!(bytes <= 4096, "{bytes} bytes");
+        }
+    }
+}

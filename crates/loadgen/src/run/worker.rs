@@ -61,7 +61,11 @@ pub(crate) struct Tally {
 }
 
 /// The hot loop, whole. Open and closed loads differ in the schedule alone.
-async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize, mut client: C) {
+///
+/// What it holds across an `await` is there for each client, and there may be many thousands. It takes the client
+/// itself: an argument would be kept beside the variable.
+async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize) {
+    let Some(mut client) = worker.take_client(slot) else { return };
     let mut requests = 0;
     loop {
         while let Some(turn) = worker.next_turn(slot) {
@@ -71,8 +75,8 @@ async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize, mut client: 
             let started_ns = turn.due_ns.max(turn.taken_ns);
             worker.reactor.set_deadline(started_ns + worker.shared.timeout_ns);
             let mut completion = if C::HAS_CRYPTOGRAPHY {
-                let asked = client.execute(&turn.request);
-                let (completion, spent) = cryptography::spent_by(asked).await;
+                let (completion, spent) =
+                    cryptography::spent_by(client.execute(&turn.request)).await;
                 worker.spent.set(spent);
                 completion
             } else {
@@ -129,13 +133,14 @@ impl<C: Client> Worker<C> {
         cryptography::count(self.shared.is_scripted);
         let slots = self.clients.borrow().len();
         for slot in 0..slots {
-            let client = self.clients.borrow_mut()[slot].take();
-            if let Some(client) = client {
-                self.reactor.spawn(client_loop(Rc::clone(self), slot, client));
-            }
+            self.reactor.spawn(client_loop(Rc::clone(self), slot));
         }
         self.reactor.spawn_daemon(Rc::clone(self).hand_over_every_second());
         self.reactor.run(&self.shared.stop)
+    }
+
+    fn take_client(&self, slot: usize) -> Option<C> {
+        self.clients.borrow_mut()[slot].take()
     }
 
     /// Counts seconds from a start that was not known when the worker was made.
@@ -322,4 +327,13 @@ impl<C: Client> Worker<C> {
             self.reactor.sleep_until(now_ns + 100_000_000).await;
         }
     }
+}
+
+/// Returns what the hot loop holds for each client of a driver, in bytes: its state, and the client itself.
+#[cfg(test)]
+pub(crate) fn loop_bytes<C: Client>() -> usize {
+    fn bytes_of<C, F: Future>(_: impl FnOnce(Rc<Worker<C>>, usize) -> F) -> usize {
+        size_of::<F>()
+    }
+    bytes_of(client_loop::<C>)
 }
