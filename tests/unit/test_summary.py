@@ -336,6 +336,19 @@ def test_clients_outside_requests_are_named(folder):
     assert "IDLE" in cell.labels
 
 
+def test_littles_law_does_not_judge_a_trial_whose_host_was_lost_in_the_middle(folder):
+    # The lost host's ten clients made half of the requests; the summary has those of the other.
+    times = encoded(*[10_000_000] * 2000)
+    host = {"requests": 2000, "clients": 10, "state": "finished", "reason": None, "lost_ns": None}
+    lost = host | {"name": "b", "state": "lost", "reason": "it went", "lost_ns": 1_900_000_000}
+    hosts = {"hosts": [host | {"name": "a"}, lost]}
+    rows = [row(0, 2000, times=times), row(1, 2000, times=times)]
+    cell = one_cell(folder, rows, clients=10, changes=hosts)
+    assert cell.little is None
+    assert not {"LITTLE", "IDLE"} & set(cell.labels)
+    assert "HOST_LOST" in cell.labels
+
+
 OPEN = {"kind": "open", "rate_per_s": 100.0, "arrivals": "poisson", "clients_max": 50}
 
 

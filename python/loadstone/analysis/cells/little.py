@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from loadstone.analysis.instrument.load_hosts import is_lost_meanwhile
 from loadstone.analysis.judgements.validity import in_flight_gate, little_gate
 from loadstone.analysis.measured.part import SECOND_NS, Part
 
@@ -10,11 +11,12 @@ def little_of(parts: Sequence[Part]) -> float | None:
     """Return Little's ratio over all operations: 1 when the books of requests and time agree.
 
     Closed load: rate times mean service time over clients. Open load: requests in flight, as they
-    were counted, over rate times mean service time.
+    were counted, over rate times mean service time. None where a host was lost in the middle: its
+    requests are known up to its last second, and its clients' time is not.
     """
     count = sum(part.mix.service_count for part in parts)
     window_s = sum(part.duration_s for part in parts)
-    if not count:
+    if not count or any(is_lost_meanwhile(part.record) for part in parts):
         return None
     rate = count / window_s
     service_s = sum(part.mix.service_sum_ns for part in parts) / count / SECOND_NS

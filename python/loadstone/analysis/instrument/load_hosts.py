@@ -27,6 +27,11 @@ def has_lost_host(record: Record) -> bool:
     return bool(lost(record))
 
 
+def is_lost_meanwhile(record: Record) -> bool:
+    """Tell whether a host was lost in the middle of its load."""
+    return any(host.get("lost_ns") for host in lost(record))
+
+
 def started_apart(record: Record) -> bool:
     """START_APART."""
     return any(start_error_ns(host) > START_ERROR_NS_MAX for host in hosts_of(record))
