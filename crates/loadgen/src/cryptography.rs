@@ -78,31 +78,35 @@ pub(crate) fn spend<T>(kind: Kind, work: impl FnOnce() -> T) -> T {
 }
 
 pin_project! {
-    /// A client's work that is counted: it returns what it spent beside what the work returns.
-    pub(crate) struct SpentBy<F> {
+    /// A client's work that is counted.
+    struct Counted<'s, F> {
         #[pin]
         work: F,
         own: Spent,
+        spent: &'s Cell<Spent>,
     }
 }
 
-/// Runs a client's work to its end, and counts what it spends. Written out, since an `async fn` would hold the work
-/// twice: as its argument, and pinned.
-pub(crate) fn spent_by<F: Future>(work: F) -> SpentBy<F> {
-    SpentBy { work, own: Spent::default() }
+/// Runs a client's work to its end, and sets `spent` to what it spent. Written out, since an `async fn` would hold the
+/// work twice: as its argument, and pinned.
+pub(crate) fn counted<F: Future>(work: F, spent: &Cell<Spent>) -> impl Future<Output = F::Output> {
+    Counted { work, own: Spent::default(), spent }
 }
 
-impl<F: Future> Future for SpentBy<F> {
-    type Output = (F::Output, Spent);
+impl<F: Future> Future for Counted<'_, F> {
+    type Output = F::Output;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let now = || SPENT.get().unwrap_or_default();
         let this = self.project();
         let before = now();
         let polled = this.work.poll(context);
         *this.own += now() - before;
-        polled.map(|made| (made, *this.own))
+        if polled.is_ready() {
+            this.spent.set(*this.own);
+        }
+        polled
     }
 }
 
@@ -132,17 +136,18 @@ mod tests {
                 .await;
             }
         };
-        let mut first = pin!(spent_by(client(Kind::Encryption, 4)));
-        let mut second = pin!(spent_by(client(Kind::Hashing, 1)));
+        let spent = Cell::default();
+        let mut first = pin!(counted(client(Kind::Encryption, 4), &spent));
+        let mut second = pin!(counted(client(Kind::Hashing, 1), &spent));
         let mut context = Context::from_waker(Waker::noop());
         let (mut ends, mut turns) = (Vec::new(), 0);
         while ends.len() < 2 && turns < 10 {
             turns += 1;
-            if let Poll::Ready(((), spent)) = first.as_mut().poll(&mut context) {
-                ends.push(spent);
+            if first.as_mut().poll(&mut context).is_ready() {
+                ends.push(spent.get());
             }
-            if let Poll::Ready(((), spent)) = second.as_mut().poll(&mut context) {
-                ends.push(spent);
+            if second.as_mut().poll(&mut context).is_ready() {
+                ends.push(spent.get());
             }
         }
         count(false);

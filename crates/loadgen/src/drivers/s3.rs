@@ -1,5 +1,6 @@
 //! Driver `s3`: objects of any store that speaks S3.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use rustls::ClientConfig;
 use serde_json::{Map, Value};
 
 use crate::credentials::{KeyKeeper, keyless, s3_account};
+use crate::cryptography::{self, Spent};
 use crate::dataset::Dataset;
 use crate::driver::{Client, Driver, LogIns, Traffic};
 use crate::error::Error;
@@ -224,8 +226,6 @@ fn is_throttling(code: &str) -> bool {
 }
 
 impl Client for S3Client {
-    const HAS_CRYPTOGRAPHY: bool = true;
-
     async fn execute(&mut self, request: &Request) -> Completion {
         self.told = None;
         let thread = Rc::clone(&self.thread);
@@ -235,6 +235,14 @@ impl Client for S3Client {
             }
             _ => self.perform_plainly(request).await,
         }
+    }
+
+    fn execute_counted(
+        &mut self,
+        request: &Request,
+        spent: &Cell<Spent>,
+    ) -> impl Future<Output = Completion> {
+        cryptography::counted(self.execute(request), spent)
     }
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {

@@ -1,6 +1,6 @@
 //! Driver `swift`: objects of any store that speaks OpenStack Swift.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use loadstone_wire::http1::{self, Method};
 use rustls::ClientConfig;
 
 use crate::clock::unix_ns;
+use crate::cryptography::{self, Spent};
 use crate::dataset::Dataset;
 use crate::driver::{Client, Driver, LogIns, Thread, Traffic};
 use crate::error::Error;
@@ -266,8 +267,6 @@ fn judge(status: u16, _: &Refusal) -> Outcome {
 }
 
 impl Client for SwiftClient {
-    const HAS_CRYPTOGRAPHY: bool = true;
-
     async fn execute(&mut self, request: &Request) -> Completion {
         self.told = None;
         let thread = Rc::clone(&self.thread);
@@ -290,6 +289,14 @@ impl Client for SwiftClient {
         }
         // The time that the new token took belongs to the request that needed it.
         Completion { sent_ns: completion.sent_ns, ..self.perform_anywhere(request).await }
+    }
+
+    fn execute_counted(
+        &mut self,
+        request: &Request,
+        spent: &Cell<Spent>,
+    ) -> impl Future<Output = Completion> {
+        cryptography::counted(self.execute(request), spent)
     }
 
     async fn look_at_bucket(&mut self, bucket: &str) -> Result<Standing, Error> {

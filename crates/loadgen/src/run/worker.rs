@@ -74,14 +74,7 @@ async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize) {
             }
             let started_ns = turn.due_ns.max(turn.taken_ns);
             worker.reactor.set_deadline(started_ns + worker.shared.timeout_ns);
-            let mut completion = if C::HAS_CRYPTOGRAPHY {
-                let (completion, spent) =
-                    cryptography::spent_by(client.execute(&turn.request)).await;
-                worker.spent.set(spent);
-                completion
-            } else {
-                client.execute(&turn.request).await
-            };
+            let mut completion = client.execute_counted(&turn.request, &worker.spent).await;
             worker.record(slot, &turn, &mut completion, &mut client);
             requests += 1;
         }
