@@ -66,7 +66,9 @@ class Cage:
         """Look for every part of every secret."""
         for secret in self.secrets - {but}:
             parts = (secret[start : start + PART] for start in range(len(secret) - PART + 1))
-            found = next((part for part in parts if part.encode() in content), None)
+            # Eight digits stand in any table of numbers; tokens say their times in some.
+            telling = (part for part in parts if not part.isdecimal())
+            found = next((part for part in telling if part.encode() in content), None)
             if found is not None:
                 place = content.index(found.encode())
                 shown = content[max(0, place - 40) : place + 60]

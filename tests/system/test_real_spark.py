@@ -84,7 +84,8 @@ def test_a_cluster_of_its_own_reads_a_bucket_and_ends(
     )
     said = loadstone("run", file, "-o", tmp_path / "run", environment=keys)
     assert said.code == 0, said.err
-    assert of_spark() == before
+    # What an earlier test left may have ended meanwhile.
+    assert set(of_spark()) <= set(before)
     assert_untold(SECRET, said, tmp_path / "run")
     [arm] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["arms"]
     assert (arm["engine"], arm["right"]) == ("spark", 2)
@@ -171,7 +172,7 @@ def test_what_is_killed_in_a_query_costs_that_query_at_most(
     )
     said = loadstone("run", file, "-o", tmp_path / "run", environment={"PYTHONPATH": str(tmp_path)})
     assert said.code == (0 if all(right.values()) else 1), said.err
-    assert of_spark() == before
+    assert set(of_spark()) <= set(before)
     document = loadstone("report", tmp_path / "run", "-f", "json").json()
     [arm] = document["queries"]["arms"]
     assert {one["query"]: len(one["seconds"]) for one in arm["queries"]} == right

@@ -25,7 +25,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-READ_AT_START = ("LANG", "LC_", "LD_", "PYTHON", "FORCE_COLOR", "TERMINAL_WIDTH")
+READ_AT_START = ("DASK_", "LANG", "LC_", "LD_", "PYTHON", "FORCE_COLOR", "TERMINAL_WIDTH")
 """What an interpreter or an import reads of the environment: a fork of ours would miss a change."""
 
 IMPORTED = (

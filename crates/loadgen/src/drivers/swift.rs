@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use loadstone_wire::encode::write_path;
-use loadstone_wire::http1::{self, Method};
+use loadstone_wire::http1::Method;
 use rustls::ClientConfig;
 
 use crate::clock::unix_ns;
@@ -39,6 +38,7 @@ mod auth;
 mod beside;
 mod containers;
 mod facts;
+mod head;
 mod objects;
 mod target;
 
@@ -387,52 +387,6 @@ impl SwiftClient {
         let thread = Rc::clone(&self.thread);
         let reactor = Rc::clone(self.connection.reactor());
         Box::pin(thread.swift.tokens.renew(generation, &reactor, &thread.buffers)).await
-    }
-
-    /// Points at an object of the dataset.
-    #[inline]
-    fn at_object(&mut self, index: u64) {
-        let dataset = &self.thread.dataset;
-        self.name.clear();
-        dataset.write_bucket(dataset.bucket_of(index), &mut self.name);
-        self.name.push(b'/');
-        dataset.write_key(index, &mut self.name);
-    }
-
-    /// Points at a container, or at an object in it, by `CONTAINER` or `CONTAINER/OBJECT`.
-    fn at(&mut self, name: &str) {
-        self.name.clear();
-        self.name.extend_from_slice(name.as_bytes());
-    }
-
-    /// Writes the head of a request on where this points at.
-    fn write_head<U: Upload>(&mut self, spec: &HeadSpec<'_>, upload: &U) {
-        let swift = &self.thread.swift;
-        if self.token_generation != swift.tokens.generation() {
-            self.token_generation = swift.tokens.generation();
-            self.token = swift.tokens.value();
-        }
-        self.path.clear();
-        self.path.extend_from_slice(swift.account_path.as_bytes());
-        if !self.name.is_empty() {
-            self.path.push(b'/');
-            write_path(&mut self.path, &self.name);
-        }
-        self.head.clear();
-        http1::request_line(&mut self.head, spec.method, &self.path, spec.query);
-        http1::header(&mut self.head, "host", &self.host);
-        http1::header(&mut self.head, "x-auth-token", self.token.as_bytes());
-        for (name, value) in spec.headers {
-            http1::header(&mut self.head, name, value);
-        }
-        if matches!(spec.method, Method::Put | Method::Post) {
-            http1::header_number(&mut self.head, "content-length", upload.length());
-        }
-        if swift.is_per_request {
-            http1::header(&mut self.head, "connection", b"close");
-        }
-        self.head.extend_from_slice(&swift.plain_headers);
-        http1::finish(&mut self.head);
     }
 
     /// Sends a request on where this points at, and passes over the answer's body.
