@@ -1,15 +1,20 @@
 """A campaign whose phase runs a script, from file to report; and scripts that are refused."""
 
 import base64
+import json
 import re
 import signal
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 from cryptography.hazmat.primitives.keywrap import InvalidUnwrap
 
+from loadstone.analysis.cells.sessions import read_session_actions
+from loadstone.results.store import read_run
 from tests.conformance import store_under_test
 from tests.conformance.envelopes import Keys, opened
 from tests.system import campaigns
@@ -81,6 +86,41 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
         assert all(name in printed for name in ("CREATE_USER", "READ", "SHARE", "WRITE"))
     as_published = loadstone("report", tmp_path / "run", "--table", "datasafe", "-f", "markdown")
     assert_is_like_the_published_log(as_published.out)
+
+
+def test_a_page_shows_what_sessions_did_when_where_requests_are_logged(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    text = LONG.format(folder=folder, actions=60)
+    page = tmp_path / "report.html"
+    for is_logged in (False, True):
+        file = campaigns.write(tmp_path, text + "log_requests: true\n" * is_logged)
+        said = loadstone("run", file, "-o", tmp_path / f"run-{is_logged}")
+        assert said.code == 0, said.err
+        assert loadstone("report", tmp_path / f"run-{is_logged}", "-o", page).code == 0
+        shown = page.read_text()
+        assert ("What each session did" in shown) is is_logged
+        assert ("<code>log_requests: true</code>" in shown) is not is_logged
+    (record,) = [one for one in read_run(tmp_path / "run-True").records if one.operations_path]
+    script = pa.ipc.open_file(tmp_path / "run-True" / record.trial["script"]["requests"]["path"])
+    known = script.schema.metadata
+    assert known is not None
+    names = json.loads(known[b"actions"])
+    rows = script.read_all().to_pylist()
+    by_session: dict[int, list[str]] = {}
+    for row in rows:
+        if row["is_last"]:
+            by_session.setdefault(row["session"], []).append(names[row["action"]])
+    first = int(known[b"first_sessions"])
+    found: dict[int, list[str]] = {}
+    last_ns: dict[int, int] = {}
+    for one in read_session_actions(record):
+        found.setdefault(one.session, []).append(one.action)
+        assert last_ns.get(one.session, 0) <= one.sent_ns <= one.ended_ns
+        assert one.outcome == "ok"
+        last_ns[one.session] = one.ended_ns
+    # A copy for each of three threads: all that each did, in its order, and nothing else.
+    assert found == {session: by_session[first - 1 + session] for session in (1, 2, 3)}
 
 
 def test_a_report_says_what_share_of_an_action_is_the_clients_cryptography(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from loadstone.analysis import Findings
 from loadstone.report.charts.datasafe import charts_of_datasafe
 from loadstone.report.charts.overview import evidence_pictures, pictures
 from loadstone.report.charts.parts.drawing import Picture
+from loadstone.report.charts.script_sessions import charts_of_sessions
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 
@@ -36,7 +37,8 @@ def _pictures(run: Run, findings: Findings, options: Options) -> tuple[Picture, 
     draw = LAYOUTS.get(options.table or "")
     if draw is not None:
         return draw(run, findings, options)
-    return (*pictures(findings), *evidence_pictures(findings))
+    sessions = charts_of_sessions(run) if findings.actions else ()
+    return (*pictures(findings), *sessions, *evidence_pictures(findings))
 
 
 def svg_files(drawn: Sequence[Picture]) -> Mapping[str, bytes]:

@@ -73,7 +73,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         asked=tuple[Piece, ...](pieces_of(asked)),
         capacity=_present(capacity_table(findings), steps_table(findings)),
         actions=_present(actions_table(findings), replays_table(findings)),
-        pictures=_action_pictures(findings),
+        pictures=_action_pictures(run, findings),
         numbers=_present(
             results_table(findings, options),
             iterations_table(findings, options),
@@ -106,15 +106,17 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     )
 
 
-def _action_pictures(findings: Findings) -> tuple[tuple["Picture", str], ...]:
+def _action_pictures(run: Run, findings: Findings) -> tuple[tuple["Picture", str], ...]:
     """Return the charts of a script's actions, each with its SVG in Base64."""
-    if not 0 < len(findings.actions) <= PICTURED_MAX:
+    if not findings.actions:
         return ()
     # What draws them takes longer to import than the page of another run takes to make.
     from loadstone.report.charts.images import embedded
     from loadstone.report.charts.script_actions import charts_of_actions
+    from loadstone.report.charts.script_sessions import charts_of_sessions
 
-    return embedded(tuple(charts_of_actions(findings)))
+    along = charts_of_actions(findings) if len(findings.actions) <= PICTURED_MAX else ()
+    return embedded((*along, *charts_of_sessions(run)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

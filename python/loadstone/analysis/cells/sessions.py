@@ -1,0 +1,220 @@
+"""What a few sessions of a script did, action by action: found in the log of requests.
+
+The log names objects, not sessions. A session is found by what it touches where no other session
+touches the same beside it, and its requests must then stand in the log in the script's order: a
+session of which that does not hold is left out, never guessed.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from loadstone import regular_file
+from loadstone.results.record import Record
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyarrow.ipc import RecordBatchFileReader
+
+SESSIONS_MAX = 8
+ACTIONS_MAX = 100
+"""Of each session, from its first on: more could not be told apart on one line."""
+
+CANDIDATES = 64
+"""So many sessions are looked at for those that share no object."""
+
+LOG_ROWS_MAX = 2_000_000
+"""So much of a log is read; each session's requests are in their order in it."""
+
+Done = tuple[str, int, str, int, int]
+"""A request of the log: operation, object, outcome, and when it was sent and ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedAction:
+    """An action from when its first request was sent to the end of its last one.
+
+    `session` counts from 1 among those that run beside each other, in the script's order. `outcome`
+    is "ok" or that of its first request that failed.
+    """
+
+    session: int
+    action: str
+    sent_ns: int
+    ended_ns: int
+    outcome: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    operation: str
+    subject: int
+    action: str
+    is_last: bool
+
+
+def read_session_actions(record: Record) -> tuple[TimedAction, ...]:
+    """Return the first actions of the first sessions that can be told apart in a trial's log.
+
+    Nothing where the trial followed no script, was not logged, or its script's file is not the one
+    that it names.
+    """
+    file = (record.trial.get("script") or {}).get("requests")
+    if record.operations_path is None or file is None:
+        return ()
+    path = record.operations_path.parent.parent / "scripts" / Path(file["path"]).name
+    if not _is_file(path, file["sha256"]):
+        return ()
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    with pa.memory_map(str(path)) as source, ipc.open_file(source) as script:
+        wanted, first = _wanted_of(script)
+        owners = _owners(script, wanted, first)
+    done = _done_of(record, owners)
+    found = list[TimedAction]()
+    shown = 0
+    for session, rows in wanted.items():
+        actions = _actions(session - first + 1, rows, done.get(session, ()))
+        found += actions
+        shown += bool(actions)
+        if shown == SESSIONS_MAX:
+            break
+    return tuple(found)
+
+
+def _is_file(path: Path, sha256: str) -> bool:
+    try:
+        regular_file.check(path)
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest() == sha256
+    except OSError:
+        return False
+
+
+def _batches(script: "RecordBatchFileReader", first: int, last: int) -> Iterator["RecordBatch"]:
+    """Yield the rows of sessions from one to before another; a script is sorted by session."""
+    import pyarrow.compute as pc
+
+    for number in range(script.num_record_batches):
+        batch = script.get_batch(number)
+        sessions = batch["session"]
+        if not len(sessions) or sessions[-1].as_py() < first:
+            continue
+        if sessions[0].as_py() >= last:
+            return
+        inside = pc.and_(pc.greater_equal(sessions, first), pc.less(sessions, last))
+        yield batch.filter(inside)
+
+
+def _middle(script: "RecordBatchFileReader") -> tuple[int, int]:
+    """Return the sessions that run beside each other: the first, and the one behind the last."""
+    known = script.schema.metadata or {}
+    return int(known[b"first_sessions"]), int(known[b"sessions"]) - int(known[b"last_sessions"])
+
+
+def _wanted_of(
+    script: "RecordBatchFileReader",
+) -> tuple[dict[int, list[_Wanted]], int]:
+    known = script.schema.metadata or {}
+    names, operations = json.loads(known[b"actions"]), json.loads(known[b"operations"])
+    first, end = _middle(script)
+    wanted: dict[int, list[_Wanted]] = {}
+    ended: dict[int, int] = {}
+    columns = ["session", "action", "is_last", "operation", "subject"]
+    for batch in _batches(script, first, min(end, first + CANDIDATES)):
+        for session, action, is_last, operation, subject in zip(
+            *(batch[name].to_pylist() for name in columns), strict=True
+        ):
+            if ended.get(session, 0) >= ACTIONS_MAX:
+                continue
+            ended[session] = ended.get(session, 0) + is_last
+            one = _Wanted(
+                operation=operations[operation],
+                subject=subject,
+                action=names[action],
+                is_last=is_last,
+            )
+            wanted.setdefault(session, []).append(one)
+    return wanted, first
+
+
+def _owners(
+    script: "RecordBatchFileReader", wanted: Mapping[int, Sequence[_Wanted]], first: int
+) -> dict[int, int]:
+    """Return the session of each subject, without sessions that share one with another."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    subjects = pa.array({one.subject for rows in wanted.values() for one in rows}, pa.uint32())
+    touching: dict[int, set[int]] = {}
+    _, end = _middle(script)
+    for batch in _batches(script, first, end):
+        mine = batch.select(["session", "subject"])
+        mine = mine.filter(pc.is_in(mine["subject"], subjects))
+        pairs = pa.Table.from_batches([mine]).group_by(["session", "subject"]).aggregate([])
+        for session, subject in zip(
+            pairs["session"].to_pylist(), pairs["subject"].to_pylist(), strict=True
+        ):
+            touching.setdefault(subject, set()).add(session)
+    shared = {one for sessions in touching.values() if len(sessions) > 1 for one in sessions}
+    return {
+        subject: session
+        for subject, sessions in touching.items()
+        if len(sessions) == 1 and (session := min(sessions)) in wanted and session not in shared
+    }
+
+
+def _done_of(record: Record, owners: Mapping[int, int]) -> dict[int, list[Done]]:
+    """Return the logged requests on subjects that are one session's, as they were sent."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    subjects = pa.array(owners, pa.int64())
+    found: dict[int, list[Done]] = {}
+    rows = 0
+    columns = ["operation", "object", "outcome", "sent_ns", "ended_ns"]
+    for table in record.read_requests():
+        rows += len(table)
+        batch = pa.table(table)
+        batch = batch.filter(pc.is_in(batch["object"], subjects))
+        for one in zip(*(batch[name].to_pylist() for name in columns), strict=True):
+            found.setdefault(owners[one[1]], []).append(one)
+        if rows >= LOG_ROWS_MAX:
+            break
+    return {session: sorted(done, key=itemgetter(3)) for session, done in found.items()}
+
+
+def _actions(session: int, rows: Sequence[_Wanted], done: Sequence[Done]) -> list[TimedAction]:
+    """Return a session's actions as far as they were logged; none where the order is another.
+
+    Users are made before it, and audited behind it, on the same objects.
+    """
+
+    def is_same(one: Done, row: _Wanted) -> bool:
+        return one[:2] == (row.operation, row.subject)
+
+    begin = next((at for at, one in enumerate(done) if is_same(one, rows[0])), len(done))
+    found = list[TimedAction]()
+    under_way = list[Done]()
+    for row, one in zip(rows, done[begin:], strict=False):
+        if not is_same(one, row):
+            return []
+        under_way.append(one)
+        if row.is_last:
+            failed = [each[2] for each in under_way if each[2] != "ok"]
+            found.append(
+                TimedAction(
+                    session=session,
+                    action=row.action,
+                    sent_ns=under_way[0][3],
+                    ended_ns=one[4],
+                    outcome=failed[0] if failed else "ok",
+                )
+            )
+            under_way = []
+    return found
