@@ -55,7 +55,7 @@ def _timeline(record: Record, actions: tuple[TimedAction, ...]) -> Picture:
         width=WIDE - 90, height=LANE_HEIGHT * len(lanes), data=data(rows)
     )
     failures = sum(one.outcome != "ok" for one in actions)
-    marked = f"{failures:,} of them failed, marked by a triangle." if failures else "None failed."
+    marked = f"{failures:,} of them failed, marked by a triangle." if failures else "none failed."
     case = [str(record.trial["case"]["target"])]
     if record.trial["case"]["parameters"]:
         case.append(describe_parameters(record.trial["case"]["parameters"]))
