@@ -53,6 +53,25 @@ def test_a_published_comparison_of_two_file_systems_is_run_again(tmp_path: Path)
     assert json.dumps(document)
 
 
+@pytest.mark.long(cpu_s=120)
+@pytest.mark.parametrize("engine", ["clickhouse", "datafusion"])
+def test_all_answers_are_right_at_scale_1(tmp_path: Path, engine: str) -> None:
+    """A gigabyte: what an engine, and the one that checks it, do with more than a cache holds."""
+    if engine == "clickhouse" and importlib.util.find_spec("chdb") is None:
+        pytest.skip("no chdb here: pip install 'loadstone[clickhouse]'")
+    (tmp_path / "data").mkdir()
+    file = campaigns.write(
+        tmp_path,
+        f"name: whole\ntargets: {{disk: {{driver: file, path: {tmp_path / 'data'}}}}}\n"
+        f"queries: {{scale: 1, engine: {engine}, loops: 1, data: {tmp_path / 'made'}}}\n",
+    )
+    said = loadstone("run", file, "-o", tmp_path / "run")
+    assert said.code == 0, said.err
+    [arm] = loadstone("report", tmp_path / "run", "-f", "json").json()["queries"]["arms"]
+    assert (arm["engine"], arm["right"]) == (engine, 22)
+    assert all(one["failures"] == {} for one in arm["queries"])
+
+
 def test_tables_are_kept_on_versitygw(versitygw_server: dict[str, str], tmp_path: Path) -> None:
     """Files of one part and of several; versitygw does not understand the SDK's trailers."""
     login = versitygw_server
