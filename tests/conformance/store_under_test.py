@@ -48,7 +48,9 @@ def store(**configuration: Any) -> Iterator[str]:
             process.kill()
 
 
-def s3(url: str, *, secret_key: str = SECRET_KEY, **options: Any) -> Any:
+def s3(
+    url: str, *, secret_key: str = SECRET_KEY, signature_version: str = "s3v4", **options: Any
+) -> Any:
     """Connect boto3; it never tries again, so that each failure is seen."""
     return boto3.client(
         "s3",
@@ -57,7 +59,7 @@ def s3(url: str, *, secret_key: str = SECRET_KEY, **options: Any) -> Any:
         aws_secret_access_key=secret_key,
         region_name=REGION,
         config=Config(
-            signature_version="s3v4",
+            signature_version=signature_version,
             s3={"addressing_style": "path"},
             retries={"total_max_attempts": 1},
             **options,

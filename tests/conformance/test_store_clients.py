@@ -261,6 +261,40 @@ def test_signed_addresses_work_and_unsigned_ones_do_not(client: Any, bucket: str
     assert status_of(stranger.list_buckets) == (403, "SignatureDoesNotMatch")
 
 
+def test_version_2_of_signatures_is_refused_in_addresses_and_headers(
+    client: Any, bucket: str, url: str
+) -> None:
+    """It signs an address for as long as its maker likes; boto3's default for addresses."""
+    client.put_object(Bucket=bucket, Key="o", Body=DATA)
+    older = store_under_test.s3(url, signature_version="s3")
+    life_s = 10 * 365 * 24 * 60 * 60
+    get = {"Bucket": bucket, "Key": "o"}
+    signed = older.generate_presigned_url("get_object", Params=get, ExpiresIn=life_s)
+    # A signature's name is the same in any spelling, and the range takes another way in.
+    for address in (signed, signed.replace("Signature=", "%53ignature=")):
+        for headers in ({}, {"Range": "lines=1-2"}):
+            answer = requests.get(address, headers=headers, timeout=30)
+            assert (answer.status_code, "version 4" in answer.text) == (403, True), answer.text
+            assert "<Code>AccessDenied</Code>" in answer.text
+    assert status_of(older.get_object, **get) == (403, "AccessDenied")
+    assert status_of(older.get_object, **get, Range="lines=1-2") == (403, "AccessDenied")
+
+
+def test_the_holder_of_an_address_adds_no_header_to_it(client: Any, bucket: str) -> None:
+    """Not by another spelling of its parameters, and not by a header that claims to sign it."""
+    client.put_object(Bucket=bucket, Key="secret", Body=DATA)
+    put = client.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "mine"})
+    added = {"x-amz-copy-source": f"/{bucket}/secret"}
+    claim = {"Authorization": "AWS4-HMAC-SHA256 SignedHeaders=host;x-amz-copy-source"}
+    spelled = put.replace("X-Amz-SignedHeaders", "X-Amz-Signed%48eaders")
+    assert spelled != put
+    for address, headers in ((put, added), (spelled, added), (put, added | claim)):
+        answer = requests.put(address, headers=headers, timeout=30)
+        assert answer.status_code in (400, 403), answer.text
+        assert status_of(client.head_object, Bucket=bucket, Key="mine")[0] == 404
+    assert requests.put(put, data=DATA, timeout=30).status_code == 200
+
+
 def test_signed_chunked_bodies_are_understood(url: str, bucket: str) -> None:
     client = store_under_test.s3(url, request_checksum_calculation="when_required")
     client.put_object(Bucket=bucket, Key="o", Body=DATA)

@@ -1,7 +1,7 @@
 //! Who may come in, and which requests are refused for what this store does not do.
 
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Method, Uri};
-use percent_encoding::percent_decode_str;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
 use s3s::{S3Result, s3_error};
@@ -53,8 +53,7 @@ pub(super) struct Door;
 impl S3Access for Door {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
         let (method, uri, headers) = (context.method(), context.uri(), context.headers());
-        check(context.credentials().is_some(), method, uri, headers)?;
-        check_signed(context.headers(), context.uri().query().unwrap_or_default())
+        check(context.credentials().is_some(), method, uri, headers)
     }
 }
 
@@ -68,6 +67,7 @@ pub(super) fn check(
     if !is_signed {
         return Err(s3_error!(AccessDenied, "a signature is needed"));
     }
+    check_signed(headers, uri.query().unwrap_or_default())?;
     parameters::check(method, uri, headers)?;
     for (name, value) in headers {
         let name = name.as_str();
@@ -109,15 +109,21 @@ const NAMELESS: [&str; 2] = ["x-amz-date", "x-amz-content-sha256"];
 /// The longest life of a presigned address: seven days.
 const PRESIGNED_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
 
-/// Refuses a header that a proxy on the way could have added or changed, and an address
-/// that was signed for longer than S3 allows.
+/// Refuses a header that a proxy on the way or the holder of an address could have added or changed,
+/// an address that was signed for longer than S3 allows, and version 2 of signatures, whose
+/// addresses may live for ever.
 fn check_signed(headers: &HeaderMap, query: &str) -> S3Result<()> {
-    let parameter = |name: &str| {
-        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        let mut values = pairs.filter(|(known, _)| *known == name).map(|(_, value)| value);
-        values.next().map(|value| percent_decode_str(value).decode_utf8_lossy().into_owned())
-    };
-    if let Some(life) = parameter("X-Amz-Expires")
+    let in_header = headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
+    if parameters::value(query, "Signature").is_some()
+        || in_header.is_some_and(|text| text.starts_with("AWS "))
+    {
+        return Err(s3_error!(
+            AccessDenied,
+            "the signature is of version 2, and this store takes version 4 alone: \
+             in boto3, Config(signature_version=\"s3v4\")"
+        ));
+    }
+    if let Some(life) = parameters::value(query, "X-Amz-Expires")
         && !life.parse::<u64>().is_ok_and(|life_s| life_s <= PRESIGNED_SECONDS_MAX)
     {
         return Err(s3_error!(
@@ -125,13 +131,21 @@ fn check_signed(headers: &HeaderMap, query: &str) -> S3Result<()> {
             "X-Amz-Expires must be at most {PRESIGNED_SECONDS_MAX} seconds"
         ));
     }
-    let in_header = headers.get(http::header::AUTHORIZATION).and_then(|value| {
-        let (_, rest) = value.to_str().ok()?.split_once("SignedHeaders=")?;
-        Some(rest.split(',').next()?.trim().to_owned())
-    });
-    // The older signature covers every header of the kind.
-    let Some(signed) = in_header.or_else(|| parameter("X-Amz-SignedHeaders")) else {
-        return Ok(());
+    let in_query = parameters::value(query, "X-Amz-SignedHeaders");
+    let signed = match (in_header, in_query) {
+        (Some(_), Some(_)) => {
+            return Err(s3_error!(
+                InvalidArgument,
+                "the address and a header are signed, only one of them may be"
+            ));
+        }
+        (None, names) => names,
+        (Some(text), None) => text
+            .split_once("SignedHeaders=")
+            .map(|(_, rest)| rest.split(',').next().unwrap_or_default().trim().to_owned()),
+    };
+    let Some(signed) = signed else {
+        return Err(s3_error!(AccessDenied, "the signature does not say which headers it covers"));
     };
     let is_covered = |name: &str| {
         !name.starts_with("x-amz-")
@@ -169,11 +183,20 @@ mod tests {
         assert!(check_signed(&headers(None), "X-Amz-SignedHeaders=host").is_err());
         let query = "X-Amz-SignedHeaders=host%3Bx-amz-copy-source";
         assert!(check_signed(&headers(None), query).is_ok());
+        for query in ["", "X-Amz-Signed%48eaders=host"] {
+            assert!(check_signed(&headers(None), query).is_err(), "{query}");
+        }
+        // The signature of the address is checked, so what the header says would be believed.
+        let both = check_signed(&headers(Some(signed)), "X-Amz-SignedHeaders=host").unwrap_err();
+        assert_eq!(both.code().as_str(), "InvalidArgument");
     }
 
     #[test]
     fn an_address_is_signed_for_seven_days_at_most() {
-        let life = |text: &str| check_signed(&HeaderMap::new(), &format!("X-Amz-Expires={text}"));
+        let life = |text: &str| {
+            let query = format!("X-Amz-SignedHeaders=host&X-Amz-Expires={text}");
+            check_signed(&HeaderMap::new(), &query)
+        };
         assert!(life("604800").is_ok());
         for refused in ["604801", "315360000", "-1", "9e9", "99999999999999999999999"] {
             let error = life(refused).unwrap_err();
