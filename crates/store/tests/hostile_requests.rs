@@ -88,8 +88,8 @@ fn half_sent_heads_hold_no_more_memory_than_the_store_may_take() {
         counters.connections == 40 && counters.connections_open <= MEMORY / (60 << 10)
     });
     assert!(store.counters().memory_bytes >= MEMORY / 2, "{:?}", store.counters());
-    // A head that comes whole is answered even so.
-    assert_eq!(ask(&store, Method::Get, "/", "", "").0, 200);
+    // A head that comes whole is answered even so, once those that do not fit have gone.
+    until("a whole head is answered", || ask(&store, Method::Get, "/", "", "").0 == 200);
     drop(heads);
     until("what they held is free again", || store.counters().memory_bytes == 0);
 }
@@ -149,7 +149,8 @@ fn half_a_body_is_waited_for_no_longer_than_the_store_was_told() {
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let (status, answer) = answer_on(&mut stream);
         assert!((400..500).contains(&status), "{answer}");
-        until("its memory is free again", || store.counters().memory_bytes == before);
+        // The connection before may have had its own share still when that was looked at.
+        until("its memory is free again", || store.counters().memory_bytes <= before);
     }
     assert_eq!(ask(&store, Method::Head, "/bucket/key", "", "").0, 404);
 }
