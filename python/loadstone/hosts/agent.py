@@ -136,6 +136,7 @@ class Agent:
         stream = self._worker.batched_stream
         with contextlib.suppress(OSError):
             if stream is not None and not stream.closed():
+                carriage.gather_no_longer(stream)
                 stream.send({"op": carriage.MESSAGE, "say": what, "body": body})
 
     def say_from_thread(self, what: str, **body: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import dask
 from distributed import Scheduler, Worker
+from distributed.batched import BatchedSend
 from distributed.security import Security
 
 from loadstone.hosts.identity import Identity
@@ -68,6 +69,15 @@ def context_of(security: Security) -> ssl.SSLContext:
     arguments = security.get_connection_args("worker")  # type: ignore[no-untyped-call]
     context: ssl.SSLContext = arguments["ssl_context"]
     return context
+
+
+def gather_no_longer(stream: BatchedSend) -> None:
+    """Let what is sent next go out at once; called before each message.
+
+    Dask gathers messages for some milliseconds of the wall clock. When that clock is set back in
+    between, dask holds every message for as long as it was set back.
+    """
+    stream.next_deadline = None
 
 
 class QuietScheduler(Scheduler):

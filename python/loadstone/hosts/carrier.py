@@ -161,6 +161,7 @@ class Carrier:
         for host in hosts:
             address = self._addresses.get(host)
             if address is not None and address in self._scheduler.stream_comms:
+                carriage.gather_no_longer(self._scheduler.stream_comms[address])
                 message = {"op": carriage.MESSAGE, "ask": what, "body": dict(body)}
                 self._scheduler.worker_send(address, message)
 
@@ -206,8 +207,6 @@ class Carrier:
         return {host: seen for host, seen in found if seen is not None}
 
     async def _exchange(self, host: str) -> clock.Exchange:
-        # Dask gathers what is sent within two milliseconds: a question after a rest goes at once.
-        await asyncio.sleep(0.004)
         self._question += 1
         number, answer = self._question, self._loop.create_future()
         self._waiting[host, number] = answer
