@@ -1,6 +1,8 @@
 """A campaign whose phase runs a script, from file to report; and scripts that are refused."""
 
 import base64
+import csv
+import io
 import json
 import re
 import signal
@@ -78,6 +80,21 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
             assert by_whole_time < action["completed_per_s"] <= action["busy_per_s"]
     trials = [trial for trial in trials_of(tmp_path / "run") if trial["trial"]["measured"]]
     assert len({trial["trial"]["script"]["requests"]["sha256"] for trial in trials}) == 1
+    # Targets, and runs, are compared by actions, or by the requests that these are made of.
+    found = loadstone("compare", tmp_path / "run", "-f", "json").json()
+    assert found["metric"] == "actions_per_s"
+    rates = {
+        (one["target"], one["action"]): one["completed_per_s"] for one in report["actions"]
+    }  # fmt: skip
+    compared = {one["case"]["operation"]: one for one in found["comparisons"]}
+    assert compared.keys() == {f"{name} (users)" for name in counts}
+    for name in counts:
+        one = compared[f"{name} (users)"]
+        assert one["a"] == pytest.approx(rates[found["a"], name])
+        assert one["b"] == pytest.approx(rates[found["b"], name])
+    arguments = ("-f", "json", "--metric", "requests_per_s")
+    of_requests = loadstone("compare", tmp_path / "run", *arguments).json()["comparisons"]
+    assert {one["case"]["operation"] for one in of_requests} >= {"put (users)", "get (users)"}
     # Each report has a row for each.
     page, text = tmp_path / "report.html", tmp_path / "report.md"
     for path in (page, text):
@@ -86,6 +103,70 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
         assert all(name in printed for name in ("CREATE_USER", "READ", "SHARE", "WRITE"))
     as_published = loadstone("report", tmp_path / "run", "--table", "datasafe", "-f", "markdown")
     assert_is_like_the_published_log(as_published.out)
+
+
+TYPES = """\
+name: users
+targets:
+  folder: {{driver: file, path: "{folder}"}}
+dataset: {{size: 4KiB, buckets: 2}}
+load: {{threads: 3}}
+phases:
+  - name: users
+    script:
+      generator: users
+      settings:
+        actions: 200
+        types:
+          readers: {{share: 3, mix: {{READ: 4, LIST: 1}}}}
+          writers: {{share: 2, mix: {{WRITE: 2, SHARE: 2, READ: 1}}}}
+"""
+
+
+def test_reports_have_rows_for_each_space_and_type_of_user(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    file = campaigns.write(tmp_path, TYPES.format(folder=folder))
+    run = tmp_path / "run"
+    said = loadstone("run", file, "-o", run)
+    assert said.code == 0, said.err
+    report = loadstone("report", run, "-f", "json").json()
+    groups = report["action_groups"]
+    assert all(one["errors"] == {} for one in groups)
+    counts = {(one["user_type"], one["action"], one["space"]): one["actions"] for one in groups}
+    of_readers = {key[1:]: n for key, n in counts.items() if key[0] == "readers"}
+    assert of_readers["READ", "inbox"] == 3 * 96
+    assert of_readers["LIST", "inbox"] == 3 * 24
+    assert of_readers["ALL", None] == 3 * 120
+    assert of_readers["CREATE_USER", None] == 6
+    assert of_readers["AUDIT", "private"] == of_readers["AUDIT", "inbox"] == 3 * 6
+    for one in report["actions"]:
+        assert (one["space"], one["user_type"]) == (None, None)
+        own = [group for group in groups if group["action"] == one["action"]]
+        for name in ("actions", "good_actions", "requests", "bytes"):
+            assert one[name] == sum(group[name] for group in own), (one["action"], name)
+        assert one["service_ns"]["count"] == sum(group["service_ns"]["count"] for group in own)
+    # ALL is what a type's users did, but for their making and audits.
+    for name in ("readers", "writers"):
+        whole = sum(
+            n for (kind, action, _), n in counts.items()
+            if kind == name and action not in ("ALL", "CREATE_USER", "AUDIT")
+        )  # fmt: skip
+        assert counts[name, "ALL", None] == whole
+    full = loadstone("report", run, "--full").out
+    page, text = tmp_path / "report.html", tmp_path / "report.md"
+    for path in (page, text):
+        assert loadstone("report", run, "-o", path).code == 0
+    for printed in (full, page.read_text(), text.read_text()):
+        assert "Actions by user type" in printed
+        assert "readers" in printed
+    table = loadstone("report", run, "-f", "csv", "--table", "actions").out
+    rows = list(csv.DictReader(io.StringIO(table), delimiter="\t"))
+    found = {(row["user_type"], row["action"], row["space"]): int(row["actions"]) for row in rows}
+    assert found["readers", "READ", "inbox"] == counts["readers", "READ", "inbox"]
+    assert found["", "READ", ""] == next(
+        one["actions"] for one in report["actions"] if one["action"] == "READ"
+    )
 
 
 def test_a_page_shows_what_sessions_did_when_where_requests_are_logged(tmp_path: Path) -> None:

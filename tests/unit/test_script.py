@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.ipc
+import pyarrow.parquet
 import pytest
+from pydantic import ValidationError
 
 from loadstone import cli
 from loadstone.campaign.schema.script import Users
@@ -89,6 +91,66 @@ def test_a_script_reads_back_as_it_was_written(tmp_path: Path, name: str) -> Non
     assert list(table.read_actions(tmp_path / name, Mistakes(name))) == actions
 
 
+def test_types_of_users_divide_the_actions_each_by_its_own_mix() -> None:
+    types = {
+        "readers": {"share": 3, "mix": {"READ": 5, "LIST": 1}},
+        "writers": {"mix": {"WRITE": 3, "SHARE": 1, "READ": 1}},
+        "rest": {},
+    }
+    settings = Users(copies=2, size=5, actions=1000, types=types)
+    actions = list(users.make(settings, 1))
+    made = Counter(one.user_type for one in actions if one.action == "CREATE_USER")
+    assert made == {"readers": 6, "writers": 2, "rest": 2}
+    counts = Counter((one.user_type, one.action, one.space) for one in actions if one.session == 1)
+    # Who writes nothing has nothing in private.
+    own = {kind[1:]: count for kind, count in counts.items() if kind[0] == "readers"}
+    assert own == {("READ", "inbox"): 500, ("LIST", "inbox"): 100}
+    assert counts["writers", "WRITE", "private"] == 120
+    assert counts["writers", "SHARE", None] == 40
+    assert counts["writers", "READ", "private"] + counts["writers", "READ", "inbox"] == 40
+    assert sum(n for (name, *_), n in counts.items() if name == "rest") > 190
+    # What is read and deleted is there.
+    found = check(actions, "users")
+    document = summarise(found).document()
+    assert document["user_types"]["readers"]["READ"] == 2 * 500
+    assert document["actions"]["SHARE"]["actions"] == sum(
+        2 * n for (_, action, _), n in counts.items() if action == "SHARE"
+    )
+
+
+@pytest.mark.parametrize(("count", "users_of_all", "most"), [(11, 20, 10), (3, 2, 2)])
+def test_more_types_than_users_or_than_are_counted_are_refused(
+    count: int, users_of_all: int, most: int
+) -> None:
+    types: dict[str, dict[str, str]] = {f"t{number}": {} for number in range(count)}
+    with pytest.raises(ValidationError, match=f"'types'.*at most {most}"):
+        Users(users=users_of_all, recipients=(1, 1), types=types)
+
+
+def test_a_user_is_of_one_type_and_the_kinds_of_actions_are_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "script.csv"
+    head = "session,action,user,object,size,user_type\n"
+    path.write_text(
+        f"{head}1,WRITE,ann,a,5,reader\n1,READ,ann,a,,writer\n1,READ,ann,a,,\n1,READ,bob,a,,writer\n"
+    )
+    mistakes = Mistakes(path.name)
+    with pytest.raises(InputError) as caught:
+        check(table.read_actions(path, mistakes), path.name, mistakes)
+    place = '"script.csv", row {}, column "user_type": found {}, allowed "reader", as row 1 has it'
+    assert caught.value.message.splitlines() == [
+        place.format(2, '"writer"'),
+        place.format(3, "nothing"),
+    ]
+    rows = [f"{n},WRITE,user-{n},{n},5,type-{n}" for n in range(129)]
+    path.write_text(head + "\n".join(rows) + "\n")
+    mistakes = Mistakes(path.name)
+    with pytest.raises(InputError) as caught:
+        check(table.read_actions(path, mistakes), path.name, mistakes)
+    assert [line.partition(": ")[0] for line in caught.value.message.splitlines()] == [
+        f'"script.csv", row {row}, column "user_type"' for row in (128, 129)
+    ]
+
+
 def test_all_mistakes_come_at_once_with_row_and_column(script: Path) -> None:
     lines = mistakes_of(
         script,
@@ -108,6 +170,28 @@ def test_all_mistakes_come_at_once_with_row_and_column(script: Path) -> None:
         '"script.csv", row 6, column "space"',
         '"script.csv", row 7, column "recipients"',
         '"script.csv", row 7, column "recipients"',
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_numbers_out_of_bounds_are_mistakes_in_both_kinds_of_file(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    rows = {"session": [1, 1, 1], "action": ["WRITE"] * 3, "object": ["a", "b", "c"]}
+    sizes = [-5, 2**40, 2**40 - 1]
+    if name.endswith("csv"):
+        lines = [",".join(map(str, row)) for row in zip(*rows.values(), sizes, strict=True)]
+        path.write_text("session,action,object,size\n" + "\n".join(lines) + "\n")
+    else:
+        pa.parquet.write_table(pa.table({**rows, "size": sizes}), path)
+    mistakes = Mistakes(name)
+    with pytest.raises(InputError) as caught:
+        check(table.read_actions(path, mistakes), name, mistakes)
+    allowed = f"allowed a whole number from 0 to {2**40 - 1}"
+    assert caught.value.message.splitlines() == [
+        f'"{name}", row 1, column "size": found "-5", {allowed}',
+        f'"{name}", row 2, column "size": found "{2**40}", {allowed}',
     ]
 
 

@@ -247,8 +247,8 @@ fn watch(
         }
         if !seconds.is_empty() || now_ns >= next_tell_ns || is_over {
             let rows = batch::of_seconds(&trial.agent, &seconds, batch::Of::Requests);
-            let names = trial.open_script.as_ref().map_or(&[][..], |script| script.action_names());
-            let actions = batch::of_seconds(&trial.agent, &seconds, batch::Of::Actions(names));
+            let kinds = trial.open_script.as_ref().map_or(&[][..], |script| script.action_kinds());
+            let actions = batch::of_seconds(&trial.agent, &seconds, batch::Of::Actions(kinds));
             if let Some(actions) = actions
                 && !sink(Output::Actions(actions))
             {

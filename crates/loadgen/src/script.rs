@@ -24,7 +24,7 @@ pub(crate) use subjects::{Found, Listing, SetVerdict, Subjects};
 const LENGTH_BITS: u32 = 40;
 /// The longest object of a script.
 pub(crate) const LENGTH_MAX: u64 = (1 << LENGTH_BITS) - 1;
-/// The most names of actions.
+/// The most kinds of actions.
 pub(crate) const ACTIONS_MAX: usize = 127;
 /// The most writes of one object.
 pub(crate) const VERSION_MAX: u64 = (1 << (64 - LENGTH_BITS)) - 1;
@@ -47,6 +47,14 @@ pub(crate) fn length_of(version: u64) -> u64 {
 pub(crate) struct Hashed<'a> {
     pub(crate) path: &'a Path,
     pub(crate) sha256: &'a str,
+}
+
+/// What actions are counted by: their name, and the kind of space and the type of user, if they have any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ActionKind {
+    pub(crate) name: String,
+    pub(crate) space: Option<String>,
+    pub(crate) user_type: Option<String>,
 }
 
 /// A script that is open.
@@ -85,8 +93,8 @@ impl Script {
         Ok(Self { subjects, rows, progress, speed, begun_ns: AtomicU64::new(u64::MAX) })
     }
 
-    /// Returns the names of the actions by their numbers.
-    pub(crate) fn action_names(&self) -> &[String] {
+    /// Returns the kinds of the actions by their numbers.
+    pub(crate) fn action_kinds(&self) -> &[ActionKind] {
         self.rows.as_ref().map_or(&[], |rows| &rows.actions)
     }
 

@@ -9,16 +9,18 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 pub const LATER: [&str; 2] = ["part", "parts_failed"];
 
 /// Columns of actions that the first builds did not write.
-pub const LATER_OF_ACTIONS: [&str; 5] =
-    ["encryption", "wrapping", "hashing", "began_ns", "ended_ns"];
+pub const LATER_OF_ACTIONS: [&str; 7] =
+    ["encryption", "wrapping", "hashing", "began_ns", "ended_ns", "space", "user_type"];
 
 /// What only actions have.
-const ACTIONS: [(&str, DataType); 5] = [
+const ACTIONS: [(&str, DataType); 7] = [
     ("encryption", DataType::Binary),
     ("wrapping", DataType::Binary),
     ("hashing", DataType::Binary),
     ("began_ns", DataType::Int64),
     ("ended_ns", DataType::Int64),
+    ("space", DataType::Utf8),
+    ("user_type", DataType::Utf8),
 ];
 
 const INTERVALS: [(&str, DataType); 15] = [
@@ -68,7 +70,8 @@ pub fn intervals() -> SchemaRef {
 }
 
 /// The same of a script's actions, whose `objects` are their requests. They have no parts, but what
-/// they spent on cryptography, and when the first began and the last ended.
+/// they spent on cryptography, when the first began and the last ended, in which kind of space they
+/// were, and of what type their users are.
 #[must_use]
 pub fn actions() -> SchemaRef {
     let own = INTERVALS.iter().filter(|(name, _)| !LATER.contains(name));

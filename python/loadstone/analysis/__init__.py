@@ -14,6 +14,7 @@ from loadstone.analysis.cells.actions import (
     ActionCell,
     ActionPart,
     read_action_parts,
+    read_group_parts,
     summarise_actions,
 )
 from loadstone.analysis.cells.cell import Cell
@@ -57,6 +58,7 @@ class Findings:
     host that the load came from, `exporters` what the targets' exporters showed meanwhile;
     `mistakes` are the common ones of benchmark reports, each with whether this run makes it;
     `queries` is what a run of queries measured; `actions` what the actions of scripts did,
+    `action_groups` the same by the kind of space and the type of user, where they differ,
     and `replays` how faithful that was to a trace; `targets` are those of the campaign, in the
     order in which it names them.
     """
@@ -79,6 +81,7 @@ class Findings:
     mistakes: tuple[linter.MistakeResult, ...] = ()
     queries: QueryResults | None = None
     actions: tuple[ActionCell, ...] = ()
+    action_groups: tuple[ActionCell, ...] = ()
     targets: tuple[str, ...] = ()
     replays: tuple[Fidelity, ...] = ()
 
@@ -124,6 +127,7 @@ def _joined(run: Run, members: Sequence["Findings"]) -> Findings:
         hooks=every("hooks"),
         client=", ".join(one.client for one in members),
         actions=every("actions"),
+        action_groups=every("action_groups"),
         targets=tuple(targets),
         replays=every("replays"),
         exporters=several.join_exporters(one.exporters for one in members),
@@ -140,7 +144,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
     rate_points = timeline.points_per_trial(run.records)
     probe_points = resources.points_per_trial(run.records)
     watch, under_load_s = ExporterWatch(), 0.0
-    actions = list[ActionPart]()
+    actions, groups = list[ActionPart](), list[ActionPart]()
     searches = read_searches(run)
     for reading in read_tables(run, searches):
         record, intervals = reading.record, reading.intervals
@@ -150,6 +154,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         if not reading.is_result:
             continue
         actions += read_action_parts(record)
+        groups += read_group_parts(record)
         if reading.parts:
             facts[record.id] = replace(facts[record.id], little=little_of(reading.parts))
         if courses:
@@ -183,6 +188,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         mistakes=linter.lint(judged.account),
         queries=read_queries(run),
         actions=summarise_actions(actions, judged.targets),
+        action_groups=summarise_actions(groups, judged.targets),
         targets=tuple(judged.targets),
         replays=read_fidelity(run, actions),
     )

@@ -31,6 +31,8 @@ _WORDINGS: Mapping[str, Callable[[object], str]] = {
 METRIC_WORDS = {
     "requests_per_s": "requests per second",
     "bytes_per_s": "data per second",
+    "actions_per_s": "actions per second",
+    "actions_busy_per_s": "actions per second that one client would do of these alone",
     "seconds": "seconds",
 }
 

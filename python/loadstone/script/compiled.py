@@ -25,6 +25,7 @@ from loadstone.script.expansion import (
     NONE,
     OPERATIONS,
     PUT,
+    CountedKind,
     Requests,
     Subjects,
     Words,
@@ -217,7 +218,7 @@ def _write_dealt(
         "due_ns": pa.nulls(length, pa.uint64()),
         **columns,
     }
-    requests = Requests(actions=[action], sessions=sessions, action_count=length)
+    requests = Requests(kinds=[CountedKind(action)], sessions=sessions, action_count=length)
     return _write(whole, requests, known, folder, count)
 
 
@@ -231,7 +232,9 @@ def _write(
     length = len(columns["session"])
     metadata = {
         "format": str(FORMAT),
-        "actions": as_json(requests.actions),
+        "actions": as_json(kind.action for kind in requests.kinds),
+        "spaces": as_json(kind.space for kind in requests.kinds),
+        "user_types": as_json(kind.user_type for kind in requests.kinds),
         "operations": as_json(OPERATIONS),
         "first_sessions": str(requests.first_sessions),
         "last_sessions": str(requests.last_sessions),

@@ -10,7 +10,7 @@ import zlib
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,12 +37,22 @@ PROFILE = (("keystore", 4096), ("profile/private", 1024), ("profile/public", 102
 """What a user is made of: objects and their sizes in bytes. They are encrypted for the user."""
 
 KEY_BYTES_MAX = 1024
+KINDS_MAX = 127
+"""Kinds of actions that the load generator counts apart."""
 ONE_OPERATION = {"WRITE": PUT, "READ": GET, "HEAD": HEAD, "DELETE": DELETE, "LIST": LIST,
                  "AUDIT": LIST}  # fmt: skip
 NONE = -1
 
 _CHUNK = 65_536
 _KEY_PARTS = 16
+
+
+class CountedKind(NamedTuple):
+    """What actions are counted by: the kind of their space, and the type of who does them."""
+
+    action: str
+    space: str | None = None
+    user_type: str | None = None
 
 
 @dataclass(slots=True)
@@ -64,7 +74,7 @@ class Requests:
     due_ns: Words = field(default_factory=lambda: array("q"))
     entries: Words = field(default_factory=lambda: array("q"))
     subject: Words = field(default_factory=lambda: array("i"))
-    actions: list[str] = field(default_factory=list)
+    kinds: list[CountedKind] = field(default_factory=list)
     users: list[str] = field(default_factory=list)
     sessions: int = 0
     first_sessions: int = 0
@@ -175,7 +185,10 @@ class _Expansion:
         self.sessions: dict[int, int] = {}
         self.kinds: list[int] = []
         self.due_ns: list[int] = []
-        self.actions: dict[str, int] = {}
+        self.counted: dict[CountedKind, int] = {}
+        self.kind = 0
+        """The kind of the action that is being expanded."""
+        self.types: dict[str, tuple[int, str | None]] = {}
         self.has_times: bool | None = None
         self.has_plain_keys = False
         self.named: dict[str, dict[int, tuple[int, str]]] = {}
@@ -189,6 +202,9 @@ class _Expansion:
             self._doubt(one)
             return
         if one.row in self.mistakes.rows or not self._is_whole(one, kind.needs):
+            self._doubt(one)
+            return
+        if not self._is_counted(one):
             self._doubt(one)
             return
         session = self.sessions.setdefault(one.session, len(self.sessions))
@@ -206,6 +222,25 @@ class _Expansion:
             case _:
                 self._simple(one, session)
         self.requests.is_last[-1] = 1
+
+    def _is_counted(self, one: Action) -> bool:
+        """Number the kind of an action, and note a user of two types; too many kinds is one."""
+        before = self.mistakes.count
+        if one.user is not None:
+            row, known = self.types.setdefault(one.user, (one.row, one.user_type))
+            if known != one.user_type:
+                found = "nothing" if one.user_type is None else f'"{one.user_type}"'
+                allowed = "nothing" if known is None else f'"{known}"'
+                self.mistakes.add(one.row, "user_type", found, f"{allowed}, as row {row} has it")
+        kind = CountedKind(one.action, one.space, one.user_type)
+        if kind not in self.counted and len(self.counted) == KINDS_MAX:
+            self.mistakes.add(
+                one.row, "user_type", f'"{one.user_type}"',
+                f"at most {KINDS_MAX} kinds of actions, by their names, spaces and user types",
+            )  # fmt: skip
+            return False
+        self.kind = self.counted.setdefault(kind, len(self.counted))
+        return self.mistakes.count == before
 
     def _doubt(self, one: Action) -> None:
         """Note which objects a wrong row may have meant: what later rows expect is not known."""
@@ -225,6 +260,10 @@ class _Expansion:
             self.mistakes.add(one.row, "space", f'"{one.space}"', " or ".join(SPACES))
         if one.space is not None and one.user is None:
             self.mistakes.add(one.row, "user", "nothing", "the user whose space it is")
+        if one.user_type is not None and not one.user_type.isprintable():
+            self.mistakes.add(
+                one.row, "user_type", f"{one.user_type!r}", "a name that can be printed"
+            )
         if one.expect is not None and one.expect not in EXPECTATIONS:
             self.mistakes.add(one.row, "expect", f'"{one.expect}"', ", ".join(EXPECTATIONS))
         if one.place is not None and (one.space is not None or one.action in OF_USERS):
@@ -320,7 +359,7 @@ class _Expansion:
         requests = self.requests
         requests.session.append(session)
         requests.row.append(one.row)
-        requests.action.append(self.actions.setdefault(one.action, len(self.actions)))
+        requests.action.append(self.kind)
         requests.is_last.append(0)
         requests.operation.append(operation)
         requests.size.append(size)
@@ -335,7 +374,7 @@ class _Expansion:
         if not self.requests.action_count:
             self.mistakes.stop_if_any()
         requests = self.requests
-        requests.actions, requests.users = list(self.actions), list(self.users)
+        requests.kinds, requests.users = list(self.counted), list(self.users)
         requests.sessions = len(self.sessions)
         requests.subject, coded = self.keys.number()
         _order_sessions(requests, self.kinds)
@@ -401,6 +440,6 @@ ARROW = {"I": pa.uint32(), "i": pa.int32(), "B": pa.uint8(), "q": pa.int64(), "Q
 """The Arrow type of each kind of array."""
 
 
-def as_json(names: Iterable[str]) -> str:
+def as_json(names: Iterable[str | None]) -> str:
     """Return names as metadata keep them."""
     return json.dumps(list(names))

@@ -262,7 +262,7 @@ class _Walk:
 
     def _refuse_absent(self, at: int, subject: int) -> None:
         row, name = self.row[subject], self._key(subject)
-        action = self.requests.actions[self.requests.action[at]]
+        action = self.requests.kinds[self.requests.action[at]].action
         why = f"row {row} deletes" if row else "nothing writes before"
         found, allowed = f'{action} of "{name}", which {why}', "objects that are there"
         self._add(
@@ -274,7 +274,7 @@ class _Walk:
     def _refuse_shared(self, at: int, subject: int) -> None:
         requests = self.requests
         session, other = requests.session[at], self.changer[subject]
-        action = requests.actions[requests.action[at]]
+        action = requests.kinds[requests.action[at]].action
         hint = None
         if other not in (_MANY, session):
             self.waits.add((session, other))

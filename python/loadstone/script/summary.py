@@ -11,9 +11,13 @@ from loadstone.script.expansion import NONE, PUT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionSummary:
-    """One kind of action: how often, and the requests and bytes that it means."""
+    """One kind of action: how often, and the requests and bytes that it means.
+
+    `user_type` is that of its users, where the script has types.
+    """
 
     action: str
+    user_type: str | None
     actions: int
     requests: int
     bytes_put: int
@@ -41,15 +45,16 @@ class ScriptSummary:
     def document(self) -> dict[str, Any]:
         """Return it as JSON."""
         own = {name: getattr(self, name) for name in self.__slots__ if name != "actions"}
-        kinds = {
-            one.action: {
-                "actions": one.actions,
-                "requests": one.requests,
-                "bytes_put": one.bytes_put,
-            }
-            for one in self.actions
-        }
-        return {"actions": kinds, **own}
+        kinds: dict[str, dict[str, int]] = {}
+        types: dict[str, dict[str, int]] = {}
+        for one in self.actions:
+            sums = kinds.setdefault(one.action, {"actions": 0, "requests": 0, "bytes_put": 0})
+            sums["actions"] += one.actions
+            sums["requests"] += one.requests
+            sums["bytes_put"] += one.bytes_put
+            if one.user_type is not None:
+                types.setdefault(one.user_type, {})[one.action] = one.actions
+        return {"actions": kinds, "user_types": types, **own}
 
 
 def summarise(checked: Checked) -> ScriptSummary:
@@ -71,10 +76,20 @@ def summarise(checked: Checked) -> ScriptSummary:
         if due_ns != NONE:
             first_ns = due_ns if first_ns is None else min(first_ns, due_ns)
             last_ns = max(last_ns, due_ns)
+    # Its spaces are the reports' affair: before a run, who does what is enough.
+    shown: dict[tuple[str, str | None], list[int]] = {}
+    for at, kind in enumerate(requests.kinds):
+        shown.setdefault((kind.action, kind.user_type), []).append(at)
     return ScriptSummary(
         actions=tuple(
-            ActionSummary(action=name, actions=counts[at], requests=parts[at], bytes_put=put[at])
-            for at, name in enumerate(requests.actions)
+            ActionSummary(
+                action=action,
+                user_type=user_type,
+                actions=sum(counts[at] for at in own),
+                requests=sum(parts[at] for at in own),
+                bytes_put=sum(put[at] for at in own),
+            )
+            for (action, user_type), own in shown.items()
         ),
         sessions=requests.sessions,
         first_sessions=requests.first_sessions,

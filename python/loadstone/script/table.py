@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet
 from pydantic import TypeAdapter, ValidationError
 
@@ -40,11 +41,14 @@ COLUMNS = pa.schema(
         pa.field("due_ns", pa.int64()),
         pa.field("expect", pa.utf8()),
         pa.field("entries", pa.uint32()),
+        pa.field("user_type", pa.utf8()),
     ]
 )
 """What docs/reference/script.md explains."""
 
 SPACES = ("private", "inbox")
+SIZE_MAX = 2**40 - 1
+"""Bytes of the longest object of a script: the load generator keeps no longer ones."""
 EXPECTATIONS = ("any", "exists", "absent")
 
 
@@ -64,6 +68,7 @@ class Action(NamedTuple):
     due_ns: int | None = None
     expect: str | None = None
     entries: int | None = None
+    user_type: str | None = None
 
     @property
     def key(self) -> str:
@@ -238,7 +243,10 @@ def _column(batch: pa.RecordBatch, field: pa.Field, row: int, mistakes: Mistakes
         return [_MISSING.get(field.name)] * batch.num_rows
     column = batch.column(field.name)
     try:
-        cells = column.cast(field.type).to_pylist()
+        values = column.cast(field.type)
+        if not _is_within(field.name, values):
+            raise pa.ArrowInvalid("a number is out of bounds")
+        cells = values.to_pylist()
     except pa.ArrowException:
         cells = [
             _cell(field.name, str(cell), row + place, mistakes) if cell is not None else None
@@ -250,6 +258,14 @@ def _column(batch: pa.RecordBatch, field: pa.Field, row: int, mistakes: Mistakes
                 mistakes.add(row + place, field.name, "nothing", "a value")
         cells = [_MISSING[field.name] if cell is None else cell for cell in cells]
     return cells
+
+
+def _is_within(name: str, values: pa.Array) -> bool:
+    """Tell whether all numbers of a column are allowed."""
+    if name not in _WHOLE:
+        return True
+    bounds = pc.min_max(values).as_py()
+    return bounds["min"] is None or (bounds["min"] >= 0 and bounds["max"] <= _WHOLE[name])
 
 
 _MISSING: Mapping[str, Any] = {"session": 0, "action": ""}
@@ -292,7 +308,7 @@ def _check_columns(names: Sequence[str], mistakes: Mistakes) -> None:
 
 
 _WHOLE: Mapping[str, int] = {
-    "session": 2**32 - 1, "place": 2**32 - 1, "size": 2**63 - 1, "content": 2**32 - 1,
+    "session": 2**32 - 1, "place": 2**32 - 1, "size": SIZE_MAX, "content": 2**32 - 1,
     "due_ns": 2**63 - 1, "entries": 2**32 - 1,
 }  # fmt: skip
 

@@ -10,14 +10,15 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use loadstone_record as record;
 
 use crate::recorder::{LogRow, Row, RowKey, Second};
+use crate::script::ActionKind;
 
 /// Which rows of seconds are meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Of<'a> {
     /// Those of requests.
     Requests,
-    /// Those of a script's actions, by their names; each action counts its requests as objects.
-    Actions(&'a [String]),
+    /// Those of a script's actions, by their kinds; each action counts its requests as objects.
+    Actions(&'a [ActionKind]),
 }
 
 /// Returns one row for each stage, iteration, operation (or action) and outcome of each second of
@@ -57,6 +58,8 @@ struct SecondColumns {
     numbers: [Int64Builder; 5],
     began: Int64Builder,
     ended: Int64Builder,
+    spaces: StringBuilder,
+    user_types: StringBuilder,
     /// Response, service, first byte, lag, part, encryption, wrapping, hashing.
     histograms: [BinaryBuilder; 8],
 }
@@ -73,10 +76,14 @@ impl SecondColumns {
         self.agents.append_value(agent);
         self.stages.append_value(key.stage.name());
         self.iterations.append_value(key.iteration as i32);
-        self.operations.append_value(key.doing.name(match of {
+        let kinds = match of {
             Of::Requests => &[],
-            Of::Actions(names) => names,
-        }));
+            Of::Actions(kinds) => kinds,
+        };
+        self.operations.append_value(key.doing.name(kinds));
+        let kind = key.doing.action_number().and_then(|number| kinds.get(number));
+        self.spaces.append_option(kind.and_then(|kind| kind.space.as_deref()));
+        self.user_types.append_option(kind.and_then(|kind| kind.user_type.as_deref()));
         self.outcomes.append_value(key.outcome.name());
         let values = [second, row.requests, row.objects, row.bytes, row.parts_failed];
         for (builder, value) in self.numbers.iter_mut().zip(values) {
@@ -123,7 +130,8 @@ impl SecondColumns {
             Arc::new(first_byte.finish()),
             Arc::new(lag.finish()),
         ];
-        // Requests go in parts; what cryptography takes, and how long it went on, is of actions.
+        // Requests go in parts; what cryptography takes, and how long it went on, is of actions;
+        // so are spaces and types of users.
         let (schema, own): (_, Vec<ArrayRef>) = match of {
             Of::Requests => (
                 record::columns::intervals(),
@@ -137,6 +145,8 @@ impl SecondColumns {
                     Arc::new(hashing.finish()),
                     Arc::new(self.began.finish()),
                     Arc::new(self.ended.finish()),
+                    Arc::new(self.spaces.finish()),
+                    Arc::new(self.user_types.finish()),
                 ],
             ),
         };

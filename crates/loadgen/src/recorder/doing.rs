@@ -1,9 +1,9 @@
-//! What a row of a record counts: requests of one operation, or actions of one name.
+//! What a row of a record counts: requests of one operation, or actions of one kind.
 
 use crate::operation::{OPERATIONS, Operation};
-use crate::script::ACTIONS_MAX;
+use crate::script::{ACTIONS_MAX, ActionKind};
 
-/// What is counted: requests of one operation, or actions of one name. In one byte, for it is
+/// What is counted: requests of one operation, or actions of one kind. In one byte, for it is
 /// compared with every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Doing(u8);
@@ -30,10 +30,10 @@ impl Doing {
     }
 
     /// Returns the name of an operation, or of one of these actions.
-    pub(crate) fn name(self, actions: &[String]) -> &str {
+    pub(crate) fn name(self, actions: &[ActionKind]) -> &str {
         match self.action_number() {
             None => OPERATIONS[usize::from(self.0)].name,
-            Some(number) => actions.get(number).map_or("", String::as_str),
+            Some(number) => actions.get(number).map_or("", |kind| &kind.name),
         }
     }
 }

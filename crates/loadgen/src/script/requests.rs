@@ -5,9 +5,11 @@ use std::ops::Range;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{UInt8Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, BooleanArray, RecordBatch, UInt8Array, UInt32Array, UInt64Array};
-use arrow_schema::Schema;
+use arrow_schema::{Metadata, Schema};
 
-use super::{ACTIONS_MAX, Hashed, LENGTH_MAX, Listing, OPERATIONS, Turn, VERSION_MAX, file};
+use super::{
+    ACTIONS_MAX, ActionKind, Hashed, LENGTH_MAX, Listing, OPERATIONS, Turn, VERSION_MAX, file,
+};
 use crate::error::Error;
 use crate::operation::Operation;
 use crate::portion::Portion;
@@ -47,8 +49,8 @@ pub(crate) struct Rows {
     batch_rows: usize,
     /// The row at which each session begins, and the end of the last.
     starts: Vec<u64>,
-    /// The names of the actions.
-    pub(crate) actions: Vec<String>,
+    /// The kinds of the actions.
+    pub(crate) actions: Vec<ActionKind>,
     operations: Vec<Operation>,
     /// Sessions that run before all others one by one, and those that run after all others.
     pub(crate) first_sessions: u32,
@@ -129,7 +131,7 @@ impl Rows {
             batches,
             batch_rows,
             starts,
-            actions: names("actions")?,
+            actions: kinds(known)?,
             operations,
             first_sessions: number("first_sessions")?,
             last_sessions: number("last_sessions")?,
@@ -143,7 +145,7 @@ impl Rows {
             return Some(format!("more first and last sessions than {sessions}"));
         }
         if self.actions.len() > ACTIONS_MAX {
-            return Some(format!("{} names of actions", self.actions.len()));
+            return Some(format!("{} kinds of actions", self.actions.len()));
         }
         for batch in &self.batches {
             let beyond = |name: &str, is_wrong: bool| {
@@ -224,6 +226,21 @@ impl Rows {
 
 fn max<T: Copy + Into<u64>>(values: &[T]) -> u64 {
     values.iter().map(|value| (*value).into()).max().unwrap_or(0)
+}
+
+/// Returns the kinds of actions; scripts of earlier builds have names alone.
+fn kinds(known: &Metadata) -> Option<Vec<ActionKind>> {
+    let names: Vec<String> = serde_json::from_str(known.get("actions")?).ok()?;
+    let others = |key: &str| -> Option<Vec<Option<String>>> {
+        let read = match known.get(key) {
+            Some(text) => serde_json::from_str(text).ok()?,
+            None => vec![None; names.len()],
+        };
+        (read.len() == names.len()).then_some(read)
+    };
+    let (spaces, types) = (others("spaces")?, others("user_types")?);
+    let kinds = names.into_iter().zip(spaces).zip(types);
+    Some(kinds.map(|((name, space), user_type)| ActionKind { name, space, user_type }).collect())
 }
 
 impl Batch {

@@ -16,6 +16,9 @@ Parameter = str | int | float | None
 
 RATE = "requests_per_s"
 BYTE_RATE = "bytes_per_s"
+ACTION_RATE = "actions_per_s"
+"""Actions of a script that all clients completed, by wall time."""
+
 MEGABYTE_RATE = "megabytes_per_s"
 """A printed rate whose megabyte may be 10^6 or 2^20 bytes."""
 
@@ -231,6 +234,9 @@ class Account:
 
     def headline(self) -> str:
         """Return the metric that comparisons speak about first."""
+        actions = {one.workload for one in self.of(ACTION_RATE)}
+        if actions and actions.issuperset(one.workload for one in self.of(RATE)):
+            return ACTION_RATE
         for metric in (RATE, BYTE_RATE, SECONDS):
             if metric in self.metrics:
                 return metric

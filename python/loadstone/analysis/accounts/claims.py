@@ -189,7 +189,8 @@ def unit_of_metric(metric: str) -> str:
     """Return what numbers of a metric are in."""
     if metric == SECONDS:
         return "s"
-    return {"requests_per_s": "requests/s", "bytes_per_s": "bytes/s"}.get(metric, metric)
+    known = {"requests_per_s": "requests/s", "bytes_per_s": "bytes/s", "actions_per_s": "actions/s"}
+    return known.get(metric, metric)
 
 
 def _case_json(comparison: Comparison, one: CaseComparison) -> dict[str, object]:

@@ -119,7 +119,10 @@ def compare(
     `controls` are the whole runs that the arms come from, in which a target may stand twice.
     `factors` name facts of a case, or fields, in which the arms may differ: what is compared.
     """
-    chosen = metric or a.headline()
+    chosen = metric or next(
+        (own for one in (a, b) if (own := one.headline()) in {*a.metrics} & {*b.metrics}),
+        a.headline(),
+    )
     cells_a, cells_b = _cells(a, b, chosen, factors)
     is_one_run = bool(a.run) and a.run == b.run
     shared = [key for key in cells_a if key in cells_b]

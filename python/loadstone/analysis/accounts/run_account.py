@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from loadstone import units
 from loadstone.analysis.accounts.account import (
+    ACTION_RATE,
     BYTE_RATE,
     RATE,
     SECONDS,
@@ -18,6 +19,7 @@ from loadstone.analysis.accounts.account import (
     Measurement,
     Parameter,
 )
+from loadstone.analysis.cells.actions import ActionCell, read_action_parts, summarise_actions
 from loadstone.analysis.cells.cell import Cell, system_of
 from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
@@ -62,7 +64,9 @@ HOST_FIELDS = ("cpu", "memory_bytes", "kernel", "network", "nics", "cgroup")
 def read_account(run: Run) -> Account:
     """Read a run's tables, one trial at a time, and return it as an account."""
     measured = read_measured(run)
-    return account_of(run, measured, summarise_totals(measured.parts, measured.peaks))
+    account = account_of(run, measured, summarise_totals(measured.parts, measured.peaks))
+    actions = sorted(_of_actions(measured), key=lambda one: account.targets.index(one.target))
+    return replace(account, measurements=(*account.measurements, *actions))
 
 
 def account_of(run: Run, measured: Measured, totals: Sequence[Cell]) -> Account:
@@ -124,6 +128,40 @@ def _measurements(measured: Measured, totals: Sequence[Cell]) -> Iterator[Measur
             for metric, value in _values(cell):
                 of_case[metric] = of_case.get(metric, 0) + 1
                 yield made(metric=metric, value=value, repetition=of_case[metric])
+
+
+def _of_actions(measured: Measured) -> Iterator[Measurement]:
+    """Yield the numbers of scripts' actions, beside those of the requests that they are made of."""
+    records = {part.record.id: part.record for part in measured.parts}
+    seen: dict[object, int] = {}
+    for name, record in records.items():
+        for action in summarise_actions(list(read_action_parts(record)), ()):
+            cell = action.cell
+            labels = tuple(label for label in cell.labels if label not in LABELS_OF_CELLS)
+            labels += tuple(measured.flags.get(name, ()))
+            for metric, value in _values_of_action(action):
+                made = _common(cell)(
+                    metric=metric,
+                    value=value,
+                    block=record.trial["block"],
+                    labels=labels,
+                    started_unix_ns=record.summary.get("started_unix_ns"),
+                )
+                key = made.target, made.case, metric
+                seen[key] = seen.get(key, 0) + 1
+                yield replace(made, repetition=seen[key])
+
+
+def _values_of_action(action: ActionCell) -> Iterator[tuple[str, float]]:
+    if action.completed_per_s:
+        yield ACTION_RATE, action.completed_per_s
+    if action.busy_per_s:
+        yield "actions_busy_per_s", action.busy_per_s
+    if action.cell.response is not None:
+        yield "action_ns_mean", action.cell.response.mean_ns
+        for quantile, value in action.cell.response.quantiles.items():
+            if value is not None:
+                yield f"action_ns_{quantile}", float(value)
 
 
 def _cells_of(

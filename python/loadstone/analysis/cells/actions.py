@@ -7,17 +7,23 @@ client while it does nothing but this.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
+
+import numpy as np
 
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.order import in_order
 from loadstone.analysis.cells.summary import spread_of_trials, summarise_totals
 from loadstone.analysis.measured.part import SECOND_NS, Encoded, Part, read_parts
-from loadstone.analysis.measured.rows import Rows, values_of
+from loadstone.analysis.measured.rows import Column, Rows, values_of
 from loadstone.analysis.statistics.latency import Latency, latency, merge
 from loadstone.results.record import Record
 
 OUT_OF_LINE = ("CREATE_USER", "AUDIT")
 """Actions of sessions that run before all others, and after them."""
+
+ALL = "ALL"
+"""In the place of an action: all that users of one type did, making and audits apart."""
 
 CRYPTOGRAPHY = ("encryption", "wrapping", "hashing")
 """What a client spends time on that is not the store's: columns of an action's histograms."""
@@ -43,10 +49,13 @@ class ActionCell:
     The rates of `cell` are by the time of the measured part; of actions that have only the begin or
     the end of it (`OUT_OF_LINE`), by that from the begin of the first to the end of the last.
     `cell.objects` are the requests that good actions were made of. `encryption`, `wrapping` and
-    `hashing` are what good actions spent on them, of those that spent any.
+    `hashing` are what good actions spent on them, of those that spent any. `space` and `user_type`
+    say which of these actions are meant, where not all are.
     """
 
     action: str
+    space: str | None
+    user_type: str | None
     cell: Cell
     span_s: float | None
     encryption: Latency | None
@@ -91,7 +100,55 @@ def read_action_parts(record: Record) -> Iterable[ActionPart]:
     """Return what each action did in each iteration of a trial; nothing where it has no script."""
     if record.actions_path is None:
         return
+    yield from _parts(record, Rows(record.actions, {"operation": "action"}))
+
+
+def read_group_parts(record: Record) -> Iterable[ActionPart]:
+    """Return the same by space and type of user, and of each type together; `Group` names them.
+
+    Nothing where no action has parts that differ in them.
+    """
+    if record.actions_path is None:
+        return
     rows = Rows(record.actions, {"operation": "action"})
+    names = [rows[name].tolist() for name in ("operation", "space", "user_type")]
+    groups = [Group(*values) for values in zip(*names, strict=True)]
+    if len(set(groups)) > len({one.action for one in groups}) or any(g.user_type for g in groups):
+        yield from _parts(record, rows.labelled("operation", _texts(groups)))
+    together = [
+        Group(ALL, None, one.user_type) if one.action not in OUT_OF_LINE else None for one in groups
+    ]
+    if any(one is not None and one.user_type is not None for one in together):
+        whole = rows.labelled("operation", _texts(together))
+        yield from _parts(record, whole.pick(np.array([one is not None for one in together])))
+
+
+class Group(NamedTuple):
+    """Actions that are counted together, as the name of one operation holds them."""
+
+    action: str
+    space: str | None = None
+    user_type: str | None = None
+
+    @property
+    def text(self) -> str:
+        """One text for it; no part of it has a tab."""
+        return "\t".join(one or "" for one in self)
+
+    @classmethod
+    def read(cls, text: str) -> "Group":
+        """Return what a text holds; the name of an action is of all its spaces and types."""
+        action, space, user_type = (*text.split("\t"), "", "")[:3]
+        return cls(action, space or None, user_type or None)
+
+
+def _texts(groups: Sequence[Group | None]) -> Column:
+    texts = np.empty(len(groups), dtype=object)
+    texts[:] = ["" if one is None else one.text for one in groups]
+    return texts
+
+
+def _parts(record: Record, rows: Rows) -> Iterable[ActionPart]:
     good = rows.where("stage", "measure").where("outcome", "ok")
     for part in read_parts(record, rows):
         own = good.where("iteration", part.iteration).where("operation", part.operation)
@@ -126,7 +183,13 @@ def summarise_actions(
         of_trial.setdefault((part.record.id, part.operation), []).append(part)
     found = in_order(summarise_totals(parts, {}), targets)
     places = {target: place for place, target in enumerate(dict.fromkeys(c.target for c in found))}
-    cells = sorted(found, key=lambda cell: (places[cell.target], cell.operation in OUT_OF_LINE))
+    cells = sorted(
+        found,
+        key=lambda cell: (
+            places[cell.target],
+            Group.read(cell.operation).action in OUT_OF_LINE,
+        ),
+    )
     return tuple(
         _action(cell, [one for trial in cell.trials for one in of_trial[trial, cell.operation]])
         for cell in cells
@@ -140,9 +203,13 @@ def _action(cell: Cell, parts: Sequence[ActionPart]) -> ActionCell:
         latency(merge(part.cryptography[kind] for part in parts)) for kind in CRYPTOGRAPHY
     )
     span_s = sum(known) / SECOND_NS if known and len(known) == len(spans) else None
+    group = Group.read(cell.operation)
+    named = replace(cell, operation=group.action)
     return ActionCell(
-        action=cell.operation,
-        cell=_by_spans(cell, parts) if span_s and cell.operation in OUT_OF_LINE else cell,
+        action=group.action,
+        space=group.space,
+        user_type=group.user_type,
+        cell=_by_spans(named, parts) if span_s and group.action in OUT_OF_LINE else named,
         span_s=span_s,
         encryption=encryption,
         wrapping=wrapping,

@@ -42,6 +42,14 @@ class Rows:
             whole = self._columns[name] = _array(self._table, self._named.get(name, name))
         return whole if self._picked is None else whole[self._picked]
 
+    def labelled(self, name: str, values: Column) -> "Rows":
+        """Return these rows with one value each as a column of that name, over another of it."""
+        rows = self.pick(np.ones(len(self), dtype=np.bool_))
+        whole = np.empty(self._table.num_rows, dtype=object)
+        whole[rows._picked] = values
+        rows._columns = {**self._columns, name: whole}
+        return rows
+
     def where(self, column: str, value: object) -> "Rows":
         """Return the rows whose column has a value."""
         return self.pick(self[column] == value)

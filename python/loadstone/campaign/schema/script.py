@@ -11,10 +11,29 @@ from loadstone.errors import InputError
 _FROZEN = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
+TYPES_MAX = 10
+"""Types of users: each is counted apart, with each action in each space."""
+
+
 def _read_bounds(value: Any) -> Any:
     if not isinstance(value, (list, tuple)) or len(value) != 2:
         raise InputError.of_value(value, "the smallest and the largest number, like [1, 9]")
     return tuple(value)
+
+
+class UserType(BaseModel):
+    """Users of one type: how many of all, and what they do."""
+
+    model_config = _FROZEN
+
+    share: PositiveNumber = Field(
+        default=1, description="Its part of the users, against the shares of the other types."
+    )
+    mix: dict[Literal["WRITE", "READ", "LIST", "DELETE", "SHARE"], PositiveNumber] | None = Field(
+        default=None,
+        min_length=1,
+        description="Weights of its actions; those of the published sequence when absent.",
+    )
 
 
 class Users(BaseModel):
@@ -38,6 +57,26 @@ class Users(BaseModel):
         Field(default=(1, 9), description="Fewest and most recipients of a share.")
     )
     contents: PositiveCount = Field(default=10, description="Different contents of objects.")
+    types: dict[str, UserType] = Field(
+        default={},
+        description="Types of users, each with its part of the users and a mix of actions of its"
+        " own; actions are dealt to types as users are. Reports have rows for each.",
+    )
+
+    @model_validator(mode="after")
+    def _has_users_of_each_type(self) -> Self:
+        wrong = [name for name in self.types if not name or not name.isprintable()]
+        if wrong:
+            raise KeyMistakesError(
+                [KeyMistake(path=("types",), found=repr(one), allowed="names that can be printed")
+                 for one in wrong]
+            )  # fmt: skip
+        if len(self.types) > min(self.users, TYPES_MAX):
+            most = min(self.users, TYPES_MAX)
+            found = f"{len(self.types)} types"
+            allowed = f"at most {most}" + (", as there are users" if most < TYPES_MAX else "")
+            raise KeyMistakesError([KeyMistake(path=("types",), found=found, allowed=allowed)])
+        return self
 
     @model_validator(mode="after")
     def _has_recipients(self) -> Self:

@@ -36,7 +36,7 @@ from typing import Annotated
 import typer
 
 from loadstone.analysis.accounts import claims, comparison
-from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Parameter
+from loadstone.analysis.accounts.account import ACTION_RATE, RATE, SECONDS, Account, Parameter
 from loadstone.analysis.accounts.comparison import CaseComparison, Comparison
 from loadstone.analysis.naming import describe_parameter, metric_value, metric_words
 from loadstone.analysis.statistics.ratios import TOGETHER
@@ -61,7 +61,10 @@ def command(
     ] = None,
     metric: Annotated[
         str | None,
-        typer.Option(help="requests_per_s, bytes_per_s, seconds, service_ns_p99 and the like."),
+        typer.Option(
+            help="requests_per_s, bytes_per_s, seconds, service_ns_p99 and the like; of scripts"
+            " actions_per_s, actions_busy_per_s, action_ns_p99 and the like."
+        ),
     ] = None,
     factor: Annotated[
         list[str] | None,
@@ -249,6 +252,8 @@ def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
     unit = claims.plural(found.unit_of_replication)
     print(f"{found.b} against {found.a}: {metric_words(found.metric)}")
     print(f"geometric means over the {unit}")
+    if found.metric == ACTION_RATE:
+        print("the requests that actions are made of: --metric requests_per_s")
     for factor in found.factors:
         print(f"compared by {factor}")
     if found.refused:
@@ -332,7 +337,7 @@ def _row(one: CaseComparison, shared: set[str], words: str, metric: str) -> list
     from loadstone import units
 
     name = claims.describe(one, shared) or "all"
-    if metric in (RATE, SECONDS):
+    if metric in (RATE, ACTION_RATE, SECONDS):
         # The head says the unit; means that are hardly ever whole numbers line up by their digits.
         return [name, units.format_number(one.a), units.format_number(one.b), words]
     return [name, metric_value(one.a, metric), metric_value(one.b, metric), words]

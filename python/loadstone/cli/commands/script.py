@@ -221,11 +221,13 @@ def _print_summary(name: str, summary: "ScriptSummary") -> None:
 
     total = sum(one.actions for one in summary.actions)
     print(f"{name}: {total:,} actions in {units.counted(summary.sessions, 'session')}\n")
+    types = any(one.user_type for one in summary.actions)
     print_table(
-        ("action", "actions", "share", "requests", "bytes put"),
+        ("action", *(["user type"] if types else []), "actions", "share", "requests", "bytes put"),
         [
             (
                 one.action,
+                *([one.user_type or "–"] if types else []),
                 f"{one.actions:,}",
                 f"{100 * one.actions / total:.1f} %",
                 f"{one.requests:,}",
@@ -233,7 +235,7 @@ def _print_summary(name: str, summary: "ScriptSummary") -> None:
             )
             for one in summary.actions
         ],
-        numbers={1, 2, 3, 4},
+        numbers={one + types for one in (1, 2, 3, 4)},
     )
     print()
     for line in _facts(summary):

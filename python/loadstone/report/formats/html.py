@@ -40,7 +40,7 @@ from loadstone.report.tables.markdown_tables import Piece, pieces_of
 from loadstone.report.tables.nodes import node_tables
 from loadstone.report.tables.published.templates import render_template
 from loadstone.report.tables.replays import replays_table
-from loadstone.report.tables.script_actions import actions_table
+from loadstone.report.tables.script_actions import actions_table, groups_table
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
 
@@ -72,7 +72,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         step=next_step(run, findings, answer),
         asked=tuple[Piece, ...](pieces_of(asked)),
         capacity=_present(capacity_table(findings), steps_table(findings)),
-        actions=_present(actions_table(findings), replays_table(findings)),
+        actions=_present(actions_table(findings), groups_table(findings), replays_table(findings)),
         pictures=_action_pictures(run, findings),
         numbers=_present(
             results_table(findings, options),

@@ -23,7 +23,7 @@ from loadstone.report.tables.nodes import node_tables
 from loadstone.report.tables.published.templates import render_template
 from loadstone.report.tables.query_results import query_tables
 from loadstone.report.tables.replays import replays_table
-from loadstone.report.tables.script_actions import actions_table
+from loadstone.report.tables.script_actions import actions_table, groups_table
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
 
@@ -44,6 +44,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         capacity_table(findings),
         *query_tables(findings.queries),
         actions_table(findings),
+        groups_table(findings),
         replays_table(findings),
         results_table(findings, options),
         ceilings_table(findings),

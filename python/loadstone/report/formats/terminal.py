@@ -29,7 +29,7 @@ from loadstone.report.tables.layout import (
 from loadstone.report.tables.published.templates import render_template
 from loadstone.report.tables.query_results import query_tables
 from loadstone.report.tables.replays import replays_table
-from loadstone.report.tables.script_actions import actions_table
+from loadstone.report.tables.script_actions import actions_table, groups_table
 from loadstone.results.record import Run
 
 GAP = 2
@@ -113,6 +113,7 @@ def _tables(findings: Findings, options: Options) -> list[Table]:
         capacity_table(findings),
         *query_tables(findings.queries),
         actions_table(findings),
+        groups_table(findings),
         replays_table(findings),
         results_table(findings, options),
         ceilings_table(findings),

@@ -1,8 +1,10 @@
 """The table of a script's actions: both of their rates, their times, and what failed."""
 
+from collections.abc import Sequence
+
 from loadstone import units
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.actions import ActionCell
+from loadstone.analysis.cells.actions import ALL, ActionCell
 from loadstone.analysis.naming import describe_parameter
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table, quantile_cell
 
@@ -17,29 +19,47 @@ CRYPTO_NOTE = (
     " keys and hashing; the rest is the store's, the network's and the other work of the client."
 )
 
+ALL_NOTE = f"{ALL}: everything that users of the type did, but for their making and audits."
+
 
 def actions_table(findings: Findings) -> Table | None:
     """Return a row for each action of each case; None where no trial followed a script."""
-    if not findings.actions:
+    return _table(findings.actions, "Actions")
+
+
+def groups_table(findings: Findings) -> Table | None:
+    """Return the same by kind of space and type of user; None where these tell nothing apart."""
+    types = any(one.user_type for one in findings.action_groups)
+    return _table(findings.action_groups, "Actions by user type" if types else "Actions by space")
+
+
+def _table(actions: Sequence[ActionCell], title: str) -> Table | None:
+    if not actions:
         return None
-    names = _differing(findings.actions)
-    has_targets = len({one.cell.target for one in findings.actions}) > 1
+    names = _differing(actions)
+    has_targets = len({one.cell.target for one in actions}) > 1
+    has_types = any(one.user_type for one in actions)
+    has_spaces = any(one.space for one in actions)
     words = ["Target"] if has_targets else []
     words += [name.replace("_", " ").capitalize() for name in names]
-    columns = [Column(head=word, align="left") for word in (*words, "Action")]
-    has_intervals = any(one.cell.interval and one.completed_per_s for one in findings.actions)
+    words += ["User type"] if has_types else []
+    words += ["Action", "Space"] if has_spaces else ["Action"]
+    columns = [Column(head=word, align="left") for word in words]
+    has_intervals = any(one.cell.interval and one.completed_per_s for one in actions)
     columns += [Column(head=head) for head in ("Count", "Rate")]
     columns += [Column(head="95 % CI", is_optional=True)] if has_intervals else []
     columns += [Column(head=head) for head in ("Busy", "p50", "p99")]
-    has_crypto = any(one.crypto_share for one in findings.actions)
+    has_crypto = any(one.crypto_share for one in actions)
     columns += [Column(head="Crypto")] if has_crypto else []
     columns += [Column(head="Requests", is_optional=True), Column(head="Failed")]
     rows = []
-    for one in findings.actions:
+    for one in actions:
         cell = one.cell
         row = [cell.target] if has_targets else []
         row += [_value(name, cell.parameters.get(name)) for name in names]
-        row += [one.action, f"{cell.requests:,}"]
+        row += [one.user_type or NOT_KNOWN] if has_types else []
+        row += [one.action, one.space or NOT_KNOWN] if has_spaces else [one.action]
+        row += [f"{cell.requests:,}"]
         row += [_rate(one.completed_per_s)]
         row += [_interval(one)] if has_intervals else []
         row += [_rate(one.busy_per_s)]
@@ -48,13 +68,16 @@ def actions_table(findings: Findings) -> Table | None:
         each = one.requests_per_action
         row += [NOT_KNOWN if each is None else f"{each:.3g}"]
         rows.append((*row, _failed(one)))
-    caption = ", ".join(_same(findings.actions, names))
+    caption = ", ".join(_same(actions, names))
+    notes = (*NOTES, CRYPTO_NOTE) if has_crypto else NOTES
+    if any(one.action == ALL for one in actions):
+        notes = (*notes, ALL_NOTE)
     return Table(
-        title="Actions",
+        title=title,
         columns=tuple(columns),
         rows=tuple(rows),
         caption=caption,
-        notes=(*NOTES, CRYPTO_NOTE) if has_crypto else NOTES,
+        notes=notes,
     )
 
 
@@ -81,7 +104,7 @@ def _failed(one: ActionCell) -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in cell.errors.items())
 
 
-def _differing(actions: tuple[ActionCell, ...]) -> list[str]:
+def _differing(actions: Sequence[ActionCell]) -> list[str]:
     values: dict[str, set[str]] = {}
     for one in actions:
         for name, value in one.cell.parameters.items():
@@ -89,7 +112,7 @@ def _differing(actions: tuple[ActionCell, ...]) -> list[str]:
     return [name for name, found in values.items() if len(found) > 1]
 
 
-def _same(actions: tuple[ActionCell, ...], names: list[str]) -> list[str]:
+def _same(actions: Sequence[ActionCell], names: list[str]) -> list[str]:
     parameters = actions[0].cell.parameters
     return [describe_parameter(name, value) for name, value in parameters.items()
             if name not in names]  # fmt: skip

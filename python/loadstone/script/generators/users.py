@@ -3,14 +3,16 @@
 The counts are those of a published long run of an encrypting vault, whose sequence of actions was
 random but the same for every thread: 155 writes, 296 reads, 281 lists, 214 deletes and 63 shares,
 with 215 objects written over. Other lengths keep the proportions; an action that finds no object to
-act on, as with few recipients, is left out.
+act on, as with few recipients, is left out. Types of users divide the actions, each by its own mix:
+a user reads and deletes what lies in the spaces of users of its type.
 """
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from loadstone.campaign.schema.script import Users
+from loadstone.campaign.schema.script import Users, UserType
 from loadstone.script.table import Action
 
 COUNTS: Mapping[tuple[str, str], int] = {
@@ -34,6 +36,10 @@ TRIED_ACTIONS = 64 * 1009
 
 NAMES_LOOKED_AT = 32
 
+_Name = TypeVar("_Name")
+_Kind = tuple[str | None, str, str]
+"""The type of its user, an action, and a kind of space."""
+
 
 def make(settings: Users, seed: int) -> Iterator[Action]:
     """Yield the script: users are made first, then copies run beside each other, then an audit."""
@@ -41,20 +47,26 @@ def make(settings: Users, seed: int) -> Iterator[Action]:
     assert settings.size_bytes is not None, "the caller fills in a size"
     steps = sequence(settings, seed)
     users = [f"user-{number}" for number in range(settings.users)]
+    types: list[str | None] = [None] * len(users)
+    for name, members in _members(settings).items():
+        for one in members:
+            types[one] = name
     row = 0
-    for user in users:
+    for user, kind in zip(users, types, strict=True):
         row += 1
-        yield Action(row, 0, "CREATE_USER", user)
+        yield Action(row, 0, "CREATE_USER", user, user_type=kind)
     for copy in range(1, settings.copies + 1):
         for step in steps:
             row += 1
-            yield _action(row, copy, step, users, settings.size_bytes)
+            action = _action(row, copy, step, users, settings.size_bytes)
+            yield action._replace(user_type=types[step.user])
     for copy in range(1, settings.copies + 1):
-        for user in users:
+        for user, kind in zip(users, types, strict=True):
             for space in ("private", "inbox"):
                 row += 1
                 prefix = f"copy-{copy}/"
-                yield Action(row, settings.copies + 1, "AUDIT", user, space, prefix)
+                last = settings.copies + 1
+                yield Action(row, last, "AUDIT", user, space, prefix, user_type=kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +110,7 @@ def sequence(settings: Users, seed: int) -> list[UserStep]:
     return best.steps
 
 
-def scaled(counts: Mapping[tuple[str, str], int], total: int) -> dict[tuple[str, str], int]:
+def scaled(counts: Mapping[_Name, float], total: int) -> dict[_Name, int]:
     """Return counts with another sum in the same proportions, the largest remainders rounded up."""
     whole = sum(counts.values())
     exact = {name: count * total / whole for name, count in counts.items()}
@@ -109,28 +121,79 @@ def scaled(counts: Mapping[tuple[str, str], int], total: int) -> dict[tuple[str,
     return rounded
 
 
+def _members(settings: Users) -> dict[str | None, range]:
+    """Return the users of each type, by number; each type has one at least."""
+    if not settings.types:
+        return {None: range(settings.users)}
+    shares = {name: float(one.share) for name, one in settings.types.items()}
+    dealt = scaled(shares, settings.users)
+    for name in shares:
+        if not dealt[name]:
+            dealt[name] = 1
+            dealt[max(dealt, key=lambda one: dealt[one])] -= 1
+    members: dict[str | None, range] = {}
+    begin = 0
+    for name in shares:
+        end = begin + dealt[name]
+        members[name], begin = range(begin, end), end
+    return members
+
+
+def _counts(settings: Users, members: Mapping[str | None, range]) -> dict[_Kind, int]:
+    """Return how many actions of each kind the users of each type do.
+
+    A type that writes nothing has nothing in private: it lists, reads and deletes in the inbox.
+    """
+    counts: dict[_Kind, int] = {}
+    dealt = scaled({name: len(own) for name, own in members.items()}, settings.actions)
+    for name, total in dealt.items():
+        mix = settings.types.get(name or "", UserType()).mix
+        if mix is None:
+            own: dict[tuple[str, str], float] = {**COUNTS}
+        else:
+            own = {}
+            for (action, space), count in COUNTS.items():
+                if action not in mix:
+                    continue
+                of_action = sum(n for (other, _), n in COUNTS.items() if other == action)
+                place = space if "WRITE" in mix else "inbox"
+                at = (action, place)
+                own[at] = own.get(at, 0.0) + mix[action] * count / of_action
+        for (action, space), count in scaled(own, total).items():
+            counts[name, action, space] = count
+    return counts
+
+
 @dataclass(slots=True)
 class _Space:
     """The objects of all users' spaces of one kind, and what is left to be written to them."""
 
     writes: int
     overwrites: int
-    objects: list[tuple[int, str]] = field(default_factory=list)
+    types: Sequence[str | None]
+    """The type of each user."""
+    held: dict[str | None, list[tuple[int, str]]] = field(default_factory=dict)
+    """The objects in the spaces of the users of each type."""
     places: dict[tuple[int, str], int] = field(default_factory=dict)
 
+    def of(self, kind: str | None) -> list[tuple[int, str]]:
+        return self.held.setdefault(kind, [])
+
     def add(self, one: tuple[int, str]) -> None:
+        objects = self.of(self.types[one[0]])
         self.writes -= 1
         if one in self.places:
             self.overwrites -= 1
             return
-        self.places[one] = len(self.objects)
-        self.objects.append(one)
+        self.places[one] = len(objects)
+        objects.append(one)
 
     def remove(self, one: tuple[int, str]) -> None:
+        objects = self.of(self.types[one[0]])
         place = self.places.pop(one)
-        last = self.objects.pop()
+        last = objects.pop()
         if last != one:
-            self.objects[place] = last
+            objects[place] = last
             self.places[last] = place
 
     @property
@@ -141,14 +204,18 @@ class _Space:
 class _Walk:
     def __init__(self, settings: Users, chance: random.Random) -> None:
         self.settings, self.chance = settings, chance
-        self.left = scaled(COUNTS, settings.actions)
+        self.members = _members(settings)
+        self.left = _counts(settings, self.members)
         self.steps: list[UserStep] = []
-        self.recipients = self._recipients(self.left["SHARE", "inbox"])
+        self.recipients = self._recipients(self._left("SHARE", "inbox"))
         scale = settings.actions / sum(COUNTS.values())
-        writes = {"private": self.left["WRITE", "private"], "inbox": sum(self.recipients)}
+        writes = {"private": self._left("WRITE", "private"), "inbox": sum(self.recipients)}
+        types = [name for name, own in self.members.items() for _ in own]
         self.spaces = {
             name: _Space(
-                writes[name], min(round(count * scale), max(0, writes[name] - self._least(name)))
+                writes[name],
+                min(round(count * scale), max(0, writes[name] - self._least(name))),
+                types,
             )
             for name, count in OVERWRITES.items()
         }
@@ -156,9 +223,16 @@ class _Walk:
         self.shared: list[str] = []
         self.made = 0
 
+    def _left(self, action: str, space: str) -> int:
+        return sum(self.left.get((kind, action, space), 0) for kind in self.members)
+
     def _least(self, space: str) -> int:
         """Objects that must be made, so that there is one for each delete and one to read."""
-        return self.left["DELETE", space] + (self.left["READ", space] > 0)
+        return sum(
+            self.left.get((kind, "DELETE", space), 0)
+            + (self.left.get((kind, "READ", space), 0) > 0)
+            for kind in self.members
+        )
 
     def _recipients(self, shares: int) -> list[int]:
         fewest, most = self.settings.recipients
@@ -185,41 +259,41 @@ class _Walk:
             weights = [self.left[name] if self._can(*name) else 0 for name in names]
             if not any(weights):
                 return
-            action, space = self.chance.choices(names, weights)[0]
-            self.left[action, space] -= 1
-            self._take(action, space)
+            kind, action, space = self.chance.choices(names, weights)[0]
+            self.left[kind, action, space] -= 1
+            self._take(kind, action, space)
 
-    def _can(self, action: str, space: str) -> bool:
-        objects = len(self.spaces[space].objects)
+    def _can(self, kind: str | None, action: str, space: str) -> bool:
+        objects = len(self.spaces[space].of(kind))
         if action == "READ":
             return objects > 0
         if action == "DELETE":
             # One is left to those that read, and to those that write over it.
-            left = self.left["READ", space] or self.spaces[space].overwrites
+            left = self.left.get((kind, "READ", space), 0) or self.spaces[space].overwrites
             return objects > (1 if left else 0)
         return True
 
-    def _take(self, action: str, space: str) -> None:
-        user = self.chance.randrange(self.settings.users)
+    def _take(self, kind: str | None, action: str, space: str) -> None:
+        user = self.chance.choice(self.members[kind])
         match action:
             case "WRITE":
-                self.steps.append(self._write(user))
+                self.steps.append(self._write(kind, user))
             case "SHARE":
                 self.steps.append(self._share(user))
             case "LIST":
                 self.steps.append(UserStep(action, space, user))
             case _:
                 held = self.spaces[space]
-                user, name = self.chance.choice(held.objects)
+                user, name = self.chance.choice(held.of(kind))
                 if action == "DELETE":
                     held.remove((user, name))
                     self.holders.get(name, set()).discard(user)
                 self.steps.append(UserStep(action, space, user, name))
 
-    def _write(self, user: int) -> UserStep:
+    def _write(self, kind: str | None, user: int) -> UserStep:
         space = self.spaces["private"]
-        if space.objects and self.chance.random() < space.share:
-            user, name = self.chance.choice(space.objects)
+        if space.of(kind) and self.chance.random() < space.share:
+            user, name = self.chance.choice(space.of(kind))
         else:
             name = self._new_name("file")
         space.add((user, name))

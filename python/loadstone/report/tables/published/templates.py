@@ -16,6 +16,7 @@ from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.errors import InputError
 from loadstone.report.instrument_words import bound_note
 from loadstone.report.options import Options
+from loadstone.report.tables.action_rows import action_rows
 from loadstone.report.tables.published.datasafe import datasafe_table
 from loadstone.report.tables.published.layouts import (
     COMMAS,
@@ -117,11 +118,17 @@ def datasafe(findings: Findings, options: Options) -> str:
     return datasafe_table(findings, options)
 
 
+def actions(findings: Findings, options: Options) -> str:
+    """Return every number of users' actions, and by space and type of user, a line for each."""
+    return action_rows(findings, options)
+
+
 TABLES: Mapping[str, Callable[[Findings, Options], str]] = {
     "hummingbird": hummingbird,
     "cern": cern,
     "theflash": theflash,
     "datasafe": datasafe,
+    "actions": actions,
 }
 
 

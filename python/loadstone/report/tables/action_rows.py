@@ -1,0 +1,74 @@
+"""The actions of scripts as flat rows, separated by tabs: all numbers of them, for spreadsheets."""
+
+import csv
+import io
+from typing import Any
+
+from loadstone.analysis import Findings
+from loadstone.analysis.cells.actions import ActionCell
+from loadstone.analysis.statistics.latency import QUANTILES, Latency
+from loadstone.errors import InputError
+from loadstone.report.options import Options
+
+
+def action_rows(findings: Findings, options: Options) -> str:
+    """Return a line for each action, then one for each by its space and the type of its user.
+
+    Absent numbers are empty fields.
+    """
+    if not findings.actions:
+        raise InputError("the table actions is one of users' actions, and this run has none")
+    cells = [*findings.actions, *findings.action_groups]
+    names = list(dict.fromkeys(name for one in cells for name in one.cell.parameters))
+    rows = [_row(one, names) for one in cells]
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, list(rows[0]), delimiter="\t", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _field(value, options) for name, value in row.items()})
+    return stream.getvalue()
+
+
+def _field(value: Any, options: Options) -> str:
+    text = "" if value is None else str(value)
+    return text.replace(".", ",") if options.decimal_comma and isinstance(value, float) else text
+
+
+def _row(one: ActionCell, names: list[str]) -> dict[str, Any]:
+    cell = one.cell
+    interval = cell.interval if one.completed_per_s else None
+    return {
+        "target": cell.target,
+        "workload": cell.workload,
+        "phase": cell.phase,
+        "action": one.action,
+        "space": one.space,
+        "user_type": one.user_type,
+        **{f"parameter_{name}": cell.parameters.get(name) for name in names},
+        "round": cell.round,
+        "trials": len(cell.trials),
+        "actions": cell.requests,
+        "good_actions": cell.good,
+        "failed_actions": cell.failed,
+        "unwritten_actions": cell.unwritten,
+        "errors": " ".join(f"{kind}={count}" for kind, count in cell.errors.items()),
+        "requests": cell.objects,
+        "bytes": cell.bytes,
+        "completed_per_s": one.completed_per_s,
+        "completed_per_s_low": interval.low if interval is not None else None,
+        "completed_per_s_high": interval.high if interval is not None else None,
+        "busy_per_s": one.busy_per_s,
+        "crypto_share": one.crypto_share,
+        **_times("response", cell.response),
+        **_times("service", cell.service),
+    }
+
+
+def _times(kind: str, latency: Latency | None) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        f"{kind}_{name}_ns": latency.quantiles[name] if latency is not None else None
+        for name in QUANTILES
+    }
+    row[f"{kind}_max_ns"] = latency.max_ns if latency is not None else None
+    row[f"{kind}_mean_ns"] = latency.mean_ns if latency is not None else None
+    return row
