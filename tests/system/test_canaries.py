@@ -38,7 +38,7 @@ S3_SECRET = "canary-Q3/s+5f1e7c90ab24d683"
 PASSWORD = 'canary-W8"p&<7b20fd49c1e6a835'
 HOOK_SECRET = "canary-hook-91c4be07f3d25a68"
 PROBE_SECRET = "canary-probe-e83a6d10572fbc94"
-STORE_SECRET = "canary-store-5ad07be1c94f2683"
+STORE_SECRET = "canary-shelf-5ad07be1c94f2683"
 GIVEN = {
     "AWS_ACCESS_KEY_ID": ACCESS_KEY,
     "AWS_SECRET_ACCESS_KEY": S3_SECRET,
