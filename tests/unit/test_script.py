@@ -195,6 +195,21 @@ def test_numbers_out_of_bounds_are_mistakes_in_both_kinds_of_file(
     ]
 
 
+def test_cells_that_are_no_utf_8_are_mistakes_with_their_places(script: Path) -> None:
+    lines = b"1,WRITE,,,caf\xc3\xa9,5,,,\n1,WRITE,,,\xff\xfe,5,,,\n1,WRITE,,,a,five,,,\n"
+    script.write_bytes(HEAD.encode() + lines)
+    mistakes = Mistakes(script.name)
+    with pytest.raises(InputError) as caught:
+        check(table.read_actions(script, mistakes), script.name, mistakes)
+    first, second = caught.value.message.splitlines()
+    place = '"script.csv", row 2, column "object"'
+    assert first == f"{place}: found the bytes b'\\xff\\xfe', allowed text in UTF-8"
+    assert second.startswith('"script.csv", row 3, column "size"')
+    script.write_bytes(b"\xff" + HEAD.encode() + lines)
+    with pytest.raises(InputError, match="its head is not UTF-8"):
+        list(table.read_actions(script, mistakes))
+
+
 def test_what_contradicts_the_script_is_refused(script: Path) -> None:
     lines = mistakes_of(
         script,

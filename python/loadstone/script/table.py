@@ -217,8 +217,6 @@ def read_actions(path: Path, mistakes: Mistakes) -> Iterator[Action]:
             yield from _read_parquet(path, mistakes)
     except OSError as error:
         raise InputError(f'cannot read "{path}": {error.strerror or error}') from error
-    except UnicodeDecodeError as error:
-        raise InputError(f'"{path}" is no text: byte {error.start} is not UTF-8') from error
 
 
 def _read_parquet(path: Path, mistakes: Mistakes) -> Iterator[Action]:
@@ -272,11 +270,14 @@ _MISSING: Mapping[str, Any] = {"session": 0, "action": ""}
 
 
 def _read_csv(path: Path, mistakes: Mistakes) -> Iterator[Action]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    # What is no UTF-8 becomes characters that no text has, and so a mistake with its place.
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         lines = csv.reader(file, strict=True)
         row = 0
         try:
             head = next(lines, [])
+            if any(_is_broken(name) for name in head):
+                raise InputError(f'"{path}" is no text: its head is not UTF-8')
             _check_columns(head, mistakes)
             places = [head.index(name) if name in head else None for name in COLUMNS.names]
             for cells in lines:
@@ -286,6 +287,8 @@ def _read_csv(path: Path, mistakes: Mistakes) -> Iterator[Action]:
                 if len(cells) != len(head):
                     mistakes.add(row, None, f"{len(cells)} cells", f"{len(head)}, as in the head")
                     continue
+                if not _is_text(cells, head, row, mistakes):
+                    continue
                 read = [
                     _cell(name, cells[place] if place is not None else "", row, mistakes)
                     for name, place in zip(COLUMNS.names, places, strict=True)
@@ -293,6 +296,21 @@ def _read_csv(path: Path, mistakes: Mistakes) -> Iterator[Action]:
                 yield Action(row, *read)
         except csv.Error as error:
             raise InputError(f'"{path}", row {row + 1}: no line of a table: {error}') from error
+
+
+def _is_broken(cell: str) -> bool:
+    return not cell.isascii() and any("\ud800" <= one <= "\udfff" for one in cell)
+
+
+def _is_text(cells: Sequence[str], names: Sequence[str], row: int, mistakes: Mistakes) -> bool:
+    """Note the cells that were no UTF-8, and tell whether there are none."""
+    if "".join(cells).isascii():
+        return True
+    wrong = [(name, cell) for name, cell in zip(names, cells, strict=True) if _is_broken(cell)]
+    for name, cell in wrong:
+        found = cell.encode(errors="surrogateescape")
+        mistakes.add(row, name, f"the bytes {found!r}", "text in UTF-8")
+    return not wrong
 
 
 def _check_columns(names: Sequence[str], mistakes: Mistakes) -> None:

@@ -8,11 +8,13 @@ from loadstone.analysis.cells.actions import ALL, ActionCell
 from loadstone.analysis.naming import describe_parameter
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table, quantile_cell
 
-NOTES = (
+RATE_NOTE = (
     "Rate: actions that all clients completed, by wall time; of those that run before or after all"
-    " others, from the begin of the first to the end of the last. Busy: actions by the sum of"
-    " their own times, as if a client did nothing else; the two differ by what the sessions did"
-    " meanwhile.",
+    " others, from the begin of the first to the end of the last."
+)
+BUSY_NOTE = (
+    "Busy: actions by the sum of their own times, as if a client did nothing else; the two differ"
+    " by what the sessions did meanwhile."
 )
 CRYPTO_NOTE = (
     "Crypto: what of an action's time its client spent on encryption, decryption, the wrapping of"
@@ -24,16 +26,17 @@ ALL_NOTE = f"{ALL}: everything that users of the type did, but for their making 
 
 def actions_table(findings: Findings) -> Table | None:
     """Return a row for each action of each case; None where no trial followed a script."""
-    return _table(findings.actions, "Actions")
+    return _table(findings.actions, "Actions", is_grouped=False)
 
 
 def groups_table(findings: Findings) -> Table | None:
     """Return the same by kind of space and type of user; None where these tell nothing apart."""
     types = any(one.user_type for one in findings.action_groups)
-    return _table(findings.action_groups, "Actions by user type" if types else "Actions by space")
+    title = "Actions by user type" if types else "Actions by space"
+    return _table(findings.action_groups, title, is_grouped=True)
 
 
-def _table(actions: Sequence[ActionCell], title: str) -> Table | None:
+def _table(actions: Sequence[ActionCell], title: str, *, is_grouped: bool) -> Table | None:
     if not actions:
         return None
     names = _differing(actions)
@@ -48,10 +51,13 @@ def _table(actions: Sequence[ActionCell], title: str) -> Table | None:
     has_intervals = any(one.cell.interval and one.completed_per_s for one in actions)
     columns += [Column(head=head) for head in ("Count", "Rate")]
     columns += [Column(head="95 % CI", is_optional=True)] if has_intervals else []
-    columns += [Column(head=head) for head in ("Busy", "p50", "p99")]
+    # What has more to tell apart has no room for both rates.
+    heads = ("p50", "p99") if is_grouped else ("Busy", "p50", "p99")
+    columns += [Column(head=head) for head in heads]
     has_crypto = any(one.crypto_share for one in actions)
     columns += [Column(head="Crypto")] if has_crypto else []
-    columns += [Column(head="Requests", is_optional=True), Column(head="Failed")]
+    columns += [] if is_grouped else [Column(head="Requests", is_optional=True)]
+    columns += [Column(head="Failed")]
     rows = []
     for one in actions:
         cell = one.cell
@@ -62,22 +68,22 @@ def _table(actions: Sequence[ActionCell], title: str) -> Table | None:
         row += [f"{cell.requests:,}"]
         row += [_rate(one.completed_per_s)]
         row += [_interval(one)] if has_intervals else []
-        row += [_rate(one.busy_per_s)]
+        row += [] if is_grouped else [_rate(one.busy_per_s)]
         row += [quantile_cell(cell.headline, name) for name in ("p50", "p99")]
         row += [_share(one.crypto_share)] if has_crypto else []
         each = one.requests_per_action
-        row += [NOT_KNOWN if each is None else f"{each:.3g}"]
+        row += [] if is_grouped else [NOT_KNOWN if each is None else f"{each:.3g}"]
         rows.append((*row, _failed(one)))
     caption = ", ".join(_same(actions, names))
-    notes = (*NOTES, CRYPTO_NOTE) if has_crypto else NOTES
-    if any(one.action == ALL for one in actions):
-        notes = (*notes, ALL_NOTE)
+    notes = [RATE_NOTE if is_grouped else f"{RATE_NOTE} {BUSY_NOTE}"]
+    notes += [CRYPTO_NOTE] if has_crypto else []
+    notes += [ALL_NOTE] if any(one.action == ALL for one in actions) else []
     return Table(
         title=title,
         columns=tuple(columns),
         rows=tuple(rows),
         caption=caption,
-        notes=notes,
+        notes=tuple(notes),
     )
 
 
