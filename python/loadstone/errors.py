@@ -49,7 +49,7 @@ class Mistake:
         where = ":".join(place)
         what = f"found {self.found}, allowed {self.allowed}"
         text = ": ".join(part for part in (where, self.key, what) if part)
-        return text if self.hint is None else f"{text}\n  hint: {self.hint}"
+        return text if self.hint is None else f"{text}\nhint: {self.hint}"
 
 
 class CampaignError(LoadstoneError):

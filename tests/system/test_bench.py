@@ -95,3 +95,11 @@ def test_a_report_that_does_not_exist_is_refused_before_any_load(tmp_path: Path)
     assert said.code == 1
     assert "stone-tablet" in said.err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_target_that_is_not_there_leaves_no_run_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "none"
+    said = loadstone("bench", "put", f"file:{tmp_path}/absent", "-n", "10", "-o", folder)
+    assert said.code == 1
+    assert "no run folder is left" in said.err
+    assert not folder.parent.exists()

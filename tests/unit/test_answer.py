@@ -105,6 +105,7 @@ def test_size_and_threads_are_a_matrix_with_its_best_marked(sweep: tuple[Run, Fi
     assert sum("*" in line for line in lines) == 2  # the cell, and the line on it
     # Numbers of a column end at one place, those of the last column too.
     head, *rows = lines[2 : 3 + len(matrix.rows)]
+    assert head.split()[-4:-2] == [str(matrix.columns[-2]), "threads"]
     ends = {len(line.rstrip("* ")) for line in rows}
     assert ends == {len(head.rstrip())}
 

@@ -77,19 +77,19 @@ def test_every_mistake_is_told_at_once_with_line_key_found_and_allowed() -> None
     assert told == [
         'c.yaml:3: targets.store.endpoints: found nothing, allowed a value; driver s3 needs it '
         f"({settings['endpoints'].help})\n"
-        "  hint: give it here, or export AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL",
+        "hint: give it here, or export AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL",
         "c.yaml:5: targets.store.endpint: found an unknown key, allowed driver, replication, "
-        f'{", ".join(settings)}\n  hint: did you mean "endpoints"?',
+        f'{", ".join(settings)}\nhint: did you mean "endpoints"?',
         'c.yaml:7: dataset.objects: found "many", allowed a whole number, like 1000 or 10_000_000',
         'c.yaml:8: dataset.size: found "4kb", allowed a size in bytes, or like "4KiB", "4K" (both '
         '4096), "4kB" (4000) or "10MiB"\n'
-        '  hint: write "4KiB" for powers of two or "4kB" for powers of ten',
+        'hint: write "4KiB" for powers of two or "4kB" for powers of ten',
         "c.yaml:9: load.threads: found 0, allowed a whole number of at least 1",
         'c.yaml:11: phases.0.op: found "gett", allowed "put", "get", "range_get", '
         '"multi_range_get", "head", "list", "delete", "bulk_delete", "copy", "post", '
         '"multipart_put", "multipart_get", "create_bucket", "delete_bucket", "read", "write" or '
         '"append"\n'
-        '  hint: did you mean "get"?',
+        'hint: did you mean "get"?',
         "c.yaml:12: phases.1.iterations: found 3, allowed 1, because delete can happen to an "
         "object only once",
         'c.yaml:13: rounds: found "two", allowed a whole number, like 1000 or 10_000_000',
@@ -192,7 +192,7 @@ def test_what_is_wrong_in_a_set_is_told_as_such_and_not_with_a_line_of_the_file(
     )
     assert told == [
         'set: phases.gett.iterations: found "gett", allowed a number, or one of put, get, delete\n'
-        '  hint: did you mean "get"?',
+        'hint: did you mean "get"?',
         "set: phases.9.op: found entry 9, allowed an entry from 0 to 2",
         'set: found "nonsense", allowed KEY=VALUE',
         "set: a: found a value that is no YAML (while parsing a flow node), allowed YAML",
@@ -265,7 +265,7 @@ def test_an_unknown_driver_is_refused_with_the_known_ones() -> None:
     told = mistakes(f"name: a\ntargets: {{t: {{driver: s4}}}}\n{REST}")
     assert told == [
         'c.yaml:2: targets.t.driver: found "s4", allowed ' + ", ".join(DRIVERS) + "\n"
-        '  hint: did you mean "s3"?'
+        'hint: did you mean "s3"?'
     ]
 
 
@@ -273,7 +273,7 @@ def test_a_target_without_a_driver_is_told_what_was_probably_meant() -> None:
     told = mistakes(f"name: a\ntargets: {{t: {{drivr: s3}}}}\n{REST}")
     assert told == [
         "c.yaml:2: targets.t.driver: found nothing, allowed a driver; this key is required\n"
-        '  hint: did you mean "driver" by "drivr"?'
+        'hint: did you mean "driver" by "drivr"?'
     ]
 
 
@@ -358,7 +358,7 @@ def test_datasets_that_would_share_a_bucket_are_refused() -> None:
     assert told == [
         'c.yaml:3: dataset.prefix: found bucket "b110" in two datasets: prefixes "b1" and "b11", '
         "allowed prefixes that keep datasets apart\n"
-        '  hint: end the prefix with a dash, as in "bench-{round}-"'
+        'hint: end the prefix with a dash, as in "bench-{round}-"'
     ]
 
 

@@ -242,6 +242,30 @@ def test_a_run_is_never_written_over_what_is_there(
     assert {path: path.stat() for path in (tmp_path / "run").rglob("*")} == before
 
 
+def test_a_run_that_could_not_be_created_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_up(path: Path, _: object) -> None:
+        raise ResultError(f'cannot write "{path}": No space left on device')
+
+    monkeypatch.setattr("loadstone.results.writer.durable.write_json", fill_up)
+    (tmp_path / "old").mkdir()
+    for folder in ("new/run", "old"):
+        with pytest.raises(ResultError, match="No space left"):
+            RunWriter.create(tmp_path / folder, manifest())
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["old"]
+
+
+def test_only_a_folder_in_which_nothing_was_recorded_is_discarded(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "runs" / "empty", manifest()) as writer:
+        assert writer.discard_if_empty()
+    assert not (tmp_path / "runs").exists()
+    with RunWriter.create(tmp_path / "kept", manifest()) as writer:
+        (tmp_path / "kept" / "intents.jsonl").touch()
+        assert not writer.discard_if_empty()
+    assert (tmp_path / "kept" / "manifest.json").exists()
+
+
 def test_a_folder_whose_creation_was_killed_can_be_used(tmp_path: Path) -> None:
     (tmp_path / "run" / "trials").mkdir(parents=True)
     (tmp_path / "run" / ".lock").touch()

@@ -171,12 +171,17 @@ def _fail_usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return exit_code.USAGE
-    message = error.format_message().rstrip(".")
+    # What may have been meant stands in the hint.
+    message = re.sub(r" \((Possible options|Did you mean).*\)", "", error.format_message()).rstrip(
+        "."
+    )
     print(plain(f"error: {message[:1].lower()}{message[1:]}"), file=sys.stderr)
     path = error.ctx.command_path if getattr(error, "ctx", None) else "loadstone"
     names = [command.name for command in COMMANDS]
     found = re.match(r"no such command '([^']*)'", message, re.IGNORECASE)
     meant = difflib.get_close_matches(found[1], names, 1) if found else []
     hint = f"did you mean: loadstone {meant[0]}" if meant else f"see {path} --help"
+    if options := getattr(error, "possibilities", None):
+        hint += f"; did you mean {' or '.join(options)}?"
     print(plain(f"hint: {hint}"), file=sys.stderr)
     return exit_code.USAGE

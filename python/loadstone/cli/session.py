@@ -114,26 +114,43 @@ def measure(
             view.close()
             if group is not None:
                 writer.amend({"limits": group.use()})
+        is_gone = file is None and _is_discarded(end, writer)
     for problem in end.problems:
         print(plain(f"error: {problem}"), file=sys.stderr)
     if end.state == "interrupted":
-        print(f"run folder: {folder}", file=sys.stderr)
-        _print_remains(folder)
-        if file is not None:
-            print(f"hint: go on with: loadstone run {file} -o {folder} --resume", file=sys.stderr)
-            if str(file) == "-":
-                key = "campaign_file"
-                print(f'hint: give it the same campaign: "{key}" of {MANIFEST}', file=sys.stderr)
-        sys.stderr.flush()
-        # What there is, marked as interrupted. The load has ended: this takes nothing from it.
-        _print_report(folder, form)
-        return exit_code.FAILED if end.was_stopped_by_hook else exit_code.INTERRUPTED
+        return _interrupted(end, folder, file, form)
+    if is_gone:
+        print(
+            "no run folder is left: nothing was measured, or written to a target", file=sys.stderr
+        )
+        return exit_code.FAILED
     print(f"run folder: {folder}", file=sys.stderr)
     _print_remains(folder)
     # The answer is last: whatever else is printed must not push it off the screen.
     sys.stderr.flush()
     findings = _print_report(folder, form, with_page=with_page)
     return _exit_code(end, campaign, thresholds, findings)
+
+
+def _interrupted(end: runner.RunEnd, folder: Path, file: Path | None, form: str) -> int:
+    """Say what is left of a run that was stopped, and how it goes on; return the exit code."""
+    print(f"run folder: {folder}", file=sys.stderr)
+    _print_remains(folder)
+    if file is not None:
+        print(f"hint: go on with: loadstone run {file} -o {folder} --resume", file=sys.stderr)
+        if str(file) == "-":
+            key = "campaign_file"
+            print(f'hint: give it the same campaign: "{key}" of {MANIFEST}', file=sys.stderr)
+    sys.stderr.flush()
+    # What there is, marked as interrupted. The load has ended: this takes nothing from it.
+    _print_report(folder, form)
+    return exit_code.FAILED if end.was_stopped_by_hook else exit_code.INTERRUPTED
+
+
+def _is_discarded(end: runner.RunEnd, writer: RunWriter) -> bool:
+    """Remove a folder in which nothing is; a campaign's is kept, as its run can be gone on with."""
+    is_refused = bool(end.problems) and end.state != "interrupted"
+    return is_refused and writer.discard_if_empty()
 
 
 def _limited(

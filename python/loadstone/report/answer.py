@@ -337,7 +337,7 @@ def _matrix(matrix: Matrix, width: int) -> RichTable:
     )
     unit = "MiB/s" if is_large else "requests/s"
     heads = [f"{cell.target} {cell.operation}, {unit}"]
-    heads += [f"{matrix.across[:1]}={_value(matrix.across, one)}" for one in matrix.columns]
+    heads += [_row_name(matrix.across, one) for one in matrix.columns]
     # The mark of the best stands behind its number, where the others have a blank.
     columns = _Columns([heads[0], *(f"{head} " for head in heads[1:])], 1, ends_in_words=False)
     for row in matrix.rows:

@@ -48,6 +48,7 @@ class RunWriter:
         self.path = path
         self.manifest = manifest
         self._lock = lock
+        self._made: Sequence[Path] = ()
         # What is noted from here on is made and marked by this process, or its trial fails.
         self.intents = Intents(path)
         self.unwritten = Unwritten(self.records)
@@ -61,20 +62,28 @@ class RunWriter:
         """
         folder = Path(path)
         _refuse_what_is_there(folder)
-        with durable.writing(folder):
-            durable.make_folder(folder)
-        lock = durable.FolderLock(folder / LOCK)
+        absent = [one for one in (folder, *folder.parents) if not one.exists()]
         try:
-            _refuse_what_is_there(folder)
             with durable.writing(folder):
-                durable.make_folder(folder / TRIALS)
-                durable.make_folder(folder / PROBES)
-            whole = {"format": MANIFEST_FORMAT, "state": "running", **manifest}
-            durable.write_json(folder / MANIFEST, whole)
+                durable.make_folder(folder)
+            lock = durable.FolderLock(folder / LOCK)
+            try:
+                _refuse_what_is_there(folder)
+                with durable.writing(folder):
+                    durable.make_folder(folder / TRIALS)
+                    durable.make_folder(folder / PROBES)
+                whole = {"format": MANIFEST_FORMAT, "state": "running", **manifest}
+                durable.write_json(folder / MANIFEST, whole)
+            except BaseException:
+                _remove_begun(folder)
+                lock.release()
+                raise
         except BaseException:
-            lock.release()
+            _remove_folders(absent)
             raise
-        return cls(folder, whole, lock)
+        run = cls(folder, whole, lock)
+        run._made = absent
+        return run
 
     @classmethod
     def reopen(cls, path: str | Path) -> Self:
@@ -187,6 +196,17 @@ class RunWriter:
         yield from (self.path / NODES).glob("*")
         yield from self.path.glob(HOOKS)
         yield from self.path.glob(INTENTS)
+
+    def discard_if_empty(self) -> bool:
+        """Remove a folder that holds nothing but what `create` made; return whether it did."""
+        names = {entry.name for entry in self.path.iterdir()}
+        if MANIFEST not in names or not _is_begun(self.path, names - {MANIFEST}):
+            return False
+        (self.path / MANIFEST).unlink()
+        _remove_begun(self.path)
+        self.close()
+        _remove_folders(self._made)
+        return True
 
     def close(self) -> None:
         """Let go of the folder; without `finish` before it, the run counts as interrupted."""
@@ -358,6 +378,25 @@ def _is_begun(folder: Path, names: set[str]) -> bool:
     return not (
         names - begun or any(any((folder / name).iterdir()) for name in names & {TRIALS, PROBES})
     )
+
+
+def _remove_begun(folder: Path) -> None:
+    """Remove what `create` makes, as long as there is no manifest; its caller holds the lock."""
+    with contextlib.suppress(OSError):
+        if not _is_begun(folder, {entry.name for entry in folder.iterdir()}):
+            return
+        for name in (TRIALS, PROBES):
+            with contextlib.suppress(FileNotFoundError):
+                (folder / name).rmdir()
+        for name in (MANIFEST + ".tmp", LOCK):
+            (folder / name).unlink(missing_ok=True)
+
+
+def _remove_folders(made: Sequence[Path]) -> None:
+    """Remove the folders that `create` made, the innermost first, as far as they are empty."""
+    for folder in made:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def _refuse_what_is_there(folder: Path) -> None:

@@ -34,7 +34,7 @@ class Mistakes:
         place += [f"row {row}"] if row is not None else []
         place += [f'column "{column}"'] if column else []
         text = f"{', '.join(place)}: found {found}, allowed {allowed}"
-        self.lines.append((row or 0, text if hint is None else f"{text}\n  hint: {hint}"))
+        self.lines.append((row or 0, text if hint is None else f"{text}\nhint: {hint}"))
 
     def stop_if_any(self) -> None:
         """Raise all that was noted, if anything was."""

@@ -253,6 +253,9 @@ def _median(one: QueryTimes | None) -> str:
         return "failed" if one is not None and one.failures else NOT_KNOWN
     spread = one.half_range_s
     digits = 3 if one.median_s < 1 else 1
+    if spread:
+        # A spread of "0.000" would say that all runs took the same time; theirs are in nanoseconds.
+        digits = min(9, max(digits, -math.floor(math.log10(spread))))
     around = f" ± {spread:.{digits}f}" if spread is not None else ""
     return f"{one.median_s:.{digits}f}{around}"
 

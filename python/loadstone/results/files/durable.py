@@ -118,6 +118,12 @@ class FolderLock:
                 f'run "{path.parent}" is being written by another process ({holder or "unknown"})',
                 "wait until it ends, or choose another folder with -o",
             )
+        if not os.fstat(self._descriptor).st_nlink:
+            # A run that left nothing behind removed its folder, and with it what is locked here.
+            self.release()
+            raise ResultError(
+                f'run "{path.parent}" was removed by the process that began it', "try again"
+            )
         with writing(path):
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, f"pid {os.getpid()} on {os.uname().nodename}\n".encode(), 0)
