@@ -162,6 +162,7 @@ def test_reports_have_rows_for_each_space_and_type_of_user(tmp_path: Path) -> No
         assert "readers" in printed
     table = loadstone("report", run, "-f", "csv", "--table", "actions").out
     rows = list(csv.DictReader(io.StringIO(table), delimiter="\t"))
+    assert {row["counted_by"] for row in rows} == {"action", "space_and_user_type", "user_type"}
     found = {(row["user_type"], row["action"], row["space"]): int(row["actions"]) for row in rows}
     assert found["readers", "READ", "inbox"] == counts["readers", "READ", "inbox"]
     assert found["", "READ", ""] == next(

@@ -5,7 +5,7 @@ import io
 from typing import Any
 
 from loadstone.analysis import Findings
-from loadstone.analysis.cells.actions import ActionCell
+from loadstone.analysis.cells.actions import ALL, ActionCell
 from loadstone.analysis.statistics.latency import QUANTILES, Latency
 from loadstone.errors import InputError
 from loadstone.report.options import Options
@@ -18,9 +18,15 @@ def action_rows(findings: Findings, options: Options) -> str:
     """
     if not findings.actions:
         raise InputError("the table actions is one of users' actions, and this run has none")
-    cells = [*findings.actions, *findings.action_groups]
+    # Users without a type have an empty field where others have one, as all together have.
+    counted = [(one, "action") for one in findings.actions]
+    counted += [
+        (one, "user_type" if one.action == ALL else "space_and_user_type")
+        for one in findings.action_groups
+    ]
+    cells = [one for one, _ in counted]
     names = list(dict.fromkeys(name for one in cells for name in one.cell.parameters))
-    rows = [_row(one, names) for one in cells]
+    rows = [{"counted_by": by, **_row(one, names)} for one, by in counted]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]), delimiter="\t", lineterminator="\n")
     writer.writeheader()
