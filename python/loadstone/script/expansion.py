@@ -185,7 +185,7 @@ class _Expansion:
         self.sessions: dict[int, int] = {}
         self.kinds: list[int] = []
         self.due_ns: list[int] = []
-        self.counted: dict[CountedKind, int] = {}
+        self.counted: dict[tuple[str, str | None, str | None], int] = {}
         self.kind = 0
         """The kind of the action that is being expanded."""
         self.types: dict[str, tuple[int, str | None]] = {}
@@ -225,22 +225,27 @@ class _Expansion:
 
     def _is_counted(self, one: Action) -> bool:
         """Number the kind of an action, and note a user of two types; too many kinds is one."""
-        before = self.mistakes.count
+        is_right = True
         if one.user is not None:
             row, known = self.types.setdefault(one.user, (one.row, one.user_type))
             if known != one.user_type:
                 found = "nothing" if one.user_type is None else f'"{one.user_type}"'
                 allowed = "nothing" if known is None else f'"{known}"'
                 self.mistakes.add(one.row, "user_type", found, f"{allowed}, as row {row} has it")
-        kind = CountedKind(one.action, one.space, one.user_type)
-        if kind not in self.counted and len(self.counted) == KINDS_MAX:
-            self.mistakes.add(
-                one.row, "user_type", f'"{one.user_type}"',
-                f"at most {KINDS_MAX} kinds of actions, by their names, spaces and user types",
-            )  # fmt: skip
-            return False
-        self.kind = self.counted.setdefault(kind, len(self.counted))
-        return self.mistakes.count == before
+                is_right = False
+        # A plain tuple is cheaper to make than what names its parts.
+        kind = one.action, one.space, one.user_type
+        number = self.counted.get(kind)
+        if number is None:
+            if len(self.counted) == KINDS_MAX:
+                self.mistakes.add(
+                    one.row, "user_type", f'"{one.user_type}"',
+                    f"at most {KINDS_MAX} kinds of actions, by their names, spaces and user types",
+                )  # fmt: skip
+                return False
+            number = self.counted[kind] = len(self.counted)
+        self.kind = number
+        return is_right
 
     def _doubt(self, one: Action) -> None:
         """Note which objects a wrong row may have meant: what later rows expect is not known."""
@@ -374,7 +379,8 @@ class _Expansion:
         if not self.requests.action_count:
             self.mistakes.stop_if_any()
         requests = self.requests
-        requests.kinds, requests.users = list(self.counted), list(self.users)
+        requests.kinds = [CountedKind(*one) for one in self.counted]
+        requests.users = list(self.users)
         requests.sessions = len(self.sessions)
         requests.subject, coded = self.keys.number()
         _order_sessions(requests, self.kinds)
