@@ -19,11 +19,11 @@ const NOT_SENT_SINGLY: f64 = 1_048_576.0;
 /// Of more than that, the times are known to this part of what was left of the load.
 const NOT_SENT_SLICES: u32 = 10_000;
 
-/// A request that a client has taken, and when it is due.
+/// A request that a client has taken, when, and when it is due.
 #[derive(Debug, Clone, Copy)]
-struct Turn {
+struct Taken {
     request: Request,
-    taken_ns: u64,
+    at_ns: u64,
     due_ns: u64,
     stage: Stage,
 }
@@ -68,14 +68,14 @@ async fn client_loop<C: Client>(worker: Rc<Worker<C>>, slot: usize) {
     let Some(mut client) = worker.take_client(slot) else { return };
     let mut requests = 0;
     loop {
-        while let Some(turn) = worker.next_turn(slot) {
-            if turn.due_ns > turn.taken_ns {
-                worker.reactor.sleep_until(turn.due_ns).await;
+        while let Some(taken) = worker.take_next(slot) {
+            if taken.due_ns > taken.at_ns {
+                worker.reactor.sleep_until(taken.due_ns).await;
             }
-            let started_ns = turn.due_ns.max(turn.taken_ns);
+            let started_ns = taken.due_ns.max(taken.at_ns);
             worker.reactor.set_deadline(started_ns + worker.shared.timeout_ns);
-            let mut completion = client.execute_counted(&turn.request, &worker.spent).await;
-            worker.record(slot, &turn, &mut completion, &mut client);
+            let mut completion = client.execute_counted(&taken.request, &worker.spent).await;
+            worker.record(slot, &taken, &mut completion, &mut client);
             requests += 1;
         }
         // Only sessions of a script wait for each other.
@@ -151,7 +151,7 @@ impl<C: Client> Worker<C> {
     }
 
     #[inline]
-    fn next_turn(&self, slot: usize) -> Option<Turn> {
+    fn take_next(&self, slot: usize) -> Option<Taken> {
         if self.shared.stop.load(Ordering::Relaxed) {
             return None;
         }
@@ -175,7 +175,7 @@ impl<C: Client> Worker<C> {
             match source.next(slot, due_ns, &self.shared.tickets[stage as usize]) {
                 Next::Request(request) => {
                     schedule.take_ns(now_ns);
-                    return Some(Turn { request, taken_ns: now_ns, due_ns, stage });
+                    return Some(Taken { request, at_ns: now_ns, due_ns, stage });
                 }
                 Next::Busy => break,
                 Next::Later(then_ns) => {
@@ -203,27 +203,27 @@ impl<C: Client> Worker<C> {
     }
 
     #[inline]
-    fn record(&self, slot: usize, turn: &Turn, completion: &mut Completion, client: &mut C) {
+    fn record(&self, slot: usize, taken: &Taken, completion: &mut Completion, client: &mut C) {
         if completion.outcome.is_absent() {
-            completion.outcome = self.of_absent(turn, completion.outcome);
+            completion.outcome = self.of_absent(taken, completion.outcome);
         }
         if self.shared.is_scripted {
-            self.judge(slot, turn, completion);
+            self.judge(slot, taken, completion);
         }
         let is_open = self.shared.is_open;
         let window = self.window.get();
-        let stage = window.stage_of(turn.stage, completion.ended_ns, is_open);
-        let operation = turn.request.operation;
+        let stage = window.stage_of(taken.stage, completion.ended_ns, is_open);
+        let operation = taken.request.operation;
         let iteration = self.iteration.get();
         let doing = Doing::request(operation);
         let key = RowKey { stage, iteration, doing, outcome: completion.outcome };
-        let intended = if is_open { Intended::At(turn.due_ns) } else { Intended::WhenFree };
+        let intended = if is_open { Intended::At(taken.due_ns) } else { Intended::WhenFree };
         let mut recorder = self.recorder.borrow_mut();
         recorder.record(key, intended, completion);
         if operation.is_in_parts() {
             recorder.record_parts(key, client.parts());
         }
-        recorder.log(key, || turn.request.subject.number(), intended, completion);
+        recorder.log(key, || taken.request.subject.number(), intended, completion);
         drop(recorder);
         let mut tally = self.tally.borrow_mut();
         if stage == Stage::Measure {
@@ -237,14 +237,14 @@ impl<C: Client> Worker<C> {
             tally.verified_requests += 1;
             tally.verified_bytes += completion.verified_bytes;
         }
-        self.source.borrow_mut().note(&turn.request, completion.outcome);
+        self.source.borrow_mut().note(&taken.request, completion.outcome);
         if operation.puts_object() && completion.outcome.is_ok() {
-            self.shared.unwritten.fill(turn.request.subject.number());
+            self.shared.unwritten.fill(taken.request.subject.number());
         } else if completion.outcome.is_failure() {
             self.shared.note_failure(completion.outcome, || client.last_error());
             if operation.puts_object() {
-                let number = turn.request.subject.number();
-                self.shared.note_unwritten(number, turn.stage, iteration);
+                let number = taken.request.subject.number();
+                self.shared.note_unwritten(number, taken.stage, iteration);
             }
         }
     }
@@ -252,14 +252,14 @@ impl<C: Client> Worker<C> {
     /// Corrects an outcome by the script. An action that ends with this request is counted beside its
     /// requests, in the stage in which its last one counts.
     #[inline(never)]
-    fn judge(&self, slot: usize, turn: &Turn, completion: &mut Completion) {
-        let began_ns = turn.due_ns.max(turn.taken_ns);
+    fn judge(&self, slot: usize, taken: &Taken, completion: &mut Completion) {
+        let began_ns = taken.due_ns.max(taken.at_ns);
         let spent = self.spent.get();
         let ended = self.source.borrow_mut().judge(slot, began_ns, spent, completion);
         let Some(ended) = ended else { return };
         let is_open = self.shared.is_open;
         let key = RowKey {
-            stage: self.window.get().stage_of(turn.stage, completion.ended_ns, is_open),
+            stage: self.window.get().stage_of(taken.stage, completion.ended_ns, is_open),
             iteration: self.iteration.get(),
             doing: Doing::action(ended.action),
             outcome: ended.whole.outcome,
@@ -270,8 +270,8 @@ impl<C: Client> Worker<C> {
 
     /// Says what it means that an object is not there.
     #[cold]
-    fn of_absent(&self, turn: &Turn, outcome: Outcome) -> Outcome {
-        let request = &turn.request;
+    fn of_absent(&self, taken: &Taken, outcome: Outcome) -> Outcome {
+        let request = &taken.request;
         if self.shared.is_clean_up {
             Outcome::OK
         } else if request.operation.asks_for_object()
