@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -24,13 +24,12 @@ const SHORTEST_BYTES: usize = 4;
 /// What stands in the place of a character that steers a terminal.
 const CONTROL: char = '\u{fffd}';
 
-static KNOWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static KNOWN: LazyLock<Mutex<Secrets>> = LazyLock::new(Mutex::default);
 
-/// Remembers a secret, so that no text of this process will hold it.
+/// Remembers a secret, so that no text of this process will hold it. None is forgotten: a token that
+/// has ended for the client may still be good for the server, which may send it back at any time.
 pub(crate) fn remember(secret: &str) {
-    if secret.len() >= SHORTEST_BYTES {
-        KNOWN.lock().expect("the lock is not poisoned").insert(secret.to_owned());
-    }
+    KNOWN.lock().expect("the lock is not poisoned").add(secret);
 }
 
 /// Returns what a target said as one line for people.
@@ -45,8 +44,7 @@ pub(crate) fn foreign_text(text: &str) -> String {
 }
 
 fn blot_known(text: &str) -> String {
-    let known = KNOWN.lock().expect("the lock is not poisoned");
-    blot(text, known.iter().map(String::as_str))
+    KNOWN.lock().expect("the lock is not poisoned").blot(text)
 }
 
 /// Replaces every character that could steer a terminal, but line breaks and tabulators.
@@ -66,33 +64,59 @@ fn steers(one: char) -> bool {
 /// Returns a text with secrets, and parts of them, blotted out.
 #[must_use]
 pub fn blot<'a>(text: &str, secrets: impl IntoIterator<Item = &'a str>) -> String {
-    let (mut parts, mut words) = (HashSet::new(), HashSet::new());
-    for form in secrets.into_iter().filter(|it| it.len() >= SHORTEST_BYTES).flat_map(forms_of) {
-        let form = form.to_ascii_lowercase();
-        if form.len() < PART_BYTES {
-            words.insert(form);
-        } else {
-            parts.extend(form.windows(PART_BYTES).map(<[u8]>::to_owned));
+    let mut known = Secrets::default();
+    secrets.into_iter().for_each(|secret| known.add(secret));
+    known.blot(text)
+}
+
+/// What texts are searched for: the parts of each form of each secret, made once, as a long run gets
+/// many tokens and has many texts.
+#[derive(Default)]
+struct Secrets {
+    /// Every stretch of [`PART_BYTES`] bytes of the longer forms, in lower case.
+    parts: HashSet<[u8; PART_BYTES]>,
+    /// The forms that are shorter than that.
+    words: BTreeSet<Vec<u8>>,
+}
+
+impl Secrets {
+    fn add(&mut self, secret: &str) {
+        if secret.len() < SHORTEST_BYTES {
+            return;
         }
-    }
-    if parts.is_empty() && words.is_empty() {
-        return text.to_owned();
-    }
-    let bytes = text.as_bytes().to_ascii_lowercase();
-    let mut is_hidden = vec![false; bytes.len()];
-    for (start, window) in bytes.windows(PART_BYTES).enumerate() {
-        if parts.contains(window) {
-            is_hidden[start..start + PART_BYTES].fill(true);
-        }
-    }
-    for word in &words {
-        for (start, window) in bytes.windows(word.len()).enumerate() {
-            if window == word.as_slice() {
-                is_hidden[start..start + word.len()].fill(true);
+        for form in forms_of(secret) {
+            let form = form.to_ascii_lowercase();
+            if form.len() < PART_BYTES {
+                self.words.insert(form);
+            } else {
+                let parts = form.windows(PART_BYTES);
+                self.parts.extend(
+                    parts.map(|part| <[u8; PART_BYTES]>::try_from(part).expect("its length")),
+                );
             }
         }
     }
-    without(text, &is_hidden)
+
+    fn blot(&self, text: &str) -> String {
+        if self.parts.is_empty() && self.words.is_empty() {
+            return text.to_owned();
+        }
+        let bytes = text.as_bytes().to_ascii_lowercase();
+        let mut is_hidden = vec![false; bytes.len()];
+        for (start, window) in bytes.windows(PART_BYTES).enumerate() {
+            if self.parts.contains(window) {
+                is_hidden[start..start + PART_BYTES].fill(true);
+            }
+        }
+        for word in &self.words {
+            for (start, window) in bytes.windows(word.len()).enumerate() {
+                if window == word.as_slice() {
+                    is_hidden[start..start + word.len()].fill(true);
+                }
+            }
+        }
+        without(text, &is_hidden)
+    }
 }
 
 /// Writes a text with one mark for each stretch of hidden bytes.
@@ -113,6 +137,8 @@ fn without(text: &str, is_hidden: &[bool]) -> String {
 
 /// Returns a secret in all forms in which a server would write it back.
 fn forms_of(secret: &str) -> BTreeSet<Vec<u8>> {
+    #[cfg(test)]
+    tests::FORMED.with(|count| count.set(count.get() + 1));
     let mut forms: BTreeSet<Vec<u8>> = [
         secret.to_owned(),
         percent(secret, |byte| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)),
@@ -197,7 +223,14 @@ pub(crate) fn cut(text: &str, characters_max: usize) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    std::thread_local! {
+        /// How often the forms of a secret were made.
+        pub(super) static FORMED: Cell<usize> = const { Cell::new(0) };
+    }
 
     const SECRET: &str = "p/w+\"<ü&'%5> cat\\nary";
 
@@ -248,6 +281,21 @@ mod tests {
             }
         }
         assert!(left("x0123456y", secret) < PART_BYTES);
+    }
+
+    #[test]
+    fn the_forms_of_a_secret_are_made_once_for_all_texts() {
+        let token = |number| format!("token-{number:04}-of-a-log-in");
+        let begin = FORMED.get();
+        for number in 0..100 {
+            remember(&token(number));
+            // Each log-in has texts, in which all tokens so far are looked for.
+            for before in [0, number / 2, number] {
+                let told = foreign_line(&format!("you sent '{}'", token(before)));
+                assert_eq!(told, "you sent '***'");
+            }
+        }
+        assert_eq!(FORMED.get() - begin, 100);
     }
 
     #[test]
