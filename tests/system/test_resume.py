@@ -127,6 +127,28 @@ prepare: never
         assert (run.state, run.manifest["failed_requests"]) == ("finished", failed)
 
 
+def test_what_an_earlier_session_met_stays_among_the_problems_of_the_run(tmp_path: Path) -> None:
+    text = """\
+name: away
+targets: {here: {driver: file, path: DIRECTORY}}
+dataset: {objects: 20, size: 4KiB}
+load: {threads: 1}
+phases: [put, get]
+"""
+    file = campaigns.write(tmp_path, text.replace("DIRECTORY", str(tmp_path / "data")))
+    folder = tmp_path / "run"
+    assert loadstone("run", file, "-o", folder).code == 1
+    (problem,) = read_run(folder).manifest["problems"]
+    (tmp_path / "data").mkdir()
+    for _ in range(2):
+        # Each trial has run well since, which is what the exit code speaks of.
+        said = loadstone("run", file, "-o", folder, "--resume")
+        assert said.code == 0, said.err
+        manifest = read_run(folder).manifest
+        assert (manifest["state"], manifest["failed"]) == ("finished", {})
+        assert manifest["problems"] == [problem]
+
+
 def test_what_changes_what_is_measured_is_refused(tmp_path: Path) -> None:
     file, folder = interrupted(tmp_path)
     before = contents(folder, {"mani"})

@@ -48,7 +48,8 @@ class RunEnd:
     """How a run ended, and what became of the trials that have no record.
 
     A `failed` trial was tried, and its target could not be used; a `skipped` one was not tried
-    for that reason; the ones `not_run` were never reached.
+    for that reason; the ones `not_run` were never reached. What earlier sessions met, such
+    as a target that was away, is kept as `earlier_problems`, though its trials may have run since.
     """
 
     state: str = "finished"
@@ -57,6 +58,7 @@ class RunEnd:
     failed: dict[str, str] = field(default_factory=dict)
     ceilings_failed: dict[str, str] = field(default_factory=dict)
     was_stopped_by_hook: bool = False
+    earlier_problems: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     not_run: list[str] = field(default_factory=list)
     starts_left: int = 0
@@ -67,7 +69,10 @@ class RunEnd:
             "state": self.state,
             "ended": now().isoformat(),
             "failed_requests": self.failed_requests,
-            "problems": [problem.message for problem in self.problems],
+            # In the order in which they came; a trial that was stopped is in both.
+            "problems": list(
+                dict.fromkeys((*self.earlier_problems, *(one.message for one in self.problems)))
+            ),
             "failed": self.failed,
             "ceilings_failed": self.ceilings_failed,
             "skipped": self.skipped,
@@ -206,6 +211,9 @@ class _Session:
     def recall(self) -> None:
         """Count what went wrong in the trials that earlier sessions finished."""
         self.end = whole_end(self.writer.records())
+        # Each session kept those before it, so the last has them all.
+        for session in self.writer.manifest.get("resumed", ())[-1:]:
+            self.end.earlier_problems = list(session["left_as"].get("problems", ()))
 
     def skip(self, planned: PlannedTrial) -> bool:
         """Skip a trial whose target was found unusable; return whether it was."""
