@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from loadstone.report.charts.parts.drawing import Picture
 from loadstone.report.options import Options
 from loadstone.results.record import Run
 from loadstone.results.several import merge_runs
-from loadstone.results.store import read_run
+from loadstone.results.store import RunWriter, read_run
 from tests.conformance import store_under_test
 from tests.system import campaigns
 from tests.system.command import loadstone
@@ -56,9 +55,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             runs[client] = folder / client
             said = loadstone("run", file, "-o", runs[client], environment=secrets)
             assert said.code == 0, said.err
-            manifest = json.loads((runs[client] / "manifest.json").read_text())
-            manifest["host"]["cpu"]["cores"] = cores
-            (runs[client] / "manifest.json").write_text(json.dumps(manifest))
+            with RunWriter.lock(runs[client]) as writer:
+                host = writer.manifest["host"]
+                writer.amend({"host": {**host, "cpu": {**host["cpu"], "cores": cores}}})
     return runs
 
 

@@ -132,6 +132,7 @@ def test_runs_without_digests_are_read_as_before(run_path: Path) -> None:
     for path in [run_path / "manifest.json", *(run_path / "trials").glob("*.json")]:
         document = json.loads(path.read_text())
         document.pop("files")
+        document.pop("manifest_sha256", None)
         path.write_text(json.dumps(document))
     assert read_run(run_path).altered == ()
 
@@ -143,9 +144,45 @@ def test_a_digest_never_reaches_outside_of_the_run(run_path: Path) -> None:
     assert "../../secret" in read_run(run_path).altered
 
 
+def _interrupt(run_path: Path) -> None:
+    """Leave a run as an interruption does."""
+    with RunWriter.lock(run_path) as writer:
+        writer.amend({"state": "interrupted"})
+
+
+def test_an_edited_manifest_is_named(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = run_path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for key, value in (
+        ("started", "2020-01-01T00:00:00+00:00"),
+        ("plan", [{**manifest["plan"][0], "phase": "other"}, *manifest["plan"][1:]]),
+        ("failed_requests", 0),
+        ("a key of their own", 1),
+    ):
+        assert manifest.get(key) != value
+        path.write_text(json.dumps({**manifest, key: value}))
+        assert read_run(run_path).altered == ("manifest.json",), key
+    assert main(["report", str(run_path), "-f", "csv"]) == 1
+    assert "manifest.json" in capsys.readouterr().err
+    # Indented, sorted and encoded in another way it says the same.
+    path.write_text(json.dumps(dict(sorted(manifest.items())), indent=7))
+    assert read_run(run_path).altered == ()
+
+
+def test_a_run_that_goes_on_does_not_hide_an_edit_of_its_manifest(run_path: Path) -> None:
+    _interrupt(run_path)
+    path = run_path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, "started": "2020-01-01T00:00:00+00:00"}))
+    with RunWriter.reopen(run_path) as writer:
+        writer.amend({"more": 1})
+        assert read_run(run_path).altered == ("manifest.json",)
+        writer.finish({"state": "finished"})
+    assert read_run(run_path).altered == ("manifest.json",)
+
+
 def test_a_run_that_goes_on_has_the_digests_of_its_new_end(run_path: Path) -> None:
-    manifest = json.loads((run_path / "manifest.json").read_text())
-    (run_path / "manifest.json").write_text(json.dumps({**manifest, "state": "interrupted"}))
+    _interrupt(run_path)
     with RunWriter.reopen(run_path) as writer:
         (run_path / "hooks.jsonl").write_text('{"hook": 1}\n')
         assert read_run(run_path).altered == ()

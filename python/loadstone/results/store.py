@@ -64,9 +64,11 @@ def read_run(path: str | Path) -> Run:
     folder = Path(path)
     if folder.name == MANIFEST:
         folder = folder.parent
-    manifest = plain(read_manifest(folder))
+    written = read_manifest(folder)
+    manifest = plain(written)
     is_being_written = durable.is_locked(folder / LOCK)
-    altered = list(integrity.altered(folder, manifest))
+    altered = [] if integrity.is_as_sealed(written) else [MANIFEST]
+    altered += integrity.altered(folder, manifest)
     altered += [name for name in damaged_logs(folder) if name not in altered]
     records: dict[str, Record] = {}
     logged = _logs_of_requests(folder)

@@ -49,6 +49,8 @@ class RunWriter:
         self.manifest = manifest
         self._lock = lock
         self._made: Sequence[Path] = ()
+        # A digest that did not fit stays as it is: to renew it would hide that.
+        self._is_sealed_anew = integrity.is_as_sealed(manifest)
         # What is noted from here on is made and marked by this process, or its trial fails.
         self.intents = Intents(path)
         self.unwritten = Unwritten(self.records)
@@ -73,7 +75,9 @@ class RunWriter:
                     durable.make_folder(folder / TRIALS)
                     durable.make_folder(folder / PROBES)
                 whole = {"format": MANIFEST_FORMAT, "state": "running", **manifest}
-                durable.write_json(folder / MANIFEST, whole)
+                whole.pop(integrity.OWN, None)
+                run = cls(folder, whole, lock)
+                run._write_manifest()
             except BaseException:
                 _remove_begun(folder)
                 lock.release()
@@ -81,7 +85,6 @@ class RunWriter:
         except BaseException:
             _remove_folders(absent)
             raise
-        run = cls(folder, whole, lock)
         run._made = absent
         return run
 
@@ -108,6 +111,7 @@ class RunWriter:
                     f'run "{folder}" cannot go on: run {others[0]} deleted what it had kept',
                     "choose another folder with -o to run the campaign again",
                 )
+            run = cls(folder, manifest, lock)
             manifest["state"] = "running"
             # What is written from now on changes what they are the digests of.
             manifest.pop(integrity.FILES, None)
@@ -115,8 +119,7 @@ class RunWriter:
             with durable.writing(folder):
                 durable.make_folder(folder / TRIALS)
                 durable.make_folder(folder / PROBES)
-            durable.write_json(folder / MANIFEST, manifest)
-            run = cls(folder, manifest, lock)
+            run._write_manifest()
             run._remove_streams_of_finished()
         except BaseException:
             lock.release()
@@ -179,6 +182,11 @@ class RunWriter:
     def amend(self, changes: Mapping[str, Any]) -> None:
         """Change some keys of the manifest."""
         self.manifest = {**self.manifest, **changes}
+        self._write_manifest()
+
+    def _write_manifest(self) -> None:
+        if self._is_sealed_anew:
+            self.manifest = integrity.sealed(self.manifest)
         durable.write_json(self.path / MANIFEST, self.manifest)
 
     def finish(self, end: Mapping[str, Any]) -> None:

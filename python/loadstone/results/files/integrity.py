@@ -1,11 +1,12 @@
 """Whether the files of a run are those that loadstone wrote: each has its SHA-256 in another.
 
 A trial's record holds the digests of its tables, and the manifest of a run that has ended holds
-those of the records and of what else stands beside them. Runs of before have none, and are read as
-ever.
+those of the records and of what else stands beside them. The manifest holds its own, which is that
+of all else that it says. Runs of before have none, and are read as ever.
 """
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from loadstone import regular_file
 from loadstone.errors import ResultError
 
 FILES = "files"
+OWN = "manifest_sha256"
 
 
 def digest_of(path: Path) -> dict[str, Any]:
@@ -39,3 +41,24 @@ def altered(folder: Path, document: Mapping[str, Any]) -> Iterator[str]:
         is_inside = path.resolve().is_relative_to(folder.resolve())
         if not is_inside or not path.exists() or digest_of(path) != wanted:
             yield name
+
+
+def sealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest with the digest of all else that it says, at its end."""
+    return {**_unsealed(manifest), OWN: _said_by(manifest)}
+
+
+def is_as_sealed(manifest: Mapping[str, Any]) -> bool:
+    """Tell whether a manifest says what it said when it was written; one without digest may."""
+    return OWN not in manifest or manifest[OWN] == _said_by(manifest)
+
+
+def _unsealed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in manifest.items() if key != OWN}
+
+
+def _said_by(manifest: Mapping[str, Any]) -> str:
+    # By what it says, not by its bytes: to be indented anew changes nothing.
+    said = json.loads(json.dumps(_unsealed(manifest)))
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
