@@ -12,6 +12,7 @@ from loadstone.analysis.answers.answer import CHECKS, KNEE_SHARE, answer_of
 from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.report import REPORTS, Options
+from loadstone.report.next_step import next_step
 from loadstone.results.record import Run
 from loadstone.results.store import read_run
 from tests.unit.synthetic_run import write_rounds, write_sweep
@@ -205,6 +206,16 @@ def test_the_next_step_repeats_what_was_typed(tmp_path: Path) -> None:
     (line,) = [line for line in shown(run, once) if "--blocks 6" in line]
     wanted = "loadstone bench put http://127.0.0.1:9000 -n 10 --blocks 6"
     assert line.strip() == wanted
+
+
+def test_a_page_does_not_send_its_reader_to_itself(rounds: tuple[Run, Findings]) -> None:
+    run, findings = rounds
+    findings = replace(findings, findings=(), verdicts={})
+    answer = replace(answer_of(findings), cautions=(), results=answer_of(findings).results[:1])
+    on_screen = next_step(run, findings, answer, is_on_page=False)
+    assert on_screen is not None
+    assert "-f html" in on_screen[1]
+    assert next_step(run, findings, answer, is_on_page=True) is None
 
 
 def test_a_run_without_results_says_so(rounds: tuple[Run, Findings]) -> None:

@@ -450,6 +450,13 @@ def test_a_long_trial_is_drawn_in_wider_steps_that_keep_its_rate(folder):
     assert all(point.requests_per_s == pytest.approx(10.5, abs=0.1) for point in line.rates)
 
 
+def test_an_outage_that_lasts_to_the_end_is_a_rate_of_zero(folder):
+    rows = [row(0, 100), row(1, 100), row(2, 8, outcome="refused"), row(3, 8, outcome="refused")]
+    folder.write(trial(1, "ceph", "get"), rows, changes=window(0, 4))
+    (line,) = findings_of(folder).timelines
+    assert [point.requests_per_s for point in line.rates] == [100, 100, 0, 0]
+
+
 def test_latency_over_time_is_merged_over_its_step(folder):
     rows = [row(second, 100, times=histogram(1e6 * (1 + second), 100, 1)) for second in range(100)]
     folder.write(trial(1, "ceph", "get"), rows, changes=window(0, 100))

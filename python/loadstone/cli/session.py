@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import shlex
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
@@ -118,7 +119,7 @@ def measure(
     for problem in end.problems:
         print(plain(f"error: {problem}"), file=sys.stderr)
     if end.state == "interrupted":
-        return _interrupted(end, folder, file, form)
+        return _interrupted(end, folder, file, form, command)
     if is_gone:
         print(
             "no run folder is left: nothing was measured, or written to a target", file=sys.stderr
@@ -132,12 +133,14 @@ def measure(
     return _exit_code(end, campaign, thresholds, findings)
 
 
-def _interrupted(end: runner.RunEnd, folder: Path, file: Path | None, form: str) -> int:
+def _interrupted(
+    end: runner.RunEnd, folder: Path, file: Path | None, form: str, command: str | None
+) -> int:
     """Say what is left of a run that was stopped, and how it goes on; return the exit code."""
     print(f"run folder: {folder}", file=sys.stderr)
     _print_remains(folder)
     if file is not None:
-        print(f"hint: go on with: loadstone run {file} -o {folder} --resume", file=sys.stderr)
+        print(f"hint: go on with: {_resuming(command, file, folder)}", file=sys.stderr)
         if str(file) == "-":
             key = "campaign_file"
             print(f'hint: give it the same campaign: "{key}" of {MANIFEST}', file=sys.stderr)
@@ -145,6 +148,14 @@ def _interrupted(end: runner.RunEnd, folder: Path, file: Path | None, form: str)
     # What there is, marked as interrupted. The load has ended: this takes nothing from it.
     _print_report(folder, form)
     return exit_code.FAILED if end.was_stopped_by_hook else exit_code.INTERRUPTED
+
+
+def _resuming(command: str | None, file: Path, folder: Path) -> str:
+    """Return what goes on with a run: as it was typed, for its --set values must be the same."""
+    words = shlex.split(command) if command else ["loadstone", "run", str(file)]
+    if not any(word.startswith(("-o", "--out")) for word in words):
+        words += ["-o", str(folder)]
+    return shlex.join([*words, *([] if "--resume" in words else ["--resume"])])
 
 
 def _is_discarded(end: runner.RunEnd, writer: RunWriter) -> bool:

@@ -410,7 +410,7 @@ def _fitting(reasons: Sequence[str], width: int) -> str:
 
 def _next_step(run: Run, findings: Findings, answer: Answer) -> Iterable[Text]:
     """Return the one command that helps most."""
-    step = next_step(run, findings, answer)
+    step = next_step(run, findings, answer, is_on_page=False)
     if step is not None:
         why, command = step
         yield Text(f" → next   {why}:")

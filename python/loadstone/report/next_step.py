@@ -8,8 +8,10 @@ from loadstone.analysis.answers.answer import Answer
 from loadstone.results.record import Run
 
 
-def next_step(run: Run, findings: Findings, answer: Answer) -> tuple[str, str] | None:
-    """Return why to go on, and the command to do it by."""
+def next_step(
+    run: Run, findings: Findings, answer: Answer, *, is_on_page: bool
+) -> tuple[str, str] | None:
+    """Return why to go on, and the command to do it by; None where a page is already the last."""
     typed = str(run.manifest.get("command") or "")
     folder = folders_of(run)
     words = shlex.split(typed)
@@ -33,6 +35,8 @@ def next_step(run: Run, findings: Findings, answer: Answer) -> tuple[str, str] |
         return "learn the client's own ceiling", calibration
     if len({one.cell.target for one in answer.results}) > 1:
         return "compare the targets", f"loadstone compare {folder}"
+    if is_on_page:
+        return None
     return "charts and evidence", f"loadstone report {folder} -f html -o report.html"
 
 

@@ -247,7 +247,8 @@ def _main_sentence(
         return
     p99 = _time(best, "p99")
     late = f", 99 % of them within {p99}" if p99 else ""
-    yield f"{best.cell.target} served {operation} at {_rate(best)}{_at(best)}{late}."
+    rate = f"{units.format_rate(best.rate)}{' or more' if best.is_bound else ''}"
+    yield f"{best.cell.target} served {operation} at {rate}{_at(best)}{late}."
     if curve is not None:
         knee = dict(curve.points)["knee"]
         if knee is not best:

@@ -99,7 +99,7 @@ def read_timelines(record: Record, every: Rows, points: int) -> Iterable[Timelin
             block=trial["block"],
             rate_step_s=step,
             latency_step_s=latency_step,
-            rates=tuple(_rates(good, step, end_s)),
+            rates=tuple(_rates(rows, good, step, end_s)),
             latencies=tuple(_latencies(good, latency_step, end_s)),
             errors=tuple(_errors(rows, step, end_s)),
         )
@@ -127,17 +127,19 @@ def _latency_step_s(good: Rows, end_s: float, step: int) -> int:
     return max(step, step_s(max(1.0, min(wanted, end_s / POINTS_PER_TRIAL_MIN)), 1))
 
 
-def _rates(good: Rows, step: int, end_s: float) -> Iterable[RatePoint]:
+def _rates(rows: Rows, good: Rows, step: int, end_s: float) -> Iterable[RatePoint]:
     requests = _by_step(good, "requests", step)
     sizes = _by_step(good, "bytes", step)
     stages = _stages(good, step)
     stage = ""
-    # A step in which nothing ended has no row, and is a rate of zero: a stall must be seen.
-    for index in range(min(requests, default=0), max(requests, default=-1) + 1):
+    # A step in which nothing ended well is a rate of zero: a stall must be seen, and an outage to
+    # which the trial had come when it ended.
+    steps = {second // step for second in rows["second"].tolist()}
+    for index in range(min(steps, default=0), max(steps, default=-1) + 1):
         stage = stages.get(index, stage)
         length = min(step, end_s - index * step)
         # A rest of a step says little, unless it is all there is.
-        if length <= 0 or (length < step / 2 and len(requests) > 1):
+        if length <= 0 or (length < step / 2 and len(steps) > 1):
             continue
         yield RatePoint(
             elapsed_s=index * step + length / 2,

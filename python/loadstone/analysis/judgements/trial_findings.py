@@ -16,7 +16,7 @@ from loadstone.analysis.limits.searches import search_findings
 from loadstone.analysis.limits.target_state import find_states
 from loadstone.analysis.limits.verdict import Verdict
 from loadstone.analysis.measured.part import Part
-from loadstone.analysis.rules import checks_of, find_rule, view
+from loadstone.analysis.rules import checks_of, find_rule, limit_in_words, view
 from loadstone.analysis.statistics import change_points, steadiness
 from loadstone.analysis.statistics.repetitions import advice_findings
 
@@ -179,8 +179,8 @@ def find_verdicts(seen: Seen) -> Iterator[Finding]:
             rule="verdict",
             weight="caution" if first.is_void_for_ratios else "note",
             statement=(
-                f"{limit}{graded} in {len(members)} of {len(decided)} results, such as {cell.name}:"
-                f" {first.reason}"
+                f"{limit_in_words(limit)}{graded} in {len(members)} of {len(decided)} results,"
+                f" such as {cell.name}: {first.reason}"
             ),
             evidence=tuple(one for _, found in members for one in found.evidence),
             cases=tuple(one.name for one, _ in members),

@@ -19,6 +19,7 @@ from loadstone.analysis.limits.observed import (
     Observed,
     Tried,
 )
+from loadstone.analysis.rules import limit_in_words
 
 Grade = Literal["A", "B", "C"]
 
@@ -148,7 +149,7 @@ def _instrument(observed: Observed) -> Verdict | None:
     reason = (
         f"the client reaches {share:.0%} of what it reaches against a null target"
         if near and share is not None
-        else f"the client's own limit: {', '.join(observed.flags)}"
+        else f"the client's own limit: {', '.join(map(limit_in_words, observed.flags))}"
     )
     return Verdict(
         limit=limit or INSTRUMENT_LIMITED,

@@ -15,7 +15,7 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.accounts.run_account import twins_of
 from loadstone.analysis.measured.fill import describe_fill
-from loadstone.analysis.rules import checks_of, view
+from loadstone.analysis.rules import checks_of, limit_in_words, view
 from loadstone.analysis.standards.standard_evidence import Answer, Status, ratios_are_comparable
 from loadstone.campaign.schema.statement import Statements
 from loadstone.documents.trial import TrialDocument
@@ -226,8 +226,8 @@ def verdict(run: Run, findings: Findings) -> Answer:
     limits = [found.limit for found in findings.verdicts.values()]
     unclear = sum(limit == "UNDETERMINED" for limit in limits)
     if unclear or not limits:
-        return "not met", f"{unclear} of {len(limits)} results are UNDETERMINED"
-    return "met", ", ".join(sorted(set(limits)))
+        return "not met", f"{unclear} of {len(limits)} results have no known limit"
+    return "met", ", ".join(sorted({limit_in_words(limit) for limit in limits}))
 
 
 def verified(run: Run, findings: Findings) -> Answer:

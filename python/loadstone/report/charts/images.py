@@ -43,13 +43,17 @@ def _pictures(run: Run, findings: Findings, options: Options) -> tuple[Picture, 
 
 def svg_files(drawn: Sequence[Picture]) -> Mapping[str, bytes]:
     """Return charts as SVG, by their files' names."""
-    return {f"{one.name}.svg": vl_convert.vegalite_to_svg(_text(one)).encode() for one in drawn}
+    return {f"{one.name}.svg": _svg(one, with_title=True) for one in drawn}
+
+
+def _svg(picture: Picture, *, with_title: bool) -> bytes:
+    text = json.dumps(picture.specification(with_title=with_title))
+    return vl_convert.vegalite_to_svg(text).encode()
 
 
 def embedded(drawn: Sequence[Picture]) -> tuple[tuple[Picture, str], ...]:
-    """Return charts, each with its SVG in Base64, as a page holds it."""
-    files = svg_files(drawn)
-    return tuple((one, base64.b64encode(files[f"{one.name}.svg"]).decode()) for one in drawn)
+    """Return charts, each with its SVG in Base64, as a page holds it: the page says the title."""
+    return tuple((one, base64.b64encode(_svg(one, with_title=False)).decode()) for one in drawn)
 
 
 def png_files(drawn: Sequence[Picture]) -> Mapping[str, bytes]:

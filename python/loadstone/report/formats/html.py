@@ -69,7 +69,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         table=result_table(findings, answer, rounds),
         cautions=tuple(_cautions(findings, answer)),
         findings=findings.findings,
-        step=next_step(run, findings, answer),
+        step=next_step(run, findings, answer, is_on_page=True),
         asked=tuple[Piece, ...](pieces_of(asked)),
         capacity=_present(capacity_table(findings), steps_table(findings)),
         actions=_present(actions_table(findings), groups_table(findings), replays_table(findings)),

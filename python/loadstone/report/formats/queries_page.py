@@ -48,7 +48,7 @@ def render_queries(run: Run, findings: Findings, results: QueryResults) -> bytes
         tables=tuple(query_tables(results)),
         others=tuple(one for one in others if one is not None and one.rows),
         findings=findings.findings,
-        step=next_step(run, findings, answer),
+        step=next_step(run, findings, answer, is_on_page=True),
         opening=opening(run, findings).sentences,
         host={name: value for name, value in host.items() if isinstance(value, (str, int))},
         campaign_file=run.manifest.get("campaign_file") or "",

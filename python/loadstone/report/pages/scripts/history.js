@@ -29,7 +29,9 @@ function drawTrend(trend, place) {
   const [words, short] = worded(trend.metric);
   const rows = trend.points.map((one, at) => ({ ...one, at, is_newest: at === trend.points.length - 1 }));
   const isOneYear = new Set(rows.map((one) => one.started.slice(0, 4))).size === 1;
-  const days = rows.map((one) => one.started.slice(isOneYear ? 5 : 0, 10));
+  const isOneDay = new Set(rows.map((one) => one.started.slice(0, 10))).size === 1 && rows.length > 1;
+  // Runs of one day differ by their time alone.
+  const days = rows.map((one) => (isOneDay ? one.started.slice(11, 16) : one.started.slice(isOneYear ? 5 : 0, 10)));
   const changes = trend.changes.map((one) => ({ ...one, at: rows.findIndex((row) => row.run === one.run) - 0.5 }));
   const newest = trend.newest === "worse" ? WORSE : trend.newest === "better" ? BETTER : "var(--series-0)";
   const last = rows.length - 1;

@@ -2,7 +2,7 @@
 
 import { AXIS, colorScale, legendOf, put } from "./charts.js";
 import { data, namesOf, results, sortedBy, unique } from "./selection.js";
-import { axisDuration, byteRate, duration, number, rate, shortRate } from "./words.js";
+import { axisDuration, byteRate, duration, logTicks, number, rate, shortRate } from "./words.js";
 
 const BARS_MAX = 60;
 
@@ -181,7 +181,8 @@ function drawLatencyAlongLoad(shown) {
   put("latency-overview", `Median and p99 against ${data.load} of ${names.length} series`, {
     height: Math.max(270, operations.length * 170), marginBottom: 40, marginRight: facetMargin(operations, 16), marginTop: 28,
     x: loadAxis(points),
-    y: { ...AXIS, type: "log", label: "full: median, dashed: p99 (logarithmic)", tickFormat: axisDuration, ticks: 5, grid: true },
+    y: { ...AXIS, type: "log", label: "full: median, dashed: p99 (logarithmic)", tickFormat: axisDuration,
+      ticks: logTicks([...points.map((one) => one.p50), ...late.map((one) => one.p99)]), grid: true },
     fy: { label: null, domain: operations }, color: colorScale(names),
     marks: [
       Plot.lineY(points, { x: "load", y: "p50", ...facet, stroke: "line", strokeWidth: 2, z: "line" }),

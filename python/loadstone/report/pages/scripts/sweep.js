@@ -3,7 +3,7 @@
 import { AXIS, colorScale, legendOf, put } from "./charts.js";
 import { alongLoad, facetMargin, lineNames, rings, tipOf } from "./overview.js";
 import { chosenRound, data, results, sortedBy, unique } from "./selection.js";
-import { axisDuration, byteRate, rate, shortRate } from "./words.js";
+import { axisDuration, byteRate, logTicks, rate, shortRate } from "./words.js";
 
 export function drawSweep() {
   const section = document.getElementById("sweep");
@@ -27,7 +27,7 @@ function drawRateLatency(points, names) {
   put("rate-latency", `p99 against rate of ${names.length} series`, {
     height: Math.max(320, operations.length * 200), marginBottom: 40, marginTop: 28, insetTop: 18, insetBottom: 8, marginRight: facetMargin(operations, 30),
     x: { ...AXIS, label: "good requests per second", labelAnchor: "center", tickFormat: shortRate, grid: true, zero: true },
-    y: { ...AXIS, type: "log", label: "p99 (logarithmic)", tickFormat: axisDuration, ticks: 5, grid: true },
+    y: { ...AXIS, type: "log", label: "p99 (logarithmic)", tickFormat: axisDuration, ticks: logTicks(points.map((one) => one.p99)), grid: true },
     fy: { label: null, domain: operations }, color: colorScale(names),
     marks: [
       Plot.line(points, { ...place, stroke: "line", strokeWidth: 1.6, z: "line" }),

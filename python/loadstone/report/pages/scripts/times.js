@@ -2,7 +2,7 @@
 
 import { AXIS, colorScale, legendOf, put } from "./charts.js";
 import { data, isShown, trialsShown, unique } from "./selection.js";
-import { axisDuration, duration, number, rate, seconds, shortRate } from "./words.js";
+import { axisDuration, duration, logTicks, number, rate, seconds, shortRate } from "./words.js";
 
 const TRIALS_MAX = 12;
 const MARGINS = { marginLeft: 66, marginRight: 16, marginTop: 26, marginBottom: 38 };
@@ -21,7 +21,7 @@ export function drawTimes() {
   document.getElementById("time-tools").hidden = !any;
   const lines = linesShown();
   // One axis for all: the longest of what is shown.
-  whole = [0, Math.max(1, ...lines.map((line) => Math.max(0, ...line.rates.map(([elapsed]) => elapsed)) + line.step_s / 2))];
+  whole = [0, Math.max(1, ...lines.map((line) => Math.max(0, ...[...line.rates, ...line.errors].map(([elapsed]) => elapsed)) + line.step_s / 2))];
   drawRatesOverTime(lines);
   drawLatenciesOverTime(lines);
   drawErrorsOverTime(lines);
@@ -86,7 +86,7 @@ function drawRatesOverTime(lines) {
   drawLines("rate-over-time", rows, new Set(lines.map((one) => one.trial)), {
     names: unique(rows.map((row) => row.series)), words: `Rate over time of ${lines.length} lines`,
     y: { label: "good requests per second", zero: true, tickFormat: shortRate },
-    lines: (shown) => [Plot.ruleY([0], { strokeOpacity: 0.3 }), Plot.lineY(shown, { x: "elapsed", y: "value", z: "key", stroke: "series", strokeWidth: 1.6 })],
+    lines: (shown) => [Plot.ruleY([0], { strokeOpacity: 0.3 }), Plot.lineY(shown, { x: "elapsed", y: "value", z: "key", stroke: "series", strokeWidth: 1.6, clip: true })],
     tip: (row) => `${row.series}, trial ${row.trial}\n${rate(row.value)} at ${seconds(row.elapsed)}\nmean of ${row.step_s} s`,
   });
 }
@@ -97,9 +97,9 @@ function drawLatenciesOverTime(lines) {
     .map(([quantile, value]) => ({ ...line, key: `${line.trial} ${line.operation} ${quantile}`, quantile, elapsed, value }))));
   drawLines("latency-over-time", rows, new Set(lines.map((one) => one.trial)), {
     names: unique(rows.map((row) => row.series)), words: `Median and p99 over time of ${lines.length} lines`,
-    y: { label: "time of a request (logarithmic)", type: "log", tickFormat: axisDuration },
+    y: { label: "time of a request (logarithmic)", type: "log", tickFormat: axisDuration, ticks: logTicks(rows.map((row) => row.value)) },
     lines: (shown) => ["p50", "p99"].map((quantile) => Plot.lineY(shown.filter((row) => row.quantile === quantile), {
-      x: "elapsed", y: "value", z: "key", stroke: "series", strokeWidth: 1.6, strokeDasharray: quantile === "p99" ? "5 3" : undefined })),
+      x: "elapsed", y: "value", z: "key", stroke: "series", strokeWidth: 1.6, clip: true, strokeDasharray: quantile === "p99" ? "5 3" : undefined })),
     tip: (row) => `${row.series}, trial ${row.trial}\n${row.quantile} ${duration(row.value)} at ${seconds(row.elapsed)}`,
   });
 }
@@ -136,7 +136,7 @@ function drawResourcesOverTime(trials) {
     drawLines(chart.name, rows, trials, {
       names: unique(rows.map((row) => row.series)), words: `${chart.title} over time`,
       y: { label: chart.unit, zero: true },
-      lines: (shown) => [Plot.ruleY([0], { strokeOpacity: 0.3 }), Plot.lineY(shown, { x: "elapsed", y: "value", z: "key", stroke: "series", strokeWidth: 1.3 })],
+      lines: (shown) => [Plot.ruleY([0], { strokeOpacity: 0.3 }), Plot.lineY(shown, { x: "elapsed", y: "value", z: "key", stroke: "series", strokeWidth: 1.3, clip: true })],
       tip: (row) => `${row.series}, trial ${row.trial}\n${number(row.value)} ${chart.unit} at ${seconds(row.elapsed)}`,
     });
   }

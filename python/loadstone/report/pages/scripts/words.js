@@ -27,6 +27,17 @@ export function duration(ns) {
   return `${Math.round(ns)} ns`;
 }
 
+// Marks of a logarithmic axis: within a decade the round powers are too few, and none may have a label.
+export function logTicks(values) {
+  const least = Math.min(...values), most = Math.max(...values);
+  if (!(least > 0) || most / least >= 3 || most === least) return 5;
+  const power = 10 ** Math.floor(Math.log10((most - least) / 4));
+  const step = power * [1, 2, 5, 10].find((one) => one * power >= (most - least) / 4);
+  const found = [];
+  for (let at = Math.ceil(least / step); at * step <= most; at += 1) found.push(at * step);
+  return found;
+}
+
 export function axisDuration(ns) {
   for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) {
     if (ns >= size) return `${+(ns / size).toPrecision(3)} ${unit}`;
