@@ -1,6 +1,7 @@
 """What hosts need for a script: its files, and the turns that they take together."""
 
 import hashlib
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,26 @@ def test_a_piece_is_read_where_it_is_asked_for(
     assert read_piece(path, 0) == (10, b"0123")
     assert read_piece(path, 8) == (10, b"89")
     assert read_piece(path, 10) == (10, b"")
+
+
+def test_a_large_file_takes_the_memory_of_a_few_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        for number in range(64):
+            piece = number.to_bytes(4, "little") * (sent_files.PIECE_BYTES // 4)
+            file.write(piece)
+            digest.update(piece)
+    sha256 = digest.hexdigest()
+    kept = SentFiles(tmp_path / "files")
+    tracemalloc.start()
+    try:
+        kept.take(sha256, [sha256], lambda _, offset: read_piece(path, offset))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "files" / sha256).stat().st_size == 64 * sent_files.PIECE_BYTES
+    assert most < 4 * sent_files.PIECE_BYTES
 
 
 def test_a_turn_begins_when_all_that_take_part_have_ended_the_one_before() -> None:
