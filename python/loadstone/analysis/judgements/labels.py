@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from loadstone import units
 from loadstone.analysis.instrument.headroom import HICCUP_SHARE
 from loadstone.analysis.instrument.stalls import stall_of
@@ -18,6 +20,7 @@ from loadstone.analysis.limits.verdict import INSTRUMENT_CAUTION, INSTRUMENT_MAX
 from loadstone.analysis.measured.part import SECOND_NS, UNWRITTEN, Part
 from loadstone.analysis.measured.rows import Rows
 from loadstone.analysis.rules import Rule, find_check, find_rule, view
+from loadstone.campaign.schema.hook import POINTS
 from loadstone.results.record import Record
 
 if TYPE_CHECKING:
@@ -49,6 +52,13 @@ LITTLE_REQUESTS_PER_CLIENT = 100
 LOG_INS_MAX = 3
 LOG_INS_PER_HOUR = 6
 LOG_INS_SHARE = 0.01
+OUTAGE_SHARE = 0.05
+"""As for a client that stood still (STALLED_SHARE): so much of a rate is a difference to report."""
+OUTAGE_TIMES = 10
+"""A pause of the target is an outage when so many usual requests would have fitted into it: clients
+that work in step pause for about one."""
+OUTAGE_REQUESTS_PER_S = 10
+"""Fewer leave seconds without any by chance: at ten a second, one in 20,000."""
 CHANCE = 3.0
 """Standard deviations by which the number of arrivals may differ from the number wanted."""
 
@@ -131,6 +141,26 @@ def has_errors(cell: "Cell", _: Sequence[Part]) -> bool:
 def has_nothing(cell: "Cell", _: Sequence[Part]) -> bool:
     """NOTHING."""
     return not cell.good
+
+
+def had_outage(cell: "Cell", parts: Sequence[Part]) -> bool:
+    """OUTAGE, unless a hook beside the load may have made it: then it is what was asked for."""
+    usual_ns = cell.headline.quantiles["p50"] if cell.headline is not None else None
+    return usual_ns is not None and any(
+        _outage_share(part, usual_ns / SECOND_NS) > OUTAGE_SHARE
+        for part in parts
+        if part.errors and all(entry["at"] in POINTS for entry in part.record.hooks)
+    )
+
+
+def _outage_share(part: Part, usual_s: float) -> float:
+    """Return the share of a part's seconds that lie in pauses far longer than a usual request."""
+    answered = part.rates > 0
+    if not answered.any() or float(np.median(part.rates[answered])) < OUTAGE_REQUESTS_PER_S:
+        return 0.0
+    edges = np.flatnonzero(np.diff(np.concatenate(([True], answered, [True])).astype(np.int8)))
+    pauses_s = edges[1::2] - edges[::2]
+    return float(pauses_s[pauses_s > OUTAGE_TIMES * usual_s].sum() / answered.size)
 
 
 def is_single(cell: "Cell", _: Sequence[Part]) -> bool:

@@ -37,6 +37,15 @@ RULES: tuple[Rule, ...] = (
         do="Read the first error, and correct the target's address, credentials or dataset.",
         result_check=LABELS + "has_nothing",
     ),
+    _void(
+        id="OUTAGE",
+        short="the target was away",
+        says="requests failed, and none succeeded for more than 5 % of the measured time",
+        means="The rate is a mean over an outage: the target does more when it is there.",
+        do="Find out why the target did not answer, and measure again; if the outage is what you "
+        "measure, cause it by a hook of the campaign.",
+        result_check=LABELS + "had_outage",
+    ),
     _label(
         id="n=1",
         severity="note",
