@@ -66,7 +66,7 @@ def test_a_hook_that_fails_ends_the_run_before_the_trial_and_resume_goes_on(
         "at: after_run, name: last, run: ['true']",
     )
     end = run(tmp_path / "run", text)
-    assert end.was_stopped_by_hook
+    assert end.is_cut_unasked
     assert end.state == "interrupted"
     (problem,) = end.problems
     assert 'hook "check" at before_trial of trial 0002: exit code 1: not yet' in problem.message
@@ -107,7 +107,7 @@ def test_hooks_that_put_right_run_after_a_hook_that_stopped_the_run(
         "at: after_phase, name: tell, run: ['true']",
     )
     put = next(trial.id for trial in plan_of(text).trials if trial.is_measured)
-    assert run(tmp_path / "run", text).was_stopped_by_hook
+    assert run(tmp_path / "run", text).is_cut_unasked
     assert entries(tmp_path / "run") == [
         ("slow-down", "before_trial", put),
         ("put-right", "after_trial", put),
@@ -164,7 +164,7 @@ def test_a_hook_inside_a_trial_can_end_the_trial_and_the_run(
             time.sleep(0.02)
 
     end = run(tmp_path / "run", text, listen)
-    assert end.was_stopped_by_hook
+    assert end.is_cut_unasked
     (record,) = read_run(tmp_path / "run").records
     assert record.labels == ("INTERRUPTED",)
     assert 0 < record.intervals.num_rows < loadgen.seconds

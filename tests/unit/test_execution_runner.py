@@ -176,6 +176,23 @@ def test_an_interrupted_trial_is_kept_and_the_rest_is_not_run(
     assert run.manifest["skipped"] == {}
 
 
+def test_a_trial_that_was_cut_off_by_itself_is_named_and_the_others_go_on(
+    tmp_path: Path, loadgen: FakeLoadgen
+) -> None:
+    plan = plan_of()
+    second = plan.trials[1].id
+    loadgen.behave[second] = lambda control: {
+        "state": "interrupted",
+        "reason": "all client hosts were lost",
+    }
+    end = runner.execute(plan, create(tmp_path / "run", plan), lambda event: None)
+    assert (end.state, end.is_cut_unasked) == ("interrupted", True)
+    assert f"trial {second} was cut off: all client hosts were lost" in str(end.problems[0])
+    run = read_run(tmp_path / "run")
+    assert run.manifest["not_run"] == [second]
+    assert len(run.records) == len(plan.trials)
+
+
 def test_an_interruption_that_comes_after_the_last_trial_changes_nothing(
     tmp_path: Path, loadgen: FakeLoadgen
 ) -> None:

@@ -147,7 +147,7 @@ def _interrupted(
     sys.stderr.flush()
     # What there is, marked as interrupted. The load has ended: this takes nothing from it.
     _print_report(folder, form)
-    return exit_code.FAILED if end.was_stopped_by_hook else exit_code.INTERRUPTED
+    return exit_code.FAILED if end.is_cut_unasked else exit_code.INTERRUPTED
 
 
 def _resuming(command: str | None, file: Path, folder: Path) -> str:

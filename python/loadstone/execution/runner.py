@@ -50,6 +50,7 @@ class RunEnd:
     A `failed` trial was tried, and its target could not be used; a `skipped` one was not tried
     for that reason; the ones `not_run` were never reached. What earlier sessions met, such
     as a target that was away, is kept as `earlier_problems`, though its trials may have run since.
+    `is_cut_unasked` says that a hook or a loss cut trials off, and not Ctrl-C.
     """
 
     state: str = "finished"
@@ -57,7 +58,7 @@ class RunEnd:
     problems: list[LoadstoneError] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     ceilings_failed: dict[str, str] = field(default_factory=dict)
-    was_stopped_by_hook: bool = False
+    is_cut_unasked: bool = False
     earlier_problems: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     not_run: list[str] = field(default_factory=list)
@@ -266,6 +267,11 @@ class _Session:
             problem = _stopped(document, summary)
             self.unusable[target] = problem.message
             self.end.problems.append(problem)
+        elif summary["state"] == "interrupted" and not self.interrupt.is_asked:
+            reason = f"trial {planned.id} was cut off: {summary.get('reason')}"
+            hint = "find out why, and run the trial again with --resume"
+            self.end.problems.append(TargetError(f'target "{target}": {reason}', hint))
+            self.end.is_cut_unasked = True
         self.listen(TrialEnded(document=document, summary=summary))
 
     def search(self, search: Search, number: int) -> None:
@@ -301,7 +307,7 @@ class _Session:
 
     def _stop_by_hook(self, error: HookError) -> None:
         self.end.problems.append(error)
-        self.end.was_stopped_by_hook = True
+        self.end.is_cut_unasked = True
 
     def _wait(self, seconds: float, why: str) -> None:
         end = time.monotonic() + seconds
