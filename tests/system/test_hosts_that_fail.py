@@ -316,7 +316,9 @@ def test_a_clock_that_is_set_moves_no_figure_and_is_named(
         ["cc", "-shared", "-fPIC", "-O1", "-o", library, tmp_path / "clock.c", "-ldl"], check=True
     )
     here = f"export CLOCK_AHEAD={ahead} LD_PRELOAD={library}"
-    file = write(tmp_path, load=OPEN, durations=["6s", "1s", "6s"], on_lost="stop", on_client2=here)
+    file = write(
+        tmp_path, load=OPEN, durations=["12s", "1s", "12s"], on_lost="stop", on_client2=here
+    )
     process = network.start("run", file, "-o", tmp_path / "run")
     wait_for_figures(process)
     set_clock(ahead, 3600.0)
