@@ -11,7 +11,6 @@ from typing import Any
 from loadstone import units
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.planning.plan import Plan, make_plan
-from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.planning.trial import PlannedTrial, kind_of
 from loadstone.campaign.schema.campaign import Campaign, Schedule
 from loadstone.campaign.schema.schedule import start_of, suites
@@ -140,18 +139,16 @@ def _varied(measured: Sequence[PlannedTrial]) -> dict[str, list[str]]:
         for name, value in _parameters(planned).items():
             found.setdefault(name, {})[json.dumps(value)] = value
     return {
-        name: [_value(name, value) for value in _in_order(name, list(values.values()))]
+        name: [_value(name, value) for value in _in_order(list(values.values()))]
         for name, values in found.items()
         if len(values) > 1
     }
 
 
-def _in_order(name: str, values: list[object]) -> list[object]:
-    # A plan shuffles numbers and queries; names stand as the campaign has them.
+def _in_order(values: list[object]) -> list[object]:
+    # A plan shuffles its cases: in their order, values would stand otherwise each time.
     numbers = [value for value in values if isinstance(value, int | float)]
-    if len(numbers) == len(values):
-        return [*sorted(numbers)]
-    return sorted(values, key=str) if name == QUERY else values
+    return [*sorted(numbers)] if len(numbers) == len(values) else sorted(values, key=str)
 
 
 def _parameters(planned: PlannedTrial) -> dict[str, Any]:
