@@ -4,6 +4,7 @@ import contextlib
 import json
 import mmap
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -260,6 +261,46 @@ def test_a_host_whose_disk_is_full_is_named_before_any_load(
     assert "hint:" in said.err
     assert "Traceback" not in said.err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_host_without_room_for_a_script_is_named_and_one_with_room_runs_it(
+    network: SshNetwork, disk: Path, tmp_path: Path
+) -> None:
+    """The requests take more than the one MiB of its disk."""
+    rows = [f"{session},WRITE,s{session},10," for session in range(4) for _ in range(15_000)]
+    (tmp_path / "own.csv").write_text(
+        "session,action,object,size,due_ns\n" + "\n".join(rows) + "\n"
+    )
+    (tmp_path / "data").mkdir()
+
+    def campaign(on_client2: str) -> Path:
+        file = write(tmp_path, load=CLOSED, durations=["1s"], on_lost="stop", on_client2=on_client2)
+        text = re.sub(
+            "phases: .*", "phases: [{name: own, script: {file: own.csv}}]", file.read_text()
+        )
+        text = text.replace('driver: "null"', f'driver: file, path: "{tmp_path / "data"}"')
+        file.write_text(text.replace("objects: 1000, size: 4KiB", "buckets: 1"))
+        return file
+
+    file = campaign(f"export TMPDIR={disk} XDG_STATE_HOME={disk}")
+    said = network.loadstone("run", file, "-o", tmp_path / "full")
+    no_load_is_left(network)
+    assert said.code == 1
+    assert "client2" in said.err
+    assert re.search('write ".*[.]part": No space left on device', said.err), said.err
+    assert "make room, or name another folder in TMPDIR" in said.err
+    assert "Traceback" not in said.err
+    scripts = [path.stat().st_size for path in (tmp_path / "full" / "scripts").rglob("*.*")]
+    assert max(scripts) > 1 << 20
+    assert not list(disk.rglob("*.part"))
+
+    said = network.loadstone("run", campaign(""), "-o", tmp_path / "run")
+    no_load_is_left(network)
+    assert said.code == 0, said.err
+    (record,) = (one for one in read_run(tmp_path / "run").records if one.trial["measured"])
+    made = [host["requests"] for host in record.summary["hosts"]]
+    assert sum(made) == record.summary["requests"] == len(rows)
+    assert made == [len(rows) / 2] * 2
 
 
 def test_a_host_whose_disk_fills_goes_on_for_it_writes_nothing(

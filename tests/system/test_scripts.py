@@ -262,8 +262,11 @@ session,action,user,space,object,size,recipients
 """
 
 
+@pytest.mark.parametrize("hosts", ["", "hosts: {launch: local, count: 2}\n"], ids=["one", "two"])
 @pytest.mark.parametrize("cipher", ["aes-256-cbc", "aes-256-gcm"])
-def test_keys_are_wrapped_for_the_user_whose_space_it_is(tmp_path: Path, cipher: str) -> None:
+def test_keys_are_wrapped_for_the_user_whose_space_it_is(
+    tmp_path: Path, cipher: str, hosts: str
+) -> None:
     """What is stored opens elsewhere, by the reader's keys alone; no file of the run has a key."""
     (tmp_path / "shared.csv").write_text(SHARED)
     script = tmp_path / "shared.csv"
@@ -272,7 +275,7 @@ def test_keys_are_wrapped_for_the_user_whose_space_it_is(tmp_path: Path, cipher:
         text = re.sub(r"  folder: .*\n", "", text)
         text = re.sub(r"script: .*\}\}\}", f"script: {{file: {script}}}}}", text)
         text = text.replace("size: 4KiB, buckets: 2", f"buckets: 1, encryption: {cipher}")
-        file = campaigns.write(tmp_path, text + "keep_data: true\nseed: 11\n")
+        file = campaigns.write(tmp_path, text + hosts + "keep_data: true\nseed: 11\n")
         said = loadstone("run", file, "-o", tmp_path / "run", environment=SECRETS)
         assert said.code == 0, said.err
         s3 = store_under_test.s3(url)
