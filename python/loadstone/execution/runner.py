@@ -269,7 +269,7 @@ class _Session:
             self.end.problems.append(problem)
         elif summary["state"] == "interrupted" and not self.interrupt.is_asked:
             reason = f"trial {planned.id} was cut off: {summary.get('reason')}"
-            hint = "find out why, and run the trial again with --resume"
+            hint = "read in the report what became of its client hosts, and go on with --resume"
             self.end.problems.append(TargetError(f'target "{target}": {reason}', hint))
             self.end.is_cut_unasked = True
         self.listen(TrialEnded(document=document, summary=summary))

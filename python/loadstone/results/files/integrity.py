@@ -2,7 +2,7 @@
 
 A trial's record holds the digests of its tables, and the manifest of a run that has ended holds
 those of the records and of what else stands beside them. The manifest holds its own, which is that
-of all else that it says. Runs of before have none, and are read as ever.
+of all else that it says. Older runs have none: nothing is said of them.
 """
 
 import hashlib
