@@ -17,6 +17,7 @@ LOGS := build/logs
 
 comma := ,
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name Cargo.toml 2>/dev/null)
+PYTHON_SOURCES := $(shell find python -name '*.py')
 RUST_NEEDED := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 # $(call quietly,NAME,COMMAND) runs COMMAND with its output kept in a log that is only shown when
@@ -37,10 +38,10 @@ help: ## print this list
 # ---- set-up ---------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: $(STAMPS)/extension ## create .venv with everything in it, and build loadstone into it
+setup: $(STAMPS)/bytecode ## create .venv with everything in it, and build loadstone into it
 
 .PHONY: build
-build: $(STAMPS)/extension ## the same as setup
+build: $(STAMPS)/bytecode ## the same as setup
 
 .PHONY: tools
 tools:
@@ -82,10 +83,16 @@ $(STAMPS)/extension: $(STAMPS)/packages $(RUST_SOURCES)
 	$(call quietly,extension,VIRTUAL_ENV="$$PWD/$(VENV)" $(BIN)/maturin develop --release && $(BIN)/python -m pip install "loadstone[datafusion$(comma)duckdb$(comma)hosts$(comma)jobqueue$(comma)report]")
 	@touch $@
 
+# As pip does for a package that it copies: compiling all modules anew would take half of the time of a
+# short command, where Python may not keep what it compiles.
+$(STAMPS)/bytecode: $(STAMPS)/extension $(PYTHON_SOURCES)
+	@$(BIN)/python -m compileall -q python/loadstone
+	@touch $@
+
 # ---- use ------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(STAMPS)/extension ## build everything and run the main job on the embedded store, with a report
+demo: $(STAMPS)/bytecode ## build everything and run the main job on the embedded store, with a report
 	@$(BIN)/loadstone demo
 
 # ---- test -----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What a command imports: little where little is asked, and nothing that a load host lacks."""
 
+import importlib.util
 import subprocess
 import sys
 import tomllib
@@ -68,6 +69,25 @@ def test_a_report_for_programs_imports_no_charts(form: str, tmp_path: Path) -> N
 def test_a_run_imports_no_distributions_and_no_charts(tmp_path: Path) -> None:
     found = imported("bench", "put", "null", "-n", "10", "-o", str(tmp_path / "run"))
     assert not found & {"altair", "vl_convert", "scipy.stats", "scipy.optimize"}
+
+
+UNASKED = {
+    "loadstone.engines",
+    "loadstone.execution.queries.trials",
+    "loadstone.formats",
+    "loadstone.report.formats.disclosure",
+    "loadstone.report.opening",
+    "loadstone.report.tables.published",
+    "loadstone.report.tables.query_results",
+    "loadstone.report.tables.script_actions",
+}
+"""What queries, ceilings, layouts of published tables and the whole report are made by."""
+
+
+def test_a_small_run_imports_only_what_it_asks_for(tmp_path: Path) -> None:
+    assert not imported("bench", "put", "null", "-n", "10", "-o", str(tmp_path / "run")) & UNASKED
+    # A module that has another name now is never imported, whoever asks.
+    assert all(importlib.util.find_spec(name) for name in UNASKED)
 
 
 def test_intervals_of_few_blocks_need_no_scipy(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from a Run alone, so that all of them can be made again from the run folder at a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loadstone.analysis import several
 from loadstone.analysis.cells import timeline
@@ -21,7 +21,6 @@ from loadstone.analysis.cells.cell import Cell
 from loadstone.analysis.cells.fidelity import Fidelity, read_fidelity
 from loadstone.analysis.cells.little import little_of
 from loadstone.analysis.cells.order import in_order
-from loadstone.analysis.cells.queries import QueryResults, read_queries
 from loadstone.analysis.cells.summary import summarise_mixes
 from loadstone.analysis.instrument import resources
 from loadstone.analysis.judgements.finding import Finding
@@ -40,8 +39,13 @@ from loadstone.analysis.measured.reading import Measured, read_tables
 from loadstone.analysis.measured.trial_facts import TrialFacts, facts_of
 from loadstone.analysis.standards import linter
 from loadstone.analysis.statistics.repetitions import advise
+from loadstone.campaign.planning.query_plan import QUERIES
+from loadstone.campaign.planning.trial import kind_of
 from loadstone.results.hook_log import HookEntry
 from loadstone.results.record import Run
+
+if TYPE_CHECKING:
+    from loadstone.analysis.cells.queries import QueryResults
 
 __all__ = ["Findings", "TrialFacts", "analyse"]
 
@@ -79,7 +83,7 @@ class Findings:
     client: str = "the client"
     exporters: ExporterSeries = field(default_factory=ExporterSeries)
     mistakes: tuple[linter.MistakeResult, ...] = ()
-    queries: QueryResults | None = None
+    queries: "QueryResults | None" = None
     actions: tuple[ActionCell, ...] = ()
     action_groups: tuple[ActionCell, ...] = ()
     targets: tuple[str, ...] = ()
@@ -186,7 +190,7 @@ def _analysed(run: Run, *, courses: bool) -> Findings:
         client=_client(run),
         exporters=watch.kept(probe_points),
         mistakes=linter.lint(judged.account),
-        queries=read_queries(run),
+        queries=_queries(run),
         actions=summarise_actions(actions, judged.targets),
         action_groups=summarise_actions(groups, judged.targets),
         targets=tuple(judged.targets),
@@ -198,6 +202,14 @@ def _with_missing(run: Run, facts: Mapping[str, TrialFacts]) -> tuple[TrialFacts
     """Return every planned trial in the plan's order, also those that never ran."""
     missing = {doc["id"]: facts_of(doc, None) for doc in run.plan if doc["id"] not in facts}
     return tuple(fact for _, fact in sorted(({**facts, **missing}).items()))
+
+
+def _queries(run: Run) -> "QueryResults | None":
+    if all(kind_of(record.trial) != QUERIES for record in run.records):
+        return None
+    from loadstone.analysis.cells.queries import read_queries
+
+    return read_queries(run)
 
 
 def _client(run: Run) -> str:

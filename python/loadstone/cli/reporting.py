@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from loadstone import _loadgen
 from loadstone.errors import InputError, ResultError
 from loadstone.report import REPORTS, Options, Report
+from loadstone.report.options import NO_TABLE
 
 if TYPE_CHECKING:
     from loadstone.analysis import Findings
@@ -51,8 +52,6 @@ def report_options(run: "Run", report: Report, *, is_terminal: bool, **chosen: A
     if chosen.get("table") is None and report.name == "terminal" and not chosen.get("is_full"):
         # The answer on one screen comes first; the layout that a campaign names comes with --full.
         values.pop("table", None)
-    from loadstone.report.tables.published.templates import NO_TABLE
-
     if (table := chosen.get("table")) not in (None, NO_TABLE):
         _refuse_layout(report, str(table))
     if values.get("table") == NO_TABLE:

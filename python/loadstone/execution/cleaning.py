@@ -11,7 +11,6 @@ from loadstone.campaign.planning.trial import kind_of
 from loadstone.documents.summary import Summary
 from loadstone.errors import TargetError
 from loadstone.execution.interrupt import Interrupt
-from loadstone.execution.queries.trials import remove_tables
 from loadstone.execution.scripts import located
 from loadstone.results.intents import Intents, intended
 from loadstone.results.store import read_begun, read_manifest
@@ -43,6 +42,8 @@ def remove(found: Remains, folder: Path, interrupt: Interrupt, *, with_versions:
     `with_versions` deletes all versions of what the run wrote, where the driver knows versions.
     """
     if kind_of(found.clean_up) == QUERIES:
+        from loadstone.execution.queries.trials import remove_tables
+
         return remove_tables(found.clean_up)
     document = Intents(folder).adopted(found.clean_up)
     if with_versions and read_drivers(None)[found.driver].setting(VERSIONS) is not None:

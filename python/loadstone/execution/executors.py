@@ -1,20 +1,45 @@
 """The table of executors: what carries out which kind of trial."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from loadstone import _loadgen
 from loadstone.campaign.planning.plan import Plan
 from loadstone.campaign.planning.trial import kind_of
+from loadstone.documents.summary import Summary
 from loadstone.documents.trial import TrialDocument
 from loadstone.errors import TargetError
-from loadstone.execution.executor import Executor
+from loadstone.execution.executor import Executor, Output
 from loadstone.execution.operations import Operations
-from loadstone.execution.queries.trials import QueryTrials
+
+
+class _Queries:
+    """The executor of queries, imported with the first of them: most runs have none."""
+
+    def __init__(self) -> None:
+        self._trials: Executor | None = None
+
+    def check(self, documents: Iterable[TrialDocument]) -> None:
+        self._executor().check(documents)
+
+    def run(self, document: TrialDocument, output: Output) -> Summary:
+        return self._executor().run(document, output)
+
+    def close(self) -> None:
+        if self._trials is not None:
+            self._trials.close()
+
+    def _executor(self) -> Executor:
+        from loadstone.execution.queries.trials import QueryTrials
+
+        if self._trials is None:
+            self._trials = QueryTrials()
+        return self._trials
+
 
 EXECUTORS: dict[str, Executor] = {
     "operations": Operations(),
-    "queries": QueryTrials(),
+    "queries": _Queries(),
 }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -10,17 +11,16 @@ from loadstone import units
 from loadstone.analysis import Findings
 from loadstone.analysis.answers.answer import Answer, Curve, Matrix, Result, answer_of
 from loadstone.analysis.cells.cell import Cell
-from loadstone.analysis.cells.queries import QueryResults
 from loadstone.analysis.limits.searches import describe_answer
 from loadstone.analysis.naming import describe_parameter, describe_size
 from loadstone.analysis.rules import Effect
 from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.report.next_step import folders_of, next_step
 from loadstone.report.tables.layout import NOT_KNOWN, quantile_cell
-from loadstone.report.tables.query_results import DERIVED, arms_table, streams_table
-from loadstone.report.tables.replays import replay_words
-from loadstone.report.tables.script_actions import actions_table
 from loadstone.results.record import Run
+
+if TYPE_CHECKING:
+    from loadstone.analysis.cells.queries import QueryResults
 
 LINES_MAX = 24
 LARGE_BYTES = 64 * 1024
@@ -110,8 +110,10 @@ def _capacities(findings: Findings) -> Iterable[Text]:
         yield Text(f"Capacity of {one.name}: {describe_answer(one)}.")
 
 
-def _queries(results: QueryResults, lines: int, width: int) -> Iterable[RichTable | Text]:
+def _queries(results: "QueryResults", lines: int, width: int) -> Iterable[RichTable | Text]:
     """Return a row for each way of running the queries."""
+    from loadstone.report.tables.query_results import DERIVED, arms_table, streams_table
+
     table = arms_table(results) if results.arms else streams_table(results)
     shown = table.rows[: max(1, lines - 4)]
     left = sum(column.align == "left" for column in table.columns[:-2])
@@ -129,6 +131,9 @@ def _queries(results: QueryResults, lines: int, width: int) -> Iterable[RichTabl
 
 def _actions(findings: Findings, lines: int, width: int) -> Iterable[RichTable | Text]:
     """Return a row for each action of the scripts."""
+    from loadstone.report.tables.replays import replay_words
+    from loadstone.report.tables.script_actions import actions_table
+
     table = actions_table(findings)
     assert table is not None, "who asks has looked"
     left = sum(column.align == "left" for column in table.columns)

@@ -7,6 +7,9 @@ from typing import Literal
 Spread = Literal["seconds", "trials"]
 Megabyte = Literal["MB", "MiB"]
 
+NO_TABLE = "none"
+"""What a reader says to have a report's own tables where the campaign names a layout."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loadstone.campaign.checks.fio_jobs import writes_of_job_file
 from loadstone.campaign.planning.ceiling_plan import PACKAGES, PlannedCeiling, steps_of_osds
@@ -18,8 +19,10 @@ from loadstone.execution import secrets
 from loadstone.execution.events import CeilingEnded, CeilingProgress, CeilingStarted, Event
 from loadstone.execution.interrupt import Interrupt
 from loadstone.execution.programs.program import Ended, Program, run_programs
-from loadstone.formats.measurement import PrintedMeasurement, read_measurements
 from loadstone.results.ceiling_record import CeilingWriter
+
+if TYPE_CHECKING:
+    from loadstone.formats.measurement import PrintedMeasurement
 
 Listen = Callable[[Event], None]
 
@@ -260,6 +263,9 @@ def _measurements(
     ended: Sequence[Ended],
     paths: Sequence[Path],
 ) -> list[CeilingMeasurement]:
+    # Most runs have no ceiling whose output is to be read.
+    from loadstone.formats.measurement import read_measurements
+
     try:
         found = read_measurements(str(step["format"]), [_readable(path) for path in paths])
     except InputError as error:
@@ -292,7 +298,7 @@ def _readable(path: Path) -> Path:
     return alone
 
 
-def _numbers(one: PrintedMeasurement) -> CeilingMeasurement:
+def _numbers(one: "PrintedMeasurement") -> CeilingMeasurement:
     service = None if one.service is None else base64.b64encode(one.service).decode()
     return {
         "bytes_per_s": one.bytes_per_s,

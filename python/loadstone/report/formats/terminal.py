@@ -1,8 +1,12 @@
-"""The report for a terminal: the answer on one screen, or everything below an opening."""
+"""The report for a terminal: the answer on one screen, or everything below an opening.
+
+What only the whole report shows is imported with it: the answer ends every run.
+"""
 
 import io
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -11,13 +15,7 @@ from rich.text import Text
 
 from loadstone.analysis import Findings
 from loadstone.report.answer import screen_of
-from loadstone.report.formats.disclosure import mistakes_table
-from loadstone.report.opening import Opening, opening
 from loadstone.report.options import Options
-from loadstone.report.tables.capacity import capacity_table
-from loadstone.report.tables.ceilings import ceilings_table
-from loadstone.report.tables.hosts import hosts_table
-from loadstone.report.tables.interventions import intervention_table
 from loadstone.report.tables.layout import (
     Table,
     client_table,
@@ -26,11 +24,10 @@ from loadstone.report.tables.layout import (
     latency_table,
     results_table,
 )
-from loadstone.report.tables.published.templates import render_template
-from loadstone.report.tables.query_results import query_tables
-from loadstone.report.tables.replays import replays_table
-from loadstone.report.tables.script_actions import actions_table, groups_table
 from loadstone.results.record import Run
+
+if TYPE_CHECKING:
+    from loadstone.report.opening import Opening
 
 GAP = 2
 STANDING_STYLES = {"good": "green", "caution": "yellow", "void": "bold red"}
@@ -41,8 +38,12 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
     """Return the answer on one screen, or all of the report, with colours if they are asked for."""
     if not options.is_full and options.table is None:
         return _answer(run, findings, options)
+    from loadstone.report.opening import opening
+
     pieces = [_drawn(options, lambda console: _print_opening(console, opening(run, findings)))]
     if options.table is not None:
+        from loadstone.report.tables.published.templates import render_template
+
         # A template's layout is exact, its tabs and blank cells among it: nothing may draw it anew.
         pieces.append(render_template(options.table, findings, options))
     else:
@@ -101,7 +102,7 @@ def _drawn(options: Options, draw: Callable[[Console], None], width: int = 0) ->
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
 
 
-def _print_opening(console: Console, first: Opening) -> None:
+def _print_opening(console: Console, first: "Opening") -> None:
     console.print(Text(first.title, style="bold"))
     for sentence in first.sentences:
         console.print(sentence)
@@ -109,6 +110,15 @@ def _print_opening(console: Console, first: Opening) -> None:
 
 
 def _tables(findings: Findings, options: Options) -> list[Table]:
+    from loadstone.report.formats.disclosure import mistakes_table
+    from loadstone.report.tables.capacity import capacity_table
+    from loadstone.report.tables.ceilings import ceilings_table
+    from loadstone.report.tables.hosts import hosts_table
+    from loadstone.report.tables.interventions import intervention_table
+    from loadstone.report.tables.query_results import query_tables
+    from loadstone.report.tables.replays import replays_table
+    from loadstone.report.tables.script_actions import actions_table, groups_table
+
     tables = (
         capacity_table(findings),
         *query_tables(findings.queries),

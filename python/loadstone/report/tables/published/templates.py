@@ -135,9 +135,6 @@ TABLES: Mapping[str, Callable[[Findings, Options], str]] = {
 MARKDOWN_TABLES = ("hummingbird", "theflash")
 """Layouts that are Markdown by themselves; the others are separated by tabs."""
 
-NO_TABLE = "none"
-"""What a reader says to have a report's own tables where the campaign names a layout."""
-
 
 def render_template(name: str, findings: Findings, options: Options) -> str:
     """Return a run's numbers in the layout of one published table."""
