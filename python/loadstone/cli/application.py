@@ -14,7 +14,8 @@ import typer
 from typer.core import TyperGroup
 
 from loadstone import __version__
-from loadstone.cli import ABOUT, COMMANDS, EXAMPLES, HELP_TEXTS, exit_code, plain
+from loadstone.cli import ABOUT, COMMANDS, EXAMPLES, HELP_TEXTS, exit_code
+from loadstone.cli.messages import say
 from loadstone.errors import LoadstoneError
 
 __all__ = ["app", "main"]
@@ -148,11 +149,10 @@ def _fail_reading(error: Exception) -> int:
     last = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(last.filename).name}, line {last.lineno}"
     what = f"{type(error).__name__}: {error}"
-    print(plain(f"error: what was read does not fit together: {what} ({place})"), file=sys.stderr)
-    print(
+    say(f"error: what was read does not fit together: {what} ({place})")
+    say(
         "hint: take the files that were written, not edited ones; if they are, this is a defect of"
-        " loadstone: say --debug before the command, and report what it prints",
-        file=sys.stderr,
+        " loadstone: say --debug before the command, and report what it prints"
     )
     return exit_code.FAILED
 
@@ -161,9 +161,9 @@ def _fail(error: LoadstoneError) -> int:
     if os.environ.get("LOADSTONE_DEBUG"):
         raise error
     # What is wrong may be quoted from a file or a target.
-    print(plain(f"error: {error.message}"), file=sys.stderr)
+    say(f"error: {error.message}")
     if error.hint:
-        print(plain(f"hint: {error.hint}"), file=sys.stderr)
+        say(f"hint: {error.hint}")
     return exit_code.FAILED
 
 
@@ -175,7 +175,7 @@ def _fail_usage(error: Any) -> int:
     message = re.sub(r" \((Possible options|Did you mean).*\)", "", error.format_message()).rstrip(
         "."
     )
-    print(plain(f"error: {message[:1].lower()}{message[1:]}"), file=sys.stderr)
+    say(f"error: {message[:1].lower()}{message[1:]}")
     path = error.ctx.command_path if getattr(error, "ctx", None) else "loadstone"
     names = [command.name for command in COMMANDS]
     found = re.match(r"no such command '([^']*)'", message, re.IGNORECASE)
@@ -183,5 +183,5 @@ def _fail_usage(error: Any) -> int:
     hint = f"did you mean: loadstone {meant[0]}" if meant else f"see {path} --help"
     if options := getattr(error, "possibilities", None):
         hint += f"; did you mean {' or '.join(options)}?"
-    print(plain(f"hint: {hint}"), file=sys.stderr)
+    say(f"hint: {hint}")
     return exit_code.USAGE

@@ -17,6 +17,7 @@ from loadstone.campaign.planning.scripted import Scripts
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.search import Goal, Observation
 from loadstone.cli import consent, exit_code, extras, fail_if, load_hosts, plain
+from loadstone.cli.messages import say
 from loadstone.cli.reuse import note_deletes, reused_by
 from loadstone.cli.scripts import making_scripts
 from loadstone.cli.stores import store_sizes
@@ -117,7 +118,7 @@ def measure(
                 writer.amend({"limits": group.use()})
         is_gone = file is None and _is_discarded(end, writer)
     for problem in end.problems:
-        print(plain(f"error: {problem}"), file=sys.stderr)
+        say(f"error: {problem}")
     if end.state == "interrupted":
         return _interrupted(end, folder, file, form, command)
     if is_gone:
@@ -140,7 +141,7 @@ def _interrupted(
     print(f"run folder: {folder}", file=sys.stderr)
     _print_remains(folder)
     if file is not None:
-        print(f"hint: go on with: {_resuming(command, file, folder)}", file=sys.stderr)
+        say(f"hint: go on with: {_resuming(command, file, folder)}")
         if str(file) == "-":
             key = "campaign_file"
             print(f'hint: give it the same campaign: "{key}" of {MANIFEST}', file=sys.stderr)
@@ -195,7 +196,7 @@ def _checked_plan(campaign: Campaign, allow_commands: bool, scripts: Scripts) ->
     consent.ask(plan, is_allowed=allow_commands)
     # Limits of this host bind its own load only.
     for worry in host_limits.check(plan) if campaign.hosts is None else ():
-        print(f"warning: {worry.text}\nhint: {worry.hint}", file=sys.stderr)
+        say(f"warning: {worry.text}\nhint: {worry.hint}")
     return plan
 
 
@@ -220,7 +221,7 @@ def _print_remains(folder: Path) -> None:
         print(f"and {len(found) - REMAINS_SHOWN} datasets more", file=sys.stderr)
     if found:
         versions = " --versions" if any(one.has_versions for one in found) else ""
-        print(f"hint: remove it with: loadstone clean {folder}{versions}", file=sys.stderr)
+        say(f"hint: remove it with: loadstone clean {folder}{versions}")
 
 
 def _exit_code(
@@ -250,7 +251,7 @@ def _finished(
         for record in run.records
     )
     for problem in end.problems:
-        print(plain(f"error: {problem}"), file=sys.stderr)
+        say(f"error: {problem}")
     return _exit_code(end, campaign, thresholds, findings)
 
 
@@ -354,10 +355,9 @@ def _take_up(
     )
     consent.ask(plan, is_allowed=allow_commands)
     for log in damaged_logs(folder):
-        print(
+        say(
             f'warning: "{folder / log}" has lines that are not as they were written: the run goes '
-            "on without them",
-            file=sys.stderr,
+            "on without them"
         )
     writer = RunWriter.reopen(folder)
     try:

@@ -32,6 +32,7 @@ import typer
 
 from loadstone import units
 from loadstone.cli import exit_code
+from loadstone.cli.messages import say
 from loadstone.cli.screen.output import print_table
 from loadstone.errors import InputError
 
@@ -143,7 +144,7 @@ def _calibrate(
             end = _measure(plan, folder)
         points = tuple(points_of(read_run(folder)))
     for problem in end.problems:
-        print(f"error: {problem}", file=sys.stderr)
+        say(f"error: {problem}")
     if end.failed_requests:
         print(
             f"error: {end.failed_requests} requests failed; loads with failures are not kept",
@@ -282,10 +283,9 @@ def _warn(seconds: float) -> None:
     print(f"this takes about {seconds * 1.2:.0f} s; leave the host alone", file=sys.stderr)
     busy = os.getloadavg()[0]
     if busy > len(os.sched_getaffinity(0)) / 2:
-        print(
+        say(
             f"warning: the host is busy (load {busy:.1f}): ceilings will come out too low; higher"
-            " ones of the last 7 days stand",
-            file=sys.stderr,
+            " ones of the last 7 days stand"
         )
 
 

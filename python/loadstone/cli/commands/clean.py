@@ -21,6 +21,7 @@ import typer
 
 from loadstone.campaign.begun_run.remains import Remains, is_removed, places_gone
 from loadstone.cli import consent, exit_code, plain
+from loadstone.cli.messages import say
 from loadstone.documents.summary import Summary
 from loadstone.errors import LoadstoneError
 from loadstone.units import counted
@@ -66,7 +67,7 @@ def command(
         found = what_is_left(run)
         for driver in unknown(run):
             what = f'skipped: this loadstone has no driver "{driver}", and deletes nothing with it'
-            print(plain(f"warning: {what}"), file=sys.stderr)
+            say(f"warning: {what}")
         if not found:
             print(f"nothing is left of run {run}")
             return 0
@@ -112,7 +113,7 @@ def _remove(found: list[Remains], folder: Path, *, with_versions: bool) -> tuple
             try:
                 summary = remove(one, folder, interrupt, with_versions=with_versions)
             except LoadstoneError as error:
-                print(plain(f"error: {error}"), file=sys.stderr)
+                say(f"error: {error}")
                 is_left = True
                 continue
             is_reached = True
@@ -121,11 +122,11 @@ def _remove(found: list[Remains], folder: Path, *, with_versions: bool) -> tuple
                 print(plain(f"  {line}"), file=sys.stderr)
             if not is_removed(summary, one.clean_up):
                 is_left = True
-                print(plain(f"error: {one.describe()}: something is left"), file=sys.stderr)
+                say(f"error: {one.describe()}: something is left")
                 for hint in hints_of(summary, folder):
-                    print(plain(f"hint: {hint}"), file=sys.stderr)
+                    say(f"hint: {hint}")
     if interrupt.is_asked:
-        print(f"hint: go on with: loadstone clean {folder}", file=sys.stderr)
+        say(f"hint: go on with: loadstone clean {folder}")
         return exit_code.INTERRUPTED, is_reached
     return exit_code.FAILED if is_left else 0, is_reached
 

@@ -1,0 +1,48 @@
+"""Errors, warnings and hints on standard error, broken between words where a terminal is narrow."""
+
+import os
+import re
+import sys
+
+from loadstone.cli import plain
+
+COLUMNS_MIN = 40
+INDENT = "  "
+_COMMAND = re.compile(r"(?<=: )(?=(?:loadstone|pip|apt-get) )")
+"""Where a command begins that is there to be copied, which a line break would cut in two."""
+
+
+def say(text: str) -> None:
+    """Print a message for the person who typed the command."""
+    print(wrapped(plain(text), _columns()), file=sys.stderr)
+
+
+def wrapped(text: str, columns: int | None) -> str:
+    """Return a text whose lines fit so many columns, as far as words and commands let them."""
+    if columns is None:
+        return text
+    width = max(columns, COLUMNS_MIN)
+    return "\n".join(_lines(line, width) for line in text.split("\n"))
+
+
+def _lines(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    prose, *command = _COMMAND.split(text, maxsplit=1)
+    # Blanks inside stay as they are: a quoted name may have several.
+    words = [*prose.rstrip().split(" "), *command]
+    lines = [words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + 1 + len(word) > width:
+            lines.append(f"{INDENT}{word}")
+        else:
+            lines[-1] += f" {word}"
+    return "\n".join(lines)
+
+
+def _columns() -> int | None:
+    """Return the width of the terminal; None where messages go into a file or a pipe."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
