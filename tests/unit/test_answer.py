@@ -101,7 +101,7 @@ def test_size_and_threads_are_a_matrix_with_its_best_marked(sweep: tuple[Run, Fi
     assert matrix.rows == (4096, 65536, 1048576)
     best = matrix.results[matrix.best]  # type: ignore[index]
     assert best.bytes_per_s == max(one.bytes_per_s for one in matrix.results.values())
-    lines = shown(run, many)
+    lines = shown(run, many, 100)
     assert len(lines) <= 24
     assert sum("*" in line for line in lines) == 2  # the cell, and the line on it
     # Numbers of a column end at one place, those of the last column too.
@@ -109,6 +109,30 @@ def test_size_and_threads_are_a_matrix_with_its_best_marked(sweep: tuple[Run, Fi
     assert head.split()[-4:-2] == [str(matrix.columns[-2]), "threads"]
     ends = {len(line.rstrip("* ")) for line in rows}
     assert ends == {len(head.rstrip())}
+
+
+def test_a_matrix_too_wide_for_its_heads_keeps_every_number(sweep: tuple[Run, Findings]) -> None:
+    run, findings = sweep
+    lines = shown(run, of_sizes(findings, 3), 72)
+    (head,) = [line for line in lines if line.endswith(", by threads")]
+    loads, *rows = lines[lines.index(head) + 1 :][:4]
+    assert loads.split() == ["1", "4", "8", "12", "16", "20"]
+    assert all(len(row) <= 72 and len(row.split()) == 2 + 6 for row in rows)
+
+
+def test_the_marks_of_a_matrix_are_explained_where_there_are_some(
+    sweep: tuple[Run, Findings],
+) -> None:
+    run, findings = sweep
+    bare = tuple(replace(one, labels=()) for one in findings.totals)
+    clean = replace(findings, totals=bare, verdicts={})
+    assert not [line for line in shown(run, of_sizes(clean, 3)) if line.startswith(("×", "≥"))]
+    first, second, *others = clean.totals
+    marked = (with_labels(first, "OUTAGE"), with_labels(second, "HOST_LOST"), *others)
+    lines = shown(run, of_sizes(replace(clean, totals=marked), 3))
+    assert len(lines) <= 24
+    (key,) = [line for line in lines if line.startswith("×")]
+    assert "≥" in key
 
 
 def test_what_is_left_out_is_said(rounds: tuple[Run, Findings]) -> None:

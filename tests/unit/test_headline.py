@@ -119,3 +119,30 @@ def test_a_ratio_against_its_medians_does_not_say_which_target_is_faster(tmp_pat
     assert first.startswith("The get rates of hummingbird and ceph cannot be told apart: ")
     assert "ratio 0.990×" in first
     assert "reached" not in first
+
+
+def void_trial(folder, number, operation):
+    """Add a trial with more requests in flight than clients: the books do not agree."""
+    document = trial(number, "ceph", operation)
+    rows = trial_rows(document, 900, 4)
+    document["load"]["clients"] = 1
+    folder.write(document, rows)
+
+
+def test_what_goes_beside_void_reads_and_writes_is_no_headline(tmp_path):
+    folder = Folder(tmp_path / "run", "void", seconds=4)
+    void_trial(folder, 1, "get")
+    folder.add(trial(2, "ceph", "head"), 3)
+    found = first_screen(closed(folder))
+    assert found.best is None
+    assert found.standing == "void"
+    assert "3.00/s" not in found.sentence
+
+
+def test_an_operation_without_a_result_is_named_beside_the_best(tmp_path):
+    folder = Folder(tmp_path / "run", "void", seconds=4)
+    void_trial(folder, 1, "put")
+    folder.add(trial(2, "ceph", "get"), 100)
+    found = first_screen(closed(folder))
+    assert found.best.cell.operation == "get"
+    assert found.sentence.endswith("No result of put may be used; the cautions say why.")

@@ -321,19 +321,31 @@ def _curves(curves: Sequence[Curve], lines: int, width: int) -> Iterable[RichTab
 
 def _matrices(matrices: Sequence[Matrix], lines: int, width: int) -> Iterable[RichTable | Text]:
     """Return as many matrices as there is room for."""
-    used = 1
+    used = 1 + any(True for _ in _key(matrices))
     for number, matrix in enumerate(matrices):
-        height = len(matrix.rows) + 4
+        pieces = [*_matrix(matrix, width)]
+        height = len(matrix.rows) + 2 + len(pieces)
         if number and used + height > lines:
             yield Text(f"and {len(matrices) - number} more: --full", style="dim")
-            return
+            matrices = matrices[:number]
+            break
         used += height
-        yield _matrix(matrix, width)
-        if matrix.best is not None:
-            yield Text(_best(matrix, matrix.results[matrix.best]), style="dim")
+        yield from pieces
+    if key := "; ".join(_key(matrices)):
+        yield Text(key, style="dim")
 
 
-def _matrix(matrix: Matrix, width: int) -> RichTable:
+def _key(matrices: Sequence[Matrix]) -> Iterable[str]:
+    """Yield what the marks before numbers mean, where there are some."""
+    results = [one for matrix in matrices for one in matrix.results.values() if one.cell.good]
+    if any(one.is_void for one in results):
+        yield "× must not be used"
+    if any(one.is_bound and not one.is_void for one in results):
+        yield "≥ a lower bound"
+
+
+def _matrix(matrix: Matrix, width: int) -> Iterable[RichTable | Text]:
+    """Return a matrix, and its best in a line."""
     results = [*matrix.results.values()]
     cell, is_large = results[0].cell, _is_large(results)
     # Rates of sizes far apart have no unit in common but data.
@@ -341,17 +353,25 @@ def _matrix(matrix: Matrix, width: int) -> RichTable:
         "size" in (matrix.down, matrix.across) and any(one.cell.bytes for one in results)
     )
     unit = "MiB/s" if is_large else "requests/s"
-    heads = [f"{cell.target} {cell.operation}, {unit}"]
-    heads += [_row_name(matrix.across, one) for one in matrix.columns]
-    # The mark of the best stands behind its number, where the others have a blank.
-    columns = _Columns([heads[0], *(f"{head} " for head in heads[1:])], 1, ends_in_words=False)
+    rows = []
     for row in matrix.rows:
         cells = [_row_name(matrix.down, row)]
         for column in matrix.columns:
             one = matrix.results.get((row, column))
             cells.append(_entry(one, is_large=is_large, is_best=(row, column) == matrix.best))
-        columns.rows.append(cells)
-    return columns.draw(width)
+        rows.append(cells)
+    heads = [f"{cell.target} {cell.operation}, {unit}"]
+    heads += [_row_name(matrix.across, one) for one in matrix.columns]
+    if _least_width([[f"{head} " for head in heads], *rows]) > width:
+        # Cut off, the last column would be numbers that are wrong.
+        yield Text(f"{heads[0]}, by {_head(matrix.across).lower()}", style="dim")
+        heads = ["", *(_value(matrix.across, one) for one in matrix.columns)]
+    # The mark of the best stands behind its number, where the others have a blank.
+    columns = _Columns([heads[0], *(f"{head} " for head in heads[1:])], 1, ends_in_words=False)
+    columns.rows += rows
+    yield columns.draw(width)
+    if matrix.best is not None:
+        yield Text(_best(matrix, matrix.results[matrix.best]), style="dim")
 
 
 def _row_name(parameter: str, value: object) -> str:

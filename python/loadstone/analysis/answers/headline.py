@@ -83,7 +83,7 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     """Return the first screen of a run."""
     failed = tuple(_failed_targets(findings, answer))
     usable = [one for one in answer.results if not one.is_void and one.cell.good]
-    operation = _main_operation(usable)
+    operation = _main_operation(usable, answer.results)
     own = [one for one in usable if one.cell.operation == operation]
     best = max(own, key=lambda one: one.rate, default=None)
     ratio = _ratio(own, _places(findings))
@@ -94,6 +94,7 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
         *(f"{one.name}: {describe_answer(one)}." for one in findings.searches),
         *_main_sentence(best, ratio, curve, answer),
         *_limit_sentence(best, ratio),
+        *_void_sentence(best, answer),
     ]
     return Headline(
         sentence=" ".join(sentences),
@@ -133,9 +134,25 @@ def _failed_targets(findings: Findings, answer: Answer) -> Iterable[FailedTarget
         yield FailedTarget(target=target, reason=cut.rstrip("."))
 
 
-def _main_operation(usable: Sequence[Result]) -> str:
+def _main_operation(usable: Sequence[Result], results: Sequence[Result]) -> str:
     names = [one.cell.operation for one in usable]
+    if not set(names) & {*OPERATIONS_FIRST} and any(
+        one.cell.operation in OPERATIONS_FIRST for one in results if one.cell.good
+    ):
+        # What goes beside reads and writes says nothing of a store whose own are void.
+        return ""
     return next((name for name in OPERATIONS_FIRST if name in names), next(iter(names), ""))
+
+
+def _void_sentence(best: Result | None, answer: Answer) -> Iterable[str]:
+    """Say which operations have no result, where others have one."""
+    if best is None:
+        return
+    good = [one for one in answer.results if one.cell.good]
+    valid = {one.cell.operation for one in good if not one.is_void}
+    void = dict.fromkeys(one.cell.operation for one in good if one.cell.operation not in valid)
+    if void:
+        yield f"No result of {', '.join(void)} may be used; the cautions say why."
 
 
 def _places(findings: Findings) -> Mapping[str, tuple[int, int]]:

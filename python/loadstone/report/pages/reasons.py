@@ -11,14 +11,17 @@ from loadstone.analysis.rules import find_rule, limit_in_words
 from loadstone.report.verdict_words import evidence_words
 
 CASES_MAX = 6
+ONLY_ROUND = ", round 1"
 _LABEL = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
     """One reason: the limit in words, how well it is proven, and the results that it holds for.
 
-    `evidence` is that of the first of them; `cases` names a few, and `more` counts the rest.
+    Numbers that differ between the results are ranges, in `reason` and in `evidence`. Where its
+    kinds differ, `evidence` is that of the first. `cases` names a few, and `more` counts the rest.
     """
 
     limit: str
@@ -36,20 +39,45 @@ def reasons_of(findings: Findings) -> tuple[Reason, ...]:
     for cell in findings.totals:
         verdict = findings.verdict_of(cell)
         if verdict is not None:
-            groups.setdefault((verdict.limit, verdict.reason), []).append((cell, verdict))
-    return tuple(_reason(own) for own in sorted(groups.values(), key=lambda own: -len(own)))
+            kind = (verdict.limit, _NUMBER.sub("#", verdict.reason))
+            groups.setdefault(kind, []).append((cell, verdict))
+    has_rounds = any(cell.round != 1 for cell in findings.totals)
+    return tuple(
+        _reason(own, has_rounds=has_rounds)
+        for own in sorted(groups.values(), key=lambda own: -len(own))
+    )
 
 
-def _reason(own: Sequence[tuple[Cell, Verdict]]) -> Reason:
+def _reason(own: Sequence[tuple[Cell, Verdict]], *, has_rounds: bool) -> Reason:
     verdict = own[0][1]
     name = verdict.limit.partition("(")[0]
-    names = [cell.name for cell, _ in own]
+    names = [cell.name if has_rounds else cell.name.removesuffix(ONLY_ROUND) for cell, _ in own]
+    reason = _merged([found.reason for _, found in own])
+    evidence = [evidence_words(found.evidence) for _, found in own]
+    alike = [one for one in evidence if _NUMBER.sub("#", one) == _NUMBER.sub("#", evidence[0])]
     return Reason(
         limit=limit_in_words(verdict.limit),
         grade=verdict.grade or "",
-        reason=_LABEL.sub(lambda found: limit_in_words(found[0]), verdict.reason),
+        reason=_LABEL.sub(lambda found: limit_in_words(found[0]), reason),
         means=find_rule(name).means,
-        evidence=evidence_words(verdict.evidence),
+        evidence=_merged(alike),
         cases=tuple(names[:CASES_MAX]),
         more=max(0, len(names) - CASES_MAX),
     )
+
+
+def _merged(texts: Sequence[str]) -> str:
+    """Return sentences that differ in numbers alone as one, with a range for each number."""
+    numbers = [_NUMBER.findall(text) for text in texts]
+    ranges = iter(
+        [
+            low if low == high else f"{low} to {high}"
+            for column in zip(*numbers, strict=True)
+            for low, high in [(min(column, key=_value), max(column, key=_value))]
+        ]
+    )
+    return _NUMBER.sub(lambda _: next(ranges), texts[0])
+
+
+def _value(number: str) -> float:
+    return float(number.replace(",", ""))

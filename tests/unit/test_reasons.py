@@ -1,0 +1,62 @@
+"""What limited the results, on pages: each distinct reason once."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from loadstone.analysis import Findings, analyse
+from loadstone.analysis.judgements.finding import Evidence
+from loadstone.analysis.limits.verdict import Verdict
+from loadstone.report.pages.reasons import CASES_MAX, reasons_of
+from loadstone.results.store import read_run
+from tests.unit.synthetic_run import write_sweep
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Findings:
+    path: Path = write_sweep(tmp_path_factory.mktemp("sweep"), seconds=4)
+    return analyse(read_run(path))
+
+
+def with_reasons(findings: Findings, *failed: int) -> Findings:
+    """Give the first results verdicts that differ in how many of their requests failed."""
+    verdicts = {
+        (cell.trials, cell.operation): Verdict(
+            limit="INVALID",
+            grade=None,
+            reason=f"{count} of 1,204 requests failed",
+            evidence=(Evidence(metric="errors", value=count / 1204, threshold="failed ≤ 0.1%"),),
+        )
+        for cell, count in zip(findings.totals, failed, strict=False)
+    }
+    return replace(findings, verdicts=verdicts)
+
+
+def test_reasons_that_differ_in_numbers_are_one_with_ranges(sweep: Findings) -> None:
+    (found,) = reasons_of(with_reasons(sweep, 22, 7, 103))
+    assert found.reason == "7 to 103 of 1,204 requests failed"
+    assert found.evidence.startswith("errors 0.00581 to 0.0855 (")
+    assert len(found.cases) == 3
+
+
+def test_one_result_has_its_own_numbers(sweep: Findings) -> None:
+    (found,) = reasons_of(with_reasons(sweep, 22))
+    assert found.reason == "22 of 1,204 requests failed"
+
+
+def test_evidence_of_another_kind_is_not_merged(sweep: Findings) -> None:
+    found = with_reasons(sweep, 22, 7)
+    first, second = found.verdicts.items()
+    other = replace(second[1], evidence=(Evidence(metric="late", value=3.0),))
+    (reason,) = reasons_of(replace(found, verdicts=dict([first, (second[0], other)])))
+    assert reason.evidence.startswith("errors 0.0183 (")
+
+
+def test_a_round_is_named_where_there_are_several(sweep: Findings) -> None:
+    (found,) = reasons_of(with_reasons(sweep, *range(1, len(sweep.totals) + 1)))
+    assert not [name for name in found.cases if "round" in name]
+    assert found.more == len(sweep.totals) - CASES_MAX
+    later = replace(sweep, totals=(*sweep.totals[:1], replace(sweep.totals[1], round=2)))
+    (found,) = reasons_of(with_reasons(later, 1, 2))
+    assert all("round" in name for name in found.cases)
