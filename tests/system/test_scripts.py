@@ -6,6 +6,7 @@ import io
 import json
 import re
 import signal
+import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -346,7 +347,10 @@ def test_an_interrupted_script_is_run_again_by_resume(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     said = process.communicate()
     assert process.returncode == 130, said
-    assert list((run / "scripts").iterdir())
+    kept = list((run / "scripts").iterdir())
+    assert kept
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in kept}
+    assert (stat.S_IMODE((run / "scripts").stat().st_mode), modes) == (0o700, {0o600})
     again = loadstone("run", file, "-o", run, "--resume")
     assert again.code == 0, again.err
     assert list(folder.iterdir()) == []

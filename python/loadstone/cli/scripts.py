@@ -3,17 +3,24 @@
 import contextlib
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loadstone.campaign.planning.scripted import PlannedScript, WantedScript
 from loadstone.campaign.schema.campaign import Campaign
+from loadstone.cli.messages import say
 from loadstone.documents.script import ScriptOrigin
-from loadstone.errors import ResultError
+from loadstone.results.files.durable import make_folder, replacing
 
 if TYPE_CHECKING:
     from loadstone.script.planned import ScriptMaker
+    from loadstone.script.table import Action
+
+SAID_EVERY_S = 10.0
+"""How often the progress of a script is printed that takes long to read."""
+LOOKED_EVERY = 65_536
 
 
 class CampaignScripts:
@@ -30,7 +37,7 @@ class CampaignScripts:
             # It imports Parquet, which campaigns without scripts do not need.
             from loadstone.script.planned import ScriptMaker
 
-            self._maker = ScriptMaker(self._folder, beside=self._beside)
+            self._maker = ScriptMaker(self._folder, beside=self._beside, watch=watched)
         return self._maker(wanted)
 
     @property
@@ -44,15 +51,25 @@ class CampaignScripts:
             return
         made = self._maker.folder
         kept = run_folder / made.name
-        try:
-            for file in sorted(made.iterdir()):
-                kept.mkdir(exist_ok=True)
-                if not (kept / file.name).exists():
-                    partial = kept / f"{file.name}.partial"
-                    shutil.copyfile(file, partial)
-                    partial.replace(kept / file.name)
-        except OSError as error:
-            raise ResultError(f'cannot keep scripts in "{kept}": {error.strerror}') from error
+        for file in sorted(made.iterdir()):
+            make_folder(kept)
+            if not (kept / file.name).exists():
+                with open(file, "rb") as source, replacing(kept / file.name) as copy:
+                    shutil.copyfileobj(source, copy, 1 << 20)
+
+
+def watched(actions: "Iterator[Action]", name: str) -> "Iterator[Action]":
+    """Yield the actions of a script; where that takes long, say how far it is."""
+    count, said = 0, time.monotonic()
+    is_long = False
+    for action in actions:
+        yield action
+        count += 1
+        if count % LOOKED_EVERY == 0 and time.monotonic() - said >= SAID_EVERY_S:
+            is_long, said = True, time.monotonic()
+            say(f'script "{name}": {count:,} actions read')
+    if is_long:
+        say(f'script "{name}": all {count:,} actions read; planning their requests')
 
 
 @contextlib.contextmanager

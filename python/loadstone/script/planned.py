@@ -1,6 +1,6 @@
 """Makes the scripts that a campaign's phases name into files, for its plan."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,9 @@ from loadstone.script.table import Action, read_actions, read_origin
 FOLDER = "scripts"
 """Their folder in a run folder."""
 
+Watch = Callable[[Iterator[Action], str], Iterator[Action]]
+"""Passes the actions of a script on, which has this name."""
+
 
 class ScriptMaker:
     """Makes the scripts that a plan asks for, each once, in the folder `scripts` of another.
@@ -21,9 +24,10 @@ class ScriptMaker:
     Files that a campaign names lie beside it, in its own folder, unless their paths are absolute.
     """
 
-    def __init__(self, base: Path, *, beside: Path) -> None:
+    def __init__(self, base: Path, *, beside: Path, watch: Watch | None = None) -> None:
         self._folder = base / FOLDER
         self._beside = beside
+        self._watch = watch or (lambda actions, _: actions)
         self._made: dict[str, PlannedScript] = {}
 
     @property
@@ -46,10 +50,11 @@ class ScriptMaker:
         if known not in self._made:
             file, origin = wanted.script.file, None
             if file is None:
-                checked = check(_generated(wanted), str(wanted.script.generator))
+                name = str(wanted.script.generator)
+                checked = check(self._watch(_generated(wanted), name), name)
             else:
                 path, mistakes = self._beside / file, Mistakes(file)
-                checked = check(read_actions(path, mistakes), file, mistakes)
+                checked = check(self._watch(read_actions(path, mistakes), file), file, mistakes)
                 origin = read_origin(path)
             self._made[known] = replace(_planned(checked, self._folder), origin=origin)
         return self._made[known]
