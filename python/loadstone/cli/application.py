@@ -171,10 +171,11 @@ def _fail_usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return exit_code.USAGE
-    # What may have been meant stands in the hint.
+    # What may have been meant stands in the hint. "Value error" is what the parser calls it.
     message = re.sub(r" \((Possible options|Did you mean).*\)", "", error.format_message()).rstrip(
         "."
     )
+    message = message.replace("Value error, ", "")
     say(f"error: {message[:1].lower()}{message[1:]}")
     path = error.ctx.command_path if getattr(error, "ctx", None) else "loadstone"
     names = [command.name for command in COMMANDS]

@@ -152,7 +152,7 @@ def _of_one_campaign(
     names = dict.fromkeys(name for name, _ in found)
     if wanted is not None and wanted not in names:
         known = ", ".join(names) or "none that can be read"
-        raise InputError(f'no run is of campaign "{wanted}"', f"there are {known}")
+        raise InputError(f'no run is of campaign "{wanted}"', f"these runs are of: {known}")
     if wanted is None and len(names) > 1:
         raise InputError(
             f"these runs are of {len(names)} campaigns: {', '.join(names)}",
