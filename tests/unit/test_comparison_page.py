@@ -2,10 +2,11 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
-from loadstone.analysis.accounts import comparison, run_account
+from loadstone.analysis.accounts import claims, comparison, run_account
 from loadstone.cli import main
 from loadstone.report.formats.comparison_page import render_comparisons
 from loadstone.results.store import read_run
@@ -84,3 +85,16 @@ def test_arms_without_a_case_in_common_are_an_error(tmp_path, capsys):
     assert main(["compare", *runs, "-o", str(tmp_path / "x.html")]) == 1
     assert not (tmp_path / "x.html").exists()
     assert "error:" in capsys.readouterr().err
+
+
+def test_a_page_without_a_ratio_says_why_first(found):
+    spoilt = tuple(
+        replace(one, verdict="void", labels=("SHARED_HOST",), p_holm=0.04)
+        for one in found.comparisons
+    )
+    void = replace(found, comparisons=spoilt, geometric_mean=None)
+    text = render_comparisons([void], ()).decode()
+    headline = text.partition('<p class="headline">')[2].partition("</p>")[0]
+    (reason,) = claims.reasons(spoilt)
+    assert reason in headline
+    assert "0.04" not in text.partition("<tbody>")[2].partition("</tbody>")[0]

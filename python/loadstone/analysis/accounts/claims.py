@@ -27,8 +27,8 @@ def sentence(comparison: Comparison, one: CaseComparison) -> str:
     tail = " the time of" if comparison.metric in LOWER_IS_BETTER else ""
     claim = f"{comparison.b} {verb} {one.ratio.ratio:.2f}×{tail} {comparison.a}"
     if one.verdict == "void":
-        labels = ", ".join(one.labels)
-        return f"{head} Void ({labels}): these are bounds, and no ratio is given."
+        words = "; ".join(reasons([one])) or "bounds, or invalid"
+        return f"{head} Void ({words}): no ratio is given."
     if one.verdict == "single trial":
         why = f"one trial of each gives no interval (point ratio {one.ratio.ratio:.2f})"
         return f"{head} No claim: {why}."

@@ -113,7 +113,7 @@ def _case(found: Comparison, one: CaseComparison, place: int) -> ComparedCase:
         high=ratio.high,
         n=(f"{ratio.n_a}" if same else f"{ratio.n_a} and {ratio.n_b}")
         + (f", {ratio.days} days" if ratio.days > 1 else ""),
-        p="" if one.p_holm is None else f"{one.p_holm:.2g}",
+        p="" if one.p_holm is None or one.verdict == "void" else f"{one.p_holm:.2g}",
         verdict=one.verdict,
         kind=KINDS.get(one.verdict, "open"),
         sentence=claims.sentence(found, one),
@@ -127,6 +127,9 @@ def _sentence(found: Comparison) -> str:
         return f"{found.a} and {found.b} are not comparable: they differ in {fields}."
     counts = Counter(one.verdict for one in found.comparisons)
     total = units.counted(len(found.comparisons), "case")
+    if counts["void"] == len(found.comparisons):
+        why = _why_void(found.comparisons)
+        return f"{found.b} against {found.a}: no case has a ratio, since of one or both: {why}."
     said = [f"{name} in {counts[name]}" for name in ("faster", "slower") if counts[name]]
     said += [f"equal within ±{MARGIN:.0%} in {counts['equivalent']}"] * bool(counts["equivalent"])
     open_ones = {name: counts[name] for name in counts if name not in KINDS}
@@ -137,6 +140,10 @@ def _sentence(found: Comparison) -> str:
         one = found.comparisons[0]
         return f"{found.b} against {found.a}: {claims.in_words(found, one)}."
     return f"Of {total}, {found.b} against {found.a} is {', '.join(said)}."
+
+
+def _why_void(void: Collection[CaseComparison]) -> str:
+    return "; ".join(claims.reasons(void)) or "bounds, or invalid"
 
 
 def _tiles(found: Comparison) -> Iterable[Tile]:
@@ -167,6 +174,9 @@ def _tiles(found: Comparison) -> Iterable[Tile]:
 
 
 def _notes(found: Comparison, *, is_control: bool) -> Iterable[str]:
+    void = [one for one in found.comparisons if one.verdict == "void"]
+    if 0 < len(void) < len(found.comparisons):
+        yield f"{units.counted(len(void), 'case')} void, with no ratio: {_why_void(void)}."
     for factor in found.factors:
         yield f"Compared by {factor}."
     if found.refused:
@@ -178,10 +188,6 @@ def _notes(found: Comparison, *, is_control: bool) -> Iterable[str]:
         yield "No control of A against A: the noise floor of the method is not known."
     if not found.is_one_run:
         yield "Not measured in one run: what changed in between, the hour too, is in the ratio."
-    void = [one for one in found.comparisons if one.verdict == "void"]
-    if void:
-        reasons = "; ".join(claims.reasons(void)) or "bounds, or invalid"
-        yield f"{units.counted(len(void), 'case')} void, with no ratio: {reasons}."
     needed = [
         blocks
         for one in found.comparisons

@@ -35,14 +35,17 @@ function drawTrend(trend, place) {
   const changes = trend.changes.map((one) => ({ ...one, at: rows.findIndex((row) => row.run === one.run) - 0.5 }));
   const newest = trend.newest === "worse" ? WORSE : trend.newest === "better" ? BETTER : "var(--series-0)";
   const last = rows.length - 1;
+  // What is expected after few runs may be wider than all that was ever measured: it is cut off then.
+  const most = Math.max(...rows.map((one) => one.value));
+  const top = 1.12 * Math.max(most, Math.min(trend.expected?.[1] ?? 0, 2 * most));
   const step = Math.max(1, Math.ceil(rows.length / (isOneYear ? 6 : 4)));
   put(`trend-${place}`, `${rows.length} runs, ${trend.changes.length} changes of level, newest run ${trend.newest}`, {
     height: 190, marginBottom: 34, marginTop: 20, marginLeft: 64, marginRight: 18,
     x: { ...AXIS, domain: [-0.7, last + 0.7], label: null, ticks: rows.map((one) => one.at).filter((at) => (last - at) % step === 0), tickFormat: (at) => days[at] ?? "" },
     // From zero, so that noise does not look like a cliff.
-    y: { ...AXIS, label: null, domain: [0, 1.12 * Math.max(...rows.map((one) => one.value), trend.expected?.[1] ?? 0)], grid: true, ticks: 4, tickFormat: short },
+    y: { ...AXIS, label: null, domain: [0, top], grid: true, ticks: 4, tickFormat: short },
     marks: [
-      ...(trend.expected ? [Plot.rect([0], { x1: last - 0.45, x2: last + 0.45, y1: trend.expected[0], y2: trend.expected[1], fill: "var(--link)", fillOpacity: 0.16 })] : []),
+      ...(trend.expected ? [Plot.rect([0], { x1: last - 0.45, x2: last + 0.45, y1: Math.min(top, trend.expected[0]), y2: Math.min(top, trend.expected[1]), fill: "var(--link)", fillOpacity: 0.16 })] : []),
       Plot.ruleX(changes, { x: "at", stroke: (one) => (one.is_worse ? WORSE : BETTER), strokeWidth: 1.5, strokeDasharray: "4 3" }),
       Plot.text(changes, { x: "at", frameAnchor: "top", dy: -14, text: "words", fill: (one) => (one.is_worse ? WORSE : BETTER), fontWeight: 600 }),
       Plot.ruleY(levels(trend), { x1: "from", x2: "to", y: "value", stroke: "currentColor", strokeOpacity: 0.55, strokeWidth: 2 }),
