@@ -61,7 +61,8 @@ function drawRates(shown) {
   put("throughput", `Good requests per second of ${bars.length} results`, {
     ...barFrame(bars),
     x: { ...AXIS, label: "good requests per second", labelAnchor: "center", tickFormat: shortRate, ticks: 5, grid: true,
-      domain: [0, 1.32 * most] },
+      // The longest label, "≥ 1.85k void", ends before the names of operations.
+      domain: [0, (innerWidth < 600 ? 1.8 : 1.32) * most] },
     color: colorScale(names),
     marks: [
       Plot.barX(bars, { ...place, x: "rate", fill: "target", fillOpacity: (one) => (one.is_void ? 0.25 : 1) }),
@@ -83,7 +84,7 @@ function drawLatencies(shown) {
   const far = (one) => one.max ?? one.p99 ?? one.p50;
   put("latency-overview", `Median, p99 and slowest request of ${bars.length} results`, {
     ...barFrame(bars),
-    x: { ...AXIS, type: "log", label: "time of a request: ○ median, ● p99, | slowest (logarithmic)", labelAnchor: "center", tickFormat: axisDuration, ticks: 4, grid: true },
+    x: { ...AXIS, type: "log", label: innerWidth < 600 ? "○ median, ● p99, | slowest" : "time of a request: ○ median, ● p99, | slowest (logarithmic)", labelAnchor: "center", tickFormat: axisDuration, ticks: 4, grid: true },
     color: colorScale(names),
     marks: [
       Plot.ruleY(bars, { ...place, x1: "p50", x2: far, stroke: "target", strokeOpacity: 0.35, strokeWidth: 2 }),

@@ -39,6 +39,7 @@ export function logTicks(values) {
 }
 
 export function axisDuration(ns) {
+  if (ns === 0) return "0";
   for (const [unit, size] of [["s", 1e9], ["ms", 1e6], ["µs", 1e3]]) {
     if (ns >= size) return `${+(ns / size).toPrecision(3)} ${unit}`;
   }
