@@ -6,6 +6,7 @@ from typing import Any, Literal, final
 
 __all__ = [
     "ACTIONS",
+    "ACTION_KINDS_MAX",
     "INTERVALS",
     "IS_RELEASE_BUILD",
     "PROBES",
@@ -38,6 +39,7 @@ __all__ = [
 
 __version__: str
 IS_RELEASE_BUILD: bool
+ACTION_KINDS_MAX: int
 INTERVALS: Schema
 ACTIONS: Schema
 PROBES: Schema

@@ -53,6 +53,16 @@ def of_spark() -> list[str]:
     return found
 
 
+def on_files(folder: Path, queries: str) -> Path:
+    """Write a campaign of queries on files below a folder."""
+    (folder / "data").mkdir()
+    return campaigns.write(
+        folder,
+        f"name: spark\ntargets: {{disk: {{driver: file, path: {folder / 'data'}}}}}\n"
+        f"queries: {{scale: 0.01, {queries}}}\n",
+    )
+
+
 @pytest.fixture
 def bucket() -> Iterator[tuple[str, dict[str, str]]]:
     keys = {"LOADSTONE_ACCESS_KEY": "me", "LOADSTONE_SECRET_KEY": SECRET}
@@ -94,18 +104,16 @@ def test_a_cluster_of_its_own_reads_a_bucket_and_ends(
 
 def test_a_given_cluster_reads_files(tmp_path: Path, made: Path) -> None:
     """The cluster is one of this host, which only the secret of `conf` lets in."""
-    for name in ("cluster", "data"):
-        (tmp_path / name).mkdir()
+    (tmp_path / "cluster").mkdir()
     cluster = spark_setup.Cluster(tmp_path / "cluster", 2, 1 << 30)
     try:
         own = {name: value for name, value in cluster.settings.items() if "secret" not in name}
         lines = ", ".join(f"{name}: {value}" for name, value in own.items())
         conf = f"{lines}, spark.authenticate.secret: {{env: CLUSTER_SECRET}}, {CONF}"
-        file = campaigns.write(
+        file = on_files(
             tmp_path,
-            f"name: spark\ntargets: {{disk: {{driver: file, path: {tmp_path / 'data'}}}}}\n"
-            f"queries: {{scale: 0.01, engine: {{spark: {{master: '{cluster.master}', "
-            f"conf: {{{conf}}}}}}}, only: [1, 6], loops: 1, data: {made}}}\n",
+            f"engine: {{spark: {{master: '{cluster.master}', "
+            f"conf: {{{conf}}}}}}}, only: [1, 6], loops: 1, data: {made}",
         )
         secret = cluster.settings["spark.authenticate.secret"]
         environment = {"CLUSTER_SECRET": secret}
@@ -162,13 +170,11 @@ def test_what_is_killed_in_a_query_costs_that_query_at_most(
     tmp_path: Path, made: Path, name: str, right: dict[str, int]
 ) -> None:
     before = of_spark()
-    (tmp_path / "data").mkdir()
     (tmp_path / "sitecustomize.py").write_text(KILLS_IN_Q06.replace("NAME", name))
-    file = campaigns.write(
+    file = on_files(
         tmp_path,
-        f"name: spark\ntargets: {{disk: {{driver: file, path: {tmp_path / 'data'}}}}}\n"
-        f"queries: {{scale: 0.01, engine: {{spark: {{conf: {{{CONF}}}}}}}, only: [1, 6, 14], "
-        f"loops: 1, order: rounds, data: {made}}}\n",
+        f"engine: {{spark: {{conf: {{{CONF}}}}}}}, only: [1, 6, 14], "
+        f"loops: 1, order: rounds, data: {made}",
     )
     said = loadstone("run", file, "-o", tmp_path / "run", environment={"PYTHONPATH": str(tmp_path)})
     assert said.code == (0 if all(right.values()) else 1), said.err
@@ -182,12 +188,10 @@ def test_what_is_killed_in_a_query_costs_that_query_at_most(
 
 @pytest.mark.long(cpu_s=25)
 def test_streams_share_one_application(tmp_path: Path, made: Path) -> None:
-    (tmp_path / "data").mkdir()
-    file = campaigns.write(
+    file = on_files(
         tmp_path,
-        f"name: spark\ntargets: {{disk: {{driver: file, path: {tmp_path / 'data'}}}}}\n"
-        f"queries: {{scale: 0.01, engine: {{spark: {{conf: {{{CONF}}}}}}}, only: [1, 6, 14], "
-        f"loops: 1, streams: 2, data: {made}}}\n",
+        f"engine: {{spark: {{conf: {{{CONF}}}}}}}, only: [1, 6, 14], "
+        f"loops: 1, streams: 2, data: {made}",
     )
     said = loadstone("run", file, "-o", tmp_path / "run")
     assert said.code == 0, said.err
@@ -200,11 +204,9 @@ def test_streams_share_one_application(tmp_path: Path, made: Path) -> None:
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_of_a_cluster_outlives_its_run(tmp_path: Path, made: Path, end: int) -> None:
     before = of_spark()
-    (tmp_path / "data").mkdir()
-    file = campaigns.write(
+    file = on_files(
         tmp_path,
-        f"name: spark\ntargets: {{disk: {{driver: file, path: {tmp_path / 'data'}}}}}\n"
-        f"queries: {{scale: 0.01, engine: spark, only: [6], answers: null, data: {made}}}\n",
+        f"engine: spark, only: [6], answers: null, data: {made}",
     )
     with subprocess.Popen(
         [sys.executable, "-m", "loadstone", "run", file, "-o", tmp_path / "run"],
@@ -225,12 +227,9 @@ def test_nothing_of_a_cluster_outlives_its_run(tmp_path: Path, made: Path, end: 
 
 @pytest.mark.long(cpu_s=200)
 def test_all_answers_are_right(tmp_path: Path, made: Path) -> None:
-    (tmp_path / "data").mkdir()
-    file = campaigns.write(
+    file = on_files(
         tmp_path,
-        f"name: spark\ntargets: {{disk: {{driver: file, path: {tmp_path / 'data'}}}}}\n"
-        f"queries: {{scale: 0.01, engine: {{spark: {{conf: {{{CONF}}}}}}}, "
-        f"loops: 1, data: {made}}}\n",
+        f"engine: {{spark: {{conf: {{{CONF}}}}}}}, loops: 1, data: {made}",
     )
     said = loadstone("run", file, "-o", tmp_path / "run")
     assert said.code == 0, said.err

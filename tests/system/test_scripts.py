@@ -33,7 +33,7 @@ load: {{threads: 3}}
 phases:
   - {{name: users, script: {{generator: users, settings: {{users: 4, actions: 50}}}}}}
 """
-LONG = """\
+OF_A_FOLDER = """\
 name: users
 targets:
   folder: {{driver: file, path: "{folder}"}}
@@ -43,7 +43,10 @@ phases:
   - name: users
     script:
       generator: users
-      settings: {{users: 4, actions: {actions}, recipients: [1, 3]}}
+"""
+LONG = f"""\
+{OF_A_FOLDER}\
+      settings: {{{{users: 4, actions: {{actions}}, recipients: [1, 3]}}}}
 """
 PUBLISHED = Path(__file__).parents[1] / "data" / "published"
 TRACES = Path(__file__).parents[1] / "data" / "traces"
@@ -106,21 +109,13 @@ def test_users_become_a_run_and_a_report(tmp_path: Path) -> None:
     assert_is_like_the_published_log(as_published.out)
 
 
-TYPES = """\
-name: users
-targets:
-  folder: {{driver: file, path: "{folder}"}}
-dataset: {{size: 4KiB, buckets: 2}}
-load: {{threads: 3}}
-phases:
-  - name: users
-    script:
-      generator: users
+TYPES = f"""\
+{OF_A_FOLDER}\
       settings:
         actions: 200
         types:
-          readers: {{share: 3, mix: {{READ: 4, LIST: 1}}}}
-          writers: {{share: 2, mix: {{WRITE: 2, SHARE: 2, READ: 1}}}}
+          readers: {{{{share: 3, mix: {{{{READ: 4, LIST: 1}}}}}}}}
+          writers: {{{{share: 2, mix: {{{{WRITE: 2, SHARE: 2, READ: 1}}}}}}}}
 """
 
 

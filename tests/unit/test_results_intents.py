@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loadstone.campaign.planning.plan import make_plan
+from loadstone.campaign.planning.plan import Plan, make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
 from loadstone.results.intents import INTENTS, Intents, intended, note_intent, note_unmade
@@ -23,6 +23,15 @@ def document(name: str = "0001", prefix: str = "b-", target: str = "one") -> dic
         "dataset": {"bucket_prefix": prefix},
         "ownership": {"adopt": [], "runs": [], "written": [[1, 2]]},
     }
+
+
+def planned(phases: str) -> tuple[Plan, dict[str, Any]]:
+    """Return a plan, and what the manifest of its run says of it."""
+    text = f"name: test\n{STORE}dataset: {{objects: 10, size: 1}}\nload: {{threads: 1}}\n"
+    campaign = parse_campaign(f"{text}phases: {phases}\n", drivers=DRIVERS, environ={})
+    plan = make_plan(campaign, DRIVERS)
+    begun = {"name": "test", "plan": plan.documents(), "started": runner.now().isoformat()}
+    return plan, begun
 
 
 def test_all_places_of_the_same_dataset_are_adopted_and_no_others(tmp_path: Path) -> None:
@@ -58,10 +67,7 @@ def test_a_trial_whose_places_were_all_refused_has_made_none(tmp_path: Path) -> 
 def test_a_run_that_goes_on_adopts_what_it_was_about_to_make(
     tmp_path: Path, loadgen: FakeLoadgen, is_noted: bool
 ) -> None:
-    text = f"name: test\n{STORE}dataset: {{objects: 10, size: 1}}\nload: {{threads: 1}}\n"
-    campaign = parse_campaign(text + "phases: [put, get]\n", drivers=DRIVERS, environ={})
-    plan = make_plan(campaign, DRIVERS)
-    begun = {"name": "test", "plan": plan.documents(), "started": runner.now().isoformat()}
+    plan, begun = planned("[put, get]")
     writer = RunWriter.create(tmp_path / "run", begun)
     # Killed between the journal and the mark: nothing else of the trial is there.
     if is_noted:
@@ -76,10 +82,7 @@ def test_a_clean_up_that_was_killed_adopts_what_a_finished_trial_has_made(
     tmp_path: Path, loadgen: FakeLoadgen
 ) -> None:
     """The kill came between the mark's deletion and the place's: it is bare again."""
-    text = f"name: test\n{STORE}dataset: {{objects: 10, size: 1}}\nload: {{threads: 1}}\n"
-    campaign = parse_campaign(text + "phases: [put]\n", drivers=DRIVERS, environ={})
-    plan = make_plan(campaign, DRIVERS)
-    begun = {"name": "test", "plan": plan.documents(), "started": runner.now().isoformat()}
+    plan, begun = planned("[put]")
     loadgen.makes = {plan.trials[0].document["id"]: ["loadstone"]}
     runner.execute(plan, RunWriter.create(tmp_path / "run", begun), lambda event: None)
     manifest = tmp_path / "run" / MANIFEST
@@ -95,10 +98,7 @@ def test_a_clean_up_that_was_killed_adopts_what_a_finished_trial_has_made(
 def test_what_the_load_generator_is_about_to_make_is_on_disk_before_it_goes_on(
     tmp_path: Path, loadgen: FakeLoadgen
 ) -> None:
-    text = f"name: test\n{STORE}dataset: {{objects: 10, size: 1}}\nload: {{threads: 1}}\n"
-    campaign = parse_campaign(text + "phases: [put]\n", drivers=DRIVERS, environ={})
-    plan = make_plan(campaign, DRIVERS)
-    begun = {"name": "test", "plan": plan.documents(), "started": runner.now().isoformat()}
+    plan, begun = planned("[put]")
     loadgen.makes = {"0001": ["b-0", "b-1"]}
     runner.execute(plan, RunWriter.create(tmp_path / "run", begun), lambda event: None)
     (line,) = (tmp_path / "run" / INTENTS).read_text().splitlines()

@@ -35,3 +35,4 @@ mod transport;
 pub use clock::thread_cpu_ns;
 pub use credentials::{Sent, keep_sent, profile_commands};
 pub use recorder::{encode, histogram};
+pub use script::ACTION_KINDS_MAX;

@@ -24,8 +24,8 @@ pub(crate) use subjects::{Found, Listing, SetVerdict, Subjects};
 const LENGTH_BITS: u32 = 40;
 /// The longest object of a script.
 pub(crate) const LENGTH_MAX: u64 = (1 << LENGTH_BITS) - 1;
-/// The most kinds of actions.
-pub(crate) const ACTIONS_MAX: usize = 127;
+/// The most kinds of actions, by their names, spaces and user types: each is counted apart.
+pub const ACTION_KINDS_MAX: usize = 127;
 /// The most writes of one object.
 pub(crate) const VERSION_MAX: u64 = (1 << (64 - LENGTH_BITS)) - 1;
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from loadstone._loadgen import ACTION_KINDS_MAX
 from loadstone.script.mistakes import Mistakes
 from loadstone.script.table import ACTIONS, EXPECTATIONS, SPACES, Action
 
@@ -37,8 +38,6 @@ PROFILE = (("keystore", 4096), ("profile/private", 1024), ("profile/public", 102
 """What a user is made of: objects and their sizes in bytes. They are encrypted for the user."""
 
 KEY_BYTES_MAX = 1024
-KINDS_MAX = 127
-"""Kinds of actions that the load generator counts apart."""
 ONE_OPERATION = {"WRITE": PUT, "READ": GET, "HEAD": HEAD, "DELETE": DELETE, "LIST": LIST,
                  "AUDIT": LIST}  # fmt: skip
 NONE = -1
@@ -237,10 +236,11 @@ class _Expansion:
         kind = one.action, one.space, one.user_type
         number = self.counted.get(kind)
         if number is None:
-            if len(self.counted) == KINDS_MAX:
+            if len(self.counted) == ACTION_KINDS_MAX:
                 self.mistakes.add(
                     one.row, "user_type", f'"{one.user_type}"',
-                    f"at most {KINDS_MAX} kinds of actions, by their names, spaces and user types",
+                    f"at most {ACTION_KINDS_MAX} kinds of actions, by their names, spaces and "
+                    "user types",
                 )  # fmt: skip
                 return False
             number = self.counted[kind] = len(self.counted)

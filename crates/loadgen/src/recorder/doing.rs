@@ -1,7 +1,7 @@
 //! What a row of a record counts: requests of one operation, or actions of one kind.
 
 use crate::operation::{OPERATIONS, Operation};
-use crate::script::{ACTIONS_MAX, ActionKind};
+use crate::script::{ACTION_KINDS_MAX, ActionKind};
 
 /// What is counted: requests of one operation, or actions of one kind. In one byte, for it is
 /// compared with every request.
@@ -9,7 +9,7 @@ use crate::script::{ACTIONS_MAX, ActionKind};
 pub(crate) struct Doing(u8);
 
 /// Where the numbers of actions begin: as many as a script may name fit behind it.
-const FIRST_ACTION: u8 = (u8::MAX as usize - ACTIONS_MAX) as u8;
+const FIRST_ACTION: u8 = (u8::MAX as usize - ACTION_KINDS_MAX) as u8;
 
 impl Doing {
     /// Requests of an operation.

@@ -8,7 +8,7 @@ use arrow_array::{Array, BooleanArray, RecordBatch, UInt8Array, UInt32Array, UIn
 use arrow_schema::{Metadata, Schema};
 
 use super::{
-    ACTIONS_MAX, ActionKind, Hashed, LENGTH_MAX, Listing, OPERATIONS, Turn, VERSION_MAX, file,
+    ACTION_KINDS_MAX, ActionKind, Hashed, LENGTH_MAX, Listing, OPERATIONS, Turn, VERSION_MAX, file,
 };
 use crate::error::Error;
 use crate::operation::Operation;
@@ -144,7 +144,7 @@ impl Rows {
         if u64::from(self.first_sessions) + u64::from(self.last_sessions) > sessions {
             return Some(format!("more first and last sessions than {sessions}"));
         }
-        if self.actions.len() > ACTIONS_MAX {
+        if self.actions.len() > ACTION_KINDS_MAX {
             return Some(format!("{} kinds of actions", self.actions.len()));
         }
         for batch in &self.batches {

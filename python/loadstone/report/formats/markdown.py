@@ -6,24 +6,13 @@ from loadstone.analysis import Findings
 from loadstone.report.formats.disclosure import mistakes_table, standard_table, statements_table
 from loadstone.report.opening import opening
 from loadstone.report.options import Options
-from loadstone.report.tables.capacity import capacity_table, steps_table
-from loadstone.report.tables.ceilings import ceilings_table, hooks_table, target_table
-from loadstone.report.tables.hosts import hosts_table
+from loadstone.report.tables.capacity import steps_table
+from loadstone.report.tables.ceilings import hooks_table, target_table
+from loadstone.report.tables.in_order import measured_tables
 from loadstone.report.tables.interventions import intervention_table
-from loadstone.report.tables.layout import (
-    Table,
-    client_table,
-    errors_table,
-    iterations_table,
-    latency_table,
-    results_table,
-    trials_table,
-)
+from loadstone.report.tables.layout import Table, trials_table
 from loadstone.report.tables.nodes import node_tables
 from loadstone.report.tables.published.templates import render_template
-from loadstone.report.tables.query_results import query_tables
-from loadstone.report.tables.replays import replays_table
-from loadstone.report.tables.script_actions import actions_table, groups_table
 from loadstone.report.tables.verdicts import verdict_table
 from loadstone.results.record import Run
 
@@ -41,18 +30,7 @@ def render(run: Run, findings: Findings, options: Options) -> bytes:
         blocks.append("\n".join(f"- {escaped(answer)}" for answer in first.answers))
     blocks.append(f"**{escaped(first.verdict)}**")
     tables = (
-        capacity_table(findings),
-        *query_tables(findings.queries),
-        actions_table(findings),
-        groups_table(findings),
-        replays_table(findings),
-        results_table(findings, options),
-        ceilings_table(findings),
-        iterations_table(findings, options),
-        latency_table(findings),
-        hosts_table(findings),
-        client_table(findings),
-        errors_table(findings),
+        *measured_tables(findings, options),
         steps_table(findings),
         verdict_table(findings),
         intervention_table(findings),

@@ -16,14 +16,7 @@ from rich.text import Text
 from loadstone.analysis import Findings
 from loadstone.report.answer import screen_of
 from loadstone.report.options import Options
-from loadstone.report.tables.layout import (
-    Table,
-    client_table,
-    errors_table,
-    iterations_table,
-    latency_table,
-    results_table,
-)
+from loadstone.report.tables.layout import Table
 from loadstone.results.record import Run
 
 if TYPE_CHECKING:
@@ -111,27 +104,11 @@ def _print_opening(console: Console, first: "Opening") -> None:
 
 def _tables(findings: Findings, options: Options) -> list[Table]:
     from loadstone.report.formats.disclosure import mistakes_table
-    from loadstone.report.tables.capacity import capacity_table
-    from loadstone.report.tables.ceilings import ceilings_table
-    from loadstone.report.tables.hosts import hosts_table
+    from loadstone.report.tables.in_order import measured_tables
     from loadstone.report.tables.interventions import intervention_table
-    from loadstone.report.tables.query_results import query_tables
-    from loadstone.report.tables.replays import replays_table
-    from loadstone.report.tables.script_actions import actions_table, groups_table
 
     tables = (
-        capacity_table(findings),
-        *query_tables(findings.queries),
-        actions_table(findings),
-        groups_table(findings),
-        replays_table(findings),
-        results_table(findings, options),
-        ceilings_table(findings),
-        iterations_table(findings, options),
-        hosts_table(findings),
-        latency_table(findings),
-        client_table(findings),
-        errors_table(findings),
+        *measured_tables(findings, options),
         intervention_table(findings),
         mistakes_table(findings, only_made=True),
     )

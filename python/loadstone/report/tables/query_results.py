@@ -1,12 +1,12 @@
 """What queries took: all of an arm in a row, every query with the arms side by side, every run."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from loadstone import units
-from loadstone.analysis.cells.queries import QueryArm, QueryResults, QueryTimes, ratio_of
+from loadstone.analysis.cells.queries import Arm, QueryArm, QueryResults, QueryTimes, ratio_of
 from loadstone.analysis.cells.query_streams import StreamRuns
 from loadstone.analysis.statistics.ratios import Interval
 from loadstone.report.tables.layout import NOT_KNOWN, Column, Table
@@ -34,26 +34,23 @@ def arms_table(results: QueryResults) -> Table:
     names = results.names or ("target",)
     rows = []
     for number, arm in enumerate(results.arms):
-        own = dict(arm.arm)
-        rows.append(
-            (
-                *(own.get(name, "") for name in names),
-                seconds(arm.total_s if arm.is_whole else None),
-                seconds(arm.geometric_mean_s if arm.is_whole else None),
-                _ratio(results.arms[0], arm) if number else "1",
-                seconds(_sum([one.cpu_s for one in arm.queries])),
-                _bytes(_sum([one.read_bytes for one in arm.queries])),
-                _slowest(arm),
-                answers_cell(arm),
-            )
+        figures = (
+            seconds(arm.total_s if arm.is_whole else None),
+            seconds(arm.geometric_mean_s if arm.is_whole else None),
+            _ratio(results.arms[0], arm) if number else "1",
+            seconds(_sum([one.cpu_s for one in arm.queries])),
+            _bytes(_sum([one.read_bytes for one in arm.queries])),
+            _slowest(arm),
+            answers_cell(arm),
         )
+        rows.append((arm.arm, figures))
     return _by_arm(
         "Queries",
-        [*names, "total", "geo mean", "× first"],
+        names,
+        ["Total", "Geo mean", "× first"],
         rows,
         "Total and geometric mean of each query's median. × first: geometric mean of the "
         "ratios, query by query, with its 95 % CI over the queries. Read: bytes from storage.",
-        named=len(names),
     )
 
 
@@ -61,47 +58,47 @@ def streams_table(results: QueryResults) -> Table:
     """Return the queries an hour of each arm, by how many streams ran beside each other."""
     rows = []
     for one in results.streams:
-        own = dict(one.arm)
         slowest = one.slowest
-        rows.append(
-            (
-                *(own.get(name, "") for name in results.names),
-                str(one.streams),
-                _hourly(one.rate),
-                seconds(median(one.elapsed_s.values()) if one.elapsed_s else None),
-                seconds(one.cpu_s),
-                _bytes(one.read_bytes),
-                NOT_KNOWN if slowest is None else f"{slowest[0]} {seconds(slowest[1])}",
-                f"{one.right}/{one.asked}{'' if one.is_compared else ', not compared'}",
-            )
+        figures = (
+            str(one.streams),
+            _hourly(one.rate),
+            seconds(median(one.elapsed_s.values()) if one.elapsed_s else None),
+            seconds(one.cpu_s),
+            _bytes(one.read_bytes),
+            NOT_KNOWN if slowest is None else f"{slowest[0]} {seconds(slowest[1])}",
+            f"{one.right}/{one.asked}{'' if one.is_compared else ', not compared'}",
         )
+        rows.append((one.arm, figures))
     return _by_arm(
         "Streams beside each other",
-        [*results.names, "streams", "queries/h", "elapsed"],
+        results.names,
+        ["Streams", "Queries/h", "Elapsed"],
         rows,
         "Queries/h: all queries of all streams by wall time, geometric mean of the runs with "
         "its 95 % CI; runs with a failed or wrong query have none. Times of queries are those "
         "beside the other streams, not comparable with a query by itself.",
-        named=len(results.names),
     )
 
 
 def _by_arm(
-    title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]], note: str, *, named: int
+    title: str,
+    names: Sequence[str],
+    heads: Sequence[str],
+    rows: Iterable[tuple[Arm, tuple[str, ...]]],
+    note: str,
 ) -> Table:
-    """Return a row for each arm, whose first cells name it and whose last say what it used."""
-    first = (Column(head=head[0].upper() + head[1:]) for head in heads[named:])
+    """Return a row for each arm: what names it, figures under `heads`, and what it used."""
     return Table(
         title=title,
         columns=(
-            *(Column(head=name.capitalize(), align="left") for name in heads[:named]),
-            *first,
+            *(Column(head=name.capitalize(), align="left") for name in names),
+            *(Column(head=head) for head in heads),
             Column(head="CPU"),
             Column(head="Read"),
             Column(head="Slowest", align="left"),
             Column(head="Right", align="left"),
         ),
-        rows=tuple(rows),
+        rows=tuple((*(dict(arm).get(name, "") for name in names), *own) for arm, own in rows),
         notes=(note, DERIVED),
     )
 
