@@ -23,8 +23,8 @@ from distributed.protocol import dumps, loads
 
 from loadstone._loadgen import Histogram, Table
 from loadstone.hosts import executor as of_hosts
-from loadstone.hosts.carrier import Heard
 from loadstone.hosts.clock import Clock
+from loadstone.hosts.connection.carrier import Heard
 from loadstone.hosts.executor import OnHosts
 from loadstone.results.record import INTERVAL_SCHEMA
 from loadstone.results.writer import RunWriter, TrialWriter

@@ -4,7 +4,7 @@ import json
 import signal
 from pathlib import Path
 
-from loadstone.cli.commands.clean import HINTS, hints_of
+from loadstone.cli.commands.load.clean import HINTS, hints_of
 from loadstone.results.store import read_run
 from tests.conformance import store_under_test
 from tests.conformance.store_under_test import ACCESS_KEY, SECRET_KEY

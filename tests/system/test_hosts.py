@@ -22,7 +22,7 @@ from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import HostError
 from loadstone.execution import runner
 from loadstone.hosts import agent
-from loadstone.hosts.carrier import Carrier
+from loadstone.hosts.connection.carrier import Carrier
 from loadstone.hosts.session import HostSession
 from loadstone.results.store import read_run
 from loadstone.results.writer import RunWriter

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from loadstone.hosts.certificates import Authority
+from loadstone.hosts.connection.certificates import Authority
 from loadstone.results.store import read_run
 from tests.system import campaigns
 from tests.system.command import loadstone

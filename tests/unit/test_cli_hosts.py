@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from loadstone.cli.commands.hosts import print_hosts
+from loadstone.cli.commands.load.hosts import print_hosts
 
 
 def host(name: str, **more: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from loadstone.analysis.accounts import claims, comparison
 from loadstone.analysis.accounts.account import RATE, SECONDS, Account, Measurement
 from loadstone.analysis.statistics import ratios as statistics
 from loadstone.cli import main
-from loadstone.cli.commands import compare
+from loadstone.cli.commands.results import compare
 from loadstone.errors import InputError
 from tests.unit.synthetic_run import write_sweep
 

@@ -21,13 +21,13 @@ from loadstone.analysis.rules.rule import Rule
 from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.errors import CampaignError, InputError
-from loadstone.hosts import carrier
-from loadstone.hosts.carrier import Carrier, Heard
-from loadstone.hosts.certificates import Authority
 from loadstone.hosts.clock import Exchange, estimate
+from loadstone.hosts.connection import carrier
+from loadstone.hosts.connection.carrier import Carrier, Heard
+from loadstone.hosts.connection.certificates import Authority
+from loadstone.hosts.connection.invitation import Invitation, read_invitation, write_invitation
 from loadstone.hosts.division import divide
 from loadstone.hosts.executor import _TrialOnHosts
-from loadstone.hosts.invitation import Invitation, read_invitation, write_invitation
 from loadstone.hosts.merging import LiveFigures, merge_iterations, merge_summaries
 from loadstone.hosts.scratch import scratch
 from loadstone.hosts.session import refusal
@@ -422,7 +422,7 @@ def test_dask_starts_no_program_that_would_inherit_secrets() -> None:
         "sys.addaudithook(lambda name, what: started.append(what[1])"
         " if name == 'subprocess.Popen' else None)\n"
         "from distributed.versions import get_versions\n"
-        "from loadstone.hosts import carriage\n"
+        "from loadstone.hosts.connection import carriage\n"
         "carriage.settle(); assert get_versions()['host']; print(started)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -431,7 +431,7 @@ def test_dask_starts_no_program_that_would_inherit_secrets() -> None:
 
 def test_an_agent_loads_nothing_that_only_a_controller_needs() -> None:
     code = (
-        "import sys, loadstone.cli.commands.agent, loadstone.hosts.agent as agent\n"
+        "import sys, loadstone.cli.commands.load.agent, loadstone.hosts.agent as agent\n"
         "agent.carriage.security('', agent.Identity(certificate='', key=''))\n"
         "agent.facts.of_host()\n"
         "unneeded = ('asyncssh', 'cryptography', 'loadstone.campaign.planning')\n"

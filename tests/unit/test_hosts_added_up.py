@@ -17,8 +17,8 @@ from loadstone.campaign.planning.plan import make_plan
 from loadstone.campaign.reading.parse import parse_campaign
 from loadstone.execution import runner
 from loadstone.execution.executors import EXECUTORS
-from loadstone.hosts.carrier import Heard
 from loadstone.hosts.clock import Clock
+from loadstone.hosts.connection.carrier import Heard
 from loadstone.hosts.executor import OnHosts
 from loadstone.hosts.merging import SUMS
 from loadstone.results.record import INTERVAL_SCHEMA

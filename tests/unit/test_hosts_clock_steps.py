@@ -7,7 +7,7 @@ import distributed.batched
 import pytest
 from distributed.batched import BatchedSend
 
-from loadstone.hosts import carriage
+from loadstone.hosts.connection import carriage
 
 
 class Wire:

@@ -11,7 +11,7 @@ from loadstone.analysis.accounts.run_account import read_account
 from loadstone.analysis.judgements.finding import Finding
 from loadstone.analysis.judgements.judgement import judge_measured
 from loadstone.analysis.measured.reading import read_measured
-from loadstone.cli.commands.analyse import _judge
+from loadstone.cli.commands.results.analyse import _judge
 from loadstone.results.files import tables
 from loadstone.results.record import Run
 from loadstone.results.store import read_run

@@ -26,86 +26,88 @@ COMMANDS = (
     Command(
         name="demo",
         summary="Measure the embedded store, end to end, with a report.",
-        module="loadstone.cli.commands.demo",
+        module="loadstone.cli.commands.load.demo",
     ),
-    Command(name="run", summary="Run a campaign file.", module="loadstone.cli.commands.run"),
+    Command(name="run", summary="Run a campaign file.", module="loadstone.cli.commands.load.run"),
     Command(
         name="bench",
         summary="Run one workload from flags, without a file.",
-        module="loadstone.cli.commands.bench",
+        module="loadstone.cli.commands.load.bench",
     ),
     Command(
         name="script",
         summary="Make, show, check and convert scripts of users' actions, and traces.",
-        module="loadstone.cli.commands.script",
+        module="loadstone.cli.commands.load.script",
     ),
     Command(
         name="nodes",
         summary="Describe and probe the machines that a campaign names.",
-        module="loadstone.cli.commands.nodes",
+        module="loadstone.cli.commands.load.nodes",
     ),
     Command(
         name="clean",
         summary="Remove what a run left on its targets.",
-        module="loadstone.cli.commands.clean",
+        module="loadstone.cli.commands.load.clean",
     ),
     Command(
-        name="report", summary="Render what a run measured.", module="loadstone.cli.commands.report"
+        name="report",
+        summary="Render what a run measured.",
+        module="loadstone.cli.commands.results.report",
     ),
     Command(
         name="compare",
         summary="Say how much faster one run or target is than another.",
-        module="loadstone.cli.commands.compare",
+        module="loadstone.cli.commands.results.compare",
     ),
     Command(
         name="history",
         summary="Follow one campaign through many runs: where did it get slower?",
-        module="loadstone.cli.commands.history",
+        module="loadstone.cli.commands.results.history",
     ),
     Command(
         name="view",
         summary="Show runs in a browser: reports, comparisons, one live.",
-        module="loadstone.cli.commands.view",
+        module="loadstone.cli.commands.results.view",
     ),
     Command(
         name="analyse",
         summary="Judge what a run or a published report says.",
-        module="loadstone.cli.commands.analyse",
+        module="loadstone.cli.commands.results.analyse",
     ),
     Command(
         name="published",
         summary="List and show the published reports that loadstone carries.",
-        module="loadstone.cli.commands.published",
+        module="loadstone.cli.commands.results.published",
     ),
     Command(
         name="import",
         summary="Read what another tool wrote, into a run folder.",
-        module="loadstone.cli.commands.import_",
+        module="loadstone.cli.commands.results.import_",
     ),
     Command(
         name="calibrate",
         summary="Measure the load generator's own ceiling on this host.",
-        module="loadstone.cli.commands.calibrate",
+        module="loadstone.cli.commands.load.calibrate",
     ),
     Command(
         name="hosts",
         summary="Say whether a campaign's client hosts can make its load.",
-        module="loadstone.cli.commands.hosts",
+        module="loadstone.cli.commands.load.hosts",
     ),
     Command(
         name="agent",
         summary="Make load on this host for a controller elsewhere.",
-        module="loadstone.cli.commands.agent",
+        module="loadstone.cli.commands.load.agent",
     ),
     Command(
         name="serve",
         summary="Serve the embedded object store (S3 and Swift).",
-        module="loadstone.cli.commands.serve",
+        module="loadstone.cli.commands.load.serve",
     ),
     Command(
         name="list",
         summary="List drivers, operations, probes, reports, tables or runs.",
-        module="loadstone.cli.commands.list_",
+        module="loadstone.cli.commands.results.list_",
     ),
 )
 

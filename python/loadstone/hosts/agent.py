@@ -23,10 +23,11 @@ from typing import Any, TextIO
 
 from loadstone import _loadgen
 from loadstone.errors import HostError
-from loadstone.hosts import carriage, facts
-from loadstone.hosts.address import split_address
-from loadstone.hosts.identity import Identity
-from loadstone.hosts.invitation import Invitation
+from loadstone.hosts import facts
+from loadstone.hosts.connection import carriage
+from loadstone.hosts.connection.address import split_address
+from loadstone.hosts.connection.identity import Identity
+from loadstone.hosts.connection.invitation import Invitation
 from loadstone.hosts.scratch import scratch
 from loadstone.hosts.sent_files import SentFiles, named_in
 from loadstone.probes import Collector

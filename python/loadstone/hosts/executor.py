@@ -18,8 +18,8 @@ from loadstone.errors import TargetError
 from loadstone.execution.executor import Executor, Output
 from loadstone.execution.scripts import located
 from loadstone.hosts import secrets
-from loadstone.hosts.carrier import Carrier, Heard
 from loadstone.hosts.clock import Clock
+from loadstone.hosts.connection.carrier import Carrier, Heard
 from loadstone.hosts.division import clients_of, divide, failures_max
 from loadstone.hosts.merging import LiveFigures, merge_summaries
 from loadstone.hosts.sent_files import named_in, read_piece

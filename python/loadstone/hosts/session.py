@@ -10,7 +10,7 @@ from loadstone.campaign.schema.systems.hosts import NAMED_ONLY, Hosts
 from loadstone.errors import HostError
 from loadstone.execution.executor import Executor
 from loadstone.execution.executors import EXECUTORS
-from loadstone.hosts.carrier import Carrier
+from loadstone.hosts.connection.carrier import Carrier
 from loadstone.hosts.executor import OnHosts
 from loadstone.hosts.launchers import make_launcher
 

@@ -14,7 +14,7 @@ import dask
 
 from loadstone.campaign.schema.systems.hosts import Hosts
 from loadstone.errors import HostError
-from loadstone.hosts.invitation import Invitation
+from loadstone.hosts.connection.invitation import Invitation
 
 CONNECT_S = 20.0
 SAID_BYTES = 2000

@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from loadstone.campaign.schema.systems.hosts import Hosts
 from loadstone.errors import HostError
-from loadstone.hosts.invitation import Invitation
+from loadstone.hosts.connection.invitation import Invitation
 
 END_S = 8.0
 SAID_BYTES = 2000

@@ -15,7 +15,7 @@ from typing import Any
 import asyncssh
 
 from loadstone.campaign.schema.systems.hosts import Hosts
-from loadstone.hosts.invitation import Invitation
+from loadstone.hosts.connection.invitation import Invitation
 
 CONNECT_S = 20.0
 ALIVE_S = 2

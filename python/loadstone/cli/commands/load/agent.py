@@ -29,7 +29,7 @@ def command(
     if not extras.can_be_agent():
         raise extras.refuse_hosts()
     from loadstone.hosts.agent import serve
-    from loadstone.hosts.invitation import read_invitation
+    from loadstone.hosts.connection.invitation import read_invitation
 
     invitation = read_invitation(join)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from loadstone.hosts.identity import Identity
+from loadstone.hosts.connection.identity import Identity
 
 VALID_DAYS = 90
 """Longer than any run: an expired certificate would refuse an agent that is launched again."""

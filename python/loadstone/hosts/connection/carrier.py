@@ -12,10 +12,11 @@ from distributed import SchedulerPlugin
 
 from loadstone import __version__
 from loadstone.errors import HostError
-from loadstone.hosts import carriage, clock
-from loadstone.hosts.address import split_address
-from loadstone.hosts.certificates import Authority
-from loadstone.hosts.invitation import Invitation
+from loadstone.hosts import clock
+from loadstone.hosts.connection import carriage
+from loadstone.hosts.connection.address import split_address
+from loadstone.hosts.connection.certificates import Authority
+from loadstone.hosts.connection.invitation import Invitation
 from loadstone.steady_clock import SteadyClock
 
 LEASE_S = 10.0

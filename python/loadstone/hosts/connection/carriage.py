@@ -15,7 +15,7 @@ from distributed import Scheduler, Worker
 from distributed.batched import BatchedSend
 from distributed.security import Security
 
-from loadstone.hosts.identity import Identity
+from loadstone.hosts.connection.identity import Identity
 
 MESSAGE = "loadstone"
 """The one kind of message, in both directions, that is ours."""

@@ -1,0 +1,1 @@
+"""Commands that make load, or prepare or end it."""

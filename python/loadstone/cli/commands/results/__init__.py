@@ -1,0 +1,1 @@
+"""Commands that read what runs left behind, and write none of it anew."""

@@ -1,0 +1,1 @@
+"""How controller and agents reach each other: addresses, certificates, and what carries words."""
