@@ -141,7 +141,7 @@ def test_an_objective_that_nothing_meets_ends_the_search(tmp_path: Path) -> None
     text = CAMPAIGN.replace("p99: 100ms", "p99: 1ms").replace("VARIED", "min: 50/s,")
     plan = make_plan(parse_campaign(text, drivers=DRIVERS, environ={}), DRIVERS)
     found = search(tmp_path / "run", plan)
-    assert (found.lower, found.upper, found.reason) == (None, 50, "even the lowest load fails")
+    assert (found.lower, found.upper, found.end) == (None, 50, "lowest fails")
     assert describe_answer(found).startswith("no load was seen to meet p99 ≤ 1.00 ms")
     assert "; it fails at 50.0/s; even the lowest load fails, after" in describe_answer(found)
 

@@ -18,6 +18,10 @@ from loadstone.documents.trial import GoalDocument, LoadsDocument
 
 Stage = Literal["coarse", "fine", "confirm"]
 Class = Literal["lower", "upper", "undecided"]
+End = Literal[
+    "confirmed", "highest passes", "lowest fails", "none confirmed", "gave up", "not over"
+]
+"""How a search ended; "not over" where trials are missing."""
 
 LOWER_AFTER_FAILED_CONFIRM = 0.98
 COARSE_WIDTH = 0.05
@@ -152,12 +156,13 @@ class FoundCapacity:
     `lower` is the confirmed capacity, None when even the lowest load fails; `upper` the smallest
     load that fails, None when even the highest passes. `is_doubted` when only spoiled trials missed
     the goal at `upper`. `is_confirmed` is False when the search gave up, or has no lower bound and
-    a doubted upper one; `reason` says why.
+    a doubted upper one; `end` is why, and `reason` says it.
     """
 
     lower: float | None
     upper: float | None
     is_confirmed: bool
+    end: End
     reason: str
     trials: int
     is_doubted: bool = False
@@ -211,7 +216,12 @@ def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measur
         return step
     lower, upper = bounds(goal, told)
     found = FoundCapacity(
-        lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials)
+        lower=lower,
+        upper=upper,
+        is_confirmed=False,
+        end="gave up",
+        reason=reason,
+        trials=len(trials),
     )
     return _with_doubt(found, told)
 
@@ -416,6 +426,7 @@ def _confirm_step(
             lower=None,
             upper=upper,
             is_confirmed=True,
+            end="lowest fails",
             reason="even the lowest load fails",
             trials=len(trials),
         )
@@ -425,12 +436,12 @@ def _confirm_step(
         good = sum(trial.is_good for trial in own)
         bad = len(own) - good
         if good >= goal.confirm_good_min:
-            reason = "confirmed" if upper is not None else "even the highest load passes"
             return FoundCapacity(
                 lower=candidate,
                 upper=upper,
                 is_confirmed=True,
-                reason=reason,
+                end="highest passes" if upper is None else "confirmed",
+                reason="even the highest load passes" if upper is None else "confirmed",
                 trials=len(trials),
             )
         if bad <= goal.confirm_trials - goal.confirm_good_min:
@@ -441,6 +452,7 @@ def _confirm_step(
                 lower=None,
                 upper=upper,
                 is_confirmed=True,
+                end="none confirmed",
                 reason="no load could be confirmed",
                 trials=len(trials),
             )

@@ -20,6 +20,7 @@ from loadstone.analysis.statistics.ratios import Interval, mean_interval
 from loadstone.campaign import search_step
 from loadstone.campaign.planning.lifecycle import operations_of
 from loadstone.campaign.search import (
+    End,
     FoundCapacity,
     Goal,
     Observation,
@@ -84,6 +85,7 @@ class CapacitySearch:
     is_confirmed: bool
     is_doubted: bool
     is_over: bool
+    end: End
     reason: str
     rate: Interval | None
     latency_ns: float | None
@@ -231,7 +233,7 @@ def _read_search(
     ]
     steps = tuple(map(_step, in_order, seen, trials, are_counted(trials)))
     found = _outcome(goal, trials, next_step(goal, trials, loads))
-    is_over = is_ended or not found.reason.startswith("not over")
+    is_over = is_ended or found.end != "not over"
     at = found.lower if found.is_confirmed else None
     confirming = [
         step
@@ -258,6 +260,7 @@ def _read_search(
         is_confirmed=found.is_confirmed,
         is_doubted=found.is_doubted,
         is_over=is_over,
+        end=found.end,
         reason=found.reason,
         rate=mean_interval([step.rate for step in confirming]) if confirming else None,
         latency_ns=_quantile(own, goal.quantile),
@@ -269,9 +272,13 @@ def _outcome(goal: Goal, trials: Sequence[SearchTrial], step: object) -> FoundCa
     if isinstance(step, FoundCapacity):
         return step
     lower, upper = bounds(goal, counted(trials))
-    reason = "not over: trials are missing"
     return FoundCapacity(
-        lower=lower, upper=upper, is_confirmed=False, reason=reason, trials=len(trials)
+        lower=lower,
+        upper=upper,
+        is_confirmed=False,
+        end="not over",
+        reason="not over: trials are missing",
+        trials=len(trials),
     )
 
 

@@ -325,6 +325,7 @@ def _search(search: CapacitySearch) -> dict[str, Any]:
         "confirmed": search.is_confirmed,
         "doubted": search.is_doubted,
         "over": search.is_over,
+        "end": search.end,
         "reason": search.reason,
         "requests_per_s": None if rate is None else rate.centre,
         "requests_per_s_low": None if rate is None else rate.low,
