@@ -33,3 +33,13 @@ def test_the_demo_measures_three_targets_and_leaves_a_page(tmp_path: Path) -> No
     assert len(measured) == 3 * 2 * 3
     assert all(record.summary["failed"] == 0 for record in run.records)
     assert os.listdir(tmp_path) == ["run"]
+
+
+@pytest.mark.skipif(
+    not {"s3", "swift", "file"} <= DRIVERS, reason="built without the drivers of the demo"
+)
+def test_the_demo_can_interleave_blocks(tmp_path: Path) -> None:
+    said = loadstone("demo", "-o", tmp_path / "run", "--objects", "50", "--blocks", "2")
+    assert said.code == 0, said.err
+    measured = [one.trial for one in read_run(tmp_path / "run").records if one.trial["measured"]]
+    assert [one["block"] for one in measured] == [1] * 9 + [2] * 9

@@ -121,9 +121,9 @@ def test_a_ratio_against_its_medians_does_not_say_which_target_is_faster(tmp_pat
     assert "reached" not in first
 
 
-def void_trial(folder, number, operation):
+def void_trial(folder, number, operation, target="ceph", **place):
     """Add a trial with more requests in flight than clients: the books do not agree."""
-    document = trial(number, "ceph", operation)
+    document = trial(number, target, operation, **place)
     rows = trial_rows(document, 900, 4)
     document["load"]["clients"] = 1
     folder.write(document, rows)
@@ -146,3 +146,16 @@ def test_an_operation_without_a_result_is_named_beside_the_best(tmp_path):
     found = first_screen(closed(folder))
     assert found.best.cell.operation == "get"
     assert found.sentence.endswith("No result of put may be used; the cautions say why.")
+
+
+def test_a_void_trial_leaves_the_other_rounds_paired(tmp_path):
+    folder = Folder(tmp_path / "run", "rounds", seconds=4)
+    for round_ in (1, 2, 3):
+        folder.add(trial(2 * round_, "one", "get", round=round_), 100 + round_)
+        if round_ < 3:
+            folder.add(trial(2 * round_ + 1, "other", "get", round=round_), 200 + 5 * round_)
+    void_trial(folder, 7, "get", target="other", round=3)
+    found = first_screen(closed(folder))
+    assert found.ratio.pairs == 2
+    assert found.ratio.ratio == pytest.approx((205 / 101 * 210 / 102) ** 0.5, rel=0.01)
+    assert found.ratio.low is not None

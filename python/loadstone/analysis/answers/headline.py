@@ -22,6 +22,7 @@ Standing = Literal["void", "bound", "first look", "good"]
 OPERATIONS_FIRST = ("get", "read", "put", "write")
 TRIALS_FOR_CONFIDENCE = 5
 REASON_MAX = 140
+NO_RESULT = "no result that may be used"
 NOT_RESOLVED = ", so not resolved"
 NOT_KNOWN = find_rule("UNDETERMINED").short
 
@@ -90,7 +91,7 @@ def headline_of(findings: Findings, answer: Answer) -> Headline:
     curve = next((one for one in answer.curves if best is not None and best in one.results), None)
     confidence = _confidence(answer, own)
     sentences = [
-        *(f"{one.target} failed: {one.reason}." for one in failed),
+        *(_failed_sentence(one) for one in failed),
         *(f"{one.name}: {describe_answer(one)}." for one in findings.searches),
         *_main_sentence(best, ratio, curve, answer),
         *_limit_sentence(best, ratio),
@@ -129,9 +130,14 @@ def _failed_targets(findings: Findings, answer: Answer) -> Iterable[FailedTarget
         elif trial.is_measured:
             asked.setdefault(trial.target, "")
     for target, reason in asked.items():
-        words = reason or "no measured trial left a result that may be used"
+        words = reason or NO_RESULT
         cut = words if len(words) <= REASON_MAX else f"{words[: REASON_MAX - 1]}…"
         yield FailedTarget(target=target, reason=cut.rstrip("."))
+
+
+def _failed_sentence(one: FailedTarget) -> str:
+    # What was measured beside a busy host has not failed.
+    return f"{one.target} {'has' if one.reason == NO_RESULT else 'failed:'} {one.reason}."
 
 
 def _main_operation(usable: Sequence[Result], results: Sequence[Result]) -> str:
@@ -180,12 +186,13 @@ def _ratio(own: Sequence[Result], places: Mapping[str, tuple[int, int]]) -> Targ
         {places.get(rate.trial, (0, 0)): rate.requests_per_s for rate in one.cell.trial_rates}
         for one in (under, over)
     ]
-    are_paired = rates[0].keys() == rates[1].keys() and all(
-        len(found) == len(one.cell.trial_rates) and min(found.values()) > 0
+    are_paired = all(
+        len(found) == len(one.cell.trial_rates) and min(found.values(), default=0) > 0
         for found, one in zip(rates, (under, over), strict=True)
     )
-    if are_paired and len(rates[0]) > 1:
-        pairs = sorted(rates[0])
+    # A round in which one of the two must not be used leaves the other rounds.
+    pairs = sorted(rates[0].keys() & rates[1].keys())
+    if are_paired and len(pairs) > 1:
         ratio = paired_ratio([rates[0][key] for key in pairs], [rates[1][key] for key in pairs])
         return TargetRatio(
             over=over,

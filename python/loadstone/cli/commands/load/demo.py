@@ -5,8 +5,9 @@ It starts the store on loopback, runs the campaign, writes report.html and print
 it measures is this machine, which serves and asks at once: an example, not a result.
 
 \b
-Example:
+Examples:
   loadstone demo -o /tmp/demo
+  loadstone demo --blocks 6
 """
 
 import os
@@ -50,7 +51,7 @@ targets:
     path: {directory}
 dataset: {{containers: 10, objects: {objects}, size: 4KiB, prefix: "demo-{{round}}-"}}
 load: {{threads: 32}}
-rounds: 2
+{repetition}
 phases:
   - {{op: put}}
   - {{op: get, iterations: 3}}
@@ -67,6 +68,13 @@ def command(
         Path | None, typer.Option("--output", "--out", "-o", help="Run folder.")
     ] = None,
     objects: Annotated[int, typer.Option(help="Objects of each round.", min=10)] = 20_000,
+    blocks: Annotated[
+        int | None,
+        typer.Option(
+            help="Interleaved blocks in the place of two rounds; six can decide which is faster.",
+            min=1,
+        ),
+    ] = None,
 ) -> int:
     from loadstone.campaign.reading.parse import parse_campaign
 
@@ -78,7 +86,10 @@ def command(
         _store() as address,
     ):
         text = CAMPAIGN.format(
-            address=address, directory=Path(directory).resolve(), objects=objects
+            address=address,
+            directory=Path(directory).resolve(),
+            objects=objects,
+            repetition="rounds: 2" if blocks is None else f"blocks: {blocks}",
         )
         campaign = parse_campaign(text, origin="demo")
         return session.measure(
