@@ -1,8 +1,9 @@
-"""Errors, warnings and hints on standard error, broken between words where a terminal is narrow."""
+"""Errors, warnings and hints, broken between words where a terminal is narrow."""
 
 import os
 import re
 import sys
+from typing import TextIO
 
 from loadstone.cli import plain
 
@@ -12,9 +13,10 @@ _COMMAND = re.compile(r"(?<=: )(?=(?:loadstone|pip|apt-get) )")
 """Where a command begins that is there to be copied, which a line break would cut in two."""
 
 
-def say(text: str) -> None:
-    """Print a message for the person who typed the command."""
-    print(wrapped(plain(text), _columns()), file=sys.stderr)
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Print a message for the person who typed the command: on standard error, if not said."""
+    stream = stream or sys.stderr
+    print(wrapped(plain(text), _columns(stream)), file=stream)
 
 
 def wrapped(text: str, columns: int | None) -> str:
@@ -40,9 +42,9 @@ def _lines(text: str, width: int) -> str:
     return "\n".join(lines)
 
 
-def _columns() -> int | None:
+def _columns(stream: TextIO) -> int | None:
     """Return the width of the terminal; None where messages go into a file or a pipe."""
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or None
+        return os.get_terminal_size(stream.fileno()).columns or None
     except (OSError, ValueError):
         return None

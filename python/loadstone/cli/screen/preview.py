@@ -3,6 +3,7 @@
 import datetime
 import json
 import re
+import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from loadstone.campaign.planning.trial import PlannedTrial, kind_of
 from loadstone.campaign.schema.campaign import Campaign, Schedule
 from loadstone.campaign.schema.schedule import start_of, suites
 from loadstone.campaign.schema.systems.node import Node
+from loadstone.cli.messages import say
 from loadstone.cli.reuse import reused_by
 from loadstone.cli.screen import preview_surroundings
 from loadstone.cli.screen.output import print_table
@@ -80,9 +82,9 @@ def print_preview(
     _print_cost(plan, rate, bandwidth)
     for absent in absent_secrets(plan):
         # A plan may be looked at where it will not be run.
-        print(f"warning: {absent}")
+        say(f"warning: {absent}", sys.stdout)
     for worry in host_limits.check(plan):
-        print(f"warning: {worry.text}\nhint: {worry.hint}")
+        say(f"warning: {worry.text}\nhint: {worry.hint}", sys.stdout)
     _print_starts(schedule, STARTS_LISTED if are_trials_listed else STARTS_SHOWN)
     if not are_trials_listed:
         print("\n--trials lists each trial")
