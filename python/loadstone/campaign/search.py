@@ -216,13 +216,9 @@ def next_step(goal: Goal, trials: Sequence[SearchTrial], loads: Loads) -> Measur
         return step
     lower, upper = bounds(goal, told)
     found = FoundCapacity(
-        lower=lower,
-        upper=upper,
-        is_confirmed=False,
-        end="gave up",
-        reason=reason,
+        lower=lower, upper=upper, is_confirmed=False, end="gave up", reason=reason,
         trials=len(trials),
-    )
+    )  # fmt: skip
     return _with_doubt(found, told)
 
 
@@ -423,13 +419,9 @@ def _confirm_step(
     lower, upper = found
     if lower is None:
         return FoundCapacity(
-            lower=None,
-            upper=upper,
-            is_confirmed=True,
-            end="lowest fails",
-            reason="even the lowest load fails",
-            trials=len(trials),
-        )
+            lower=None, upper=upper, is_confirmed=True, end="lowest fails",
+            reason="even the lowest load fails", trials=len(trials),
+        )  # fmt: skip
     candidate = lower
     while True:
         own = [t for t in trials if t.stage == "confirm" and t.load == candidate]
