@@ -1,12 +1,13 @@
-"""Encrypted objects as another implementation opens them: envelopes and pieces by the reference."""
+"""Encrypted objects and paths as another implementation opens them, by the reference."""
 
+import base64
 import hashlib
 from dataclasses import dataclass
 
 from cryptography.hazmat.primitives import hashes, hmac
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from cryptography.hazmat.primitives.keywrap import aes_key_unwrap
 
@@ -40,11 +41,27 @@ class Keys:
     def of_inbox(self, user: int) -> Reader:
         return Reader(user, inbox=self.derived(b"loadstone inbox", user))
 
-    def derived(self, label: bytes, number: int) -> bytes:
+    def of_paths(self, user: int | None = None) -> bytes:
+        """Return what seals the paths of a user's private space, or all others."""
+        label = b"loadstone run paths" if user is None else b"loadstone paths"
+        return self.derived(label, user or 0, 64)
+
+    def derived(self, label: bytes, number: int, length: int = 32) -> bytes:
         named = bytes.fromhex(self.run) + self.seed.to_bytes(8, "little")
         source = hashlib.sha256(b"loadstone test key" + named).digest()
         info = label + number.to_bytes(8, "little") + bytes(16)
-        return HKDFExpand(hashes.SHA256(), 32, info).derive(source)
+        return HKDFExpand(hashes.SHA256(), length, info).derive(source)
+
+
+def opened_path(stored: str, head: str, key: bytes) -> str:
+    """Return the key behind a head that is plain; raise where a segment was not sealed there."""
+    plain = head
+    at = len(head)
+    for segment in stored[len(head) :].split("/"):
+        sealed = base64.urlsafe_b64decode(segment + "=" * (-len(segment) % 4))
+        plain += AESSIV(key).decrypt(sealed, [stored[:at].encode()]).decode() + "/"
+        at += len(segment) + 1
+    return plain.removesuffix("/")
 
 
 def opened(stored: bytes, cipher: str, reader: Reader) -> bytes:

@@ -17,6 +17,7 @@ LIMITS = {
     "parts_max": ("parts of an object", "{:,}".format),
     "bulk_keys_max": ("objects of one `bulk_delete`", "{:,}".format),
     "key_bytes_max": ("a key", "{:,} bytes".format),
+    "name_bytes_max": ("a name between two slashes", "{:,} bytes".format),
 }
 
 

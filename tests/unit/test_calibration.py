@@ -75,6 +75,7 @@ def load(**changes: Any) -> ClientLoad:
         "connections": "keep_alive",
         "settings": {"endpoints": ["http://store.example"]},
         "encryption": None,
+        "path_encryption": None,
         "is_on_own_host": False,
     }
     return ClientLoad(**usual | changes)
@@ -150,6 +151,7 @@ def test_open_load_has_as_many_in_flight_as_it_takes() -> None:
         ({"settings": {"endpoints": ["https://store.example"]}}, "TLS"),
         ({"connections": "per_request"}, "connections per request"),
         ({"encryption": "aes-256-gcm"}, "no calibration with aes-256-gcm on the client"),
+        ({"path_encryption": "aes-256-siv"}, "no calibration with aes-256-siv on the client"),
     ],
 )
 def test_what_was_not_calibrated_has_no_ceiling(changes: dict[str, Any], why: str) -> None:

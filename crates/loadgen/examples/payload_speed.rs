@@ -1,5 +1,6 @@
 //! Prints how fast payload is made and verified, and segments are sealed and opened, on one core, in
-//! bytes per second of CPU time, and how many nanoseconds an envelope takes its writer and its reader.
+//! bytes per second of CPU time, and how many nanoseconds an envelope takes its writer and its reader, and
+//! an encrypted path of one segment.
 //!
 //! `cargo run --release --example payload_speed -- 1048576` works on objects of so many bytes; the
 //! output is one JSON object.
@@ -7,10 +8,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use loadstone_loadgen::dataset::Dataset;
 use loadstone_loadgen::payload::sealed::{Opener, SEGMENT_BYTES, Sealer, SealingKey};
 use loadstone_loadgen::payload::{ObjectId, PayloadSpec, Reader, Verdict, Verifier, fill};
 use loadstone_loadgen::thread_cpu_ns;
-use loadstone_loadgen::trial::Cipher;
+use loadstone_loadgen::trial::{Cipher, Trial};
 use serde_json::{Map, Value, json};
 
 const LEAST: Duration = Duration::from_millis(500);
@@ -81,6 +83,36 @@ fn envelopes(spec: &PayloadSpec) -> Map<String, Value> {
     told
 }
 
+/// Writes the keys of a dataset and looks for their numbers, plain and sealed.
+fn paths() -> Map<String, Value> {
+    let mut told = Map::new();
+    for (name, cipher) in [("plain", Value::Null), ("sealed", json!("aes-256-siv"))] {
+        let document = json!({
+            "format": 1, "id": "0001", "run": "07".repeat(16), "seed": 1, "phase": "put",
+            "target": {"name": "t", "driver": "file", "settings": {"path": "/"}},
+            "dataset": {"bucket_prefix": "b-", "buckets": 1, "objects": 1, "object_prefix": "bench-",
+                        "size": {"kind": "fixed", "bytes": 1}, "path_encryption": cipher},
+            "mix": [{"operation": "put"}], "load": {"kind": "closed", "clients": 1},
+            "stop": {"requests": 1},
+        });
+        let trial = Trial::parse(&document.to_string()).expect("a sound document");
+        let dataset = Dataset::new(&trial);
+        let mut key = Vec::new();
+        let per_key_ns = |per_s: f64| 16_384.0 * 1e9 / per_s;
+        let written = bytes_per_s(16_384, |number| {
+            key.clear();
+            dataset.write_key(1_000_000 + number, &mut key);
+        });
+        let text = String::from_utf8(key).expect("keys are text");
+        let read = bytes_per_s(16_384, |_| {
+            assert!(dataset.index_of(std::hint::black_box(&text)).is_some());
+        });
+        told.insert(format!("{name}_key_written_ns"), json!(per_key_ns(written)));
+        told.insert(format!("{name}_key_read_ns"), json!(per_key_ns(read)));
+    }
+    told
+}
+
 fn main() {
     let bytes = std::env::args().nth(1).and_then(|text| text.parse::<usize>().ok());
     let bytes = bytes.expect("the argument is the length of an object");
@@ -104,6 +136,7 @@ fn main() {
     });
     let mut told = ciphers(&spec, bytes);
     told.extend(envelopes(&spec));
+    told.extend(paths());
     told.insert("bytes".to_owned(), json!(bytes));
     told.insert("made_per_s".to_owned(), json!(made));
     told.insert("verified_per_s".to_owned(), json!(verified));

@@ -40,6 +40,7 @@ fn driver_mistakes(trial: &Trial) -> Vec<String> {
     let mut mistakes: Vec<String> = cannot.collect();
     mistakes.extend((info.check)(trial));
     mistakes.extend(encryption_mistakes(trial, info));
+    mistakes.extend(path_mistakes(trial, info));
     mistakes
 }
 
@@ -63,6 +64,33 @@ fn encryption_mistakes(trial: &Trial, driver: &DriverInfo) -> Vec<String> {
             "mix: found {} of objects encrypted with {cipher}; a range cannot be decrypted by \
              itself, read whole objects with get",
             share.operation.name()
+        ));
+    }
+    mistakes
+}
+
+/// Returns the mistakes of a trial whose objects' paths are encrypted.
+fn path_mistakes(trial: &Trial, driver: &DriverInfo) -> Vec<String> {
+    let Some(cipher) = trial.dataset.path_encryption.map(|cipher| cipher.name()) else {
+        return Vec::new();
+    };
+    let mut mistakes = Vec::new();
+    if !driver.facts.encrypts_paths {
+        let can = DRIVERS.iter().filter(|info| info.facts.encrypts_paths && !info.is_for_tests);
+        mistakes.push(format!(
+            "dataset.path_encryption: found {cipher}, which driver \"{}\" cannot do; drivers that \
+             can: {}",
+            driver.name,
+            can.map(|info| info.name).collect::<Vec<_>>().join(", ")
+        ));
+    }
+    let plain = &trial.dataset.object_prefix;
+    if let Some(prefix) = &trial.options.prefix
+        && !plain.starts_with(prefix)
+    {
+        mistakes.push(format!(
+            "options.prefix: found \"{prefix}\" beside dataset.path_encryption, allowed: what \
+             \"{plain}\" begins with, for the rest of each key is encrypted"
         ));
     }
     mistakes

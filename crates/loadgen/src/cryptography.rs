@@ -21,6 +21,8 @@ pub(crate) enum Kind {
     Wrapping,
     /// Digests of bodies: the payload's hash in a signature, checksums.
     Hashing,
+    /// Sealing and opening the paths of objects.
+    Paths,
 }
 
 /// Time of each kind.
@@ -29,6 +31,7 @@ pub(crate) struct Spent {
     pub(crate) encryption_ns: u64,
     pub(crate) wrapping_ns: u64,
     pub(crate) hashing_ns: u64,
+    pub(crate) paths_ns: u64,
 }
 
 impl AddAssign for Spent {
@@ -36,6 +39,7 @@ impl AddAssign for Spent {
         self.encryption_ns += other.encryption_ns;
         self.wrapping_ns += other.wrapping_ns;
         self.hashing_ns += other.hashing_ns;
+        self.paths_ns += other.paths_ns;
     }
 }
 
@@ -47,6 +51,7 @@ impl Sub for Spent {
             encryption_ns: self.encryption_ns - other.encryption_ns,
             wrapping_ns: self.wrapping_ns - other.wrapping_ns,
             hashing_ns: self.hashing_ns - other.hashing_ns,
+            paths_ns: self.paths_ns - other.paths_ns,
         }
     }
 }
@@ -61,6 +66,25 @@ pub(crate) fn count(is_counted: bool) {
     SPENT.set(is_counted.then(Spent::default));
 }
 
+/// Does work on another thread for one of ours, and returns what it spent where that one counts.
+pub(crate) fn aside<T>(is_counted: bool, work: impl FnOnce() -> T) -> (T, Spent) {
+    count(is_counted);
+    (work(), SPENT.get().unwrap_or_default())
+}
+
+/// Tells whether this thread counts.
+pub(crate) fn is_counted() -> bool {
+    SPENT.get().is_some()
+}
+
+/// Takes what another thread has spent for this one.
+pub(crate) fn take_over(other: Spent) {
+    if let Some(mut spent) = SPENT.get() {
+        spent += other;
+        SPENT.set(Some(spent));
+    }
+}
+
 /// Does work of a kind, and counts its time if this thread counts.
 #[inline]
 pub(crate) fn spend<T>(kind: Kind, work: impl FnOnce() -> T) -> T {
@@ -72,6 +96,7 @@ pub(crate) fn spend<T>(kind: Kind, work: impl FnOnce() -> T) -> T {
         Kind::Encryption => spent.encryption_ns += took_ns,
         Kind::Wrapping => spent.wrapping_ns += took_ns,
         Kind::Hashing => spent.hashing_ns += took_ns,
+        Kind::Paths => spent.paths_ns += took_ns,
     }
     SPENT.set(Some(spent));
     made

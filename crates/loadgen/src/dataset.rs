@@ -9,7 +9,13 @@ use std::sync::Arc;
 use crate::chance::{mix64, unit};
 use crate::payload::ObjectId;
 use crate::script::{self, Found, Listing, Script};
-use crate::trial::{DatasetSpec, Keys, Order, SizeLaw, Trial};
+use crate::trial::{DatasetSpec, SizeLaw, Trial};
+
+mod chooser;
+mod paths;
+
+pub use chooser::KeyChooser;
+use paths::SealedPaths;
 
 /// One object of a dataset, as one of its writes made it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +35,8 @@ pub struct Dataset {
     prefix_hash: u64,
     /// Where a script says which objects there are, and how large each version is.
     script: Option<Arc<Script>>,
+    /// Where paths are encrypted, what keys are stored as.
+    paths: Option<Arc<SealedPaths>>,
     /// Whether keys of a script are written as names of files, which hold no slash.
     is_flat: bool,
 }
@@ -41,6 +49,7 @@ impl Dataset {
         Self {
             prefix_hash: prefix_hash(&spec),
             script: trial.open_script.clone(),
+            paths: SealedPaths::of_trial(trial),
             is_flat: false,
             seed: mix64(trial.content_seed() ^ 0x5349_5a45),
             spec,
@@ -72,11 +81,33 @@ impl Dataset {
     /// Appends the key of an object.
     #[inline]
     pub fn write_key(&self, index: u64, out: &mut Vec<u8>) {
+        if let Some(paths) = &self.paths {
+            return self.write_sealed_key(paths, index, out);
+        }
         out.extend_from_slice(self.spec.object_prefix.as_bytes());
         match &self.script {
             None => write_number(index, out),
             Some(script) => write_scripted(script.subjects.key(index), self.is_flat, out),
         }
+    }
+
+    /// Kept out of the hot loop of plain datasets.
+    #[inline(never)]
+    fn write_sealed_key(&self, paths: &SealedPaths, index: u64, out: &mut Vec<u8>) {
+        let Some(script) = &self.script else {
+            let mut digits = Vec::with_capacity(20);
+            write_number(index, &mut digits);
+            return paths.seal(std::str::from_utf8(&digits).expect("digits are text"), out);
+        };
+        let own = script.subjects.key(index);
+        if !self.is_flat {
+            return paths.seal(own, out);
+        }
+        let mut stored = Vec::new();
+        paths.seal(own, &mut stored);
+        let (prefix, own) = stored.split_at(self.spec.object_prefix.len());
+        out.extend_from_slice(prefix);
+        write_flat(own, out);
     }
 
     /// Returns the name of a bucket.
@@ -88,8 +119,9 @@ impl Dataset {
     /// Returns the number of the object that a key names, if it is one of this dataset's form.
     #[must_use]
     pub fn index_of(&self, key: &str) -> Option<u64> {
+        let key = self.listed_key(key)?;
         if let Some(script) = &self.script {
-            return script.subjects.with_key(&self.unflattened(key)).next();
+            return script.subjects.with_key(&key).next();
         }
         let digits = key.strip_prefix(&self.spec.object_prefix)?;
         let is_canonical = digits == "0" || !digits.starts_with('0');
@@ -111,7 +143,10 @@ impl Dataset {
         match &self.script {
             None => self.index_of(key).is_some_and(is_here),
             // The same key may lie in several places.
-            Some(script) => script.subjects.with_key(&self.unflattened(key)).any(is_here),
+            Some(script) => {
+                let key = self.listed_key(key);
+                key.is_some_and(|key| script.subjects.with_key(&key).any(is_here))
+            }
         }
     }
 
@@ -145,9 +180,14 @@ impl Dataset {
         script.subjects.find(*listing)
     }
 
-    /// Returns the key that a name in a listing stands for.
-    pub(crate) fn listed_key<'a>(&self, name: &'a str) -> Cow<'a, str> {
-        self.unflattened(name)
+    /// Returns the key that a name in a listing stands for; `None` where names are encrypted, and
+    /// this is none that we have made.
+    pub(crate) fn listed_key<'a>(&self, name: &'a str) -> Option<Cow<'a, str>> {
+        let name = self.unflattened(name);
+        match &self.paths {
+            None => Some(name),
+            Some(paths) => paths.open(&name).map(Cow::Owned),
+        }
     }
 
     /// Returns a number that stands for bucket and key in payloads.
@@ -195,15 +235,19 @@ impl Dataset {
 
 /// Writes a key of a script, as a name of a file if that is wanted.
 fn write_scripted(key: &str, is_flat: bool, out: &mut Vec<u8>) {
-    if !is_flat {
+    if is_flat {
+        write_flat(key.as_bytes(), out);
+    } else {
         out.extend_from_slice(key.as_bytes());
-        return;
     }
-    for byte in key.bytes() {
+}
+
+fn write_flat(key: &[u8], out: &mut Vec<u8>) {
+    for byte in key {
         match byte {
             b'/' => out.extend_from_slice(b"%2F"),
             b'%' => out.extend_from_slice(b"%25"),
-            byte => out.push(byte),
+            byte => out.push(*byte),
         }
     }
 }
@@ -327,163 +371,9 @@ pub fn write_number(mut number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[first..]);
 }
 
-/// Chooses the object that a ticket asks for.
-#[derive(Debug, Clone)]
-pub struct KeyChooser {
-    objects: u64,
-    law: Law,
-}
-
-#[derive(Debug, Clone)]
-enum Law {
-    Sequential,
-    Uniform,
-    Zipf(Zipf),
-}
-
-impl KeyChooser {
-    /// Makes the chooser for `objects` objects.
-    #[must_use]
-    pub fn new(keys: &Keys, objects: u64, seed: u64) -> Self {
-        let law = match keys.order {
-            Order::Sequential => Law::Sequential,
-            Order::Uniform => Law::Uniform,
-            Order::Zipf => Law::Zipf(Zipf::new(objects.max(1), keys.theta.unwrap_or(0.99), seed)),
-        };
-        Self { objects: objects.max(1), law }
-    }
-
-    /// Returns the object's number: by the ticket in sequence, otherwise by 64 random bits.
-    #[inline]
-    #[must_use]
-    pub fn choose(&self, ticket: u64, chance: u64) -> u64 {
-        match &self.law {
-            Law::Sequential => ticket % self.objects,
-            Law::Uniform => ((u128::from(chance) * u128::from(self.objects)) >> 64) as u64,
-            Law::Zipf(zipf) => zipf.choose(chance),
-        }
-    }
-}
-
-/// Zipf's law by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate
-/// variates from monotone discrete distributions", ACM TOMACS 6(3), 1996): no table, whatever the
-/// number of objects. Ranks are scattered over the objects, so that the hot ones are no neighbours.
-#[derive(Debug, Clone)]
-struct Zipf {
-    objects: u64,
-    theta: f64,
-    h_first: f64,
-    h_last: f64,
-    shift: f64,
-    multiplier: u64,
-    offset: u64,
-}
-
-impl Zipf {
-    fn new(objects: u64, theta: f64, seed: u64) -> Self {
-        // An exponent of exactly 1 has a logarithm for an integral; a hair beside it has not.
-        let theta = if (theta - 1.0).abs() < 1e-9 { 1.0 + 1e-9 } else { theta };
-        let mut zipf = Self {
-            objects,
-            theta,
-            h_first: 0.0,
-            h_last: 0.0,
-            shift: 0.0,
-            multiplier: coprime_near_golden_ratio(objects),
-            offset: mix64(seed) % objects,
-        };
-        zipf.h_first = zipf.integral(1.5) - 1.0;
-        zipf.h_last = zipf.integral(objects as f64 + 0.5);
-        zipf.shift = 2.0 - zipf.inverse(zipf.integral(2.5) - 2.0_f64.powf(-theta));
-        zipf
-    }
-
-    fn integral(&self, rank: f64) -> f64 {
-        (rank.powf(1.0 - self.theta) - 1.0) / (1.0 - self.theta)
-    }
-
-    fn inverse(&self, area: f64) -> f64 {
-        (1.0 + area * (1.0 - self.theta)).powf(1.0 / (1.0 - self.theta))
-    }
-
-    fn choose(&self, chance: u64) -> u64 {
-        let mut bits = chance;
-        loop {
-            let area = self.h_last + unit(bits) * (self.h_first - self.h_last);
-            let point = self.inverse(area);
-            let rank = (point + 0.5).floor().clamp(1.0, self.objects as f64);
-            if rank - point <= self.shift
-                || area >= self.integral(rank + 0.5) - rank.powf(-self.theta)
-            {
-                let rank = rank as u64 - 1;
-                let scattered = u128::from(rank) * u128::from(self.multiplier);
-                return ((scattered + u128::from(self.offset)) % u128::from(self.objects)) as u64;
-            }
-            bits = mix64(bits);
-        }
-    }
-}
-
-/// Returns a number that shares no divisor with `objects`: multiplying by it permutes them.
-fn coprime_near_golden_ratio(objects: u64) -> u64 {
-    let divisor = |mut a: u64, mut b: u64| {
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    let mut candidate = ((objects as f64 * 0.618_033_988_75) as u64).max(1);
-    while divisor(candidate, objects) != 1 {
-        candidate += 1;
-    }
-    candidate
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn chooser(order: Order, objects: u64) -> KeyChooser {
-        KeyChooser::new(&Keys { order, theta: Some(0.99) }, objects, 7)
-    }
-
-    #[test]
-    fn zipf_frequencies_are_those_of_the_law() {
-        const OBJECTS: u64 = 1000;
-        const DRAWS: u64 = 400_000;
-        let chooser = chooser(Order::Zipf, OBJECTS);
-        let mut counts = vec![0_u64; OBJECTS as usize];
-        for ticket in 0..DRAWS {
-            counts[chooser.choose(ticket, mix64(ticket)) as usize] += 1;
-        }
-        counts.sort_unstable_by(|a, b| b.cmp(a));
-        let total: f64 = (1..=OBJECTS).map(|rank| (rank as f64).powf(-0.99)).sum();
-        for rank in [1_usize, 2, 3, 10, 30] {
-            let truth = (rank as f64).powf(-0.99) / total * DRAWS as f64;
-            let found = counts[rank - 1] as f64;
-            assert!((found / truth - 1.0).abs() < 0.06, "rank {rank}: {found} against {truth}");
-        }
-    }
-
-    #[test]
-    fn zipf_reaches_every_object_of_a_small_set_and_none_beyond_a_large_one() {
-        let small = chooser(Order::Zipf, 50);
-        let seen: std::collections::HashSet<u64> =
-            (0..20_000).map(|ticket| small.choose(ticket, mix64(ticket))).collect();
-        assert_eq!(seen.len(), 50);
-        let large = chooser(Order::Zipf, 1_000_000_000);
-        assert!((0..20_000).all(|ticket| large.choose(ticket, mix64(ticket)) < 1_000_000_000));
-    }
-
-    #[test]
-    fn uniform_keys_cover_the_objects_evenly() {
-        let chooser = chooser(Order::Uniform, 10);
-        let mut counts = [0_u64; 10];
-        for ticket in 0..100_000 {
-            counts[chooser.choose(ticket, mix64(ticket)) as usize] += 1;
-        }
-        assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
-    }
 
     #[test]
     fn sizes_follow_their_law() {

@@ -23,6 +23,8 @@ pub struct Facts {
     /// Whether objects stay when they are written. Of a target that keeps nothing, whatever is asked
     /// for is there, nothing has to be prepared, and nothing stays.
     pub keeps: bool,
+    /// Whether its objects have keys, whose paths clients can encrypt.
+    pub encrypts_paths: bool,
     /// Whether its place is a pool of a Ceph cluster, of which Ceph's own programs can be asked.
     pub is_ceph_pool: bool,
     /// What one word for a target may look like, for people.
@@ -52,6 +54,7 @@ impl Facts {
         address: Address { kind: AddressKind::None, settings: &[] },
         connects: false,
         keeps: true,
+        encrypts_paths: false,
         is_ceph_pool: false,
         words: &[],
         forms: &[],
@@ -118,6 +121,8 @@ pub struct Limits {
     pub bulk_keys_max: Option<u32>,
     /// The longest key of an object, in bytes.
     pub key_bytes_max: Option<usize>,
+    /// The longest name between two slashes of a key, in bytes.
+    pub name_bytes_max: Option<usize>,
 }
 
 impl Limits {
@@ -129,6 +134,7 @@ impl Limits {
         parts_max: None,
         bulk_keys_max: None,
         key_bytes_max: None,
+        name_bytes_max: None,
     };
 }
 

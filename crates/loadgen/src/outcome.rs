@@ -142,6 +142,7 @@ impl Outcome {
             SetVerdict::Same => Self::OK,
             SetVerdict::Missing => Self::MISSING,
             SetVerdict::Extra => Self::EXTRA,
+            SetVerdict::Corrupt => Self::CORRUPT,
         }
     }
 

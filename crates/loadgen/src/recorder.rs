@@ -95,6 +95,8 @@ pub(crate) struct Row {
     pub wrapping: Option<Box<Histogram<u64>>>,
     /// The same of hashing.
     pub hashing: Option<Box<Histogram<u64>>>,
+    /// The same of encrypted paths.
+    pub paths: Option<Box<Histogram<u64>>>,
     /// When the first of these actions began and the last ended, since the trial's start.
     pub span: Option<(u64, u64)>,
 }
@@ -116,6 +118,7 @@ impl Row {
             encryption: None,
             wrapping: None,
             hashing: None,
+            paths: None,
             span: None,
         }
     }
@@ -139,6 +142,7 @@ impl Row {
             (&mut self.encryption, &other.encryption),
             (&mut self.wrapping, &other.wrapping),
             (&mut self.hashing, &other.hashing),
+            (&mut self.paths, &other.paths),
         ] {
             if let Some(theirs) = theirs {
                 add(mine.get_or_insert_with(|| Box::new(histogram())), theirs);
@@ -161,6 +165,7 @@ impl Row {
             &mut self.encryption,
             &mut self.wrapping,
             &mut self.hashing,
+            &mut self.paths,
         ];
         optional.into_iter().flatten().for_each(|histogram| histogram.reset());
     }
@@ -342,6 +347,7 @@ impl Recorder {
             (&mut row.encryption, spent.encryption_ns),
             (&mut row.wrapping, spent.wrapping_ns),
             (&mut row.hashing, spent.hashing_ns),
+            (&mut row.paths, spent.paths_ns),
         ] {
             if spent_ns > 0 {
                 kind.get_or_insert_with(|| Box::new(histogram())).saturating_record(spent_ns);

@@ -14,7 +14,7 @@ mod planned;
 mod script;
 
 pub use crate::portion::Portion;
-pub use dataset::{Cipher, DatasetSpec, Origin, SizeLaw};
+pub use dataset::{Cipher, DatasetSpec, Origin, PathCipher, SizeLaw};
 pub use planned::{Case, Goal, Intervention, Kind, Loads, Search};
 pub use script::{ScriptFile, ScriptSpec};
 

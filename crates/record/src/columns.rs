@@ -9,11 +9,11 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 pub const LATER: [&str; 2] = ["part", "parts_failed"];
 
 /// Columns of actions that the first builds did not write.
-pub const LATER_OF_ACTIONS: [&str; 7] =
-    ["encryption", "wrapping", "hashing", "began_ns", "ended_ns", "space", "user_type"];
+pub const LATER_OF_ACTIONS: [&str; 8] =
+    ["encryption", "wrapping", "hashing", "began_ns", "ended_ns", "space", "user_type", "paths"];
 
 /// What only actions have.
-const ACTIONS: [(&str, DataType); 7] = [
+const ACTIONS: [(&str, DataType); 8] = [
     ("encryption", DataType::Binary),
     ("wrapping", DataType::Binary),
     ("hashing", DataType::Binary),
@@ -21,6 +21,7 @@ const ACTIONS: [(&str, DataType); 7] = [
     ("ended_ns", DataType::Int64),
     ("space", DataType::Utf8),
     ("user_type", DataType::Utf8),
+    ("paths", DataType::Binary),
 ];
 
 const INTERVALS: [(&str, DataType); 15] = [

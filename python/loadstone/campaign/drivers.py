@@ -71,6 +71,7 @@ class ProtocolLimits(_Row):
     parts_max: int | None = None
     bulk_keys_max: int | None = None
     key_bytes_max: int | None = None
+    name_bytes_max: int | None = None
 
 
 class Throttling(_Row):
@@ -102,6 +103,7 @@ class Facts(_Row):
     address: Address = Field(default_factory=Address)
     connects: bool = False
     keeps: bool = True
+    encrypts_paths: bool = False
     is_ceph_pool: bool = False
     words: tuple[str, ...] = ()
     environment: tuple[tuple[Variable, ...], ...] = ()

@@ -105,6 +105,7 @@ def flags_of(name: str) -> dict[str, Any]:
         more = {
             "object_prefix": dataset["object_prefix"].removesuffix(f"{found.run[:8]}-"),
             "encryption": dataset.get("encryption"),
+            "path_encryption": dataset.get("path_encryption"),
         }
         alike.append({**flags, **size, **more})
     return {

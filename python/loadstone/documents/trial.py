@@ -74,6 +74,7 @@ class DatasetDocument(TypedDict, total=False):
     compressible: Number
     duplicate: Number
     encryption: str | None
+    path_encryption: str | None
     version: Whole
     written_by: Origin | None
 

@@ -9,6 +9,7 @@ from loadstone.documents.script import ScriptOrigin
 from loadstone.script.compiled import Checked, Compiled, check, compile_script
 from loadstone.script.generators import find_generator, read_settings
 from loadstone.script.mistakes import Mistakes
+from loadstone.script.sealed import sealed_keys
 from loadstone.script.table import Action, read_actions, read_origin
 
 FOLDER = "scripts"
@@ -47,6 +48,7 @@ class ScriptMaker:
         known = f"{wanted.script.model_dump_json()} {wanted.size_bytes}"
         if wanted.script.generator is not None:
             known += f" {wanted.threads} {wanted.seed}"
+        known += " sealed" if wanted.has_sealed_paths else ""
         if known not in self._made:
             file, origin = wanted.script.file, None
             if file is None:
@@ -56,7 +58,9 @@ class ScriptMaker:
                 path, mistakes = self._beside / file, Mistakes(file)
                 checked = check(self._watch(read_actions(path, mistakes), file), file, mistakes)
                 origin = read_origin(path)
-            self._made[known] = replace(_planned(checked, self._folder), origin=origin)
+            sealed = sealed_keys(checked.subjects) if wanted.has_sealed_paths else None
+            planned = _planned(checked, self._folder)
+            self._made[known] = replace(planned, origin=origin, sealed=sealed)
         return self._made[known]
 
 

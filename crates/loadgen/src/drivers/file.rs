@@ -2,6 +2,7 @@
 //!
 //! Each client blocks a thread of its own, as the programs do that work on files.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
@@ -11,6 +12,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::clock::Clock;
+use crate::cryptography::{self, Spent};
 use crate::dataset::{Dataset, Object};
 use crate::driver::{Client, Driver};
 use crate::error::Error;
@@ -18,13 +20,11 @@ use crate::facts::Facts;
 use crate::operation::Operation;
 use crate::outcome::{Completion, Outcome};
 use crate::ownership::{BucketState, Standing, Swept};
-use crate::payload::{Held, ObjectId, PayloadSpec, SECTOR_BYTES};
+use crate::payload::{Held, ObjectId, PayloadSpec};
 use crate::reactor::{Reactor, Sleep};
 use crate::requests::Request;
 use crate::settings::{self, Setting, SettingKind, setting};
-use crate::transport::disk::{
-    self, BLOCK_BYTES_MAX, Buffer, FLUSH_SETTINGS, Flush, TEMPORARY, Turns,
-};
+use crate::transport::disk::{self, Buffer, FLUSH_SETTINGS, Flush, TEMPORARY, Turns};
 use crate::transport::limits;
 use crate::trial::{Options, Ownership, Trial};
 
@@ -32,12 +32,14 @@ mod blocks;
 mod bucket;
 mod directory;
 mod facts;
+mod mistakes;
 mod reads;
 mod sweep;
 mod writes;
 
 use blocks::OpenFiles;
 use bucket::Bucket;
+use mistakes::{block_mistake, chunk_mistake, name_mistakes};
 use writes::Layout;
 
 /// What a copy's name has behind its object's.
@@ -284,61 +286,15 @@ fn block_bytes(trial: &Trial) -> u64 {
     trial.options.range_bytes.unwrap_or(largest).clamp(1, largest.max(1))
 }
 
-fn chunk_mistake(trial: &Trial) -> Option<String> {
-    let found = trial.target.settings.get("chunk_bytes").filter(|value| !value.is_null())?;
-    let allowed = disk::ALIGNMENT as u64..=BLOCK_BYTES_MAX;
-    let is_right = found
-        .as_u64()
-        .is_some_and(|bytes| allowed.contains(&bytes) && bytes % disk::ALIGNMENT as u64 == 0);
-    (!is_right).then(|| {
-        format!(
-            "target.settings.chunk_bytes: found {found}, allowed: multiples of 4096, to 256 MiB"
-        )
-    })
-}
-
-fn block_mistake(trial: &Trial) -> Option<String> {
-    let bytes = block_bytes(trial);
-    let largest = trial.dataset.size.max();
-    if bytes > BLOCK_BYTES_MAX {
-        return Some(format!(
-            "options.range_bytes: found {bytes}, allowed: up to {BLOCK_BYTES_MAX} in one request"
-        ));
-    }
-    let is_write = trial
-        .mix
-        .iter()
-        .any(|share| matches!(share.operation, Operation::Write | Operation::Append));
-    (is_write && bytes < largest && !bytes.is_multiple_of(SECTOR_BYTES)).then(|| {
-        format!("options.range_bytes: found {bytes}, allowed: multiples of {SECTOR_BYTES} to write")
-    })
-}
-
-/// Returns what would lead out of the directory, or cannot be a name.
-fn name_mistakes(trial: &Trial) -> Vec<String> {
-    let dataset = &trial.dataset;
-    let fields = [
-        ("dataset.bucket_prefix", &dataset.bucket_prefix, false),
-        ("dataset.object_prefix", &dataset.object_prefix, true),
-    ];
-    let is_wrong = |prefix: &str, may_nest: bool| {
-        let mut parts = prefix.split('/');
-        prefix.contains('\0')
-            || (!may_nest && prefix.contains('/'))
-            || prefix.starts_with('/')
-            || prefix.starts_with(".loadstone-")
-            || parts.any(|part| part == ".." || part == "." || part.len() > 200)
-    };
-    fields
-        .into_iter()
-        .filter(|(_, prefix, may_nest)| is_wrong(prefix, *may_nest))
-        .map(|(field, prefix, _)| {
-            format!("{field}: found \"{prefix}\", allowed: names of files inside the directory")
-        })
-        .collect()
-}
-
 impl Client for FileClient {
+    fn execute_counted(
+        &mut self,
+        request: &Request,
+        spent: &Cell<Spent>,
+    ) -> impl Future<Output = Completion> {
+        cryptography::counted(self.execute(request), spent)
+    }
+
     async fn execute(&mut self, request: &Request) -> Completion {
         let mut completion = Completion::plain(Outcome::OK, self.reactor.latest_ns(), 0, 0);
         if !matches!(request.operation, Operation::Put | Operation::Write | Operation::Append) {

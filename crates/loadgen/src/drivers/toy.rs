@@ -61,6 +61,7 @@ impl Driver for Toy {
     const SETTINGS: &'static [Setting] =
         &[Setting { required: true, ..setting("name", SettingKind::Text, "the map's name") }];
     const FACTS: Facts = Facts {
+        encrypts_paths: true,
         place: "drawer",
         address: Address { kind: AddressKind::Name, settings: &["name"] },
         words: &["toy:NAME"],
@@ -128,7 +129,8 @@ impl ToyClient {
             let prefix = toy.dataset.listed_prefix(listing);
             let mut found = toy.dataset.find(listing);
             let keys = map.get(&place).into_iter().flat_map(BTreeMap::keys);
-            keys.filter(|key| key.starts_with(&prefix)).for_each(|key| found.add(key));
+            let keys = keys.filter(|key| key.starts_with(&prefix));
+            keys.for_each(|key| found.add(toy.dataset.listed_key(key).as_deref()));
             completion.objects = found.entries();
             return completion.outcome = Outcome::of_set(found.verdict());
         }

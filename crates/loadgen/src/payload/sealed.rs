@@ -25,9 +25,11 @@ use crate::trial::{Cipher, Trial};
 
 mod content;
 mod envelope;
+mod keys;
 mod opener;
 
 pub use content::ContentKey;
+pub(crate) use keys::KeySource;
 pub use opener::Opener;
 
 use content::{PIECE_BYTES_MIN_MAX, nonce_bytes, piece_bytes};

@@ -60,8 +60,8 @@ struct SecondColumns {
     ended: Int64Builder,
     spaces: StringBuilder,
     user_types: StringBuilder,
-    /// Response, service, first byte, lag, part, encryption, wrapping, hashing.
-    histograms: [BinaryBuilder; 8],
+    /// Response, service, first byte, lag, part, encryption, wrapping, hashing, paths.
+    histograms: [BinaryBuilder; 9],
 }
 
 impl SecondColumns {
@@ -102,6 +102,7 @@ impl SecondColumns {
             row.encryption.as_deref(),
             row.wrapping.as_deref(),
             row.hashing.as_deref(),
+            row.paths.as_deref(),
         ];
         for (builder, histogram) in self.histograms.iter_mut().zip(histograms) {
             let filled = histogram.filter(|histogram| !histogram.is_empty());
@@ -113,7 +114,7 @@ impl SecondColumns {
     /// Never: the columns grow together, so they have one length.
     fn finish(mut self, of: Of<'_>) -> RecordBatch {
         let [second, requests, objects, bytes, parts_failed] = &mut self.numbers;
-        let [response, service, first_byte, lag, part, encryption, wrapping, hashing] =
+        let [response, service, first_byte, lag, part, encryption, wrapping, hashing, paths] =
             &mut self.histograms;
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(self.agents.finish()),
@@ -147,6 +148,7 @@ impl SecondColumns {
                     Arc::new(self.ended.finish()),
                     Arc::new(self.spaces.finish()),
                     Arc::new(self.user_types.finish()),
+                    Arc::new(paths.finish()),
                 ],
             ),
         };

@@ -1,5 +1,6 @@
 //! The subjects of a script: objects and listed prefixes, each with its key and its place.
 
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use arrow_array::cast::AsArray;
@@ -120,6 +121,20 @@ impl Subjects {
         users.map(|(place, _)| place.saturating_add(1)).max().unwrap_or(0)
     }
 
+    /// Returns the numbers of these users by their names.
+    pub(crate) fn named_users(&self) -> HashMap<String, u32> {
+        let mut users = HashMap::new();
+        for subject in 0..self.count {
+            if let Reader::Owner(user) | Reader::Inbox(user) = self.reader(subject)
+                && let Some((name, _)) = self.key(subject).split_once('/')
+                && !users.contains_key(name)
+            {
+                users.insert(name.to_owned(), user);
+            }
+        }
+        users
+    }
+
     /// Returns the longest listed prefix that a subject lies under.
     pub(crate) fn space(&self, subject: u32) -> Option<u32> {
         let (batch, at) = self.at(u64::from(subject))?;
@@ -153,7 +168,7 @@ impl Subjects {
     /// Begins to count what comes back of a listing.
     pub(crate) fn find(&self, wanted: Listing) -> Found<'_> {
         let most = u64::from(wanted.entries).min(self.count);
-        Found { prefix: &self.prefix, wanted, most, entries: 0, hash: 0 }
+        Found { prefix: &self.prefix, wanted, most, entries: 0, hash: 0, unread: 0 }
     }
 }
 
@@ -189,6 +204,8 @@ pub(crate) enum SetVerdict {
     Missing,
     /// There are more.
     Extra,
+    /// Names are encrypted, and some do not open.
+    Corrupt,
 }
 
 /// What a listing has returned so far: how many keys, and the sum of their hashes.
@@ -200,12 +217,18 @@ pub(crate) struct Found<'a> {
     most: u64,
     entries: u64,
     hash: u64,
+    /// Names that do not open.
+    unread: u64,
 }
 
 impl Found<'_> {
-    /// Counts a key, as it stands in the target.
-    pub(crate) fn add(&mut self, key: &str) {
+    /// Counts a key, which is nothing where its name is encrypted and does not open.
+    pub(crate) fn add(&mut self, key: Option<&str>) {
         self.entries += 1;
+        let Some(key) = key else {
+            self.unread += 1;
+            return;
+        };
         if self.wanted.entries == u32::MAX {
             return;
         }
@@ -218,6 +241,10 @@ impl Found<'_> {
     /// Describes what came back, for people.
     pub(crate) fn told(&self) -> String {
         let (found, wanted) = (self.entries, self.wanted.entries);
+        if self.unread > 0 {
+            let unread = self.unread;
+            return format!("of the {found} names in the listing {unread} do not decrypt");
+        }
         match u64::from(wanted) {
             _ if wanted == u32::MAX => {
                 format!("the listing has {found} keys or more, the script {} in all", self.most)
@@ -242,7 +269,9 @@ impl Found<'_> {
     pub(crate) fn verdict(&self) -> SetVerdict {
         let wanted = &self.wanted;
         let entries = u64::from(wanted.entries);
-        if self.has_too_many() {
+        if self.unread > 0 {
+            SetVerdict::Corrupt
+        } else if self.has_too_many() {
             SetVerdict::Extra
         } else if wanted.entries == u32::MAX || (self.entries, self.hash) == (entries, wanted.hash)
         {

@@ -23,6 +23,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use crate::clock::{Clock, monotonic_ns};
+use crate::cryptography::{self, Spent};
 use crate::reactor::{Park, Reactor, TaskIndex};
 
 /// One bit for each client whose request has ended: telling takes no lock, and a load thread that is
@@ -146,8 +147,13 @@ impl Seat {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<T> {
         let thread = std::thread::Builder::new().name("aside".into());
-        let started = |promise: Promise<T>| thread.spawn(move || promise.keep(work())).map(drop);
-        self.ask(reactor, started).await.map(|(value, _)| value)
+        let is_counted = cryptography::is_counted();
+        let work = move || cryptography::aside(is_counted, work);
+        let started =
+            |promise: Promise<(T, Spent)>| thread.spawn(move || promise.keep(work())).map(drop);
+        let ((value, spent), _) = self.ask(reactor, started).await?;
+        cryptography::take_over(spent);
+        Ok(value)
     }
 }
 

@@ -25,6 +25,9 @@ pub struct DatasetSpec {
     /// How the client encrypts each object before it sends it; not at all when absent.
     #[serde(default)]
     pub encryption: Option<Cipher>,
+    /// How the client encrypts the paths of objects; not at all when absent.
+    #[serde(default)]
+    pub path_encryption: Option<PathCipher>,
     /// Grows by one with every rewriting of the dataset.
     #[serde(default = "first_version")]
     pub version: u64,
@@ -102,6 +105,25 @@ impl Cipher {
         match self {
             Self::Aes256Gcm => "aes-256-gcm",
             Self::Aes256Cbc => "aes-256-cbc",
+        }
+    }
+}
+
+/// How a client encrypts the paths of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum PathCipher {
+    /// AES-SIV with two keys of 256 bits: each segment of a key is sealed by itself, always to the same.
+    #[serde(rename = "aes-256-siv")]
+    Aes256Siv,
+}
+
+impl PathCipher {
+    /// Returns the name in documents.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aes256Siv => "aes-256-siv",
         }
     }
 }

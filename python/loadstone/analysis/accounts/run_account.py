@@ -48,7 +48,9 @@ TRIAL_FIELDS = (
     "on_error",
     "verify",
 )
-DATASET_FIELDS = ("buckets", "objects", "size", "compressible", "duplicate", "encryption")
+DATASET_FIELDS = (
+    "buckets", "objects", "size", "compressible", "duplicate", "encryption", "path_encryption",
+)  # fmt: skip
 SETTING_FIELDS = (
     "payload_signing",
     "checksum",
@@ -304,7 +306,12 @@ def _dataset_objects(measured: Sequence[TrialDocument]) -> int | None:
 
 def _payload(measured: Sequence[TrialDocument]) -> str | None:
     shares = {
-        (dataset["compressible"], dataset["duplicate"], dataset.get("encryption") or "")
+        (
+            dataset["compressible"],
+            dataset["duplicate"],
+            dataset.get("encryption") or "",
+            dataset.get("path_encryption") or "",
+        )
         for trial in measured
         if (dataset := trial.get("dataset")) and "compressible" in dataset
     }
@@ -313,7 +320,8 @@ def _payload(measured: Sequence[TrialDocument]) -> str | None:
     words = [
         f"{one:.0%} compressible, {other:.0%} duplicate"
         + (f", then encrypted by the client with {cipher}" if cipher else "")
-        for one, other, cipher in sorted(shares)
+        + (f", paths encrypted with {of_paths}" if of_paths else "")
+        for one, other, cipher, of_paths in sorted(shares)
     ]
     return "; ".join(words)
 

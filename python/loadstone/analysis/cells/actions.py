@@ -25,7 +25,7 @@ OUT_OF_LINE = ("CREATE_USER", "AUDIT")
 ALL = "ALL"
 """In the place of an action: all that users of one type did, making and audits apart."""
 
-CRYPTOGRAPHY = ("encryption", "wrapping", "hashing")
+CRYPTOGRAPHY = ("encryption", "wrapping", "hashing", "paths")
 """What a client spends time on that is not the store's: columns of an action's histograms."""
 
 
@@ -48,9 +48,9 @@ class ActionCell:
 
     The rates of `cell` are by the time of the measured part; of actions that have only the begin or
     the end of it (`OUT_OF_LINE`), by that from the begin of the first to the end of the last.
-    `cell.objects` are the requests that good actions were made of. `encryption`, `wrapping` and
-    `hashing` are what good actions spent on them, of those that spent any. `space` and `user_type`
-    say which of these actions are meant, where not all are.
+    `cell.objects` are the requests that good actions were made of. `encryption`, `wrapping`,
+    `hashing` and `paths` are what good actions spent on them, of those that spent any. `space` and
+    `user_type` say which of these actions are meant, where not all are.
     """
 
     action: str
@@ -61,6 +61,7 @@ class ActionCell:
     encryption: Latency | None
     wrapping: Latency | None
     hashing: Latency | None
+    paths: Latency | None
 
     @property
     def completed_per_s(self) -> float | None:
@@ -80,7 +81,7 @@ class ActionCell:
         service = self.cell.service
         if self.span_s is None or service is None:
             return None
-        spent = (self.encryption, self.wrapping, self.hashing)
+        spent = (self.encryption, self.wrapping, self.hashing, self.paths)
         spent_ns = sum(_total_ns(one) for one in spent)
         return spent_ns / _total_ns(service)
 
@@ -199,7 +200,7 @@ def summarise_actions(
 def _action(cell: Cell, parts: Sequence[ActionPart]) -> ActionCell:
     spans = [part.span_ns for part in parts if part.good]
     known = [span for span in spans if span is not None]
-    encryption, wrapping, hashing = (
+    encryption, wrapping, hashing, paths = (
         latency(merge(part.cryptography[kind] for part in parts)) for kind in CRYPTOGRAPHY
     )
     span_s = sum(known) / SECOND_NS if known and len(known) == len(spans) else None
@@ -214,6 +215,7 @@ def _action(cell: Cell, parts: Sequence[ActionPart]) -> ActionCell:
         encryption=encryption,
         wrapping=wrapping,
         hashing=hashing,
+        paths=paths,
     )
 
 

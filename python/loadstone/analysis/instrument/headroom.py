@@ -246,6 +246,7 @@ def _ceiling(part: "Part", calibrated: Calibrated, worker: _Worker) -> OwnCeilin
     if not part.good:
         raise NoOwnCeilingError("not one request succeeded")
     settings = trial["target"].get("settings") or {}
+    dataset = trial.get("dataset") or {}
     return ceiling_of(
         calibrated.calibration,
         ClientLoad(
@@ -256,7 +257,8 @@ def _ceiling(part: "Part", calibrated: Calibrated, worker: _Worker) -> OwnCeilin
             cores=trial.get("cores"),
             verify=float(trial.get("verify") or 0),
             connections=str(trial.get("connections") or "keep_alive"),
-            encryption=(trial.get("dataset") or {}).get("encryption"),
+            encryption=dataset.get("encryption"),
+            path_encryption=dataset.get("path_encryption"),
             settings=settings,
             is_on_own_host=worker.is_on_target,
         ),

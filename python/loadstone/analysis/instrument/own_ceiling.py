@@ -86,6 +86,7 @@ class ClientLoad:
     connections: str
     settings: Mapping[str, Any]
     encryption: str | None
+    path_encryption: str | None
     is_on_own_host: bool
 
     @property
@@ -169,8 +170,9 @@ def _of_load(
     wanted = costs_of(load.driver, load.settings)
     if wanted.get("tls"):
         raise NoOwnCeilingError("there is no calibration with TLS")
-    if load.encryption and load.bytes_per_request:
-        raise NoOwnCeilingError(f"there is no calibration with {load.encryption} on the client")
+    ciphers = [load.encryption if load.bytes_per_request else None, load.path_encryption]
+    if cipher := next(filter(None, ciphers), None):
+        raise NoOwnCeilingError(f"there is no calibration with {cipher} on the client")
     ours = [one for one in ours if costs_of(load.driver, one[1].settings) == wanted]
     if not ours:
         words = ", ".join(f"{name} {_shown(value)}" for name, value in wanted.items())

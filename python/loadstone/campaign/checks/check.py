@@ -18,6 +18,7 @@ from loadstone.campaign.planning.objects.placement import (
     shared_bucket,
     stores_of,
 )
+from loadstone.campaign.planning.sealed_keys import sealed_bytes
 from loadstone.campaign.reading.mistakes import KeyMistake, listed
 from loadstone.campaign.schema.campaign import Campaign
 from loadstone.campaign.schema.dataset import FixedSize
@@ -59,6 +60,7 @@ def campaign_mistakes(campaign: Campaign, drivers: Drivers) -> list[KeyMistake]:
             *_wrong_fill(case, campaign, drivers),
             *_wrong_operations(case, campaign, drivers),
             *_wrong_encryption(case, campaign, drivers),
+            *_wrong_path_encryption(case, campaign, drivers),
             *_wrong_sizes(case, campaign, drivers),
             *_wrong_keys(case, campaign, drivers),
         ]
@@ -277,12 +279,7 @@ def _wrong_encryption(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
         return
     if not driver.encrypts:
         can = [name for name, other in drivers.items() if other.encrypts]
-        yield KeyMistake(
-            path=case.source.path(("dataset", "encryption")),
-            found=dataset.encryption,
-            allowed=f'none for driver {driver.name} of target "{case.target}"; drivers whose '
-            f"clients encrypt: {listed(can)}",
-        )
+        yield _beyond_driver(case, driver, "encryption", f"encrypt: {listed(can)}")
     for index, phase in enumerate(case.workload.phases):
         for operation in _READS_PARTS.intersection(phase.operations):
             key = ("op",) if phase.op is not None else ("mix", operation)
@@ -293,16 +290,47 @@ def _wrong_encryption(case: Case, campaign: Campaign, drivers: Drivers) -> Itera
             )
 
 
+def _beyond_driver(case: Case, driver: Driver, key: str, others: str) -> KeyMistake:
+    return KeyMistake(
+        path=case.source.path(("dataset", key)),
+        found=getattr(case.workload.dataset, key),
+        allowed=f'none for driver {driver.name} of target "{case.target}"; drivers whose clients '
+        f"{others}",
+    )
+
+
+def _wrong_path_encryption(
+    case: Case, campaign: Campaign, drivers: Drivers
+) -> Iterator[KeyMistake]:
+    driver, dataset = drivers.get(campaign.targets[case.target].driver), case.workload.dataset
+    if driver is None or dataset is None or dataset.path_encryption == "none":
+        return
+    if not driver.facts.encrypts_paths:
+        can = [name for name, other in drivers.items() if other.facts.encrypts_paths]
+        yield _beyond_driver(case, driver, "path_encryption", f"encrypt paths: {listed(can)}")
+    for index, phase in enumerate(case.workload.phases):
+        if phase.prefix is not None and not dataset.object_prefix.startswith(phase.prefix):
+            yield KeyMistake(
+                path=case.source.path(("phases", index, "prefix")),
+                found=f'"{phase.prefix}" beside encrypted paths',
+                allowed=f'what "{dataset.object_prefix}" begins with: the rest of each key is '
+                "encrypted",
+            )
+
+
 def _wrong_keys(case: Case, campaign: Campaign, drivers: Drivers) -> Iterator[KeyMistake]:
     driver, dataset = drivers.get(campaign.targets[case.target].driver), case.workload.dataset
     limit = driver.facts.limits.key_bytes_max if driver else None
     if driver is None or dataset is None or limit is None or dataset.objects_total is None:
         return
-    longest = f"{dataset.object_prefix}{dataset.objects_total - 1}"
-    if len(longest.encode()) > limit:
+    own_bytes = len(str(dataset.objects_total - 1))
+    if dataset.path_encryption != "none":
+        own_bytes = sealed_bytes(own_bytes)
+    longest_bytes = len(dataset.object_prefix.encode()) + own_bytes
+    if longest_bytes > limit:
         yield KeyMistake(
             path=case.source.path(("dataset", "object_prefix")),
-            found=f"names of {len(longest.encode()):,} bytes",
+            found=f"names of {longest_bytes:,} bytes",
             allowed=f"names of at most {limit:,} bytes for {driver.name}",
         )
 

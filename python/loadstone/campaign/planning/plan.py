@@ -245,7 +245,7 @@ class _Planner:
         self._suite = stop.suite
         step = stop.step
         document = trial.measured_document(self._targets[step.case.target], step)
-        script = self._script_of(step)
+        script = self._script_of(step, document)
         if script is not None:
             assert step.phase.script is not None, "it has been asked for"
             document = scripted.with_script(document, script, step.phase.script.speed)
@@ -264,11 +264,11 @@ class _Planner:
         if self._is_over(stop.next_need):
             self._clean_up(held)
 
-    def _script_of(self, step: Step) -> PlannedScript | None:
+    def _script_of(self, step: Step, document: TrialDocument) -> PlannedScript | None:
         if step.phase.script is None:
             return None
         found = self._scripts(scripted.wanted_by(step.case, step.phase, self._campaign.seed))
-        wrong = scripted.mistake(found, step.case, step.phase)
+        wrong = scripted.mistake(found, step.case, step.phase, document)
         if wrong is not None:
             raise CampaignError([self._campaign.source.place(wrong)])
         return found

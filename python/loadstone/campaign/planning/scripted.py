@@ -7,8 +7,10 @@ describes them (`loadstone/script/planned.py`).
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from loadstone.campaign.drivers import facts_of
 from loadstone.campaign.planning.case import Case
 from loadstone.campaign.planning.lifecycle import PREPARE, dataset_of
+from loadstone.campaign.planning.sealed_keys import SealedKeys
 from loadstone.campaign.reading.mistakes import KeyMistake
 from loadstone.campaign.schema.dataset import FixedSize
 from loadstone.campaign.schema.phase import Phase
@@ -25,6 +27,8 @@ class WantedScript:
     size_bytes: int | None
     threads: int
     seed: int
+    has_sealed_paths: bool = False
+    """Whether paths are encrypted, so that it must be known how long they become."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,8 @@ class PlannedScript:
     prepare: ScriptFile | None
     origin: ScriptOrigin | None = None
     """Where it came from, if it is a trace."""
+    sealed: SealedKeys | None = None
+    """Its keys as they are stored, where paths are encrypted."""
 
 
 Scripts = Callable[[WantedScript], PlannedScript]
@@ -78,10 +84,13 @@ def wanted_by(case: Case, phase: Phase, seed: int) -> WantedScript:
         size_bytes=size_bytes,
         threads=case.load(phase).clients,
         seed=seed,
+        has_sealed_paths=case.dataset(phase).path_encryption != "none",
     )
 
 
-def mistake(found: PlannedScript, case: Case, phase: Phase) -> KeyMistake | None:
+def mistake(
+    found: PlannedScript, case: Case, phase: Phase, document: TrialDocument
+) -> KeyMistake | None:
     """Return where a script and the rest of its campaign contradict each other."""
     path, buckets = case.source.path, case.dataset(phase).buckets
     if buckets > 1 and buckets < found.places and not found.can_share_buckets:
@@ -97,6 +106,12 @@ def mistake(found: PlannedScript, case: Case, phase: Phase) -> KeyMistake | None
             found="it with a script without times",
             allowed="it with a script whose actions have due_ns",
         )
+    if found.sealed is not None:
+        limits = facts_of(document["target"]["driver"]).limits
+        wrong = found.sealed.mistake(dataset_of(document)["object_prefix"], limits)
+        if wrong is not None:
+            return KeyMistake(path=path(("dataset", "path_encryption")), found=wrong[0],
+                              allowed=wrong[1])  # fmt: skip
     return None
 
 

@@ -26,6 +26,7 @@ SHORT_KEYS: Mapping[str, str] = {
     "compressible": "dataset.compressible",
     "duplicate": "dataset.duplicate",
     "encryption": "dataset.encryption",
+    "path_encryption": "dataset.path_encryption",
 }
 
 

@@ -59,6 +59,7 @@ _FLAGS = {
     "dataset.prefix": "--prefix",
     "dataset.object_prefix": "--object-prefix",
     "dataset.encryption": "--encrypt",
+    "dataset.path_encryption": "--encrypt-paths",
     "rounds": "--rounds",
     "blocks": "--blocks",
     "seed": "--seed",
@@ -109,6 +110,7 @@ class Flags(TypedDict, total=False):
     prefix: str | None
     object_prefix: str | None
     encryption: str | None
+    path_encryption: str | None
     duration: str | float | None
     iterations: int | None
     rounds: int | None
@@ -272,7 +274,13 @@ def _dataset(operations: Sequence[str], flags: Flags) -> dict[str, Any]:
         is_timed = flags.get("duration") is not None
         is_put = list(operations) in (["put"], ["multipart_put"], ["append"])
         count = COUNT_OF_TIMED_PUT if is_timed and is_put else COUNT
-    names = {key: flags.get(key) for key in ("buckets", "prefix", "object_prefix", "encryption")}
+    names = {
+        "buckets": flags.get("buckets"),
+        "prefix": flags.get("prefix"),
+        "object_prefix": flags.get("object_prefix"),
+        "encryption": flags.get("encryption"),
+        "path_encryption": flags.get("path_encryption"),
+    }
     return _given({"objects": count, "size": SIZE if size is None else size, **names})
 
 

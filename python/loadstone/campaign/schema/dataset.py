@@ -249,6 +249,7 @@ SizeLawValue = Annotated[
 Prefix = Annotated[str, AfterValidator(_known_fields)]
 
 Encryption = Literal["none", "aes-256-gcm", "aes-256-cbc"]
+PathEncryption = Literal["none", "aes-256-siv"]
 
 
 class Dataset(BaseModel):
@@ -293,6 +294,13 @@ class Dataset(BaseModel):
         description="How the client encrypts objects before it sends them, and decrypts what it "
         "reads: none, aes-256-gcm or aes-256-cbc. Ranges cannot be read. Drivers that can: "
         + ", ".join(name for name, driver in read_drivers().items() if driver.encrypts)
+        + ".",
+    )
+    path_encryption: PathEncryption = Field(
+        default="none",
+        description="How the client encrypts the keys of objects behind object_prefix, each "
+        "segment by itself: none or aes-256-siv. Drivers that can: "
+        + ", ".join(name for name, driver in read_drivers().items() if driver.facts.encrypts_paths)
         + ".",
     )
 

@@ -158,6 +158,7 @@ def _action(action: ActionCell) -> dict[str, Any]:
         "encryption_ns": _latency(action.encryption),
         "wrapping_ns": _latency(action.wrapping),
         "hashing_ns": _latency(action.hashing),
+        "paths_ns": _latency(action.paths),
     }
 
 

@@ -18,7 +18,8 @@ BUSY_NOTE = (
 )
 CRYPTO_NOTE = (
     "Crypto: what of an action's time its client spent on encryption, decryption, the wrapping of"
-    " keys and hashing; the rest is the store's, the network's and the other work of the client."
+    " keys, encrypted paths and hashing; the rest is the store's, the network's and the other work"
+    " of the client."
 )
 
 ALL_NOTE = f"{ALL}: everything that users of the type did, but for their making and audits."

@@ -4,13 +4,15 @@ use crate::facts::{Address, AddressKind, Calibration, Facts, Form, Limits, Stand
 use crate::operation::Operation;
 
 pub(super) const FACTS: Facts = Facts {
+    encrypts_paths: true,
     place: "directory",
     address: Address { kind: AddressKind::Path, settings: &["path"] },
     words: &["file:PATH", "/PATH", "./PATH", "../PATH"],
     forms: &[Form::Named("path"), Form::Path("path")],
     limits: Limits {
-        // PATH_MAX; a name between two slashes is checked by itself.
+        // PATH_MAX and NAME_MAX.
         key_bytes_max: Some(4095),
+        name_bytes_max: Some(255),
         ..Limits::NONE
     },
     calibration: Some(Calibration {

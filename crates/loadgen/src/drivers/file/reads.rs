@@ -169,7 +169,7 @@ impl FileClient {
                 && is_key
             {
                 let whole = format!("{}{name}", &prefix[..parents_end]);
-                found.add(&dataset.listed_key(&whole));
+                found.add(dataset.listed_key(&whole).as_deref());
             }
             true
         })?;

@@ -1,5 +1,6 @@
 //! A client of a pool: one request at a time, from its making to its judgement.
 
+use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use super::connection::PoolContext;
 use super::library::{AioCompletion, Context, Library, kernel_text};
 use super::slot::{GivenUp, Slot};
 use super::{Content, Draft, Rados, RadosThread};
+use crate::cryptography::{self, Spent};
 use crate::driver::Client;
 use crate::error::Error;
 use crate::operation::Operation;
@@ -77,6 +79,14 @@ impl Drop for RadosClient {
 }
 
 impl Client for RadosClient {
+    fn execute_counted(
+        &mut self,
+        request: &Request,
+        spent: &Cell<Spent>,
+    ) -> impl Future<Output = Completion> {
+        cryptography::counted(self.execute(request), spent)
+    }
+
     async fn execute(&mut self, request: &Request) -> Completion {
         if let Subject::Listing(listing) = request.subject {
             return self.list_prefix(listing).await;

@@ -19,6 +19,7 @@ const ARGUMENTS: &[Variable] = &[
 const CONF: &[Variable] = &[Variable::new("CEPH_CONF", "conf")];
 
 pub(super) const FACTS: Facts = Facts {
+    encrypts_paths: true,
     place: "namespace",
     address: Address { kind: AddressKind::Name, settings: &["pool"] },
     is_ceph_pool: true,

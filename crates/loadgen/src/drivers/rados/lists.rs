@@ -46,7 +46,7 @@ impl RadosClient {
             let (mut names, mut found) = (context.list()?, dataset.find(&listing));
             while let Some(name) = names.next()?.filter(|_| !found.has_too_many()) {
                 if name.starts_with(&prefix) {
-                    found.add(&name);
+                    found.add(dataset.listed_key(&name).as_deref());
                 }
             }
             drop(names);

@@ -21,6 +21,7 @@ const KEYS: &[Variable] = &[
 const PROFILE: &[Variable] = &[Variable::new("AWS_PROFILE", "profile")];
 
 pub(super) const FACTS: Facts = Facts {
+    encrypts_paths: true,
     address: Address { kind: AddressKind::Urls, settings: &["endpoints"] },
     connects: true,
     words: &["s3", "s3+http://HOST:PORT", "http://HOST:PORT"],

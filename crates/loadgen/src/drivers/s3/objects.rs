@@ -227,7 +227,9 @@ impl S3Client {
             if completion.outcome.is_ok() {
                 match xml::parse_keys(&self.collect.body) {
                     Ok((page, keys)) => {
-                        keys.iter().for_each(|key| found.add(key));
+                        for key in &keys {
+                            found.add(dataset.listed_key(key).as_deref());
+                        }
                         next = page.next_token.filter(|_| page.is_truncated);
                         if next.is_some() && (keys.is_empty() || next == token) {
                             let why = "the listing goes on, but its last page brought nothing new";

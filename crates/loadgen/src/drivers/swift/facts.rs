@@ -32,6 +32,7 @@ const VERSION_1: &[Variable] = &[
 ];
 
 pub(super) const FACTS: Facts = Facts {
+    encrypts_paths: true,
     place: "container",
     address: Address {
         kind: AddressKind::Urls,

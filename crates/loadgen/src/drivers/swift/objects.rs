@@ -179,7 +179,9 @@ impl SwiftClient {
             if completion.outcome.is_ok() {
                 match page {
                     Ok(entries) => {
-                        entries.iter().for_each(|entry| found.add(entry.name()));
+                        for entry in &entries {
+                            found.add(dataset.listed_key(entry.name()).as_deref());
+                        }
                         let is_full = entries.len() >= options.page_keys as usize;
                         let last = entries.last().filter(|_| is_full);
                         next = last.map(|last| last.name().to_owned());

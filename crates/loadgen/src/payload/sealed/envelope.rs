@@ -14,12 +14,12 @@
 use std::sync::OnceLock;
 
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
-use aws_lc_rs::digest;
 use aws_lc_rs::error::Unspecified;
-use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
 use aws_lc_rs::key_wrap::{AES_256, AesKek, KeyWrap};
 
 use super::content::{CONTENT_KEY_BYTES_MAX, ContentKey, key_bytes};
+use super::keys::{KeySource, Length};
 use crate::payload::{ObjectId, PayloadSpec, Reader};
 use crate::trial::Cipher;
 
@@ -47,7 +47,7 @@ pub(super) fn envelope_bytes(cipher: Cipher, reader: Reader) -> usize {
 /// run and the seed; a reader's are made when they are first needed.
 pub(super) struct KeyRing {
     cipher: Cipher,
-    source: Prk,
+    source: KeySource,
     run: [u8; WRAPPING_KEY_BYTES],
     users: Vec<OnceLock<Box<UserKeys>>>,
 }
@@ -59,23 +59,10 @@ struct UserKeys {
     inbox_public: [u8; PUBLIC_KEY_BYTES],
 }
 
-/// Bytes to derive.
-struct Length(usize);
-
-impl KeyType for Length {
-    fn len(&self) -> usize {
-        self.0
-    }
-}
-
 impl KeyRing {
     pub(super) fn new(spec: &PayloadSpec, cipher: Cipher, users: u32) -> Self {
-        let mut context = digest::Context::new(&digest::SHA256);
-        context.update(b"loadstone test key");
-        context.update(&spec.run);
-        context.update(&spec.seed.to_le_bytes());
-        let source = Prk::new_less_safe(HKDF_SHA256, context.finish().as_ref());
-        let run = derive(&source, b"loadstone run", [0; 3]);
+        let source = KeySource::of(spec);
+        let run = source.derive(b"loadstone run", [0; 3]);
         let users = (0..users).map(|_| OnceLock::new()).collect();
         Self { cipher, source, run, users }
     }
@@ -85,16 +72,16 @@ impl KeyRing {
     fn user(&self, number: u32) -> &UserKeys {
         self.users[number as usize].get_or_init(|| {
             let numbers = [u64::from(number), 0, 0];
-            let private: [u8; 32] = derive(&self.source, b"loadstone inbox", numbers);
+            let private: [u8; 32] = self.source.derive(b"loadstone inbox", numbers);
             let (inbox, inbox_public) = pair_of(&private);
-            let own = derive(&self.source, b"loadstone own", numbers);
+            let own = self.source.derive(b"loadstone own", numbers);
             Box::new(UserKeys { own, inbox, inbox_public })
         })
     }
 
     /// Returns the bytes of the key that an object's content has.
     fn content_bytes(&self, object: &ObjectId) -> [u8; CONTENT_KEY_BYTES_MAX] {
-        derive(&self.source, b"loadstone content", numbers_of(object))
+        self.source.derive(b"loadstone content", numbers_of(object))
     }
 
     pub(super) fn content_key(&self, object: &ObjectId) -> ContentKey {
@@ -112,8 +99,7 @@ impl KeyRing {
             Reader::Run => wrap_by(&self.run, content, out),
             Reader::Owner(user) => wrap_by(&self.user(user).own, content, out),
             Reader::Inbox(user) => {
-                let private: [u8; 32] =
-                    derive(&self.source, b"loadstone writer", numbers_of(object));
+                let private: [u8; 32] = self.source.derive(b"loadstone writer", numbers_of(object));
                 let (writer, public) = pair_of(&private);
                 let reader = self.user(user).inbox_public;
                 let key = agreed(&writer, &reader, &public, &reader).expect("keys of our own");
@@ -159,15 +145,6 @@ fn form_of(reader: Reader) -> [u8; FORM_BYTES] {
 
 fn numbers_of(object: &ObjectId) -> [u64; 3] {
     [object.key_hash, object.version, object.length]
-}
-
-fn derive<const BYTES: usize>(source: &Prk, label: &[u8], numbers: [u64; 3]) -> [u8; BYTES] {
-    let numbers = numbers.map(u64::to_le_bytes);
-    let info = [label, &numbers[0], &numbers[1], &numbers[2]];
-    let mut out = [0; BYTES];
-    let made = source.expand(&info, Length(BYTES)).and_then(|made| made.fill(&mut out));
-    made.expect("a few hashes' worth");
-    out
 }
 
 /// Returns the key of these bytes, any of which are a key on this curve, and its public half.

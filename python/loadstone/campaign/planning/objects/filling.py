@@ -89,6 +89,7 @@ def fill_document(measured: TrialDocument, case: Case, threads: int, objects: in
         "compressible": 0.0,
         "duplicate": 0.0,
         "encryption": None,
+        "path_encryption": None,
     }
     plain = measured.copy()
     plain.pop("script", None)

@@ -47,8 +47,13 @@ def content_document(dataset: Dataset) -> DatasetDocument:
         "size": size,
         "compressible": dataset.compressible,
         "duplicate": dataset.duplicate,
-        "encryption": None if dataset.encryption == "none" else dataset.encryption,
+        "encryption": _declared(dataset.encryption),
+        "path_encryption": _declared(dataset.path_encryption),
     }
+
+
+def _declared(cipher: str) -> str | None:
+    return None if cipher == "none" else cipher
 
 
 def dataset_key(case: Case, phase: Phase, round_number: int, name: str, run: str) -> DatasetKey:

@@ -23,9 +23,13 @@ REUSING = frozenset(
 )
 _TOLD = (
     "objects", "buckets", "size", "object_prefix", "compressible", "duplicate", "encryption",
+    "path_encryption",
 )  # fmt: skip
 # What the fields are that documents of earlier builds do not have.
-_USUAL = {"object_prefix": "bench-", "compressible": 0.0, "duplicate": 0.0, "encryption": None}
+_USUAL = {
+    "object_prefix": "bench-", "compressible": 0.0, "duplicate": 0.0, "encryption": None,
+    "path_encryption": None,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,6 +128,9 @@ def command(
         str | None,
         typer.Option(help="Encrypt objects on the client: aes-256-gcm, aes-256-cbc."),
     ] = None,
+    encrypt_paths: Annotated[
+        str | None, typer.Option(help="Encrypt keys of objects on the client: aes-256-siv.")
+    ] = None,
     timeout: Annotated[str | None, typer.Option(help="How long one request may take.")] = None,
     no_keepalive: Annotated[
         bool, typer.Option("--no-keepalive", help="One connection for each request.")
@@ -184,6 +187,7 @@ def command(
         buckets = buckets or like.get("buckets")
         object_prefix = object_prefix or like.get("object_prefix")
         encrypt = encrypt or like.get("encryption")
+        encrypt_paths = encrypt_paths or like.get("path_encryption")
     changes = list(overrides or ())
     if log_requests:
         changes.append("log_requests=true")
@@ -216,6 +220,7 @@ def command(
         prefix=prefix,
         object_prefix=object_prefix,
         encryption=encrypt,
+        path_encryption=encrypt_paths,
         timeout=timeout,
         connections="per_request" if no_keepalive else None,
         on_error=on_error,

@@ -1,0 +1,353 @@
+//! Keys of objects whose paths are encrypted, as Cryptomator and Datasafe do it: each segment is sealed
+//! by AES-SIV (RFC 5297) and written in base64url without padding.
+//!
+//! AES-SIV draws nothing, so a name is sealed the same each time, and what lists a prefix of whole
+//! segments finds what lies below it. Associated data is all that stands before the segment in the
+//! stored key: a name that is moved to another folder, or to another user, does not open there.
+//!
+//! What is sealed by whose key, as a writer may have it:
+//!
+//! | key | stays plain | the rest is sealed by |
+//! |---|---|---|
+//! | of a plain dataset, or of a script's object in no space | `object_prefix` | the run's key |
+//! | `USER/private/…` | up to there | the user's own key |
+//! | `USER/inbox/…` | up to there | the run's key: who writes there has no key of the user's |
+//! | `USER/keystore`, `USER/profile/…` | all of it: whoever looks for a user has no key yet | |
+//! | `USER/…` otherwise | `USER/` | the run's key |
+//!
+//! Empty segments stay empty, so a prefix that ends in a slash is sealed to one.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use aes_siv::siv::Aes256Siv;
+use aes_siv::{KeyInit, Tag};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::cryptography::{Kind, spend};
+use crate::payload::PayloadSpec;
+use crate::payload::sealed::KeySource;
+use crate::trial::Trial;
+
+/// Of RFC 5297's synthetic IV, which stands before what it seals.
+const IV_BYTES: usize = 16;
+const KEY_BYTES: usize = 64;
+
+/// AES-256 twice: for the IV and for the cipher.
+type Key = [u8; KEY_BYTES];
+
+/// Seals and opens the keys of a trial's objects; one value serves all threads.
+pub(super) struct SealedPaths {
+    /// What every key of the dataset begins with. It stays plain.
+    prefix: String,
+    source: KeySource,
+    run: Key,
+    users: HashMap<String, User>,
+}
+
+/// A user of a script; the key is made when it is first needed.
+struct User {
+    number: u32,
+    key: OnceLock<Key>,
+}
+
+impl fmt::Debug for SealedPaths {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SealedPaths")
+    }
+}
+
+impl SealedPaths {
+    /// Returns what seals the keys of a trial, where they are encrypted.
+    pub(super) fn of_trial(trial: &Trial) -> Option<Arc<Self>> {
+        trial.dataset.path_encryption?;
+        let users = trial.open_script.as_ref().map(|script| script.subjects.named_users());
+        let spec = PayloadSpec::of_trial(trial);
+        Some(Arc::new(Self::new(&spec, &trial.dataset.object_prefix, users.unwrap_or_default())))
+    }
+
+    fn new(spec: &PayloadSpec, prefix: &str, users: HashMap<String, u32>) -> Self {
+        let source = KeySource::of(spec);
+        let run = source.derive(b"loadstone run paths", [0; 3]);
+        let users = users.into_iter();
+        let users = users.map(|(name, number)| (name, User { number, key: OnceLock::new() }));
+        Self { prefix: prefix.to_owned(), source, run, users: users.collect() }
+    }
+
+    /// Appends what a key is stored as, or the prefix of a listing, to what stands before it.
+    pub(super) fn seal(&self, own: &str, out: &mut Vec<u8>) {
+        spend(Kind::Paths, || {
+            let base = out.len();
+            out.extend_from_slice(self.prefix.as_bytes());
+            let (head, rest, key) = self.split(own);
+            out.extend_from_slice(head.as_bytes());
+            // Its rounds' keys cost a seventh of sealing a name, and a prefix often has none to seal.
+            let mut siv = None;
+            for (number, segment) in rest.split('/').enumerate() {
+                if number > 0 {
+                    out.push(b'/');
+                }
+                if !segment.is_empty() {
+                    let siv = siv.get_or_insert_with(|| Aes256Siv::new(key.into()));
+                    let sealed = seal_segment(siv, &out[base..], segment);
+                    out.extend_from_slice(sealed.as_bytes());
+                }
+            }
+        });
+    }
+
+    /// Returns the whole key that is stored as this one; `None` where it is none that was sealed so.
+    pub(super) fn open(&self, stored: &str) -> Option<String> {
+        spend(Kind::Paths, || {
+            let own = stored.strip_prefix(&self.prefix)?;
+            let (head, rest, key) = self.split(own);
+            let mut at = self.prefix.len() + head.len();
+            let mut plain = stored[..at].to_owned();
+            let mut siv = None;
+            for (number, segment) in rest.split('/').enumerate() {
+                if number > 0 {
+                    plain.push('/');
+                    at += 1;
+                }
+                if !segment.is_empty() {
+                    let siv = siv.get_or_insert_with(|| Aes256Siv::new(key.into()));
+                    plain.push_str(&open_segment(siv, &stored.as_bytes()[..at], segment)?);
+                }
+                at += segment.len();
+            }
+            Some(plain)
+        })
+    }
+
+    /// Returns what of a key stays plain, what of it is sealed, and by which key. It reads the plain
+    /// part alone, so that it is the same of a stored key.
+    fn split<'k>(&self, own: &'k str) -> (&'k str, &'k str, &Key) {
+        let whole = ("", own, &self.run);
+        let Some((name, below)) = own.split_once('/') else { return whole };
+        let Some(user) = self.users.get(name) else { return whole };
+        let at = |bytes| own.split_at(name.len() + 1 + bytes);
+        if below == "keystore" || below.starts_with("profile/") {
+            return (own, "", &self.run);
+        }
+        let (space, key) = match below.split_once('/') {
+            Some(("private", _)) => ("private/", self.key_of(user)),
+            Some(("inbox", _)) => ("inbox/", &self.run),
+            _ => ("", &self.run),
+        };
+        let (head, rest) = at(space.len());
+        (head, rest, key)
+    }
+
+    fn key_of<'u>(&self, user: &'u User) -> &'u Key {
+        let make = || self.source.derive(b"loadstone paths", [u64::from(user.number), 0, 0]);
+        user.key.get_or_init(make)
+    }
+}
+
+/// AES-SIV in place. RFC 5297 has answers for shorter keys than ours.
+trait Siv {
+    fn encrypt(&mut self, before: &[u8], text: &mut [u8]) -> Tag;
+    /// Tells whether it was sealed behind the same; if not, the text stays as it is.
+    #[must_use]
+    fn decrypt(&mut self, before: &[u8], text: &mut [u8], iv: &Tag) -> bool;
+}
+
+macro_rules! siv {
+    ($cipher:ty) => {
+        impl Siv for $cipher {
+            fn encrypt(&mut self, before: &[u8], text: &mut [u8]) -> Tag {
+                self.encrypt_inout_detached([before], text.into()).expect("one header is allowed")
+            }
+
+            fn decrypt(&mut self, before: &[u8], text: &mut [u8], iv: &Tag) -> bool {
+                self.decrypt_inout_detached([before], text.into(), iv).is_ok()
+            }
+        }
+    };
+}
+
+siv!(Aes256Siv);
+
+/// Returns what a segment is stored as behind what stands before it.
+fn seal_segment(siv: &mut impl Siv, before: &[u8], segment: &str) -> String {
+    let mut bytes = vec![0; IV_BYTES + segment.len()];
+    let (iv, text) = bytes.split_at_mut(IV_BYTES);
+    text.copy_from_slice(segment.as_bytes());
+    iv.copy_from_slice(&siv.encrypt(before, text));
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Returns the segment that is stored as this, if it was sealed behind the same.
+fn open_segment(siv: &mut impl Siv, before: &[u8], stored: &str) -> Option<String> {
+    let mut bytes = URL_SAFE_NO_PAD.decode(stored).ok()?;
+    let (iv, text) = bytes.split_at_mut_checked(IV_BYTES)?;
+    let iv = Tag::try_from(&*iv).ok()?;
+    if !siv.decrypt(before, text, &iv) {
+        return None;
+    }
+    String::from_utf8(bytes.split_off(IV_BYTES)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use aes_siv::siv::Aes128Siv;
+
+    use super::*;
+    use crate::chance::mix64;
+
+    siv!(Aes128Siv);
+
+    const USERS: [&str; 3] = ["ann", "bob", "user-12"];
+
+    fn paths(run: u8, seed: u64) -> SealedPaths {
+        let users = USERS.iter().zip(0..).map(|(name, number)| ((*name).to_owned(), number));
+        SealedPaths::new(&PayloadSpec::new([run; 16], seed, 0.0, 0.0), "bench-", users.collect())
+    }
+
+    fn sealed(paths: &SealedPaths, own: &str) -> String {
+        let mut out = b"before".to_vec();
+        paths.seal(own, &mut out);
+        String::from_utf8(out.split_off(6)).expect("base64 is text")
+    }
+
+    fn hex(text: &str) -> Vec<u8> {
+        let digits = text.as_bytes().chunks(2);
+        let pair = |pair| u8::from_str_radix(std::str::from_utf8(pair).expect("ASCII"), 16);
+        digits.map(|digits| pair(digits).expect("two digits")).collect()
+    }
+
+    /// Appendix A.1 of RFC 5297.
+    #[test]
+    fn the_answer_of_the_rfc_comes_out() {
+        let key = hex("fffefdfcfbfaf9f8f7f6f5f4f3f2f1f0f0f1f2f3f4f5f6f7f8f9fafbfcfdfeff");
+        let header = hex("101112131415161718191a1b1c1d1e1f2021222324252627");
+        let plain = hex("112233445566778899aabbccddee");
+        let answer = hex("85632d07c6e8f37f950acd320a2ecc9340c02b9690c4dc04daef7f6afe5c");
+        let mut siv = Aes128Siv::new_from_slice(&key).expect("32 bytes");
+        let mut text = plain.clone();
+        let iv = siv.encrypt(&header, &mut text);
+        assert_eq!([&iv[..], &text].concat(), answer);
+        assert!(siv.decrypt(&header, &mut text, &iv));
+        assert_eq!(text, plain);
+        assert!(!siv.decrypt(&header[1..], &mut text, &iv));
+    }
+
+    /// What pyca's `AESSIV`, which is OpenSSL's, makes of the same with a key of 512 bits.
+    #[test]
+    fn a_segment_is_what_another_implementation_makes_of_it() {
+        let key: Key = std::array::from_fn(|at| at as u8);
+        let mut siv = Aes256Siv::new(&key.into());
+        for (before, segment, stored) in ANSWERS {
+            assert_eq!(seal_segment(&mut siv, before.as_bytes(), segment), stored);
+            let opened = open_segment(&mut siv, before.as_bytes(), stored);
+            assert_eq!(opened.as_deref(), Some(segment));
+        }
+    }
+
+    const ANSWERS: [(&str, &str, &str); 3] = [
+        ("", "a", "8Zbi--zU6M8W5XXokC4Vzw0"),
+        ("bench-ann/private/", "file-1", "VBgl-1PjFJ7E2oMyJasJgtY-T3tIcQ"),
+        (
+            "bench-ann/private/",
+            "a name of more than one block, ünd more",
+            "x6_6KFmQ4JqwurswSkcu3s7k2MMUeytsi6GfkSRflQ_NqFLC3lqptZEu-nspcmc0X2izvn-11es",
+        ),
+    ];
+
+    #[test]
+    fn what_is_sealed_opens_and_nothing_of_it_stands_there() {
+        let paths = paths(7, 42);
+        for own in [
+            "7",
+            "file",
+            "a/b/c",
+            "a//b/",
+            "ann/private/dir/file",
+            "ann/inbox/file",
+            "ann/other",
+            "ann",
+            "ünd/日本",
+            "zoe/private/file",
+        ] {
+            let stored = sealed(&paths, own);
+            assert_eq!(sealed(&paths, own), stored);
+            assert_eq!(paths.open(&stored), Some(format!("bench-{own}")));
+            let hidden = own.rsplit('/').next().expect("a last one");
+            assert!(hidden.is_empty() || !stored[6..].split('/').any(|one| one == hidden));
+        }
+        for own in ["ann/keystore", "ann/profile/public", "ann/", "ann/private/", ""] {
+            assert_eq!(sealed(&paths, own), format!("bench-{own}"));
+            assert_eq!(paths.open(&format!("bench-{own}")), Some(format!("bench-{own}")));
+        }
+        assert!(sealed(&paths, "ann/private/x").starts_with("bench-ann/private/"));
+        assert!(sealed(&paths, "ann/other").starts_with("bench-ann/"));
+    }
+
+    #[test]
+    fn a_prefix_of_whole_segments_is_sealed_to_the_prefix_of_what_lies_below() {
+        let paths = paths(7, 42);
+        for (prefix, key) in [
+            ("a/b/", "a/b/c/d"),
+            ("ann/private/x/", "ann/private/x/y"),
+            ("ann/", "ann/inbox/x"),
+            ("bob/inbox/x/", "bob/inbox/x/z"),
+            ("", "q"),
+        ] {
+            assert!(sealed(&paths, key).starts_with(&sealed(&paths, prefix)), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn a_key_opens_with_its_own_run_seed_user_and_place_alone() {
+        let own = paths(7, 42);
+        let stored = sealed(&own, "ann/private/dir/file");
+        assert_eq!(paths(8, 42).open(&stored), None);
+        assert_eq!(paths(7, 43).open(&stored), None);
+        assert_eq!(own.open(&stored.replace("ann/", "bob/")), None);
+        assert_eq!(own.open(&stored.replace("private", "inbox")), None);
+        assert_eq!(own.open(&stored.replace("bench-", "")), None);
+        let (folder, name) = stored.rsplit_once('/').expect("it has some");
+        assert_eq!(own.open(&format!("bench-ann/private/{name}")), None);
+        assert!(own.open(folder).is_some());
+        // Each text but one: another case, a digit more, padding, a plain name, the bits beyond the end.
+        for wrong in [
+            stored.to_lowercase(),
+            format!("{stored}A"),
+            format!("{stored}="),
+            "bench-ann/private/dir/file".to_owned(),
+            stored[..stored.len() - 1].to_owned(),
+        ] {
+            assert_eq!(own.open(&wrong), None, "{wrong}");
+        }
+        let end = stored.as_bytes()[stored.len() - 1];
+        let others = (b'A'..=b'Z').filter(|one| *one != end);
+        for other in others {
+            let other = format!("{}{}", &stored[..stored.len() - 1], other as char);
+            assert_eq!(own.open(&other), None, "{other}");
+        }
+        let inbox = sealed(&own, "ann/inbox/file");
+        assert_eq!(own.open(&inbox.replace("ann/", "bob/")), None);
+    }
+
+    #[test]
+    fn drawn_keys_come_back_and_no_two_are_sealed_alike() {
+        let paths = paths(1, 2);
+        let letters = ["a", "b", "/", "ann", "bob", "private", "inbox", "-", "é", "profile"];
+        let mut known = HashMap::new();
+        for number in 0..20_000_u64 {
+            let mut chance = mix64(number);
+            let mut own = String::new();
+            for _ in 0..chance % 9 {
+                chance = mix64(chance);
+                own.push_str(letters[(chance % letters.len() as u64) as usize]);
+            }
+            let stored = sealed(&paths, &own);
+            assert_eq!(paths.open(&stored).as_deref(), Some(&*format!("bench-{own}")));
+            let before = known.insert(stored, own.clone());
+            assert!(before.is_none_or(|before| before == own), "{own}");
+        }
+        assert!(known.len() > 5_000, "{}", known.len());
+    }
+}

@@ -1,0 +1,42 @@
+//! Where all keys come from: the run and the seed. Anyone who has the record can make them again.
+
+use aws_lc_rs::digest;
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
+
+use crate::payload::PayloadSpec;
+
+/// Derives the keys of one run and seed.
+pub(crate) struct KeySource(Prk);
+
+/// Bytes to derive.
+pub(super) struct Length(pub(super) usize);
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+impl KeySource {
+    pub(crate) fn of(spec: &PayloadSpec) -> Self {
+        let mut context = digest::Context::new(&digest::SHA256);
+        context.update(b"loadstone test key");
+        context.update(&spec.run);
+        context.update(&spec.seed.to_le_bytes());
+        Self(Prk::new_less_safe(HKDF_SHA256, context.finish().as_ref()))
+    }
+
+    /// Returns the key of a label and three numbers.
+    pub(crate) fn derive<const BYTES: usize>(
+        &self,
+        label: &[u8],
+        numbers: [u64; 3],
+    ) -> [u8; BYTES] {
+        let numbers = numbers.map(u64::to_le_bytes);
+        let info = [label, &numbers[0], &numbers[1], &numbers[2]];
+        let mut out = [0; BYTES];
+        let made = self.0.expand(&info, Length(BYTES)).and_then(|made| made.fill(&mut out));
+        made.expect("a few hashes' worth");
+        out
+    }
+}
