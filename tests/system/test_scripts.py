@@ -164,6 +164,16 @@ def test_reports_have_rows_for_each_space_and_type_of_user(tmp_path: Path) -> No
     assert found["", "READ", ""] == next(
         one["actions"] for one in report["actions"] if one["action"] == "READ"
     )
+    compared = loadstone("compare", run, run, "-f", "json").json()["by_user_type"]["comparisons"]
+    rates = {
+        (one["user_type"], f"{one['action']} (users)", one["space"]): one["completed_per_s"]
+        for one in groups
+    }
+    assert {
+        (one["case"]["user_type"], one["case"]["operation"], one["case"].get("space")): one["a"]
+        for one in compared
+    } == pytest.approx(rates)
+    assert "by type of user" in loadstone("compare", run, run).out
 
 
 def test_a_page_shows_what_sessions_did_when_where_requests_are_logged(tmp_path: Path) -> None:

@@ -188,6 +188,7 @@ class Account:
     one target under two names: the control of A against A. `planned_threads` lists the loads that a
     sweep set out to measure, also where nothing is printed. `hinted` was said in words only, its
     value follows from them; it is drawn so, and no rule or comparison takes it for a number.
+    `of_user_types` are a script's actions once more, by the types of the users who did them.
     """
 
     name: str
@@ -202,6 +203,7 @@ class Account:
     identical: tuple[tuple[str, str], ...] = ()
     planned_threads: tuple[int, ...] = ()
     hinted: tuple[Measurement, ...] = ()
+    of_user_types: tuple[Measurement, ...] = ()
     ratios: tuple[StatedRatio, ...] = ()
     loads: tuple[StatedLoad, ...] = ()
 
@@ -229,8 +231,16 @@ class Account:
 
     def only(self, *targets: str) -> "Account":
         """Return the account of some targets only, under their names."""
-        kept = tuple(one for one in self.measurements if one.target in targets)
-        return replace(self, name=", ".join(targets), measurements=kept)
+        kept = self.where(lambda one: one.target in targets)
+        return replace(kept, name=", ".join(targets))
+
+    def where(self, is_kept: Callable[[Measurement], bool]) -> "Account":
+        """Return the account of some measurements only."""
+        return replace(
+            self,
+            measurements=tuple(filter(is_kept, self.measurements)),
+            of_user_types=tuple(filter(is_kept, self.of_user_types)),
+        )
 
     def headline(self) -> str:
         """Return the metric that comparisons speak about first."""

@@ -136,6 +136,7 @@ def noise(comparison: Comparison) -> str:
 
 def to_json(comparison: Comparison) -> dict[str, object]:
     """Return a comparison as plain values; ratios are B over A."""
+    by_type = comparison.by_user_type
     return {
         "format": 1,
         "a": comparison.a,
@@ -152,6 +153,7 @@ def to_json(comparison: Comparison) -> dict[str, object]:
         "geometric_mean": _ratio_json(comparison.geometric_mean),
         "only_a": [dict(case) for case in comparison.only_a],
         "only_b": [dict(case) for case in comparison.only_b],
+        "by_user_type": None if by_type is None else to_json(by_type),
     }
 
 

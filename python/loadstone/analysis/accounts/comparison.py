@@ -6,8 +6,9 @@ noise of the method) is a verdict of its own, never a number without a warning.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from loadstone.analysis.accounts.account import (
@@ -80,9 +81,10 @@ class Comparison:
     what the caller declared.
     `refused` lists the fields that make a ratio meaningless; unless the caller insisted there are
     then no comparisons. `geometric_mean` is of all cases that are not void, and of a single one its
-    own ratio. `is_one_run` says that both were measured in one run: what changed between
-    two runs, the hour too, counts as a difference of the arms. `only_a` and `only_b` are cases
-    without a partner.
+    own ratio; where some cases are sums of others there is none. `is_one_run` says that both were
+    measured in one run: what changed between two runs, the hour too, counts as a difference of the
+    arms. `only_a` and `only_b` are cases without a partner. `by_user_type` compares the actions
+    once more by the types of users that both arms have, with a correction of its own.
     """
 
     a: str
@@ -98,6 +100,7 @@ class Comparison:
     is_one_run: bool = False
     only_a: tuple[Mapping[str, Parameter], ...] = ()
     only_b: tuple[Mapping[str, Parameter], ...] = ()
+    by_user_type: "Comparison | None" = None
 
 
 def compare(
@@ -183,7 +186,27 @@ def compare(
             together = statistics.geometric_mean_ratio(
                 [(arms.a, arms.b) for arms in map(of_key, usable)], seed=seed
             )
-    return replace(shell, comparisons=tuple(judged), geometric_mean=together)
+    whole = replace(shell, comparisons=tuple(judged), geometric_mean=together)
+    again = partial(compare, metric=chosen, seed=seed, is_insisted=is_insisted, controls=controls)
+    return replace(whole, by_user_type=_by_user_type(a, b, chosen, factors, again))
+
+
+def _by_user_type(
+    a: Account,
+    b: Account,
+    metric: str,
+    factors: Sequence[str],
+    again: Callable[..., Comparison],
+) -> Comparison | None:
+    """Compare the actions of each type of users; None where the arms have no type in common."""
+    one, other = (replace(arm, measurements=arm.of_user_types, of_user_types=()) for arm in (a, b))
+    if not one.of(metric) or not other.of(metric):
+        return None
+    cells = _cells(one, other, metric, factors)
+    if not cells[0].keys() & cells[1].keys():
+        return None
+    # All that users of a type did is a case, too: it is the sum of others.
+    return replace(again(one, other, factors=factors), geometric_mean=None)
 
 
 def ratio_together(a: Account, b: Account, metric: str) -> float | None:

@@ -1,7 +1,7 @@
 """A run as an Account: one measurement per trial, operation and metric."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -19,7 +19,13 @@ from loadstone.analysis.accounts.account import (
     Measurement,
     Parameter,
 )
-from loadstone.analysis.cells.actions import ActionCell, read_action_parts, summarise_actions
+from loadstone.analysis.cells.actions import (
+    ActionCell,
+    ActionPart,
+    read_action_parts,
+    read_group_parts,
+    summarise_actions,
+)
 from loadstone.analysis.cells.cell import Cell, system_of
 from loadstone.analysis.cells.summary import summarise_totals
 from loadstone.analysis.limits.measured_ceilings import ceilings_of, read_measured_ceilings
@@ -29,7 +35,7 @@ from loadstone.analysis.measured.reading import Measured, read_measured
 from loadstone.campaign.planning.query_plan import QUERY
 from loadstone.campaign.schema.systems.target import SYSTEM
 from loadstone.documents.trial import TrialDocument
-from loadstone.results.record import Run
+from loadstone.results.record import Record, Run
 
 TIMES = ("response", "service", "first_byte")
 LABELS_OF_CELLS = frozenset({"n=1"})
@@ -67,8 +73,16 @@ def read_account(run: Run) -> Account:
     """Read a run's tables, one trial at a time, and return it as an account."""
     measured = read_measured(run)
     account = account_of(run, measured, summarise_totals(measured.parts, measured.peaks))
-    actions = sorted(_of_actions(measured), key=lambda one: account.targets.index(one.target))
-    return replace(account, measurements=(*account.measurements, *actions))
+
+    def of(read: Callable[[Record], Iterable[ActionPart]]) -> list[Measurement]:
+        found = _of_actions(measured, read)
+        return sorted(found, key=lambda one: account.targets.index(one.target))
+
+    return replace(
+        account,
+        measurements=(*account.measurements, *of(read_action_parts)),
+        of_user_types=tuple(one for one in of(read_group_parts) if "user_type" in one.parameters),
+    )
 
 
 def account_of(run: Run, measured: Measured, totals: Sequence[Cell]) -> Account:
@@ -132,13 +146,17 @@ def _measurements(measured: Measured, totals: Sequence[Cell]) -> Iterator[Measur
                 yield made(metric=metric, value=value, repetition=of_case[metric])
 
 
-def _of_actions(measured: Measured) -> Iterator[Measurement]:
+def _of_actions(
+    measured: Measured, read: Callable[[Record], Iterable[ActionPart]]
+) -> Iterator[Measurement]:
     """Yield the numbers of scripts' actions, beside those of the requests that they are made of."""
     records = {part.record.id: part.record for part in measured.parts}
     seen: dict[object, int] = {}
     for name, record in records.items():
-        for action in summarise_actions(list(read_action_parts(record)), ()):
-            cell = action.cell
+        for action in summarise_actions(list(read(record)), ()):
+            group = {"user_type": action.user_type, "space": action.space}
+            named = {name: value for name, value in group.items() if value is not None}
+            cell = replace(action.cell, parameters={**action.cell.parameters, **named})
             labels = tuple(label for label in cell.labels if label not in LABELS_OF_CELLS)
             labels += tuple(measured.flags.get(name, ()))
             for metric, value in _values_of_action(action):

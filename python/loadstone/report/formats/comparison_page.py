@@ -17,6 +17,10 @@ KINDS = {
     "equivalent": "same",
     "void": "void",
 }
+TYPES_NOTE = (
+    "Cases of a type of users are actions of other cases once more: ALL is all that users of the"
+    " type did, making and audits apart. They are corrected by themselves, and in no mean."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +92,15 @@ def render_comparisons(found: Sequence[Comparison], controls: Collection[tuple[s
 
 def _pair(found: Comparison, place: int, *, is_control: bool) -> ComparedPair:
     unit = claims.unit_of_metric(found.metric)
+    of_types = () if found.by_user_type is None else found.by_user_type.comparisons
     return ComparedPair(
         a=found.a,
         b=found.b,
         unit=unit,
         sentence=_sentence(found),
         tiles=tuple(_tiles(found)),
-        cases=tuple(_case(found, one, place) for one in found.comparisons),
-        notes=tuple(_notes(found, is_control=is_control)),
+        cases=tuple(_case(found, one, place) for one in (*found.comparisons, *of_types)),
+        notes=(*_notes(found, is_control=is_control), *([TYPES_NOTE] if of_types else ())),
     )
 
 

@@ -26,10 +26,12 @@ Examples:
 """
 
 import json
+import operator
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -127,6 +129,8 @@ def command(
     else:
         for one in found:
             _print(one, is_control=(one.a, one.b) in twins, is_full=full)
+            if one.by_user_type is not None:
+                _print_types(one.by_user_type, is_full=full)
     if refused:
         raise _refusal(refused[0])
     if all(one.verdict == "void" for pair in found for one in pair.comparisons):
@@ -166,7 +170,12 @@ def _check_facts(
     facts: Sequence[tuple[str, str]], pairs: Sequence[tuple[Account, Account]]
 ) -> None:
     """Refuse a fact that no case has: to pass over it would compare what was not asked for."""
-    cases = [dict(m.case) for pair in pairs for account in pair for m in account.measurements]
+    cases = [
+        dict(m.case)
+        for pair in pairs
+        for account in pair
+        for m in (*account.measurements, *account.of_user_types)
+    ]
     for name, value in facts:
         known = dict.fromkeys(str(case[name]) for case in cases if name in case)
         if value not in known:
@@ -177,11 +186,22 @@ def _check_facts(
 
 def _narrowed(account: Account, facts: Sequence[tuple[str, str]]) -> Account:
     """Return an account without the cases of another value, where it has cases of the one named."""
-    kept = account.measurements
     for name, value in facts:
-        having = tuple(m for m in kept if str(dict(m.case).get(name)) == value)
-        kept = having or kept
-    return replace(account, measurements=kept)
+        having = _having(account, name, _is_written(value))
+        account = replace(
+            account,
+            measurements=having.measurements or account.measurements,
+            of_user_types=having.of_user_types or account.of_user_types,
+        )
+    return account
+
+
+def _is_written(value: str) -> Callable[[Parameter], bool]:
+    return lambda found: str(found) == value
+
+
+def _having(account: Account, name: str, is_right: Callable[[Parameter], bool]) -> Account:
+    return account.where(lambda one: is_right(dict(one.case).get(name)))
 
 
 def _arms(
@@ -225,9 +245,8 @@ def _levels(whole: Account, factors: Sequence[str]) -> list[Account]:
     values = {dict(m.case)[name] for m in whole.measurements if name in dict(m.case)}
     return [
         replace(
-            whole,
+            _having(whole, name, partial(operator.eq, value)),
             name=describe_parameter(name, value).removeprefix(f"{name.replace('_', ' ')} "),
-            measurements=tuple(m for m in whole.measurements if dict(m.case).get(name) == value),
         )
         for value in sorted(values, key=_place)
     ]
@@ -277,6 +296,19 @@ def _print(found: Comparison, *, is_control: bool, is_full: bool) -> None:
         print("no control of A against A: the noise floor of the method is not known")
     if not found.is_one_run:
         print("not measured in one run: what changed in between, the hour too, is in the ratio")
+    _print_rest(found, is_full=is_full)
+
+
+def _print_types(found: Comparison, *, is_full: bool) -> None:
+    """Print the rows of types of users; how the arms were measured has been said."""
+    print("the same by type of user; ALL is all that users of a type did, making and audits apart")
+    _print_cases(found, is_full=is_full)
+    _print_blocks_needed(found)
+    _print_rest(found, is_full=is_full)
+
+
+def _print_rest(found: Comparison, *, is_full: bool) -> None:
+    """Say which cases have no partner, and on demand each comparison as a sentence."""
     for which, cases in ((found.a, found.only_a), (found.b, found.only_b)):
         if cases:
             has = "has" if len(cases) == 1 else "have"

@@ -1,0 +1,95 @@
+"""Comparisons of scripts' users by their types: cases of their own, beside those of all users."""
+
+from dataclasses import replace
+
+import pytest
+
+from loadstone.analysis.accounts import claims, comparison
+from loadstone.analysis.accounts.account import ACTION_RATE, Account, Measurement
+from loadstone.cli.commands import compare
+from loadstone.report.formats.comparison_page import render_comparisons
+from tests.unit.test_compare import arm, rates
+
+TYPES = ("readers", "writers")
+
+
+def users(name: str, reads: dict[str, float], seed: int) -> Account:
+    """Return an arm whose users of each type read at a rate, and do all else at ten a second."""
+    everybody = arm(
+        name, {"READ (users)": rates(sum(reads.values()), seed=seed)}, metric=ACTION_RATE
+    )
+    of_types: list[Measurement] = []
+    for place, (kind, rate) in enumerate(reads.items()):
+        own = {"READ (users)": rates(rate, seed=seed + place), "ALL (users)": [10.0 + rate] * 10}
+        for one in arm(name, own, metric=ACTION_RATE).measurements:
+            group = {"user_type": kind} | ({"space": "inbox"} if "READ" in one.operation else {})
+            of_types.append(replace(one, parameters={**one.parameters, **group}))
+    return replace(everybody, of_user_types=tuple(of_types))
+
+
+@pytest.fixture
+def found() -> comparison.Comparison:
+    a = users("monday", {"readers": 100, "writers": 50}, 1)
+    b = users("tuesday", {"readers": 150, "writers": 50, "guests": 5}, 11)
+    return comparison.compare(a, b)
+
+
+def test_each_type_has_its_rows_and_a_correction_of_its_own(found: comparison.Comparison) -> None:
+    assert [one.case["operation"] for one in found.comparisons] == ["READ (users)"]
+    by_type = found.by_user_type
+    assert by_type is not None
+    verdicts = {
+        (one.case["user_type"], one.case["operation"]): one.verdict for one in by_type.comparisons
+    }
+    assert verdicts["readers", "READ (users)"] == "faster"
+    assert verdicts["writers", "READ (users)"] in ("equivalent", "not resolved")
+    assert {kind for kind, _ in verdicts} == set(TYPES)
+    (reading,) = (
+        one for one in by_type.comparisons
+        if (one.case["user_type"], one.case.get("space")) == ("readers", "inbox")
+    )  # fmt: skip
+    assert reading.ratio.ratio == pytest.approx(1.5, rel=0.03)
+    # ALL is the sum of others, so that there is no mean over the rows.
+    assert by_type.geometric_mean is None
+    assert {case["user_type"] for case in by_type.only_b} == {"guests"}
+    # What all users did is compared as it would be without types.
+    plain = [
+        replace(one, of_user_types=())
+        for one in (
+            users("monday", {"readers": 100, "writers": 50}, 1),
+            users("tuesday", {"readers": 150, "writers": 50, "guests": 5}, 11),
+        )
+    ]
+    assert replace(found, by_user_type=None) == comparison.compare(*plain)
+
+
+def test_arms_without_a_type_in_common_have_no_such_rows() -> None:
+    a, b = users("a", {"readers": 100}, 1), users("b", {"guests": 100}, 2)
+    assert comparison.compare(a, b).by_user_type is None
+    assert comparison.compare(a, replace(b, of_user_types=())).by_user_type is None
+
+
+def test_rows_of_types_are_printed_drawn_and_in_the_document(
+    found: comparison.Comparison, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare._print(found, is_control=False, is_full=False)
+    assert "readers" not in capsys.readouterr().out
+    assert found.by_user_type is not None
+    compare._print_types(found.by_user_type, is_full=True)
+    printed = capsys.readouterr().out
+    assert "by type of user" in printed
+    assert "2 cases of tuesday have no partner" in printed
+    document = claims.to_json(found)["by_user_type"]
+    assert isinstance(document, dict)
+    assert len(document["comparisons"]) == 4
+    page = render_comparisons([found], ()).decode()
+    for text in (printed, page):
+        assert all(kind in text for kind in TYPES)
+
+
+def test_one_type_can_be_asked_for(found: comparison.Comparison) -> None:
+    a = users("a", {"readers": 100, "writers": 50}, 1)
+    narrowed = compare._narrowed(a, [("user_type", "readers")])
+    assert narrowed.measurements == a.measurements
+    assert {one.parameters["user_type"] for one in narrowed.of_user_types} == {"readers"}
+    compare._check_facts([("user_type", "readers")], [(a, a)])
